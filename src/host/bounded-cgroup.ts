@@ -7,7 +7,7 @@ import type { CgroupMounts } from './cgroup-mounts.ts';
 import { startChild } from './child-process.ts';
 import { sleep } from './clock.ts';
 
-/** A cgroup of our own with limits and children: what a container runtime makes for its pods. */
+/** A cgroup of our own with limits and children, such as a container runtime makes for its pods. */
 export type BoundedCgroup = {
   /** Relative to every mount, begins with '/'. */
   readonly path: string;
@@ -42,7 +42,7 @@ const hierarchies = (mounts: CgroupMounts): readonly string[] =>
 
 /**
  * Makes a cgroup with a memory and a pid limit, or says what stands in the way. Version 1: a directory under the memory
- * and the pids mount. Version 2: a delegated transient scope where systemd owns the tree, else a directory under the mount.
+ * and the pids mount. Version 2: a delegated transient scope if systemd owns the tree, else a directory under the mount.
  */
 export async function openBoundedCgroup(needs: BoundedCgroupNeeds): Promise<Reading<BoundedCgroup>> {
   if (needs.mounts.version === 1) return openVersion1(needs);
@@ -122,7 +122,7 @@ async function openScope(needs: BoundedCgroupNeeds): Promise<Reading<BoundedCgro
   );
   if (typeof holder === 'string') return unknown('unreadable', 'systemd-run', holder);
   let complaint = '';
-  // Without a descriptor to spare it has no streams, whatever the types say.
+  // If no descriptor is left, it has no streams, whatever the types say.
   holder.stderr?.on('data', (chunk: Buffer) => {
     complaint = `${complaint}${chunk.toString('utf8')}`.slice(0, 500);
   });

@@ -5,10 +5,10 @@ const HEADER_BYTES = 16;
 const LITTLE_ENDIAN = 'l'.charCodeAt(0);
 
 /**
- * Stands between a connection of dbus-next and its socket, once it has authenticated. The package reads a message of any
- * size into values at once, in the event loop, and any user of the machine may send a signal of 32 MiB to any connection. What
- * it throws on a malformed message nobody could catch. Larger than `maxBytes` is skipped: nobody hears it, and a call waits
- * until its deadline. `broken`: nothing more can be read.
+ * Sits between an authenticated connection of dbus-next and its socket. The package decodes a message of any size at once, in
+ * the event loop, and any user of the machine may send a signal of 32 MiB to any connection. Nobody could catch what it throws
+ * on a malformed message. A message larger than `maxBytes` is skipped: nobody receives it, and a call waits until its deadline.
+ * `broken`: nothing more can be read.
  */
 export function guardReader(
   connection: EventEmitter,
@@ -33,7 +33,7 @@ const guarded = (heard: () => void, broken: (cause: unknown) => void) => (): voi
   }
 };
 
-/** The package reads a header, then the rest of its message, in turn. */
+/** The package alternately reads a header and the rest of its message. */
 function withoutLarge(stream: Duplex, maxBytes: number): Duplex['read'] {
   const read = stream.read.bind(stream);
   let isHeader = true;
@@ -58,7 +58,7 @@ function withoutLarge(stream: Duplex, maxBytes: number): Duplex['read'] {
   };
 }
 
-/** By the lengths of the body and of the header fields, which are padded to 8 bytes. */
+/** From the lengths of the body and of the header fields, which are padded to 8 bytes. */
 function bytesAfter(header: Buffer): number {
   if (header.length < HEADER_BYTES) return 0;
   const at = (offset: number): number =>

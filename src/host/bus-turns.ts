@@ -4,13 +4,15 @@
  */
 const IN_FLIGHT = 56;
 
-/** Call `settled` when the answer is there, even if nothing waits for it any more: until then the bus counts the call. */
+/**
+ * Call `settled` when the answer has arrived, even if nothing waits for it any more: until then the bus counts the
+ * call.
+ */
 type Send = (settled: () => void) => void;
 export type BusTurns = {
   /**
-   * Sends at once or when its turn comes. Urgent calls come before all others, which wait until the urgent one has its answer
-   * or gave up: systemd begins with its queued jobs only once it has answered every call. The returned function gives up the
-   * turn.
+   * Sends at once or when its turn comes. All other calls wait until an urgent one is answered or given up, because systemd
+   * starts its queued jobs only once it has answered every call. The returned function gives up the turn.
    */
   readonly ask: (destination: string, isUrgent: boolean, send: Send) => () => void;
 };

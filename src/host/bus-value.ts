@@ -2,8 +2,8 @@ import { Variant } from 'dbus-next';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 
 /**
- * What travels in the body of a message: text, numbers, booleans, lists (arrays, structs and bytes), dictionaries with
- * text keys as plain objects, and variants. No type of the D-Bus package.
+ * The body of a message: text, numbers, booleans, lists (arrays, structs and bytes), dictionaries with text keys as plain
+ * objects, and variants. No type of the D-Bus package.
  */
 export type BusValue =
   | string
@@ -21,8 +21,8 @@ const MAX_TEXT_BYTES = 1024 * 1024;
 type Encoded = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly text: string };
 
 /**
- * The body as the package marshals it, or why it must not be sent: the bus daemon answers a malformed message by
- * closing the connection (dependencies.md B8), and a value that does not marshal leaks its reply handler (B9).
+ * The body as the package marshals it, or why it must not be sent: the bus daemon closes the connection on a malformed
+ * message (dependencies.md B8), and a value that cannot be marshalled leaks its reply handler (B9).
  */
 export function encodeBody(signature: string, body: readonly BusValue[]): Encoded {
   const types = splitSignature(signature);
@@ -37,7 +37,7 @@ export function decodeValue(value: unknown): BusValue {
   if (typeof value === 'bigint') return saturated(value);
   if (value instanceof Variant) return { signature: value.signature, value: decodeValue(value.value) };
   if (Array.isArray(value)) return value.map(decodeValue);
-  // Buffers come for arrays of bytes.
+  // Arrays of bytes arrive as buffers.
   if (value instanceof Uint8Array) return [...value];
   if (typeof value !== 'object' || value === null) return String(value);
   const decoded: { [key: string]: BusValue } = Object.create(null);
@@ -45,7 +45,7 @@ export function decodeValue(value: unknown): BusValue {
   return decoded;
 }
 
-/** All of an answer; unknown: its values are nested too deep. */
+/** The whole answer; unknown: its values are nested too deep. */
 export function decodeBody(body: readonly unknown[], where: string): Reading<readonly BusValue[]> {
   try {
     return known(body.map(decodeValue));
@@ -76,7 +76,7 @@ function endOfType(signature: string, at: number, depth: number): number | null 
   if ('ybnqiuxtdsogv'.includes(first)) return at + 1;
   if (first === 'a' && signature[at + 1] === '{') {
     const key = signature[at + 2];
-    // Other keys would be turned into text by the package (B10).
+    // The package would turn other keys into text (B10).
     if (key !== 's' && key !== 'o') return null;
     const end = endOfType(signature, at + 3, depth + 1);
     return end !== null && signature[end] === '}' ? end + 1 : null;

@@ -16,9 +16,9 @@ type BusCall = {
   readonly member: string;
   readonly signature?: string;
   readonly body?: readonly BusValue[];
-  /** 2 s where none is given; the wait for its turn counts. */
+  /** The default is 2 s; the wait for its turn counts. */
   readonly deadlineMs?: number;
-  /** Comes before all calls that wait for their turn. */
+  /** Sent before all calls that wait for their turn. */
   readonly isUrgent?: true;
 };
 type SignalRule = {
@@ -39,9 +39,9 @@ export type SystemBus = {
    * error reply, with its name at the beginning of the detail.
    */
   readonly call: (call: BusCall) => Promise<Reading<readonly BusValue[]>>;
-  /** Holds over reconnects. A throw of `heard` reaches the process, as any other one does. */
+  /** Survives reconnects. What `heard` throws reaches the process, like any other error. */
   readonly subscribe: (rule: SignalRule, heard: (body: readonly BusValue[], path: string) => void) => () => void;
-  /** Runs each time the bus is up, after the match rules are in force: read what they guard then. */
+  /** Runs each time the bus is up, once the match rules are in force: then read what they report changes of. */
   readonly whenUp: (run: () => void) => () => void;
   readonly close: () => void;
 };
@@ -49,7 +49,7 @@ export type SystemBus = {
 const PROPERTIES = 'org.freedesktop.DBus.Properties';
 type BusObject = { readonly destination: string; readonly path: string; readonly interface: string };
 
-/** What a property holds. */
+/** The value of a property. */
 export async function busProperty(
   bus: SystemBus,
   { destination, path, interface: of }: BusObject,
@@ -81,7 +81,7 @@ const FIRST_RETRY_MS = 100;
 const MAX_RETRY_MS = 5_000;
 const DBUS = { destination: 'org.freedesktop.DBus', path: '/org/freedesktop/DBus', interface: 'org.freedesktop.DBus' };
 
-/** Once it is up, or after 2 s: after that, every call reports why the bus is away. */
+/** Resolves once the bus is up, or after 2 s: from then on, every call reports why the bus is away. */
 export function busUp(
   { isUp, whenUp }: { readonly isUp: () => boolean; readonly whenUp: SystemBus['whenUp'] },
   clock: Clock,
@@ -103,15 +103,15 @@ type Connection = {
   readonly stream: Duplex;
   /** Ends what waits when the connection is lost. */
   readonly lost: Set<(why: Unknown) => void>;
-  /** Match rules in force: each is sent once for a connection, and stays (B5). */
+  /** Match rules in force: each is sent once per connection, and stays (B5). */
   readonly rules: Set<string>;
   readonly turns: BusTurns;
 };
 type Subscription = { readonly rule: SignalRule; readonly heard: (body: readonly BusValue[], path: string) => void };
 
 /**
- * One connection to the system bus, kept for ever (dependencies.md 2.4). The package is only its codec and socket: its
- * defects B1 to B17 are worked round here.
+ * One connection to the system bus, kept forever (dependencies.md 2.4). The package is only its codec and socket: its
+ * defects B1 to B17 are worked around here.
  */
 export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env): SystemBus {
   const address = busAddress(env['DBUS_SYSTEM_BUS_ADDRESS']);
@@ -131,7 +131,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     state = 'down';
     owners.clear();
     downBecause = unknown('absent', SYSTEM_BUS, detail);
-    // Not disconnect(): before the connection is made that writes after the end (B15).
+    // Not disconnect(): before the connection is made, it writes after the end (B15).
     of.stream.destroy();
     for (const end of [...of.lost]) end(downBecause);
     connectLater();
@@ -140,14 +140,14 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   function connectLater(): void {
     cancelTimer();
     if (isClosed) return;
-    // Half of it at random, so that many agents do not come back in one instant.
+    // Half of the delay is random, so that many agents do not reconnect at one instant.
     cancelTimer = clock.after(retryMs * (0.5 + Math.random() / 2), connect);
     retryMs = Math.min(retryMs * 2, MAX_RETRY_MS);
   }
 
   function connect(): void {
     if (isClosed || !address.known) return;
-    // To find it missing by a connection costs a hundred times as much, for ever on a host without a bus.
+    // An attempt to connect costs a hundred times as much, and a host without a bus would repeat it forever.
     const made = existsSync(address.value)
       ? createConnection(address.value, (of, cause) => lose(of, `a message cannot be read: ${sayCause(cause)}`))
       : unknown('absent', SYSTEM_BUS, `${address.value} does not exist`);
@@ -175,7 +175,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     bus.on('connect', () => void begin(mine));
   }
 
-  /** Match rules first, what they guard second, so that nothing falls between. */
+  /** Match rules first, then the reads that depend on them, so that no change is missed in between. */
   async function begin(mine: Connection): Promise<void> {
     if (connection !== mine) return;
     cancelTimer();
@@ -192,7 +192,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   }
 
   async function ping(mine: Connection): Promise<void> {
-    // Not Peer.Ping: the policy of a system bus refuses it unless its destination allows it.
+    // Not Peer.Ping: the policy of a system bus refuses it unless the destination allows it.
     const pong = await callOn(mine, { ...DBUS, member: 'GetId' });
     if (connection !== mine) return;
     if (!pong.known) return lose(mine, `the bus does not answer: ${pong.detail}`);
@@ -202,7 +202,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   async function followOwner(mine: Connection, name: string): Promise<void> {
     const rule = `type='signal',sender='${DBUS.destination}',member='NameOwnerChanged',arg0='${name}'`;
     if (mine.rules.has(rule)) return;
-    // Both are sent before this waits, so that calls made after a subscription find its rules in force.
+    // Both are sent before anything is awaited, so that calls made after a subscription find its rules in force.
     void addMatch(mine, rule);
     const owner = await callOn(mine, { ...DBUS, member: 'GetNameOwner', signature: 's', body: [name] });
     const [unique] = owner.known ? owner.value : [];
@@ -240,7 +240,8 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
       let leave = (): void => undefined;
       leave = mine.turns.ask(call.destination, call.isUrgent === true, (settled) => {
         isSent = true;
-        // An answer after the deadline is dropped, but ends the turn. B9: one that could not be sent leaves its handler.
+        // An answer after the deadline is dropped, but ends the turn. B9: a call that could not be sent leaves its
+        // handler behind.
         mine.bus.call(message).then(
           (reply) => {
             settled();
@@ -275,7 +276,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
       if (!isHeard(rule, message, owners.get(rule.sender))) continue;
       const facts = body();
       // B6: the package swallows what is thrown here; outside of it a throw reaches the process. As a microtask it
-      // still comes before the answer to a call that was sent after it.
+      // still runs before the answer to a call that was sent after it.
       queueMicrotask(() => heard(facts, message.path));
     }
   }
@@ -380,7 +381,10 @@ function isHeard(rule: SignalRule, message: Message, owner: string | undefined):
   return isFrom && isPath && isArg0 && message.interface === rule.interface && message.member === rule.member;
 }
 
-/** The path of its socket. B12: the package does not decode %xx, tries only the first address, and needs an addon for abstract ones. */
+/**
+ * The path of the bus's socket. B12: the package does not decode %xx, tries only the first address, and needs an addon
+ * for abstract ones.
+ */
 function busAddress(given: string | undefined): Reading<string> {
   const address = given === undefined || given === '' ? 'unix:path=/run/dbus/system_bus_socket' : given;
   const match = /^unix:path=([^;,%]+)(?:,guid=[0-9a-f]+)?$/.exec(address);

@@ -13,7 +13,7 @@ export function cgroupInode(directory: string): number | null {
   return facts === NONE ? 0 : null;
 }
 
-/** `children`: how many cgroups are right below it. Unknown `absent`: there is none. */
+/** `children`: how many cgroups are directly below it. Unknown `absent`: there is no such cgroup. */
 export function cgroupFacts(directory: string): Reading<{ readonly inode: number; readonly children: number }> {
   try {
     const facts = lstatSync(directory, NO_THROW);
@@ -27,5 +27,5 @@ export function cgroupFacts(directory: string): Reading<{ readonly inode: number
 
 const NO_THROW = { throwIfNoEntry: false } as const;
 const NONE = unknown('absent', 'cgroup', 'there is no such directory');
-/** On a kernel file system: its name and `.`. */
+/** A directory's own links on a kernel file system: its name and `.`. */
 const OWN_LINKS = 2;

@@ -6,13 +6,13 @@ import { isLeaf, listIn, type ProcessWalk } from './cgroup-walk.ts';
 import { createClock } from './clock.ts';
 import { cgroupPathsOf, createProcfs, processState, type Thread, threadsOf } from './procfs.ts';
 
-/** Checked in one process whose main thread is elsewhere. */
+/** The maximum checked in one process whose main thread is elsewhere. */
 const MOST_THREADS = 4_096;
-/** In one look: about 10 ms. */
+/** The maximum in one look: about 10 ms. */
 const LOOK_PROCESSES = 1_000;
-/** The same while the kernel kills: to list a directory that it keeps locked takes minutes. */
+/** The same while the kernel kills: listing a directory that it keeps locked takes minutes. */
 const LOOK_PROCESSES_IN_KILLS = 10_000;
-/** How long after a kill the kernel counts as killing. */
+/** How long after a kernel OOM kill the kernel counts as killing. */
 const KILLS_LAST_MS = 10_000;
 const BUFFERED_NAMES = 256;
 
@@ -67,7 +67,7 @@ function* placesInProc(mounts: CgroupMounts): Generator<Placed | null, boolean, 
   }
 }
 
-/** Of its main thread; of one whose main thread has ended, of the next. */
+/** Where its main thread is; if that has ended, where the next thread is. */
 function placeOf(mounts: CgroupMounts, pid: number): Reading<string> {
   const path = pathIn(mounts, cgroupPathsOf(pid), pid);
   // For a process that has ended, version 1 shows the root, version 2 where it was.
@@ -79,7 +79,7 @@ function placeOf(mounts: CgroupMounts, pid: number): Reading<string> {
   return pathIn(mounts, cgroupPathsOf(`${pid}/task/${other}`), pid);
 }
 
-/** The processes that the cgroup itself lists, and those that /proc shows below it: like walkProcesses, but without a walk. */
+/** The processes that the cgroup itself lists, and those that /proc shows below it: walkProcesses without a walk. */
 export function* shownProcesses(mounts: CgroupMounts, ref: CgroupRef, directory: string): ProcessWalk {
   const again = (): Reading<readonly number[]> => listIn(directory, '');
   const own = again();
@@ -96,7 +96,7 @@ export function* shownProcesses(mounts: CgroupMounts, ref: CgroupRef, directory:
       yield isHere ? { pids: [place.pid], again: () => known([]), path: null } : null;
     }
   } finally {
-    // A caller that has found enough ends it early; the directory would stay open.
+    // A caller that has found enough ends this early; otherwise the directory would stay open.
     search.return(false);
   }
 }
@@ -106,10 +106,13 @@ type Found = {
   readonly pids: ReadonlyMap<string, readonly number[]>;
   readonly isWhole: boolean;
 };
-/** A look reads many pods without a pause. What it found is dropped before anything else runs, so no answer outlives its look. */
+/**
+ * A look reads many pods without a pause. The findings are dropped before anything else runs, so none outlives its
+ * look.
+ */
 let ofThisLook: Found | null = null;
 
-/** The same within what one look may cost; never both empty and whole if there is a process. */
+/** The same within the cost limit of one look; if there is a process, the result is never both empty and complete. */
 export function lookInProc(
   mounts: CgroupMounts,
   ref: CgroupRef,
@@ -124,7 +127,7 @@ export function lookInProc(
   return { pids: new Set(pids.get(Buffer.from(ref.path).toString('latin1'))), isWhole };
 }
 
-/** By cgroup, those below it included. */
+/** By cgroup, including those below it. */
 function searchProc(mounts: CgroupMounts): Found {
   const pids = new Map<string, number[]>();
   let steps = 0;
@@ -145,11 +148,11 @@ const { oomKills } = createProcfs();
 const { monoMs } = createClock();
 let kills: { readonly count: number; readonly lastMs: number } | null = null;
 
-/** By the kills since the last time it was asked. */
+/** Judged by the kills since the last call. */
 function isKernelKilling(): boolean {
   const count = oomKills();
   const nowMs = monoMs();
-  // The first answer compares with nothing, and takes the slower way.
+  // The first call has nothing to compare with, and assumes kills.
   if (count.known && count.value !== kills?.count) kills = { count: count.value, lastMs: nowMs };
   return kills !== null && nowMs - kills.lastMs < KILLS_LAST_MS;
 }

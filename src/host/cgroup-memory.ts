@@ -86,7 +86,7 @@ const V2: Names = {
 };
 const SLAB_RECLAIMABLE = key('slab_reclaimable ');
 const KERNEL = key('kernel ');
-/** What `kernel` sums since 5.18, as far as an older kernel names it. */
+/** The parts of what `kernel` sums since 5.18 that an older kernel reports. */
 const KERNEL_PARTS = [key('kernel_stack '), key('pagetables '), key('percpu '), key('slab ')];
 
 /** v2 `anon`, v1 `total_rss`, from the text of memory.stat. */
@@ -95,8 +95,8 @@ export function anonOf(mounts: CgroupMounts, bytes: Buffer, where: string): Read
 }
 
 /**
- * The memory of the cgroup at `path` below the mount, on kept descriptors. By path, not by identity: a cgroup that was
- * removed and made again is read on. Gone is unknown `absent`.
+ * The memory of the cgroup at `path` below the mount, on kept descriptors. By path, not by identity: if the cgroup is
+ * removed and created again, the new one is read. Gone is unknown `absent`.
  */
 export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
   const names = mounts.version === 1 ? V1 : V2;
@@ -158,7 +158,7 @@ function memoryUse(usageBytes: number, stat: Buffer, names: Names, where: string
   return known({ usageBytes, workingSetBytes: Math.max(0, usageBytes - inactiveFileBytes), inactiveFileBytes });
 }
 
-/** The working set of the cgroup whose directory this is now (inCgroup), also when another one has its path later. */
+/** The working set of the cgroup that has this directory now (inCgroup), even if another one gets its path later. */
 export function holdMemory(
   mounts: CgroupMounts,
   directory: string,

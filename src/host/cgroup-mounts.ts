@@ -44,7 +44,7 @@ export function findCgroupMounts(root = ''): Reading<CgroupMounts> {
   return unknown('absent', where, 'no mount of a cgroup hierarchy with the memory controller');
 }
 
-/** Where the whole hierarchy of a version 1 controller is mounted; null: nowhere. */
+/** The mount point of the whole hierarchy of a version 1 controller; null: none. */
 export function findHierarchy(controller: 'cpu' | 'freezer'): string | null {
   const all = readMounts();
   return all.known ? pointOf(wholeHierarchies(all.value).find(isVersion1With(controller))) : null;
@@ -64,8 +64,8 @@ function readControllers(unified: string): Reading<readonly string[]> {
 }
 
 /**
- * The cgroup mounts that show their whole hierarchy, those below /sys/fs/cgroup first: a bind mount of a part of it (root
- * other than `/`) would give paths another meaning than /proc/PID/cgroup does.
+ * The cgroup mounts that show their whole hierarchy, those below /sys/fs/cgroup first. In a bind mount of a part of it (root
+ * other than `/`), paths would mean something other than in /proc/PID/cgroup.
  */
 function wholeHierarchies(all: readonly Mount[]): readonly Mount[] {
   // A later mount on the same point hides the earlier one, whatever it is.

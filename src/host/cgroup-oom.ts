@@ -11,17 +11,17 @@ import { createOpenCgroups } from './open-cgroups.ts';
 import { maxOpenFiles } from './open-files.ts';
 
 const OOM_KILL = key('oom_kill ');
-/** In a pod with more, kills are not attributed. */
+/** Kills in a pod with more cgroups are not attributed. */
 const SUMMED_CGROUPS = 1_000;
-/** Of all the descriptors that this process may have. */
+/** The share of this process's file descriptors that may be used. */
 const SHARE_OF_FILES = 0.25;
 const FILES_EACH = 2;
 
 type OomCounters = {
   /**
-   * Kills by the kernel in the cgroup and below. v1 counts only in the victim's own cgroup, so descendants are summed: it
-   * falls when one is removed. The thread pool opens them: a tenant that creates cgroups may keep their directory locked for
-   * minutes, and the caller has a deadline. What was opened is kept, and is read without that lock.
+   * Kernel OOM kills in the cgroup and below. v1 counts only in the victim's own cgroup, so descendants are summed, and the
+   * sum falls when one is removed. The thread pool opens the files: a tenant that creates cgroups may keep their directory
+   * locked for minutes, and the caller has a deadline. Open files are kept, and can be read without that lock.
    */
   readonly read: (ref: CgroupRef) => Promise<Reading<number>>;
   /** Closes what was not read since the last call. */
@@ -29,10 +29,10 @@ type OomCounters = {
   readonly close: () => void;
 };
 
-/** A cgroup as it was found: with other descendants its directory has another number of links. */
+/** A cgroup as it was found: if its children change, its directory has another number of links. */
 type Opened = { readonly directory: number; readonly links: number; readonly counter: number };
 
-/** For cgroups that are read at every kill on the machine: on v1, opening a pod again takes some 2 ms. */
+/** For cgroups that are read at every kernel OOM kill on the machine: on v1, opening a pod again takes some 2 ms. */
 export function createOomCounters(mounts: CgroupMounts): OomCounters {
   const most = Math.floor((SHARE_OF_FILES * maxOpenFiles()) / FILES_EACH);
   let count = 0;
@@ -66,7 +66,7 @@ export function createOomCounters(mounts: CgroupMounts): OomCounters {
   };
 }
 
-/** The same, asked once. */
+/** The same, for a single call. */
 export async function oomKillsOf(mounts: CgroupMounts, ref: CgroupRef): Promise<Reading<number>> {
   const counters = createOomCounters(mounts);
   try {
@@ -96,7 +96,7 @@ function killsIn(cgroups: readonly Opened[], path: string): Reading<number> {
   return known(Math.min(sum, Number.MAX_SAFE_INTEGER));
 }
 
-/** The cgroup and, on v1, all below it. One that vanished counts for nothing. Paths are bytes, as latin1 strings. */
+/** The cgroup and, on v1, all below it. Those that vanish are skipped. Paths are bytes, as latin1 strings. */
 async function openAll(mounts: CgroupMounts, ref: CgroupRef): Promise<Reading<readonly Opened[]>> {
   const held = holdDirectory(mounts, ref);
   if (!held.known) return held;
@@ -132,7 +132,7 @@ const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
 async function openOne(at: string, counterName: string): Promise<Opened> {
   const directory = await openFile(Buffer.from(at, 'latin1'), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   try {
-    // Read before the directory is listed: any later change of it shows.
+    // Read before the directory is listed, so that any later change shows.
     const links = fstatSync(directory).nlink;
     const counter = await openFile(`/proc/self/fd/${directory}/${counterName}`, O_RDONLY | O_NOFOLLOW);
     return { directory, links, counter };

@@ -6,11 +6,14 @@ import { NUMBER_BYTES, parseCount, readKernelFile } from './kernel-file.ts';
 export type CgroupUse = {
   readonly workingSetBytes: Reading<number>;
   readonly inactiveFileBytes: Reading<number>;
-  /** The most that was charged to it since it was made, file cache included: `memory.peak` (5.19), `memory.max_usage_in_bytes`. */
+  /**
+   * The highest memory charge since it was created, file cache included: `memory.peak` (5.19),
+   * `memory.max_usage_in_bytes`.
+   */
   readonly peakBytes: Reading<number>;
 };
 
-/** Of the cgroup that is at `path` below the mount now. */
+/** For the cgroup that is at `path` below the mount now. */
 export function useOf(mounts: CgroupMounts, path: string): CgroupUse {
   const memory = openMemory(mounts, path);
   const read = memory.read();

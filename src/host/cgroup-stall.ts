@@ -11,7 +11,7 @@ const PRESSURE_BYTES = 4096;
 const HIGH = key('high ');
 const MAX = key('max ');
 
-/** In which all tasks of the cgroup were stalled on memory, on a kept descriptor. */
+/** How long all tasks of the cgroup were stalled on memory, on a kept descriptor. */
 export function openCgroupStall(mounts: CgroupMounts, path: string): StallTime {
   if (mounts.version === 1) return { stalledMs: () => NONE, close: () => undefined };
   return openStallTime(`${directoryOf(mounts, path)}/memory.pressure`);

@@ -8,7 +8,7 @@ type SwapUse = { readonly limitBytes: number; readonly usedBytes: number };
 type CgroupSwap = {
   /** The cgroup's swap limit and usage; null = no limit of its own. */
   readonly use: () => Reading<SwapUse | null>;
-  /** Bytes that the cgroup may still swap out; null = as much as the machine has. */
+  /** Bytes that the cgroup may still swap out; null = no limit but the machine's. */
   readonly freeBytes: () => Reading<number | null>;
   readonly close: () => void;
 };
@@ -70,7 +70,7 @@ function openV1(directory: string): CgroupSwap {
   };
 }
 
-/** What of the cgroup is in swap. Unknown `absent`: this kernel does not say whose swap it is. */
+/** How much of the cgroup is in swap. Unknown `absent`: this kernel does not attribute swap to cgroups. */
 export function swapBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
   return inCgroup(mounts, ref, (directory) => {
     const read = (name: string): Reading<number> => {

@@ -6,10 +6,12 @@ import { codeOf, fileUnknown, isUnsupported } from './file-error.ts';
 import { LISTED_BYTES, readListOfNumbers } from './kernel-file.ts';
 
 /**
- * beside-a-kubelet H11: the subtree may belong to a tenant, which may create anything in it: names of any bytes, ten
- * thousand children, a depth beyond what a path may name. Paths in here are bytes, as latin1 strings.
+ * beside-a-kubelet H11: the subtree may belong to a tenant, who may create anything in it: names of any bytes, ten
+ * thousand children, a depth that no path can name. Paths in this file are bytes, as latin1 strings.
  */
-/** In one look: about 7 ms. An ordinary pod has a dozen, and the process in question is mostly in the first. */
+/**
+ * The maximum in one look: about 7 ms. An ordinary pod has a dozen, and the process in question is mostly in the first.
+ */
 const LOOK_CGROUPS = 500;
 /** The kernel takes paths of up to 4,095 bytes, and a file's name still follows. */
 const MAX_PATH = 3_900;
@@ -22,9 +24,8 @@ const LINKS_OF_A_LEAF = 2;
 const BUFFERED_NAMES = 256;
 
 /**
- * Calls `use` with a path that means this very cgroup as long as the call runs, whatever is put under its name: below
- * the descriptor of its directory (beside-a-kubelet H2). Unknown `absent` when the cgroup is gone or another one has
- * its path.
+ * Calls `use` with a path, below the descriptor of the cgroup's directory, that refers to this very cgroup while the call
+ * runs, whatever gets its name (beside-a-kubelet H2). Unknown `absent` if the cgroup is gone or another one has its path.
  */
 export function inCgroup<T>(mounts: CgroupMounts, ref: CgroupRef, use: (directory: string) => Reading<T>): Reading<T> {
   const held = holdDirectory(mounts, ref);
@@ -41,7 +42,7 @@ export function inCgroup<T>(mounts: CgroupMounts, ref: CgroupRef, use: (director
   }
 }
 
-/** The same for longer than a call. */
+/** The same for longer than one call. */
 export function holdDirectory(
   mounts: CgroupMounts,
   ref: CgroupRef,
@@ -81,13 +82,13 @@ type Below = {
   readonly depth: number;
   /** Relative to the top, in bytes; null: it is too deep for a path. */
   readonly path: string | null;
-  /** The path of a file of it, until the walk continues. */
+  /** The path of one of its files; valid until the walk continues. */
   readonly file: (name: string) => Buffer;
 };
-/** Null: nothing new, but a good moment to pause. Known true: that was all; false: a part of it was not reached. */
+/** Null: nothing new, but a good moment to pause. Known true: the walk is complete; false: a part was not reached. */
 type CgroupWalk = Generator<Below | null, Reading<boolean>, void>;
 
-/** The directory itself, its children, and so on, level by level: deeply nested cgroups come last. */
+/** The directory itself, then its children, level by level: deeply nested cgroups come last. */
 export function* walkCgroups(directory: string): CgroupWalk {
   const walked = yield* walkLevels({ at: directory, top: '', depth: 0, bases: 0, isVisited: false });
   return walked;
@@ -161,7 +162,7 @@ function* walkBelow(base: Base, rel: string): CgroupWalk {
 
 const bytesOf = (path: string): Buffer => Buffer.from(path, 'latin1');
 
-/** Of directories only, never of links; null now and then: a good moment to pause. */
+/** Names of directories only, never of links; null now and then: a good moment to pause. */
 function* namesOf(path: string): Generator<string | null, void, void> {
   const directory = opendirSync(bytesOf(path), { encoding: 'latin1', bufferSize: BUFFERED_NAMES });
   let count = 0;
@@ -175,7 +176,7 @@ function* namesOf(path: string): Generator<string | null, void, void> {
   }
 }
 
-/** Of a directory: directories only, never links; at most `max`. */
+/** The directories in a directory, never links; at most `max`. */
 export function childrenOf(
   path: string,
   max: number,
@@ -196,7 +197,7 @@ export function childrenOf(
 /** The processes listed in one cgroup, freshly opened; 0 = one that our pid namespace does not show. */
 export type Listed = {
   readonly pids: readonly number[];
-  /** Asks once more. */
+  /** Lists them again. */
   readonly again: () => Reading<readonly number[]>;
   readonly path: string | null;
 };
@@ -225,7 +226,7 @@ export function* walkProcesses(directory: string): ProcessWalk {
       const listed = list();
       if (listed.known) yield listed.value.length === 0 ? null : { pids: listed.value, again: list, path: below.path };
       // A descendant that vanished has no processes. A threaded one answers EOPNOTSUPP: its processes are listed at the
-      // head of its domain, which is above it.
+      // root of its domain, which is above it.
       else if (below.depth === 0) return listed;
       else if (listed.why !== 'absent' && !isUnsupported(listed)) isWhole = false;
     }
@@ -240,7 +241,7 @@ export type Seen = {
   readonly isWhole: boolean;
 };
 
-/** Within what one look may cost. Ends early when `isEnough` says so. */
+/** Within the cost limit of one look. Ends early when `isEnough` says so. */
 export function lookAtProcesses(directory: string, isEnough: (pids: ReadonlySet<number>) => boolean): Reading<Seen> {
   const pids = new Set<number>();
   let steps = 0;

@@ -18,14 +18,14 @@ import {
 import { threadsOf } from './procfs.ts';
 
 const POPULATED = key('populated ');
-/** More than this are not checked one by one for a figure that nothing waits for. */
+/** Above this number, processes are not checked one by one for a figure that nothing waits for. */
 const MAX_ALIVE = 1_000;
 /** D3: below this, the memory of a victim counts as free. */
 export const GIVEN_BACK_BYTES = 1024 * 1024;
 
 /**
- * The cgroup at a path below the mount: `/` or `/a/b`, without `.` and `..`. Its identity is the inode of its directory
- * in the memory hierarchy of version 1, in the unified one of version 2.
+ * The cgroup at a path below the mount: `/` or `/a/b`, without `.` and `..`. Its identity is the inode of its directory,
+ * in the memory hierarchy on version 1 and in the unified one on version 2.
  */
 export function refOf(mounts: CgroupMounts, path: string): Reading<CgroupRef> {
   if (!/^\/(?:(?!\.\.?(?:\/|$))[^/\0]+(?:\/(?!$)|$))*$/.test(path)) {
@@ -66,7 +66,7 @@ export function hasProcesses(mounts: CgroupMounts, ref: CgroupRef): boolean {
   return populated.known && populated.value;
 }
 
-/** By the inode of a cgroup, a process that was found in it: it is checked first, without a search. Version 1 only. */
+/** For the inode of a cgroup, a process that was found in it: it is checked first, without a search. Version 1 only. */
 const foundIn = new Map<number, number>();
 const MAX_REMEMBERED = 16_384;
 
@@ -83,7 +83,7 @@ function isAnybodyIn(mounts: CgroupMounts, ref: CgroupRef, directory: string): R
   if (isFoundAgain(mounts, ref)) return known(true);
   const seen = lookIn(mounts, ref, directory, (pids) => pids.size > 0);
   const pid = seen.known ? [...seen.value.pids].find((shown) => shown !== 0) : undefined;
-  // Those of cgroups that are gone stay in it until then.
+  // Until then, entries of removed cgroups stay in it.
   if (foundIn.size >= MAX_REMEMBERED) foundIn.clear();
   if (pid !== undefined) foundIn.set(ref.inode, pid);
   return populatedBy(mounts, directory, seen);
@@ -107,8 +107,7 @@ function lookIn(
 }
 
 /**
- * For a look that ended before it saw the whole tree and found no process: anonymous memory exists only as long as a
- * process has it.
+ * For a look that found no process before it ended early: anonymous memory exists only as long as a process has it.
  */
 function populatedBy(mounts: CgroupMounts, directory: string, seen: Reading<Seen>): Reading<boolean> {
   if (!seen.known) return seen;
@@ -118,7 +117,7 @@ function populatedBy(mounts: CgroupMounts, directory: string, seen: Reading<Seen
   return anon.known && anon.value >= GIVEN_BACK_BYTES ? known(true) : tooLarge(directory);
 }
 
-/** A cgroup by its identity, on descriptors that stay open: whatever has its path later is not read. */
+/** A cgroup by its identity, on descriptors that stay open: a later cgroup at the same path is not read. */
 export type HeldCgroup = {
   /** D13. */
   readonly isPopulated: () => Reading<boolean>;
@@ -164,7 +163,7 @@ export function holdCgroup(mounts: CgroupMounts, ref: CgroupRef): Reading<HeldCg
 }
 
 /**
- * What a kill opens anew: as long as it is open the kernel finds its name without the lock of the directory, which a
+ * Keeps open what a kill will open: while it is open, the kernel finds its name without the lock of the directory, which a
  * tenant may hold.
  */
 function keepAtHand({ version }: CgroupMounts, directory: string): () => void {
@@ -185,8 +184,8 @@ function keepAtHand({ version }: CgroupMounts, directory: string): () => void {
 }
 
 /**
- * The processes in it and its descendants, freshly listed: if the tree is larger than one look may cost, only a part of
- * them, but never an empty list.
+ * The processes in it and its descendants, freshly listed. If the tree is too large for one look, the list is partial, but
+ * never empty.
  */
 export function processesOf(mounts: CgroupMounts, ref: CgroupRef): Reading<readonly number[]> {
   const seen = seenIn(mounts, ref);
@@ -202,8 +201,8 @@ export function countProcesses(mounts: CgroupMounts, ref: CgroupRef): Reading<nu
 }
 
 /**
- * The unreaped dead processes in it: they count against pids.max, and are listed nowhere. Not known for a tree with more
- * processes than one look may cost.
+ * The unreaped dead processes in it: they count against pids.max, and are listed nowhere. Unknown if the tree has too many
+ * processes for one look.
  */
 export function countUnreaped(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
   const counted = threadsIn(mounts, ref);
@@ -251,7 +250,7 @@ function anonBelow(mounts: CgroupMounts, directory: string): Reading<number> {
   return bytes.known ? anonOf(mounts, bytes.value, path) : bytes;
 }
 
-/** SIGKILL to everything in it, at once and without a race with fork. Unknown `absent` on v1 and before 5.14. */
+/** Sends SIGKILL to everything in it, at once and without a race with fork. Unknown `absent` on v1 and before 5.14. */
 export function killAtOnce(mounts: CgroupMounts, ref: CgroupRef): Reading<true> {
   return inCgroup(mounts, ref, (directory) => {
     const path = `${directory}/cgroup.kill`;
@@ -270,7 +269,7 @@ export function killAtOnce(mounts: CgroupMounts, ref: CgroupRef): Reading<true> 
 }
 
 type CgroupPids = {
-  /** Threads, in it and its descendants. */
+  /** Threads in it and its descendants. */
   readonly current: () => Reading<number>;
   /** Null = no limit. */
   readonly max: () => Reading<number | null>;

@@ -3,8 +3,8 @@ import type { Readable } from 'node:stream';
 import { sayCause } from '../core/reading.ts';
 
 /**
- * The child that `start` spawns, or why there is none. Without memory for a process, or with an argument that no command
- * may have, spawn throws; what else goes wrong is the child's `error`.
+ * The child that `start` spawns, or why there is none. If memory is short or an argument is not allowed, spawn throws; all
+ * other failures are the child's `error`.
  */
 export function startChild<C extends ChildProcess>(start: () => C): C | string {
   try {
@@ -16,13 +16,15 @@ export function startChild<C extends ChildProcess>(start: () => C): C | string {
 
 /** Neither the child nor its pipes keep this process alive. */
 export function letGo(child: ChildProcess): void {
-  // Without a descriptor to spare the child has no streams, whatever the types say; its `error` follows.
+  // If no descriptor is left, the child has no streams, whatever the types say; its `error` follows.
   for (const handle of [child, ...(child.stdio ?? [])]) {
     if (handle && 'unref' in handle && typeof handle.unref === 'function') handle.unref();
   }
 }
 
-/** The first `maxBytes` of a stream, when asked. What comes after is read and dropped: a full pipe would stop the child. */
+/**
+ * Returns the first `maxBytes` of a stream when called. The rest is read and dropped: a full pipe would stop the child.
+ */
 export function gather(stream: Readable | null, maxBytes: number): () => string {
   const chunks: Buffer[] = [];
   let left = maxBytes;

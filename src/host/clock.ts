@@ -7,14 +7,16 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const UPTIME_FILE = '/proc/uptime';
 const BOOT_ID_FILE = '/proc/sys/kernel/random/boot_id';
 
-/** The wall clock has left CLOCK_MONOTONIC by more than it is slewed by: it was set, or the machine was asleep. */
+/**
+ * If the wall clock drifts from CLOCK_MONOTONIC by more than slewing explains, it was set, or the machine was asleep.
+ */
 const LEAP_MS = 500;
-/** Less is no sleep: `/proc/uptime` counts in hundredths of a second. */
+/** A smaller difference is not sleep: `/proc/uptime` counts in hundredths of a second. */
 const ROUNDED_MS = 50;
 
 /**
- * Milliseconds since boot with the time asleep, as the kernel counts the start of a process (CLOCK_BOOTTIME, which
- * Node.js has not), and the wall clock. It is CLOCK_MONOTONIC plus the time asleep, which is read again after a leap.
+ * The wall clock, and milliseconds since boot including sleep, as the kernel counts the start of a process (CLOCK_BOOTTIME,
+ * which Node.js does not offer): CLOCK_MONOTONIC plus the time asleep, which is read again after a leap of the wall clock.
  */
 export function createClock(): Clock {
   let asleepMs = 0;
@@ -51,8 +53,8 @@ export function sleep(clock: Clock, ms: number): Promise<void> {
 }
 
 /**
- * The result of `asked` or, after the deadline, of `late`. Due timers run before arrived data is read, so after this process
- * was stalled, an answer that is already here still counts.
+ * The result of `asked` or, after the deadline, of `late`. Due timers run before arrived data is read, so an answer that
+ * arrived while this process was stalled still counts.
  */
 export function within<T>(clock: Clock, ms: number, asked: Promise<T>, late: () => T): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -63,7 +65,7 @@ export function within<T>(clock: Clock, ms: number, asked: Promise<T>, late: () 
   });
 }
 
-/** Time since boot, time asleep included, as the kernel counts the start of a process. */
+/** Time since boot including sleep, as the kernel counts the start of a process. */
 export function uptimeMs(): Reading<number> {
   const text = readText(UPTIME_FILE, 100);
   if (!text.known) return text;

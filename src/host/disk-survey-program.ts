@@ -1,12 +1,12 @@
 /**
- * The part of the child's program (disk-walk-program.ts) that looks for what fills a file system:
+ * The part of the child's program (disk-walk-program.ts) that finds what fills a file system:
  * `{"id":…,"survey":path,"by":"bytes"|"inodes","least":…,"deadlineMs":…,"maxLinked":…}` is answered with
- * `[id,"found",[[bytes,inodes,uid,path],…],isComplete]`. A directory is told when what lies in it and below, without what
- * is told already further down, is at least so much: the deepest place that says where it is. What remains is told as the
- * file system's own directory, last.
+ * `[id,"found",[[bytes,inodes,uid,path],…],isComplete]`. A directory is reported if it holds at least `least`, not counting
+ * reported directories below it: this finds the deepest directories that explain the usage. The rest is reported last, as the
+ * file system's own directory.
  */
 export const SURVEY_PROGRAM = `
-// All in one line, however names are escaped.
+// Few enough to fit into one line, however names are escaped.
 const MAX_TOLD = 16;
 const MAX_TOLD_PATH = 256;
 

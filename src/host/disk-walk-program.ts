@@ -1,21 +1,21 @@
 import { SURVEY_PROGRAM } from './disk-survey-program.ts';
 
 /**
- * What the child of host/disk-walk.ts runs: each line of standard input is a question, `{"id":…,"paths":[…],"deadlineMs":…,"maxLinked":…}`
- * or `{"id":…,"cgroup":…,"inode":…,"deadlineMs":…}`, answered by lines `[id,"least",counts]` and at the end
- * `[id,"done",counts,isComplete]` or `[id,"failed",path,why]`; what fills a file system is asked as
- * disk-survey-program.ts says. Text, because it runs without the bundle, which would take
- * four times as long to start. Calls are synchronous: 4 µs for each file, where one through the thread pool takes 100. It
- * walks by descriptors and from within each directory: one that is renamed or replaced meanwhile is still the one that was
- * opened, no name is ever resolved further than one step, and no path is too long.
+ * What the child of host/disk-walk.ts runs. Each line of standard input is a request,
+ * `{"id":…,"paths":[…],"deadlineMs":…,"maxLinked":…}` or `{"id":…,"cgroup":…,"inode":…,"deadlineMs":…}`, answered by
+ * lines `[id,"least",counts]` and finally `[id,"done",counts,isComplete]` or `[id,"failed",path,why]`;
+ * disk-survey-program.ts describes the request for what fills a file system. It is text because it runs without the
+ * bundle, which would take four times as long to start. Calls are synchronous: 4 µs per file, where one through the
+ * thread pool takes 100. It walks by descriptors and from within each directory: if a directory is renamed or replaced
+ * meanwhile, the opened one is still walked, each lookup resolves a single name, and no path is too long.
  */
 export const WALK_PROGRAM = String.raw`
 'use strict';
 const fs = require('node:fs');
 process.title = 'nodewarden-disk-walk';
-// The agent is not to be killed for want of memory; this child may be.
+// The agent must not be killed when memory is short; this child may be.
 try { fs.writeFileSync('/proc/self/oom_score_adj', '0'); } catch {}
-// Beside a hundred busy loops it would get a fiftieth of a core; its rests bound what it takes.
+// Beside a hundred busy loops it would get a fiftieth of a core; its rests limit what it uses.
 try { require('node:os').setPriority(-10); } catch {}
 
 // A slice, then a rest, so that a walk takes at most a quarter of one core (beside-a-kubelet.md H3).
@@ -23,11 +23,12 @@ const SLICE_MS = 5;
 const REST_MS = 15;
 // The way back from deeper levels is "..", and is proven by what is found there.
 const MAX_HELD = 256;
-// Directories that are listed and not entered yet, in all levels together.
+// Directories listed but not entered yet, on all levels together.
 const MAX_PENDING = 200_000;
-// Files with several names are remembered so far as the question says, apart by size; of further ones every name counts its share.
+// Files with several names are remembered up to the number in the request, separately by size; beyond it, each name
+// counts its share.
 const LARGE_BYTES = 65_536;
-// What was created so long ago counts as growth where there is no earlier walk to compare with.
+// Without an earlier walk to compare with, what was created within this time counts as growth.
 const FRESH_MS = 60_000;
 const MAX_PATHS = 64;
 const MAX_PIDS = 10_000;
@@ -78,15 +79,15 @@ function walk({ id, paths, deadlineMs, maxLinked }) {
       if (seen.has(identity(stats))) continue;
       seen.add(identity(stats));
       const own = stats.blocks * 512;
-      // The directory itself stays, and is no growth.
+      // The directory itself stays, and does not count as growth.
       const total = { at, device: stats.dev, own, bytes: own, inodes: 1, freshBytes: 0, freshInodes: 0, linkedBytes: 0, linkedInodes: 0 };
       totals.push(total);
 
       tree(state, fd, stats, () => true, (name) => {
         const found = statsOf(state, name);
-        // Another file system is mounted there. Seen without opening it: that could hang, or start an automount.
+        // Another file system is mounted there. It is not opened: that could hang, or start an automount.
         if (found === null || found.dev !== stats.dev) return null;
-        // One of the other directories asked for lies in here: it is counted by itself.
+        // Another requested directory is in here: it is counted separately.
         if (found.isDirectory() && state.roots.has(identity(found))) return null;
         count(state, total, found);
         return found.isDirectory() ? found : null;
@@ -99,13 +100,14 @@ function walk({ id, paths, deadlineMs, maxLinked }) {
   }
 }
 
-// Of shares of files with several names only whole bytes and inodes are told.
+// Shares of files with several names are rounded down to whole bytes and inodes.
 function asCounts({ at, device, own, bytes, inodes, freshBytes, freshInodes, linkedBytes, linkedInodes }) {
   return [at, device, own, ...[bytes, inodes, freshBytes, freshInodes, linkedBytes, linkedInodes].map(Math.floor)];
 }
 
-// Goes through a directory and what lies below it; enter() is called within each and says whether to list it, entry()
-// gives what an entry is if it is a directory to go into. A level deeper than MAX_HELD holds no descriptor.
+// Walks a directory and everything below it. enter() is called within each directory and says whether to list it;
+// entry()
+// returns what an entry is if it is a directory to enter. A level deeper than MAX_HELD holds no descriptor.
 function tree(state, fd, stats, enter, entry) {
   const levels = [];
   const goInto = (descriptor, found, name) => {
@@ -140,7 +142,7 @@ function tree(state, fd, stats, enter, entry) {
         hold(levels.at(-1));
         inner = null;
       } catch (error) {
-        // Removed or replaced since it was listed is no gap; a directory that may not be read is one.
+        // An entry that was removed or replaced since it was listed is no gap; a directory that may not be read is one.
         if (!GONE.includes(error.code)) state.isComplete = false;
       } finally {
         if (inner !== null) fs.closeSync(inner);
@@ -151,7 +153,7 @@ function tree(state, fd, stats, enter, entry) {
   }
 }
 
-// To the directory that the last one was entered from. Was that moved elsewhere, then to the deepest one that is held.
+// Returns to the directory from which the last one was entered or, if that was moved, to the deepest one that is held.
 function goBack(state, levels, root) {
   let isLost = false;
   leave(state, levels, root);
@@ -198,8 +200,9 @@ function list(state, level, entry) {
   }
 }
 
-// Where a file system does not tell the type of an entry Node looks it up by name, and throws for one that is gone or whose
-// name is not text: what follows in this directory is not seen then.
+// If a file system does not report the type of an entry, Node looks it up by name, and throws for one that is gone or
+// whose
+// name is not text: the rest of this directory is then not seen.
 function next(state, directory) {
   try {
     return directory.readSync();
@@ -228,8 +231,9 @@ function count(state, total, stats) {
   total.freshInodes += share;
 }
 
-// One with several names is counted with the first. While one of them lies elsewhere it stays when this directory goes. Too
-// many to be remembered: all names here are at most the whole.
+// A file with several names is counted at its first name. If one of its names is elsewhere, it outlives this directory.
+// If
+// there are too many to remember, each name counts its share, so all names here add up to at most the whole.
 function shareOf(state, total, stats, bytes) {
   const linked = bytes < LARGE_BYTES ? state.linked.small : state.linked.large;
   const known = linked.get(identity(stats));
@@ -278,7 +282,7 @@ function openFiles({ id, cgroup, inode, deadlineMs }) {
     for (const pid of pids) {
       if (isOutOfTime(state)) break;
       let held = filesOf(state, '/proc/' + pid, devices, seen);
-      // Its main thread has ended; the others live.
+      // Its main thread has ended, but others live.
       if (held === 0) {
         for (const thread of namesOf('/proc/' + pid + '/task').slice(0, MAX_THREADS)) {
           if (held > 0 || isOutOfTime(state)) break;
@@ -306,7 +310,7 @@ function addPids(state, pids) {
       pids.add(line);
     }
   } catch (error) {
-    // A threaded cgroup has its processes listed at the head of its domain, which is above it.
+    // The processes of a threaded cgroup are listed at the root of its domain, which is above it.
     if (error.code !== 'EOPNOTSUPP' && error.code !== 'ENOTSUP' && !GONE.includes(error.code)) state.isComplete = false;
   }
   return true;
@@ -320,7 +324,7 @@ const namesOf = (path) => {
   }
 };
 
-// How many files it holds open. Only the links that the kernel calls deleted are followed: another one may hang.
+// Counts the files that it holds open. Only links that the kernel marks as deleted are followed: another one may hang.
 function filesOf(state, process, devices, seen) {
   let directory = null;
   let held = 0;
@@ -364,7 +368,7 @@ function addOpen(state, link, devices, seen) {
 ${SURVEY_PROGRAM}
 const bytes = Buffer.alloc(64 * 1024);
 let text = '';
-// The parent no longer asks or listens: end.
+// Ends when the parent closes either side.
 for (let read = fs.readSync(0, bytes); read > 0; read = fs.readSync(0, bytes)) {
   text += bytes.latin1Slice(0, read);
   for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n')) {

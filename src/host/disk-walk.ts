@@ -15,16 +15,19 @@ export type DiskWalker = {
   /**
    * What the directories hold together: st_blocks and inodes, a file with several names once. Never follows a symbolic
    * link, never leaves the file system of each directory, opens no file. A directory that does not exist holds nothing;
-   * one that cannot be opened makes the whole sum unknown. Ends by itself after a minute with `isComplete` false. `soFar`
-   * hears now and then what was counted: at least that much is there. A child that hangs in the kernel gets SIGKILL; the
-   * promise stays open until that helps, and the caller has a deadline (observe/pod-disk.ts).
+   * one that cannot be opened makes the whole sum unknown. Stops after a minute with `isComplete` false. `soFar` is called
+   * from time to time with what was counted so far, which is a lower bound. A child that hangs in the kernel gets SIGKILL; the
+   * promise stays open until it is gone, and the caller has a deadline (observe/pod-disk.ts).
    */
   readonly walk: (paths: readonly string[], soFar?: (least: WalkedDisk) => void) => Promise<Reading<WalkedDisk>>;
-  /** By all processes below the directory of a cgroup, which must have that inode. Bounded in processes, files and time. */
+  /**
+   * Files held open by all processes below the directory of a cgroup, which must have that inode. Bounded in processes,
+   * files and time.
+   */
   readonly openFiles: (cgroup: string, inode: number) => Promise<Reading<OpenFiles>>;
   /**
-   * What fills the file system of the directory, `by` bytes or inodes: the deepest directories that hold at least so much
-   * without those that are told too, and last what remains of the whole. The same promises as `walk`.
+   * What fills the file system of the directory, `by` bytes or inodes: the deepest directories that hold at least `least`, not
+   * counting reported ones below them, and last the rest. The same guarantees as `walk`.
    */
   readonly survey: (path: string, by: 'bytes' | 'inodes', least: number) => Promise<Reading<DiskSurvey>>;
   readonly close: () => void;
@@ -44,22 +47,24 @@ export type SurveyedDirectory = {
   readonly uid: number;
 };
 
-/** A start takes some 40 ms of CPU: one child serves a whole round. It holds some 45 MiB while it lives. */
+/** Starting a child takes some 40 ms of CPU, so one serves a whole round. It uses some 45 MiB while it lives. */
 const IDLE_MS = 1_000;
-/** It says something after each slice of 5 ms. A slow disk may take its time for a directory; a dead mount takes it for ever. */
+/**
+ * The child reports after each slice of 5 ms. A slow disk may need long for a directory; a dead mount never answers.
+ */
 const USUAL: WalkBounds = { deadlineMs: 60_000, silentMs: 10_000, maxLinked: 100_000 };
 /** Processes and what they hold open are few beside files. */
 const OPEN_FILES_MS = 5_000;
 const MAX_LINE = 64 * 1024;
-/** Nothing of our own environment is of use to it. A small young generation: it keeps nothing for long. */
+/** A small young generation suffices: the child keeps nothing for long. */
 const FLAGS = ['--max-semi-space-size=1', '--max-old-space-size=64', '--v8-pool-size=1'];
 
 /**
- * `deadlineMs`: of a walk. `silentMs`: what says nothing for so long hangs. `maxLinked`: so many files with several names
- * are remembered, of small and of large ones each.
+ * `deadlineMs`: for one walk. `silentMs`: a child that reports nothing for this long hangs. `maxLinked`: how many files with
+ * several names are remembered, of small and of large ones each.
  */
 type WalkBounds = { readonly deadlineMs: number; readonly silentMs: number; readonly maxLinked: number };
-/** What the child counted so far, as it says it. */
+/** What the child counted so far, in its own format. */
 type Counts = readonly (readonly number[])[];
 type Answer = { readonly counts: Counts; readonly found: readonly SurveyedDirectory[]; readonly isComplete: boolean };
 type Asked = {
@@ -81,7 +86,7 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
     walking.cancelTimer();
     if (current === walking) current = null;
   };
-  /** Awaits the next sign of life or, with nothing to do, the next request. */
+  /** Waits for the next report or, if idle, for the next request. */
   const expect = (walking: Walking): void => {
     walking.cancelTimer();
     const isIdle = walking.asked.size === 0;
@@ -105,12 +110,12 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
     };
     child.on('error', (cause) => end(cause.message));
     child.on('exit', (code, signal) => end(`the child that walks directories ended with ${signal ?? code}`));
-    // Its input breaks when it ends first.
+    // Its input breaks if it ends first.
     child.stdin?.on('error', () => undefined);
     eachLine(child, (line) => {
       if (hear(walking, line)) expect(walking);
     });
-    // The agent's end waits for no walk.
+    // The agent must not wait for a walk when it ends.
     letGo(child);
     return walking;
   };
@@ -166,7 +171,7 @@ function walkedOf(paths: readonly string[], counts: Counts, isComplete: boolean)
   return { bytes: sum('bytes'), inodes: sum('inodes'), directories, isComplete };
 }
 
-/** False: not what the child says. */
+/** False: not a line of our child. */
 function hear({ child, asked }: Walking, line: string): boolean {
   const said = parse(line);
   const asker = said === null ? undefined : asked.get(said.id);
@@ -201,7 +206,7 @@ function parse(line: string): Said | null {
     const counts = first.map((row: unknown) => (Array.isArray(row) ? row.map(Number) : []));
     return kind === 'least' ? { id, kind, counts } : { id, kind, counts, found: [], isComplete };
   } catch {
-    return null; // Something else wrote there: the caller ends it.
+    return null; // Something else wrote this: the caller ends the child.
   }
 }
 

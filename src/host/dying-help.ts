@@ -9,39 +9,41 @@ import { readKernelFile } from './kernel-file.ts';
 import { cgroupPathsOf, threadsOf } from './procfs.ts';
 
 /**
- * Product.md section 7: a process that got SIGKILL needs processor time to die. One without any, or a frozen one, keeps its
- * memory while others are killed for it. Nothing here throws, waits, or is needed for a kill to end.
+ * product.md section 7: a process that got SIGKILL needs processor time to die. Without any, or frozen, it keeps its memory
+ * while others are killed for it. Nothing here throws, waits, or is needed for a kill to complete.
  */
 export type DyingHelp = {
   /** For one kill of a cgroup. */
   readonly begin: (ref: CgroupRef) => {
-    /** They have just got SIGKILL: gives them processor time ahead of all others, and frees their memory for them. */
+    /**
+     * They have just been sent SIGKILL: gives them processor time ahead of all others, and frees their memory for them.
+     */
     readonly killed: (pids: readonly number[]) => void;
-    /** They got it before and are still there: thaws them, and gives their cgroup all the weight. */
+    /** They were sent it before and still exist: thaws them, and gives their cgroup the maximum weight. */
     readonly remain: (pids: readonly number[]) => void;
-    /** Ends the help; later processes have the weight that was set before. */
+    /** Ends the help and restores the weight that was set before. */
     readonly end: () => void;
   };
   readonly close: () => void;
 };
 
 const FIRST = -20;
-/** In one round: raising one takes 2 µs. */
+/** The maximum in one round: raising one takes 2 µs. */
 const MOST_RAISED = 2_000;
 const MOST_THREADS = 64;
 /** The largest come first if their sizes are known; the others get processor time meanwhile. */
 const MOST_REAPED = 32;
 const MOST_THAWED = 50;
 const NUMBER_BYTES = 64;
-/** This bound is never set for long: if found at the start, it was left by an agent that was killed. */
+/** This limit is never set for long: if it is found at the start, an agent that was killed left it. */
 const NO_FORK = '0\n';
 const NO_BOUND = 'max\n';
 const QUEUED_BYTES = 4_096;
 
 /**
- * One perl child, started beforehand (starting a process takes 10 ms and more, and memory, when there is none): for each
- * pid that it reads, pidfd_open (434 everywhere) and process_mrelease (448, Linux 5.15). The kernel refuses it for a process
- * that is not dying. EAGAIN (11): something else is changing that memory right now.
+ * One perl child, started beforehand because starting a process takes 10 ms and more, and memory, which is short at a kill.
+ * For each pid that it reads, it calls pidfd_open (434 everywhere) and process_mrelease (448, Linux 5.15). The kernel refuses
+ * it for a process that is not dying. EAGAIN (11): something else is changing that memory right now.
  */
 const REAPER = `
 $SIG{INT} = $SIG{TERM} = 'IGNORE';
@@ -99,7 +101,7 @@ function startReaper(): {
         stdio: ['pipe', 'ignore', 'ignore'],
       }),
   );
-  // Without perl they die by their own time, as they did before.
+  // Without perl, they die at their own pace.
   if (typeof child === 'string') return { reap: () => undefined, close: () => undefined };
   child.on('error', () => undefined);
   child.stdin?.on('error', () => undefined);
@@ -126,7 +128,7 @@ function raise(pids: readonly number[]): void {
   }
 }
 
-/** False: it is not allowed (CAP_SYS_NICE). */
+/** False: not permitted (CAP_SYS_NICE). */
 function raiseOne(tid: number): boolean {
   try {
     setPriority(tid, FIRST);
@@ -137,7 +139,7 @@ function raiseOne(tid: number): boolean {
   }
 }
 
-/** Each returns how it is put back. */
+/** This and weighV1 return the function that undoes the change. */
 function weighUnified(mounts: CgroupMounts, ref: CgroupRef): () => void {
   const held = holdDirectory(mounts, ref);
   if (!held.known) return () => undefined;
@@ -148,14 +150,14 @@ function weighUnified(mounts: CgroupMounts, ref: CgroupRef): () => void {
     overwrite(`${directory}/cgroup.freeze`, '0'),
   ];
   close();
-  // The agent freezes no process again.
+  // The agent never freezes a process, so this is not undone.
   return () => {
     for (const back of put.slice(0, 2)) back();
     put[2]?.(null);
   };
 }
 
-/** On version 1 the processes may be in any cgroup of another hierarchy; this one is theirs alone. */
+/** On version 1, the processes may be in any cgroup of another hierarchy; this cgroup is theirs alone. */
 function weighV1(cpu: string | null, ref: CgroupRef): () => void {
   if (cpu === null || ref.path === '/') return () => undefined;
   const put = [
@@ -167,14 +169,14 @@ function weighV1(cpu: string | null, ref: CgroupRef): () => void {
   };
 }
 
-/** No process in it can fork until that is restored. */
+/** No process in it can fork until the limit is restored. */
 function stopForking({ version, pids }: CgroupMounts, ref: CgroupRef): () => void {
   if (version === 2 || pids === null || ref.path === '/') return () => undefined;
   const putBack = overwrite(`${pids}${ref.path}/pids.max`, NO_FORK);
   return () => putBack();
 }
 
-/** On a descriptor that stays open until it is put back: what has this path later is not written. */
+/** Writes to a descriptor that stays open until the old value is restored: a later file at this path is not written. */
 function overwrite(path: string, text: string): (isBack?: null) => void {
   try {
     const fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW);
@@ -187,7 +189,7 @@ function overwrite(path: string, text: string): (isBack?: null) => void {
       closeSync(fd);
     };
   } catch {
-    return () => undefined; // No such controller, or no right to it.
+    return () => undefined; // No such controller, or no permission.
   }
 }
 
@@ -214,7 +216,7 @@ function thaw(freezer: string | null, { path: top }: CgroupRef, pid: number): vo
   }
   const state = readKernelFile(Buffer.from(`${freezer}${path}/freezer.state`, 'latin1'), NUMBER_BYTES);
   const isThawed = state.known && state.value.toString('latin1').trim() === 'THAWED';
-  // Waits for the kernel's own grace periods: not here.
+  // Asynchronous, because the kernel waits for its own grace periods.
   if (!isThawed) writeFile(`${freezer}/cgroup.procs`, String(pid), () => undefined);
 }
 

@@ -1,6 +1,6 @@
 import type { CommandRunner } from './transient.ts';
 
-/** What the exit status of the program says. */
+/** What each exit status of the program means. */
 const SAID: { readonly [status: number]: string } = {
   1: 'it needs a mount namespace of its own, which could not be created (unshare); the journal says why',
   3: 'it, or a directory above it, is a symbolic link or not a directory',
@@ -10,11 +10,11 @@ const SAID: { readonly [status: number]: string } = {
 };
 
 /**
- * Run by Node.js with the path as argument, in a mount namespace of its own. Its owner may replace any directory by a link,
- * and mount anything anywhere, at any moment: the path is opened one name after another without following any, and the
- * directory that was opened is mounted a second time, alone, where nobody else can mount: whatever comes to lie below it,
- * there is only the one file system, without the mounts in it. What is removed is named from within. Directories get a
- * name of ours first, which is text; rm(1) never follows what lies below.
+ * Run by Node.js with the path as argument, in a mount namespace of its own. The owner of the directory may at any moment
+ * replace any directory by a link and mount anything anywhere. Therefore the path is opened name by name without following
+ * links, and the opened directory is mounted a second time, alone, where nobody else can mount: below it there is only this
+ * one file system, without the mounts in it. What is removed is named from within. Directories first get a name of ours,
+ * which is plain text; rm(1) never follows links below it.
  */
 const PROGRAM = String.raw`
 'use strict';
@@ -112,7 +112,7 @@ end(isWhole ? 0 : 5);
 
 const APART = ['unshare', '--mount', '--propagation', 'private'];
 
-/** Empties a directory and leaves it there. Null: done, or it does not exist; else a sentence why not. */
+/** Empties a directory but keeps it. Null: done, or it does not exist; else a sentence that says why not. */
 export async function emptyDirectory(run: CommandRunner, path: string, timeoutMs: number): Promise<string | null> {
   const ended = await run({ argv: [...APART, process.execPath, '-', path], timeoutMs, stdin: PROGRAM });
   switch (ended.kind) {

@@ -5,7 +5,7 @@ import { createClock } from './clock.ts';
 type ExecOptions = {
   readonly timeoutMs: number;
   readonly stdin?: string;
-  /** Of each stream; what comes after is read and dropped. */
+  /** Per stream; the rest is read and dropped. */
   readonly maxOutputBytes: number;
 };
 export type ExecResult =
@@ -14,12 +14,12 @@ export type ExecResult =
   | { readonly kind: 'failed'; readonly detail: string }
   | { readonly kind: 'timed-out' };
 
-/** Nothing of our own environment: it may hold what a child must not see, and a PATH that someone else chose. */
+/** Not our own environment: it may contain what a child must not see, and a PATH that someone else chose. */
 const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' };
 
 /**
- * Runs a command without a shell, in a process group of its own. What is left of the group when the command ends, or at the
- * deadline, gets SIGKILL. Never rejects, and resolves at the deadline even if a process that left the group holds its output.
+ * Runs a command without a shell, in a process group of its own. When the command ends, or at the deadline, the rest of the
+ * group gets SIGKILL. Never rejects, and resolves at the deadline even if a process that left the group holds its output.
  */
 export function run(argv: readonly string[], options: ExecOptions): Promise<ExecResult> {
   const [program = '', ...args] = argv;
@@ -38,7 +38,7 @@ export function run(argv: readonly string[], options: ExecOptions): Promise<Exec
     let ended: Ended | null = null;
     const finish = (result: ExecResult): void => {
       cancel();
-      // Without a descriptor to spare the child has no streams, whatever the types say.
+      // If no descriptor is left, the child has no streams, whatever the types say.
       for (const stream of child.stdio ?? []) stream?.destroy();
       resolve(result);
     };
@@ -61,7 +61,7 @@ export function run(argv: readonly string[], options: ExecOptions): Promise<Exec
 
 type Ended = { readonly code: number | null; readonly signal: string | null };
 
-/** Also after its leader ended: the kernel does not reuse its number while the group has a member. */
+/** Works after its leader has ended, too: the kernel does not reuse its number while the group has a member. */
 function killGroup(child: ChildProcess): void {
   if (child.pid === undefined) return;
   try {

@@ -8,14 +8,14 @@ export function codeOf(cause: unknown): string | null {
 // ENODEV: an open file of a removed cgroup. ESRCH: a file of a process that ended. ENOTDIR: a parent is no directory.
 const ABSENT = new Set(['ENOENT', 'ENODEV', 'ESRCH', 'ENOTDIR']);
 
-/** What a failed call on a file means: it is not there, or it cannot be read. */
+/** What a failed call on a file means: the file is absent, or it cannot be read. */
 export function fileUnknown(path: string, cause: unknown): Unknown {
   const code = codeOf(cause);
   const detail = sayCause(cause);
   return unknown(code !== null && ABSENT.has(code) ? 'absent' : 'unreadable', path, detail);
 }
 
-/** The file is there, but this kernel, boot or cgroup does not serve it (Linux has one number for both names). */
+/** The file exists, but this kernel, boot or cgroup does not support it (Linux has one number for both names). */
 export function isUnsupported({ detail }: Unknown): boolean {
   return detail.startsWith('ENOTSUP') || detail.startsWith('EOPNOTSUPP');
 }

@@ -89,8 +89,8 @@ function readUpTo(fd: number, maxBytes: number, from = 0): Buffer {
 }
 
 /**
- * What a write survives. `boot`: the end of its writer. `machine`: also a power cut, which takes an fsync of the file and one
- * of its directory: 4 ms and more on a disk.
+ * What a write survives. `boot`: the end of its writer. `machine`: also a power cut, which costs an fsync of the file and of
+ * its directory: 4 ms and more on a disk.
  */
 type Outlives = 'machine' | 'boot';
 
@@ -116,7 +116,7 @@ export function writeAtomic(path: string, text: string, mode: number, outlives: 
   }
 }
 
-/** A new file, whole or not at all; what is there already stays: unknown `unreadable`. */
+/** Creates a file, completely or not at all. An existing one stays: unknown `unreadable`. */
 export function writeFirst(path: string, text: string, mode: number): Reading<true> {
   const temporary = `${path}.nodewarden-tmp`;
   try {
@@ -134,7 +134,7 @@ export function writeFirst(path: string, text: string, mode: number): Reading<tr
   }
 }
 
-/** Like `writeAtomic`, but beside the loop: the disk may hang. */
+/** Like `writeAtomic`, but off the event loop, because the disk may hang. */
 export async function writeBeside(path: string, text: string, mode: number): Promise<Reading<true>> {
   const temporary = `${path}.nodewarden-tmp`;
   try {
@@ -148,7 +148,7 @@ export async function writeBeside(path: string, text: string, mode: number): Pro
   }
 }
 
-/** At the end of the file, which is made where it is missing: 20 µs on tmpfs, for what is waited for before a first signal. */
+/** Appends to the file, which is created if missing. Takes 20 µs on tmpfs: a first signal waits for it. */
 export function appendText(path: string, text: string, mode: number): Reading<true> {
   try {
     const fd = openSync(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, mode);
@@ -170,14 +170,14 @@ export function isSpecialFile(path: string): boolean {
     const stat = lstatSync(path);
     return !stat.isFile() && !stat.isDirectory();
   } catch {
-    return false; // Nothing is there, or writing says what is wrong with the path.
+    return false; // It does not exist, or writing reports what is wrong with the path.
   }
 }
 
 function writeNew(path: string, text: string, mode: number, outlives: Outlives): void {
   const fd = openNew(path, mode);
   try {
-    // The umask took bits from the mode given to open(2).
+    // The umask removed bits from the mode given to open(2).
     fchmodSync(fd, mode);
     const bytes = Buffer.from(text);
     for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done);
@@ -231,8 +231,8 @@ export function listDirectory(path: string, maxEntries: number): Reading<readonl
 const STAMP_MS = 50;
 
 /**
- * The same as before: no entry has come, gone or been renamed. Null: not known, or it changed so short a time ago that
- * a further change might bear the same stamp.
+ * If it is the same as before, no entry was added, removed or renamed. Null: unknown, or the directory changed so recently that
+ * a further change might have the same stamp.
  */
 export function directoryStamp(path: string, { wallMs }: Pick<Clock, 'wallMs'>): string | null {
   try {
@@ -243,7 +243,7 @@ export function directoryStamp(path: string, { wallMs }: Pick<Clock, 'wallMs'>):
   }
 }
 
-/** Makes the directory and its parents where missing. An existing one keeps its mode. */
+/** Creates the directory and its parents if missing. An existing one keeps its mode. */
 export function ensureDirectory(path: string, mode: number): Reading<true> {
   try {
     if (mkdirSync(path, { recursive: true, mode }) !== undefined) chmodSync(path, mode);
@@ -286,15 +286,15 @@ export function distrust(path: string): string | null {
   }
 }
 
-/** Editors and package managers touch a file several times; one report for all of it. */
+/** Editors and package managers touch a file several times; one report covers them all. */
 const DEBOUNCE_MS = 200;
 /** While the parent directory is missing there is nothing to watch. */
 const RETRY_MS = 5_000;
 
 /**
  * Calls `changed` 200 ms after the last change of a file, or of a directory's entries; also when it was replaced by
- * rename, removed or created. Late, duplicate and needless calls happen: read the current state. The returned function ends
- * it.
+ * rename, removed or created. Calls may be late, duplicate or needless: read the current state. The returned function stops
+ * watching.
  */
 export function watchPath(path: string, changed: () => void, clock: Clock): () => void {
   let watchers: FSWatcher[] = [];
@@ -318,7 +318,7 @@ export function watchPath(path: string, changed: () => void, clock: Clock): () =
       watchers.push(watcher);
       return true;
     } catch {
-      return false; // Missing, or no inotify instance left: what happens until a retry succeeds is reported then.
+      return false; // Missing, or no inotify instance left: changes until a retry succeeds are reported then.
     }
   };
   /** Watches are bound to inodes, so every change renews them. False = nothing can be watched now. */

@@ -2,7 +2,7 @@ import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import { within } from './clock.ts';
 
-/** What people want to know of a machine. No decision is made from it. */
+/** What people want to know about a machine. No decision depends on it. */
 export type HostFacts = {
   readonly hostname: string;
   readonly distribution: string;
@@ -26,8 +26,8 @@ const DEADLINE_MS = 10_000;
 const DISKS_SHOWN = 64;
 
 /**
- * Facts of this host through systeminformation: asked once, when first wanted, and kept. Never on the path of a
- * decision and never on a timer, since each call forks (12 to 15 children for `osInfo` and `system`).
+ * Facts about this host from systeminformation, queried once, on first use, and kept. Never on the path of a decision and
+ * never on a timer, since each call forks (12 to 15 children for `osInfo` and `system`).
  */
 export function createHostFacts(clock: Clock): () => Promise<Reading<HostFacts>> {
   let asked: Promise<Reading<HostFacts>> | null = null;

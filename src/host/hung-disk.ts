@@ -4,8 +4,8 @@ import { run } from './exec.ts';
 const DEADLINE_MS = 2_000;
 
 /**
- * Why nothing on the file system of this path may be looked at; null: it answers. Asked by a child that can be killed: a call
- * of our own that hangs would hold a thread, and with it the end of this process.
+ * Why nothing on the file system of this path may be accessed; null: it answers. A child that can be killed makes the call: a
+ * hanging call of our own would block a thread, and with it the end of this process.
  */
 export async function diskHangs(path: string): Promise<Unknown | null> {
   const end = await run(['stat', '-f', '-c', '%S', '--', path], { timeoutMs: DEADLINE_MS, maxOutputBytes: 100 });

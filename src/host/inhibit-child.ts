@@ -6,13 +6,13 @@ import { gather, letGo, startChild } from './child-process.ts';
 import { codeOf } from './file-error.ts';
 
 /**
- * A delay lock on shutdown, held by a child (dependencies.md 2.5). When this program ends, however it does, the child's
- * input ends and the lock is gone: a dead agent delays no shutdown.
+ * A delay lock on shutdown, held by a child (dependencies.md 2.5). However this program ends, the child's input ends and the
+ * lock is gone: a dead agent delays no shutdown.
  */
 export type LockChild = {
   /** As logind lists it. */
   readonly pid: number;
-  /** Resolves when the lock is gone: after some 3 ms, or by SIGKILL after 500 ms. */
+  /** Resolves once the lock is gone: after some 3 ms, or by SIGKILL after 500 ms. */
   readonly release: () => Promise<void>;
   /** Runs once, with the reason, when the child has ended: also after `release`, and at once if it ended before. */
   readonly whenGone: (run: (detail: string) => void) => void;
@@ -28,7 +28,7 @@ export type TakeLock = () => Promise<LockAnswer>;
 export const LOCK_WHO = 'nodewarden';
 const PROGRAM = 'systemd-inhibit';
 const WHY = 'Stops pods in order before the machine goes down';
-/** It says so after 8 to 17 ms on an idle machine. */
+/** The child reports the lock after 8 to 17 ms on an idle machine. */
 const TAKE_MS = 3_000;
 const RELEASE_MS = 500;
 /** After SIGKILL; longer only for a process in an uninterruptible sleep, whose lock cannot be taken. */
@@ -37,7 +37,7 @@ const KILL_MS = 1_000;
 const CLOSE_MS = 50;
 const MAX_STDERR_BYTES = 2_048;
 
-/** Held = the child said so; whether logind lists the lock is the caller's to ask. */
+/** `held`: the child reports that it has the lock; the caller has to check whether logind lists it. */
 export function takeInhibitLock(clock: Clock, env: NodeJS.ProcessEnv = process.env): Promise<LockAnswer> {
   const args = ['--what=shutdown', '--mode=delay', `--who=${LOCK_WHO}`, `--why=${WHY}`];
   const child = startChild(
@@ -90,7 +90,7 @@ function watchEnd(clock: Clock, child: ChildProcess, stderr: () => string): End 
     for (const run of runs.splice(0)) run(why);
   };
   child.on('error', (cause) => {
-    // With a pid it is only a signal that could not be sent.
+    // If it has a pid, only a signal could not be sent.
     if (child.pid !== undefined) return;
     spawnError = cause;
     gone(cause.message);

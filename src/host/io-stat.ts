@@ -11,8 +11,8 @@ const IO_STAT_BYTES = 64 * 1024;
 const LINE = /^(\d+:\d+) .*?\bwbytes=(\d+)/gm;
 
 /**
- * What a cgroup has written since it was created, by device (`major:minor`), as the kernel counts. Only version 2 counts what goes
- * through the page cache; `not-applicable` where it is not counted.
+ * What a cgroup has written since it was created, by device (`major:minor`), as counted by the kernel. Only version 2 counts
+ * writes through the page cache; `not-applicable` if they are not counted.
  */
 export function writtenByDevice(mounts: CgroupMounts, { path }: CgroupRef): Reading<ReadonlyMap<string, number>> {
   if (mounts.version === 1) return unknown('not-applicable', 'io.stat', 'version 1 attributes no writes');
@@ -24,7 +24,7 @@ export function writtenByDevice(mounts: CgroupMounts, { path }: CgroupRef): Read
   return known(written);
 }
 
-/** The disk below a file system by its st_dev, as io.stat names it: a partition counts as its whole disk. */
+/** The disk below a file system, from its st_dev, as io.stat names it: a partition counts as its whole disk. */
 export function diskOf(device: number, root = ''): Reading<string> {
   const name = `${majorOf(device)}:${minorOf(device)}`;
   const where = `${root}/sys/dev/block/${name}`;
@@ -46,7 +46,7 @@ function isPartition(directory: string): boolean {
   }
 }
 
-/** As glibc takes st_dev apart. */
+/** As glibc decodes st_dev. */
 const majorOf = (device: number): number =>
   Number(((BigInt(device) >> 8n) & 0xfffn) | ((BigInt(device) >> 32n) & ~0xfffn));
 const minorOf = (device: number): number => Number((BigInt(device) & 0xffn) | ((BigInt(device) >> 12n) & 0xffffff00n));

@@ -3,7 +3,7 @@ import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { codeOf, fileUnknown } from './file-error.ts';
 
 /**
- * A file of the kernel that stays open and is read again from its start: 1 to 7 µs instead of 10 to 66 for open, read
+ * A kernel file that stays open and is read again from its start: 1 to 7 µs instead of 10 to 66 for open, read
  * and close. Not for process lists: v1 serves an open one from a cache (architecture 2.4).
  */
 type KernelFile = {
@@ -15,7 +15,7 @@ type KernelFile = {
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const FIRST_BYTES = 4096;
 const shared = Buffer.allocUnsafeSlow(4 * FIRST_BYTES);
-/** Of a file with one number: more than it has. */
+/** More than a file with one number contains. */
 export const NUMBER_BYTES = 64;
 const LINE_END = 0x0a;
 const BLANK = 0x20;
@@ -24,12 +24,15 @@ const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 
 /**
- * `at-once`: what the kernel shows as one record, so that a read that leaves room was the whole of it. To ask for the end
- * as well makes the kernel write all of it again: twice the time of a look.
+ * `at-once`: the kernel writes the file as one record, so a read that does not fill the buffer was complete. Reading on to
+ * the end would make the kernel write all of it again, and double the time of a look.
  */
 type Shown = 'at-once' | 'in-pieces';
 
-/** Longer than `maxBytes` is malformed. Opened by the first read; opened again once when its cgroup was replaced. */
+/**
+ * A text longer than `maxBytes` is malformed. The first read opens the file; it is reopened once if its cgroup was
+ * replaced.
+ */
 export function openKernelFile(path: string | Buffer, maxBytes: number, shown: Shown): KernelFile {
   const buffer = Buffer.allocUnsafeSlow(Math.min(FIRST_BYTES, maxBytes + 1));
   return reopened(path, { path: path.toString(), maxBytes, shown, buffer, view: buffer });
@@ -57,9 +60,8 @@ function reopened(path: string | Buffer, text: Text): KernelFile {
 }
 
 /**
- * Opened now, at `path`, and never again: what is under the path later is not read. Unknowns name it `shownAs`. For what
- * the kernel writes at once (one record: no part of it is a text of its own). All of them share one buffer: what was
- * read is overwritten by the next read of any of them.
+ * Opened now, at `path`, and never again: a later file at that path is not read. Unknowns name it `shownAs`. Only for files
+ * that the kernel writes as one record. All of them share one buffer: the next read of any of them overwrites what was read.
  */
 export function holdKernelFile(path: string, shownAs: string, maxBytes: number): Reading<KernelFile> {
   const text: Text = { path: shownAs, maxBytes, shown: 'at-once', buffer: shared, view: shared };
@@ -78,7 +80,7 @@ export function holdKernelFile(path: string, shownAs: string, maxBytes: number):
   }
 }
 
-/** What to read, and the buffer, which grows as needed. */
+/** Where to read from, and the buffer, which grows as needed. */
 type Text = {
   readonly path: string;
   readonly maxBytes: number;
@@ -130,7 +132,7 @@ export function openNumberFile(path: string): {
   };
 }
 
-/** Opens, reads and closes: for process lists and files that are read seldom. */
+/** Opens, reads and closes: for process lists and rarely read files. */
 export function readKernelFile(path: string | Buffer, maxBytes: number): Reading<Buffer> {
   const file = openKernelFile(path, maxBytes, 'in-pieces');
   try {
@@ -200,14 +202,14 @@ function parseLimit(bytes: Buffer, where: string): Reading<number | null> {
 /** How a key is searched: at the start of a line. */
 export type Key = { readonly text: string; readonly bytes: Buffer };
 
-/** With what stands between name and number: `key('anon ')`, `key('MemTotal:')`. */
+/** Includes the separator between name and number: `key('anon ')`, `key('MemTotal:')`. */
 export function key(text: string): Key {
   return { text, bytes: Buffer.from(`\n${text}`) };
 }
 
 /**
- * The number of a line `<key><blanks><number><unit>`, among other lines. Null = there is no such line, and the text is
- * whole. A text without a line end at its end was cut and is malformed, and so is an empty one.
+ * The number in a line `<key><blanks><number><unit>`, among other lines. Null = there is no such line, and the text is
+ * complete. A text that does not end with a line end was cut and is malformed; so is an empty one.
  */
 export function parseKeyed(
   bytes: Buffer,
@@ -220,7 +222,7 @@ export function parseKeyed(
   if (start === null) return null;
   let at = start;
   while (bytes[at] === BLANK || bytes[at] === TAB) at++;
-  // Byte by byte: a call into Node's own code costs a look in a cold cache more than a line is long.
+  // Byte by byte: in a cold cache, a call into Node's own code costs a look more than the length of a line.
   let lineEnd = at;
   while (bytes[lineEnd] !== LINE_END) lineEnd++;
   const end = lineEnd - unit.length;
@@ -238,13 +240,13 @@ function lineOf(bytes: Buffer, needle: Buffer): number | null {
   return at < 0 ? null : at + needle.length;
 }
 
-/** The needle begins with the line end before it. */
+/** The needle begins with the line end that precedes it. */
 function startsWith(bytes: Buffer, needle: Buffer): boolean {
   for (let i = 1; i < needle.length; i++) if (bytes[i - 1] !== needle[i]) return false;
   return true;
 }
 
-/** Digits only; a number that a double cannot hold exactly comes out rounded. */
+/** Digits only; a number that a double cannot represent exactly is rounded. */
 function numberUpTo(bytes: Buffer, from: number, to: number): number | null {
   if (from >= to) return null;
   let value = 0;

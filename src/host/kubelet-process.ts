@@ -9,7 +9,10 @@ export type KubeletProcess = { readonly argv: readonly string[]; readonly cwd: s
 
 const MAX_BYTES = 128 * 1024;
 
-/** One that tenants run under this name is in a pod. k3s and others have the kubelet within another program: then there is none. */
+/**
+ * A process of this name that tenants run is in a pod, and does not count. In k3s and others, the kubelet is part of
+ * another program: then there is none.
+ */
 export async function findKubelet(clock: Clock, proc = '/proc'): Promise<Reading<KubeletProcess>> {
   const found = await scanProcesses(clock, kubeletAt, 1, proc);
   if (!found.known) return found;

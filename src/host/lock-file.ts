@@ -3,10 +3,10 @@ import { sayCause } from '../core/reading.ts';
 import { codeOf } from './file-error.ts';
 
 /**
- * Which process runs on a directory: a symbolic link to its boot, process and start time, which leads nowhere. It is created
+ * Which process uses a directory: a dangling symbolic link whose target is its boot, process and start time. It is created
  * with its text in one step, and needs no block on a full disk. Node.js has no flock(2). A socket in the abstract namespace
  * would end with its process, but belongs to a network namespace, and the unit has its own. A process that is stopped
- * (SIGSTOP) or hangs keeps its lock; a dead one or a zombie has lost it.
+ * (SIGSTOP) or hangs keeps its lock; a dead process or a zombie has lost it.
  */
 export type Lock = {
   /** Checks that the link still names this process; recreates it if it is gone. */
@@ -17,7 +17,7 @@ export type Lock = {
 type NotTaken = { readonly why: string; readonly isHeld: boolean };
 type Holder = { readonly pid: number; readonly state: string };
 
-/** Another one may take it, or give it back, in between. */
+/** Another process may take or release it in between. */
 const TRIES = 5;
 
 export function takeLock(path: string, bootId: string): Lock | NotTaken {
@@ -64,7 +64,7 @@ function create(path: string, text: string): boolean {
   }
 }
 
-/** Of a file, as an earlier version made it, too. */
+/** An earlier version wrote a file instead of a link; its text is read, too. */
 function textOf(path: string): string {
   try {
     return readlinkSync(path);
@@ -74,7 +74,7 @@ function textOf(path: string): string {
   }
 }
 
-/** The one with this text, and no other that was put there meanwhile. */
+/** Removes the lock with this text, but no other that replaced it meanwhile. */
 function removeStale(path: string, text: string): void {
   const aside = `${path}.stale.${process.pid}`;
   renameSync(path, aside);

@@ -17,14 +17,14 @@ export type LogindDropIn = {
 };
 
 const OWN_DIRECTORY = 'run/systemd/logind.conf.d';
-/** The first one hides files of the same name in the later ones. */
+/** An earlier directory hides files of the same name in the later ones. */
 const DIRECTORIES = [
   'etc/systemd/logind.conf.d',
   OWN_DIRECTORY,
   'usr/local/lib/systemd/logind.conf.d',
   'usr/lib/systemd/logind.conf.d',
 ];
-/** Only the first of them counts, and every drop-in beats it. */
+/** Only the first that exists counts, and every drop-in overrides it. */
 const MAIN_FILES = ['etc', 'run', 'usr/local/lib', 'usr/lib'].map((at) => `${at}/systemd/logind.conf`);
 const NAME = 'nodewarden.conf';
 const MAX_FILES = 1_000;
@@ -103,7 +103,7 @@ export function createLogindDropIn(owner: string, root = '/'): LogindDropIn {
   return { winner, write, remove };
 }
 
-/** By our first line: somebody else's file, link or device under our name is left alone. */
+/** Recognised by our first line: somebody else's file, link or device under our name is left alone. */
 function isMarked(path: string, mark: string): boolean {
   if (!basename(path).endsWith(NAME)) return false;
   const text = readText(path, MAX_FILE_BYTES);
@@ -117,13 +117,13 @@ function compareNames(a: string, b: string): number {
 
 function lastName(others: readonly string[]): string | null {
   const last = others.reduce((a, b) => (compareNames(a, b) > 0 ? a : b), '');
-  // The last one sorts after any name, being that name with something behind it.
+  // The last one sorts after any name, because it is that name with a suffix.
   const names = [`zz-${NAME}`, `zzz-${NAME}`, `zzzz-${NAME}`, `${last}-${NAME}`];
   const name = names.find((mine) => compareNames(mine, last) > 0);
   return name === undefined || Buffer.byteLength(name) > MAX_NAME_BYTES ? null : name;
 }
 
-/** The last line of the section that sets it; a later line that logind does not understand leaves an earlier one in force. */
+/** The last line of the section that sets it; a later line that logind cannot parse leaves an earlier one in force. */
 function readSetting(path: string): DelaySetting | null {
   const text = readText(path, MAX_FILE_BYTES, 'followed');
   if (!text.known) return null;
@@ -149,7 +149,7 @@ const UNITS: readonly (readonly [RegExp, number])[] = [
   [/^(m|min|minutes?)$/, 60_000],
   [/^(h|hr|hours?)$/, 3_600_000],
   [/^(ms|msec)$/, 1],
-  // The two micro signs; one letter beyond Latin-1 would double the bundle in memory.
+  // The two micro signs, escaped: one letter beyond Latin-1 would double the bundle in memory.
   [/^(us|usec|[\u00b5\u03bc]s)$/, 0.001],
   [/^(d|days?)$/, 86_400_000],
   [/^(w|weeks?)$/, 604_800_000],

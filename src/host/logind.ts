@@ -27,15 +27,15 @@ export type Logind = {
   readonly scheduledShutdown: () => Promise<Reading<ScheduledShutdown | null>>;
   /** logind reads its configuration files again; resolves before it has done so. */
   readonly reload: () => Promise<Reading<true>>;
-  /** Only from logind itself, like all signals here: a signal of this name from another sender is ignored. */
+  /** Like all signals here, only from logind itself: a signal of this name from another sender is ignored. */
   readonly whenPreparing: (heard: (isPreparing: boolean) => void) => () => void;
   /** 255 and later, right before `whenPreparing`: `poweroff`, `reboot`, `halt`, `soft-reboot`; '' if it is not given. */
   readonly whenTypeTold: (heard: (type: string) => void) => () => void;
-  /** Delay locks came or went. */
+  /** A delay lock was taken or released. */
   readonly whenInhibitorsChange: (heard: () => void) => () => void;
-  /** From 252, which sends no signal, by the file in which it keeps the schedule. */
+  /** systemd 252 sends no signal for this, so the file in which it keeps the schedule is watched. */
   readonly whenScheduleChanges: (heard: () => void) => () => void;
-  /** Another logind has the name now. */
+  /** logind was restarted: another process has its name now. */
   readonly whenRestarted: (heard: () => void) => () => void;
   /** The bus is up, and the signals above are heard. */
   readonly whenUp: (run: () => void) => () => void;
@@ -55,7 +55,7 @@ const SYSTEMD_MANAGER = {
 const PROPERTIES = 'org.freedesktop.DBus.Properties';
 const DBUS = 'org.freedesktop.DBus';
 const SIGHUP = 1;
-/** Holds the file `scheduled` while a shutdown is (kubelet-shutdown.md 3.6). */
+/** Contains the file `scheduled` while a shutdown is scheduled (kubelet-shutdown.md 3.6). */
 const SCHEDULE_DIRECTORY = '/run/systemd/shutdown';
 /** systemd may itself be busy with a reload. */
 const RELOAD_MS = 5_000;
@@ -64,7 +64,7 @@ export function createLogind(bus: SystemBus, clock: Clock, scheduleDirectory = S
   const property = (name: string): Promise<Reading<BusValue>> => busProperty(bus, MANAGER, name);
 
   async function reload(): Promise<Reading<true>> {
-    // 252 has no reload job, 257 does (Type=notify-reload); HUP is what both understand.
+    // 252 has no reload job, 257 has one (Type=notify-reload).
     const body = (await canReload()) ? [UNIT, 'replace'] : [UNIT, 'main', SIGHUP];
     const done = await bus.call(
       body.length === 2

@@ -1,7 +1,9 @@
 import { type FSWatcher, watch } from 'node:fs';
 import type { Clock } from '../ports.ts';
 
-/** A tenant at its own limit moves the counters all the time: after one event, further ones are ignored for this long. */
+/**
+ * A tenant at its own limit changes the counters all the time: after one event, further ones are ignored for this long.
+ */
 const REST_MS = 1_000;
 /** A watch that worked once is retried if it is refused later. */
 const RETRY_MS = 60_000;

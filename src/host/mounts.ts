@@ -10,14 +10,14 @@ export type Mount = {
   readonly device: string;
   /** The mounted part of the file system: `/` for the whole. */
   readonly top: string;
-  /** Of the file system itself, whatever this mount has. */
+  /** The options of the file system itself, not of this mount. */
   readonly options: string;
 };
 
-/** Some 200 bytes a mount; hosts with tens of thousands of mounts exist (one per volume). */
+/** Some 200 bytes per mount; some hosts have tens of thousands of mounts (one per volume). */
 const MOUNTS_BYTES = 16 * 1024 * 1024;
 
-/** As this process sees them: other mount namespaces have more. */
+/** The mounts that this process sees; other mount namespaces have others. */
 export function readMounts(path = '/proc/self/mountinfo'): Reading<readonly Mount[]> {
   const text = readKernelFile(path, MOUNTS_BYTES);
   if (!text.known) return text;
@@ -52,8 +52,8 @@ const unescaped = (text: string): string =>
   text.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 
 /**
- * Why a directory would not be emptied as it is now, by its names and by what is mounted; null: nothing is in the way, or
- * it is not there. For people, beforehand: in the moment of emptying host/empty-directory.ts looks at what it has opened.
+ * Why a directory would not be emptied as it is now, judged by its names and by what is mounted; null: nothing stands in the
+ * way, or it does not exist. Only to warn people beforehand: when it empties, host/empty-directory.ts checks what it opened.
  */
 export async function unsafePlace(path: string): Promise<string | null> {
   const mounts = readMounts();

@@ -7,7 +7,7 @@ export type Notify = {
   readonly ready: () => void;
   readonly reloading: () => void;
   readonly stopping: () => void;
-  /** systemd must not treat the stop as timed out before this much time has passed from now. */
+  /** Asks systemd not to let the stop time out before this much time has passed. */
   readonly extendMs: (ms: number) => void;
   readonly status: (text: string) => void;
   readonly watchdog: () => void;
@@ -17,7 +17,7 @@ export type Notify = {
   readonly close: () => void;
 };
 
-/** The most messages kept for a hung systemd; further ones are lost, and its watchdog then acts. */
+/** The maximum number of messages kept for a hung systemd; further ones are lost, and its watchdog then acts. */
 const QUEUED_MESSAGES = 100;
 const STATUS_CHARS = 1024;
 const WATCHDOG_MIN_MS = 5_000;
@@ -29,8 +29,8 @@ const READY_RETRY_MS = 5_000;
 const READY_RETRIES = 60;
 
 /**
- * Node has no datagram unix sockets, so one long-lived perl child relays (10.8 ms for the first message, 0.23 ms for
- * each other; Socket is in perl-base, which is essential on Debian). Line by line; \x1f stands for a line end inside a message.
+ * Node has no datagram unix sockets, so one long-lived perl child relays messages (10.8 ms for the first, 0.23 ms for each
+ * other; Socket is in perl-base, which is essential on Debian). One message per line; \x1f stands for a line end inside it.
  */
 const RELAY = `
 use Socket;
@@ -46,7 +46,7 @@ while (my $line = <STDIN>) {
 }
 `;
 
-/** `complain` hears once that messages are lost, and why. Nothing here ever throws. */
+/** `complain` is called once if messages are lost, with the reason. Nothing here ever throws. */
 export function openNotify(
   env: NodeJS.ProcessEnv,
   clock: Clock,
@@ -62,7 +62,7 @@ export function openNotify(
     const what = message === READY ? 'that this agent is ready (retrying)' : 'of the status of this agent';
     if (!hasComplained) complain(`systemd cannot be notified ${what}: ${why}`);
     hasComplained = true;
-    // systemd ends an agent that is never ready. Everything else is sent again anyway, or of no use later.
+    // systemd ends an agent that is never ready. All other messages are sent again anyway, or are useless later.
     if (message !== READY || isClosed || retriesLeft === 0) return;
     retriesLeft -= 1;
     cancelRetry();
@@ -76,7 +76,7 @@ export function openNotify(
     reloading: () => send(`RELOADING=1\nMONOTONIC_USEC=${Math.trunc(clock.monoMs() * 1000)}`),
     stopping: () => send('STOPPING=1'),
     extendMs: (ms) => send(`EXTEND_TIMEOUT_USEC=${Math.trunc(ms * 1000)}`),
-    // A line end in a text would be another assignment.
+    // A line end in the text would start another assignment.
     status: (text) => send(`STATUS=${text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ').slice(0, STATUS_CHARS)}`),
     watchdog: () => send('WATCHDOG=1'),
     watchdogMs: isWatched ? watchdogMs(env) : null,
@@ -88,7 +88,7 @@ export function openNotify(
   };
 }
 
-/** A part of what systemd grants, at least 5 s apart, but never so late that systemd would act. */
+/** A fraction of what systemd grants, at least 5 s, but never so long that systemd would act. */
 function watchdogMs(env: NodeJS.ProcessEnv): number | null {
   const grantedMs = Number(env['WATCHDOG_USEC']) / 1000;
   const pid = env['WATCHDOG_PID'];
@@ -119,12 +119,12 @@ function startRelay(env: RelayEnv, lost: Lost): Relay {
   };
   const down = (): void => {
     isUp = false;
-    // No perl, or it died: what it owes, and each later message, has a child of its own.
+    // No perl, or it died: its unsent messages, and each later one, get a child of their own.
     for (const message of sent.splice(0)) sendAlone(message);
   };
   child.on('error', down);
   child.on('exit', down);
-  // Without a descriptor to spare the child has no pipes, whatever the types say.
+  // If no descriptor is left, the child has no pipes, whatever the types say.
   child.stdin?.on('error', down);
   child.stdout?.on('data', hear);
   letGo(child);
@@ -141,8 +141,8 @@ function startRelay(env: RelayEnv, lost: Lost): Relay {
 }
 
 /**
- * A failure to fork (no pids left) is no reason to end: systemd's watchdog spans several messages. Not with --no-block:
- * a child that is gone before systemd has seen whose it is has its message ignored.
+ * A failed fork (no PIDs left) is no reason to end: systemd's watchdog spans several messages. Not with --no-block: if a child
+ * is gone before systemd has seen which unit it belongs to, its message is ignored.
  */
 function sendByChild(message: string, env: RelayEnv, lost: Lost): void {
   const child = startChild(() => spawn('systemd-notify', message.split('\n'), { env, stdio: 'ignore' }));

@@ -5,7 +5,7 @@ import type { Clock } from '../ports.ts';
 import { readText } from './files.ts';
 import { scanProcesses } from './process-scan.ts';
 
-/** A program that kills under memory pressure too. `unit` null: no service runs it. */
+/** Another program that kills under memory pressure. `unit` null: no service runs it. */
 export type OomDaemon = { readonly name: string; readonly pid: number; readonly unit: string | null };
 
 const NAMES: readonly string[] = ['earlyoom', 'systemd-oomd', 'nohang', 'oomd', 'nohang-desktop'];
@@ -13,8 +13,8 @@ const MAX_BYTES = 128 * 1024;
 const MOST = 8;
 
 /**
- * Those that run now. Anybody can give a process such a name, so that it counts only as root's own or in a system
- * service of a name that it may have.
+ * Those that are running. Anybody can give a process such a name, so a process counts only if it is root's, or in a system
+ * service with a matching name.
  */
 export async function findOomDaemons(clock: Clock, proc = '/proc'): Promise<Reading<readonly OomDaemon[]>> {
   const found = await scanProcesses(clock, daemonAt, MOST, proc);
@@ -34,7 +34,7 @@ function daemonAt(directory: string): OomDaemon | null {
   return { name, pid: Number(basename(directory)), unit: isService ? unit : null };
 }
 
-/** nohang is a script: then its name is the first argument of the interpreter. */
+/** nohang is a script: its name is the first argument of the interpreter. */
 function nameOf(directory: string): string | null {
   const comm = textOf(`${directory}/comm`).trimEnd();
   if (NAMES.includes(comm)) return comm;

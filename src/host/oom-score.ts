@@ -16,7 +16,7 @@ export function readOomScoreAdj(pid: number): Reading<number> {
   }
 }
 
-/** Of a member of the cgroup: the descriptor belongs to one process, whoever gets its pid later. */
+/** Only for a member of the cgroup: the descriptor belongs to this process, whoever gets its pid later. */
 export function writeOomScoreAdj(mounts: CgroupMounts, ref: CgroupRef, pid: number, value: number): Reading<true> {
   try {
     const fd = openSync(fileOf(pid), constants.O_WRONLY);

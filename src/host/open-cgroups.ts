@@ -1,10 +1,10 @@
 import type { CgroupRef } from '../ports.ts';
 
-/** What is open of cgroups, for as long as it is asked for again and again. */
+/** Open files of cgroups, kept for as long as they are requested again and again. */
 type OpenCgroups<T> = {
-  /** Null: nothing is open of it, or another one has its path. */
+  /** Null: nothing of it is open, or another cgroup has its path. */
   readonly find: (ref: CgroupRef) => T | null;
-  /** In the place of what was open of it. */
+  /** Replaces what was open of it. */
   readonly put: (ref: CgroupRef, open: T) => void;
   readonly forget: (ref: CgroupRef) => void;
   /** Closes what was not requested since the last call. */

@@ -5,7 +5,9 @@ const LIMITS_BYTES = 16 * 1024;
 /** The default soft limit of a process. */
 const USUAL = 1_024;
 
-/** How many descriptors this process may have open: the soft limit, which Node raises to the hard one at its start. */
+/**
+ * How many descriptors this process may have open: the soft limit, which Node raises to the hard one when it starts.
+ */
 export function maxOpenFiles(): number {
   const bytes = readKernelFile(LIMITS, LIMITS_BYTES);
   const soft = bytes.known ? /^Max open files +(\d+|unlimited) /m.exec(bytes.value.toString('latin1'))?.[1] : undefined;

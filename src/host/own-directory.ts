@@ -20,9 +20,10 @@ const STICKY = 0o1000;
 const ENTRIES_MAX = 10_000;
 
 /**
- * Why a directory of our own, with what `isOurs` in it, must not be used: a user who can write there could have any process
- * killed. A sentence with path, owner, mode and the command that fixes it; null = the directory and everything above it
- * belongs to root (or to the user we run as) and no other user can write there. A missing one is created by the agent.
+ * Why a directory of our own, with the files in it for which `isOurs` is true, must not be used: a user who can write there
+ * could have any process killed. A sentence with path, owner, mode and the command that fixes it; null = the directory and
+ * everything above it belongs to root (or to the user we run as) and no other user can write there. The agent creates a missing
+ * one.
  */
 export function distrustDirectory(directory: string, isOurs: (name: string) => boolean): string | null {
   return distrustPath(directory) ?? distrustEntries(directory, isOurs);
@@ -58,7 +59,7 @@ function pathsTo(given: string): readonly string[] {
   try {
     return [...new Set([...above(given), ...above(realpathSync(given))])];
   } catch {
-    return above(given); // It is not there yet.
+    return above(given); // It does not exist yet.
   }
 }
 
@@ -98,7 +99,7 @@ function say(path: string, { uid, mode }: Stats): string {
   return `${path} belongs to user ${uid} and has mode ${octal}, so that someone other than root could control this agent`;
 }
 
-/** Null: it is not there. A sentence: it cannot be examined. */
+/** Null: it does not exist. A sentence: it cannot be examined. */
 function factsOf(path: string): Stats | string | null {
   try {
     return lstatSync(path);
@@ -107,13 +108,13 @@ function factsOf(path: string): Stats | string | null {
   }
 }
 
-/** A directory of our own as it was when we began to use it. */
+/** A directory of our own as it was when we started to use it. */
 export type OwnDirectory = {
   readonly path: string;
   /** False: it was removed or replaced. */
   readonly isThere: () => boolean;
   readonly has: (file: string) => boolean;
-  /** With the owner and mode that it had. Null, or why not. */
+  /** Recreates it with the owner and mode that it had. Null, or why this failed. */
   readonly remake: () => string | null;
 };
 

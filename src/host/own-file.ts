@@ -7,7 +7,7 @@ import { sayStamp } from './record-disk.ts';
 /** State or a note of an earlier run: 1,000 pods need a quarter of this (architecture 4.2). */
 const MAX_BYTES = 1024 * 1024;
 
-/** What an earlier run left there, if `read` accepts its shape; null: not ours. */
+/** What an earlier run wrote there, if `read` accepts its shape; null: not ours. */
 export function readOwnFile<T>(
   path: string,
   read: (value: unknown) => T | null,

@@ -7,13 +7,13 @@ import { readText } from './files.ts';
 
 const PROGRAM = 'nodewarden.js';
 
-/** A file that lies beside the program as it was built. */
+/** A file next to the built program. */
 export function readBesideProgram(name: string, maxBytes: number): Reading<string> {
   const directory = ownDirectory();
   return typeof directory === 'string' ? readText(path.join(directory, name), maxBytes) : directory;
 }
 
-/** A command of this program in a process of its own, by its built file. */
+/** Runs a command of this program in a process of its own, from its built file. */
 export async function runOwnProgram(
   args: readonly string[],
   timeoutMs: number,
@@ -25,7 +25,7 @@ export async function runOwnProgram(
   return await run(argv, { timeoutMs, maxOutputBytes });
 }
 
-/** Unknown: it does not run from its built file. */
+/** Unknown: this process does not run from the built file. */
 function ownDirectory(): string | Unknown {
   const [, started = ''] = process.argv;
   try {

@@ -6,7 +6,10 @@ const AUXV_BYTES = 4_096;
 const ENTRY_BYTES = 16;
 const AT_PAGESZ = 6;
 
-/** Of this kernel: counters of memory.stat are in pages. From the auxiliary vector; 64-bit, little-endian. */
+/**
+ * The page size of this kernel, because counters in memory.stat are in pages. From the auxiliary vector; 64-bit,
+ * little-endian.
+ */
 export function pageBytes(): Reading<number> {
   const bytes = readKernelFile(AUXV, AUXV_BYTES);
   if (!bytes.known) return bytes;

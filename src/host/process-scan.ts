@@ -5,10 +5,12 @@ import { sleep } from './clock.ts';
 import { listDirectory } from './files.ts';
 
 const PROCESSES_MAX = 50_000;
-/** At a time: the looks have to come in between. */
+/** How many at a time: looks must run in between. */
 const SLICE = 100;
 
-/** What `see` makes of the processes, given as their directories in /proc, until it has made so many. Null: none of it. */
+/**
+ * What `see` returns for the processes, given as directories in /proc, until there are `most` results. Null is not one.
+ */
 export async function scanProcesses<T>(
   clock: Clock,
   see: (directory: string) => T | null,

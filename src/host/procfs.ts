@@ -19,28 +19,28 @@ export type Meminfo = { readonly [field in keyof typeof MEMINFO]: Reading<number
   /** Slab, stacks, page tables and per-CPU memory. */
   readonly kernelBytes: Reading<number>;
 };
-/** How long all tasks were stalled on memory, in ms; a counter. `absent` if the kernel does not record pressure. */
+/** A counter: how long all tasks were stalled on memory, in ms. `absent` if the kernel does not record pressure. */
 export type StallTime = { readonly stalledMs: () => Reading<number>; readonly close: () => void };
 type PsiResource = 'memory' | 'io' | 'cpu';
 export type Procfs = {
   readonly memTotalBytes: () => Reading<number>;
   readonly meminfo: () => Reading<Meminfo>;
   /**
-   * What the kernel itself has, by kind. Not what remains of MemTotal: on kernels of 6.7 and later the free pages that
-   * CPUs keep to themselves, up to an eighth of it, count nowhere.
+   * The kernel's own memory, by kind. Not the rest of MemTotal: on kernels 6.7 and later, the free pages that CPUs keep for
+   * themselves, up to an eighth of it, are counted nowhere.
    */
   readonly kernelKinds: () => Reading<readonly { readonly kind: string; readonly bytes: number }[]>;
-  /** Threads that exist now (kubelet-eviction.md 1.3.2). */
+  /** The number of threads that exist (kubelet-eviction.md 1.3.2). */
   readonly tasks: () => Reading<number>;
   /** The smaller of pid_max and threads-max; one that cannot be read is left out (kubelet-eviction.md 1.3.1). */
   readonly pidLimit: () => Reading<number>;
-  /** A counter since boot of processes that the kernel's OOM killer ended. */
+  /** A counter: how many processes the kernel's OOM killer has killed since boot. */
   readonly oomKills: () => Reading<number>;
   /** Sum of the zones' low watermarks: what the kernel keeps free for itself. */
   readonly lowWatermarkBytes: () => Reading<number>;
   /** `absent` if the kernel has no /proc/pressure or it is switched off. */
   readonly psi: (resource: PsiResource) => Reading<Psi>;
-  /** Of the machine. */
+  /** For the whole machine. */
   readonly memoryStallMs: () => Reading<number>;
   readonly onlineCpus: () => Reading<number>;
   readonly close: () => void;
@@ -59,7 +59,7 @@ const MEMINFO = {
   writebackBytes: key('Writeback:'),
   activeFileBytes: key('Active(file):'),
   inactiveFileBytes: key('Inactive(file):'),
-  /** All sizes of huge pages together, used or not (4.20). */
+  /** Huge pages of all sizes, used or not (4.20). */
   hugetlbPoolBytes: key('Hugetlb:'),
 } as const;
 const KERNEL_KINDS = [
@@ -74,13 +74,13 @@ const OOM_KILL = key('oom_kill ');
 
 /** meminfo and vmstat: 2 to 5 KiB on 6.18. */
 const TEXT_BYTES = 64 * 1024;
-/** Grows with zones times CPUs: some 100 bytes for each pair. */
+/** Some 100 bytes per zone and CPU. */
 const ZONEINFO_BYTES = 4 * 1024 * 1024;
 const LINE_BYTES = 4096;
-/** An entry for each hierarchy, each with a path of up to 4 KiB. */
+/** One entry per hierarchy, each with a path of up to 4 KiB. */
 const CGROUP_BYTES = 128 * 1024;
 
-/** Facts of the whole machine, below `<root>/proc` and `<root>/sys`; what a look needs stays open. */
+/** Facts about the whole machine, from `<root>/proc` and `<root>/sys`; files that a look needs stay open. */
 export function createProcfs(root = ''): Procfs {
   const paths = { meminfo: `${root}/proc/meminfo`, vmstat: `${root}/proc/vmstat`, loadavg: `${root}/proc/loadavg` };
   const meminfo = openKernelFile(paths.meminfo, TEXT_BYTES, 'at-once');
@@ -106,7 +106,7 @@ export function createProcfs(root = ''): Procfs {
     psi: (resource) => {
       const bytes = stalls[resource].read();
       if (bytes.known) return parsePsi(bytes.value.toString('latin1'), `${root}/proc/pressure/${resource}`);
-      // Booted with psi=0, older kernels still show the files.
+      // Older kernels booted with psi=0 still show the files.
       return isUnsupported(bytes) ? { ...bytes, why: 'absent' } : bytes;
     },
     memoryStallMs: memoryStall.stalledMs,
@@ -246,19 +246,19 @@ export function processName(pid: number, root = ''): Reading<string> {
 }
 
 const VM_RSS = key('VmRSS:');
-/** Any that lives has the memory of all. */
+/** Any living thread shows the memory of the whole process. */
 const FEW_THREADS = 16;
 
-/** Resident memory. 0 for one that has none: a kernel thread, or a process that ended and was not reaped. */
+/** Resident memory. 0 if it has none: a kernel thread, or an ended process that was not reaped. */
 export function rssBytes(pid: number, root = ''): Reading<number> {
   const where = `${root}/proc/${pid}/status`;
   const bytes = readKernelFile(where, LINE_BYTES);
   if (!bytes.known) return bytes;
-  // Not statm, which counts in pages of a size that would have to be looked up.
+  // Not statm: it counts in pages, whose size would have to be looked up.
   return bytesOf(parseKeyed(bytes.value, VM_RSS, ' kB', where) ?? rssOfOthers(pid, root));
 }
 
-/** A main thread that has ended shows none, though the others have it still. In KiB. */
+/** A main thread that has ended shows none, although the other threads still have it. In KiB. */
 function rssOfOthers(pid: number, root: string): Reading<number> {
   for (const tid of root === '' ? threadsOf(pid, FEW_THREADS) : []) {
     const where = `/proc/${pid}/task/${tid}/status`;
@@ -273,8 +273,8 @@ function rssOfOthers(pid: number, root: string): Reading<number> {
 export type Thread = `${number}/task/${number}`;
 
 /**
- * By controller (`memory`, `name=systemd`, each of a joint hierarchy by itself); the unified hierarchy is `''`. Paths are
- * bytes, as latin1: a name may hold anything but a line end.
+ * By controller (`memory`, `name=systemd`; those of a joint hierarchy separately); the unified hierarchy is `''`. Paths are
+ * bytes, as latin1: a name may contain anything but a line end.
  */
 export function cgroupPathsOf(process: number | Thread, root = ''): Reading<ReadonlyMap<string, string>> {
   const where = `${root}/proc/${process}/cgroup`;
@@ -286,7 +286,7 @@ function parseCgroupPaths(text: string, where: string): Reading<ReadonlyMap<stri
   const paths = new Map<string, string>();
   if (!text.endsWith('\n')) return garbled(text, where);
   for (const line of text.slice(0, -1).split('\n')) {
-    // A path may contain colons, a list of controllers may not.
+    // A path may contain colons; a list of controllers may not.
     const first = line.indexOf(':');
     const second = line.indexOf(':', first + 1);
     const isNumbered = first > 0 && /^\d+$/.test(line.slice(0, first));
@@ -322,7 +322,7 @@ export function isKernelThread(pid: number, root = ''): Reading<boolean> {
   return hasFlag(pid, PF_KTHREAD, root);
 }
 
-/** Its main thread is ending: where it was is shown no more (version 1), though it is in its cgroup until it has ended. */
+/** Its main thread is ending. Version 1 no longer shows its cgroup then, although it is in it until it has ended. */
 export const isExiting = (pid: number): Reading<boolean> => hasFlag(pid, PF_EXITING, '');
 
 function hasFlag(pid: number, flag: number, root: string): Reading<boolean> {
@@ -330,12 +330,12 @@ function hasFlag(pid: number, flag: number, root: string): Reading<boolean> {
   return flags.known ? known(Math.floor(Number(flags.value) / flag) % 2 === 1) : flags;
 }
 
-/** A letter as ps shows it: of its main thread. */
+/** The state letter of its main thread, as in ps. */
 export function processState(pid: number): Reading<string> {
   return statField(pid, 0, /^[A-Za-z]$/, '');
 }
 
-/** Counted from the state, which is the first after the name. */
+/** Fields are counted from the state, the first one after the name. */
 function statField(pid: number, index: number, form: RegExp, root: string): Reading<string> {
   const where = `${root}/proc/${pid}/stat`;
   const bytes = readKernelFileShared(where, LINE_BYTES);

@@ -5,15 +5,15 @@ import type { Clock } from '../ports.ts';
 import { codeOf, fileUnknown } from './file-error.ts';
 
 /**
- * A file of lines that grows at its end and is rotated. Everything is asynchronous, the write too: on a frozen, hung or
- * throttled disk write(2) itself blocks, and no decision may wait for that. One call at a time.
+ * A file of lines that are appended, and that is rotated. Everything is asynchronous, even the write: on a frozen, hung or
+ * throttled disk, write(2) itself blocks, and no decision may wait for that. One call at a time.
  */
 export type RecordDisk = {
-  /** Resolves once the text is on the disk: all of it, or, where unknown, nothing of it. Never rejects. */
+  /** Resolves once the whole text is on the disk; if unknown, nothing of it is. Never rejects. */
   readonly append: (text: string) => Promise<Reading<true>>;
   /**
-   * Where the file was removed or moved away, or another lies in its place, it is made again, with its directory and what
-   * the old one held: as long as it is open here it can be read. Never rejects.
+   * If the file was removed, moved away or replaced, it is recreated with its directory and the old content, which can be read
+   * while the old file is open here. Never rejects.
    */
   readonly check: () => Promise<void>;
   /** Text that a full disk delayed until after this opens the file separately. */
@@ -25,7 +25,7 @@ type RecordDiskNeeds = {
   readonly clock: Clock;
   readonly directory: string;
   readonly name: string;
-  /** How every line of the file begins; a file with another line is corrupt. */
+  /** How every line of the file begins; a file with any other line is corrupt. */
   readonly lineStart: string;
   /** The file was corrupt and is kept aside under this path. */
   readonly onCorrupt: (keptAs: string, line: number) => void;
@@ -46,7 +46,7 @@ type OpenFile = {
   readonly ino: number;
   sizeBytes: number;
   isTorn: boolean;
-  /** So much of it was written when it was last seen in its place. */
+  /** How much was written when the file was last seen in its place. */
   seenBytes: number;
 };
 type Owner = { readonly gid: number; readonly mode: number };
@@ -57,7 +57,7 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
   let file: OpenFile | null = null;
   let isClosed = false;
   let isLost = false;
-  /** Of the directory, as it was found or made first. */
+  /** The directory's owner, as first found or created. */
   let owner: Owner | null = null;
   const openAgain = async (): Promise<OpenFile> => {
     const isMade = (await mkdir(needs.directory, { recursive: true, mode: 0o750 })) !== undefined;
@@ -82,7 +82,7 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
     const next = await openAgain().catch((error: unknown) => {
       throw new Error(`it was removed while in use, and cannot be recreated: ${sayCause(error)}`);
     });
-    // A file there instead may hold everything except later writes. A rotated file stays where readers look for it.
+    // The file in its place may contain everything except later writes. A rotated file stays where readers look for it.
     if (!(await isRotated(path, old.ino))) await copy(old, next.sizeBytes === 0 ? 0 : old.seenBytes, next);
     file = next;
     isLost = false;
@@ -95,7 +95,8 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
       await closeFile();
       await rotate(path);
     }
-    // Not `file ??= await`: an open file's write must start in this turn, so that it runs beside what the caller does next.
+    // Not `file ??= await`: a write to an open file must start in this turn, so that it runs in parallel with the
+    // caller.
     if (file === null) file = await openAgain();
     await writeWhole(file, text);
   };
@@ -111,7 +112,7 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
       }
     },
     check: async () => {
-      // What cannot be made again now is tried before the next text, which says why it is not taken.
+      // If this fails, it is retried before the next text, which then reports why it was not written.
       await restore().catch(() => undefined);
     },
     close: () => {
@@ -124,7 +125,7 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
   };
 }
 
-/** Null: nothing is there. */
+/** Null: there is no such file. */
 async function inodeOf(path: string): Promise<number | null> {
   try {
     return (await lstat(path)).ino;
@@ -140,7 +141,7 @@ async function isRotated(path: string, ino: number): Promise<boolean> {
 }
 
 async function giveTo(directory: string, { gid, mode }: Owner): Promise<void> {
-  // A user that may not change its group created it with the user's own group.
+  // A user who may not change the group created it with the user's own group.
   await chown(directory, -1, gid).catch(() => undefined);
   await chmod(directory, mode & 0o7777);
 }
@@ -157,7 +158,7 @@ async function copy(from: OpenFile, position: number, to: OpenFile): Promise<voi
 }
 
 async function writeWhole(file: OpenFile, text: string): Promise<void> {
-  // A torn line of a killed process, or one that could not be taken back, ends here: the next one is whole.
+  // Ends the torn line of a killed process, or one that could not be truncated, so that the next line is complete.
   await writeBytes(file, Buffer.from(file.isTorn ? `\n${text}` : text));
 }
 
@@ -178,7 +179,7 @@ async function writeBytes(file: OpenFile, bytes: Buffer): Promise<void> {
   }
 }
 
-/** False: the file has not the size that our writes gave it, and lines of another's would be cut off too. */
+/** False: the file does not have the size that our writes gave it, so lines of another writer would be cut off, too. */
 async function cutOff(file: OpenFile, writtenBytes: number): Promise<boolean> {
   const { size } = await file.handle.stat();
   const isOurs = size === file.sizeBytes + writtenBytes;
@@ -203,7 +204,7 @@ async function openChecked(needs: RecordDiskNeeds, path: string): Promise<OpenFi
 
 async function openFile(path: string): Promise<OpenFile> {
   const { O_APPEND, O_CREAT, O_DSYNC, O_NOFOLLOW, O_RDWR } = constants;
-  // O_DSYNC instead of fsync afterwards: durable with one trip to the thread pool instead of two.
+  // O_DSYNC instead of a later fsync: durable after one trip to the thread pool instead of two.
   const handle = await open(path, O_RDWR | O_APPEND | O_CREAT | O_DSYNC | O_NOFOLLOW, 0o640);
   try {
     const facts = await handle.stat();
@@ -255,7 +256,7 @@ async function check(
   }
 }
 
-/** record.jsonl.3 becomes .4, and so on; what was .4 is gone. */
+/** record.jsonl.3 becomes .4, and so on; the old .4 is lost. */
 async function rotate(path: string): Promise<void> {
   for (let n = RECORD_KEPT; n >= 1; n--) {
     const from = n === 1 ? path : `${path}.${n - 1}`;

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 
-/** Names read at most; more in one directory for temporary files are left alone. */
+/** The maximum number of names read in one directory for temporary files; further ones are left alone. */
 const MAX_NAMES = 100_000;
 
-/** Where `memory` is wanted; Linux has had it for twenty years, and where it is missing a disk must do. */
+/** Used for `memory`. Linux has had it for twenty years; if it is missing, a disk must do. */
 const SHARED_MEMORY = '/dev/shm';
 
 /** A new directory with mode 0700 for temporary files; its name begins with `prefix`. */
@@ -19,14 +19,16 @@ export function makeScratchDirectory(prefix: string, on: 'disk' | 'memory'): Rea
   }
 }
 
-/** Paths of directories that begin with `prefix`, belong to us and are closed to others: nobody else made them. */
+/**
+ * Paths of directories that begin with `prefix`, belong to us and are closed to others, so nobody else created them.
+ */
 export function listScratchDirectories(prefix: string): readonly string[] {
   const places = [...new Set([tmpdir(), SHARED_MEMORY])];
   const paths = places.flatMap((place) => namesIn(place).map((name) => join(place, name)));
   return paths.filter((path) => basename(path).startsWith(prefix)).filter(isPrivate);
 }
 
-/** Removes what `makeScratchDirectory` made, never following a link. The sentence says why it is still there. */
+/** Removes what `makeScratchDirectory` created, never following a link. The sentence says why it still exists. */
 export function removeScratchDirectory(path: string): string | null {
   try {
     rmSync(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
@@ -40,7 +42,7 @@ function namesIn(place: string): readonly string[] {
   try {
     return readdirSync(place).slice(0, MAX_NAMES);
   } catch {
-    return []; // Then nothing can be made there either, and that is said.
+    return []; // Then nothing can be created there either, which is reported.
   }
 }
 
@@ -49,7 +51,7 @@ function isWritable(place: string): boolean {
     accessSync(place, constants.W_OK);
     return true;
   } catch {
-    return false; // It is not there, or not for us.
+    return false; // It does not exist, or we may not access it.
   }
 }
 

@@ -4,13 +4,13 @@ import { known, type Reading } from '../core/reading.ts';
 import { readKernelFile } from './kernel-file.ts';
 import { type Mount, readMounts } from './mounts.ts';
 
-/** Memory that no process has to hold. */
+/** Memory that exists without a process. */
 export type SharedMemory = {
-  /** Of type tmpfs, the fullest first. */
+  /** Mounts of type tmpfs, the fullest first. */
   readonly mounts: readonly {
     readonly path: string;
     readonly usedBytes: number;
-    /** The largest first, of those that were seen. */
+    /** The files that were seen, the largest first. */
     readonly files: readonly { readonly path: string; readonly bytes: number; readonly uid: number }[];
   }[];
   /** SysV segments that no process has attached, the largest first. */
@@ -21,7 +21,7 @@ const MAX_MOUNTS = 256;
 const MOUNTS_TOLD = 3;
 const FILES_TOLD = 3;
 const SEGMENTS_TOLD = 3;
-/** In all mounts together, and so deep. */
+/** The limits for all mounts together: entries, and depth. */
 const MAX_ENTRIES = 5_000;
 const MAX_DEPTH = 8;
 const MAX_PATH = 256;
@@ -29,8 +29,8 @@ const SEGMENTS_BYTES = 2 * 1024 * 1024;
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /**
- * What has at least so much. In this process, since it is asked for where memory is scarce, and a child for it would take 45 MiB. A tmpfs does not
- * hang; each call runs beside the loop, by descriptors, and no link is followed.
+ * What uses at least `leastBytes`. It runs in this process, because it is needed when memory is scarce, and a child would take
+ * 45 MiB. A tmpfs does not hang; each call runs off the event loop, by descriptors, and no link is followed.
  */
 export async function readSharedMemory(leastBytes: number, proc = '/proc'): Promise<Reading<SharedMemory>> {
   const mounted = readMounts(`${proc}/self/mountinfo`);
@@ -46,7 +46,7 @@ export async function readSharedMemory(leastBytes: number, proc = '/proc'): Prom
   return known({ mounts, segments: segmentsOf(readKernelFile(`${proc}/sysvipc/shm`, SEGMENTS_BYTES), leastBytes) });
 }
 
-/** Each file system once, where nothing else is mounted over it: that may hang. */
+/** Each file system once, and only if nothing else is mounted over it, because that may hang. */
 function tmpfsOf(mounts: readonly Mount[]): readonly string[] {
   const onTop = new Map(mounts.map(({ at, device }) => [at, device]));
   const byDevice = new Map<string, string>();
@@ -62,7 +62,7 @@ async function usedOf(path: string): Promise<{ readonly path: string; readonly u
     const { blocks, bfree, bsize } = await statfs(path);
     return { path, usedBytes: (blocks - bfree) * bsize };
   } catch {
-    // Unmounted meanwhile, or not to be reached by its name.
+    // Unmounted meanwhile, or not reachable by its name.
     return { path, usedBytes: 0 };
   }
 }
@@ -102,7 +102,7 @@ async function within(
     const { dev } = await handle.stat();
     if (device === null || dev === device) await use(handle, dev);
   } catch {
-    // Removed while it was read: what was seen counts.
+    // It was removed while it was read: what was seen counts.
   } finally {
     await handle.close();
   }

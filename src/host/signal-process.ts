@@ -6,9 +6,9 @@ import { codeOf } from './file-error.ts';
 import { isExiting, isKernelThread } from './procfs.ts';
 
 /**
- * Signals a process that is in the cgroup or below it right now (beside-a-kubelet H10: since its pid was listed it may
- * belong to another process). Never pid 1, ourselves, a kernel thread, or any process if the cgroup is the root.
- * `gone`: it has ended, or is ending. `not-ours`: it is not in the cgroup, must not be signalled, or that is not known.
+ * Signals a process that is in the cgroup or below it right now (beside-a-kubelet H10: since the pid was listed, it may have
+ * been reused). Never pid 1, ourselves, a kernel thread, or any process if the cgroup is the root.
+ * `gone`: it has ended, or is ending. `not-ours`: it is not in the cgroup, must not be signalled, or this is unknown.
  * `refused`: the kernel refused the signal. `isListed` reads the cgroup again, for a process nested so deep that the kernel
  * cannot write its path.
  */
@@ -19,13 +19,13 @@ export function signalInCgroup(
   signal: 'SIGTERM' | 'SIGKILL',
   isListed: () => boolean = () => false,
 ): 'sent' | 'gone' | 'not-ours' | 'refused' {
-  // kill(2) takes less than 2 as a process group, or as all processes.
+  // kill(2) interprets a pid below 2 as a process group, as all processes, or as init.
   if (!Number.isSafeInteger(pid) || pid < 2 || pid === process.pid) return 'not-ours';
   if (ref.path === '/' || !isSame(mounts, ref)) return 'not-ours';
   const isKernel = isKernelThread(pid);
   if (!isKernel.known) return isKernel.why === 'absent' ? 'gone' : 'not-ours';
   if (isKernel.value) return 'not-ours';
-  // The last thing before the signal: nothing may come between.
+  // Right before the signal: nothing may come in between.
   const member = isMember(mounts, ref, pid);
   if (!member.known && member.why === 'absent') return 'gone';
   const isOurs = member.known ? member.value : member.detail.startsWith('ENAMETOOLONG') && isListed();

@@ -2,10 +2,10 @@ import { lstatSync, readFileSync, renameSync, rmSync, type Stats } from 'node:fs
 import { dirname, join } from 'node:path';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 
-/** A socket where others find it, by its inode: another one may lie there later. */
+/** A socket at its public path, identified by its inode, because another one may be there later. */
 type PlacedSocket = {
   readonly isThere: () => boolean;
-  /** Leaves a file that something else put there. */
+  /** Leaves a file that something else created there. */
   readonly remove: () => void;
 };
 
@@ -19,7 +19,7 @@ export function bindingPath(path: string): string {
   return binding;
 }
 
-/** Replaces a socket that nothing serves with the bound one. Anything else at that path is left alone and reported. */
+/** Replaces a socket that no process serves by the bound one. Anything else at that path is left alone and reported. */
 export function placeSocket(binding: string, path: string): Reading<PlacedSocket> {
   try {
     const there = statOf(path);

@@ -4,7 +4,9 @@ import type { Clock } from '../ports.ts';
 import { within } from './clock.ts';
 import { run } from './exec.ts';
 
-/** One statfs(2), as the kubelet counts (kubelet-eviction.md 1.2.1): bytes an ordinary user may still write. */
+/**
+ * One statfs(2), counted as in the kubelet (kubelet-eviction.md 1.2.1): bytes that an ordinary user may still write.
+ */
 export type FileSystemSample = {
   readonly bytesAvailable: number;
   readonly bytesCapacity: number;
@@ -19,7 +21,10 @@ export type FileSystemSample = {
 export type FileSystem = {
   /** Joins a call in progress. After one is overdue, the next starts only when it has returned. Never rejects. */
   readonly sample: () => Promise<Reading<FileSystemSample>>;
-  /** Where f_bsize and f_frsize differ, so that counts are in another unit than Node's; null = they agree or are not known yet. */
+  /**
+   * If f_bsize and f_frsize differ, counts are in another unit than Node assumes; null = they agree or are not known
+   * yet.
+   */
   readonly differingBlockSizes: () => BlockSizes | null;
 };
 
@@ -27,7 +32,7 @@ type BlockSizes = { readonly bsize: bigint; readonly frsize: bigint };
 
 /** A local file system answers in microseconds; a network mount that needs longer than this does not help a decision. */
 const DEADLINE_MS = 2_000;
-/** Away from the loop, for one child of coreutils. */
+/** For one child of coreutils, off the event loop. */
 const BLOCK_SIZE_DEADLINE_MS = 5_000;
 const BLOCK_SIZE_RETRY_MS = 60_000;
 

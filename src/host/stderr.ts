@@ -5,8 +5,8 @@ import { escapeUnsafe } from '../core/units/escape.ts';
 const PRIORITY = { info: 6, error: 3 } as const;
 
 /**
- * One line on standard error, at once: what follows may be the end of the process. Under the journal with its priority in
- * front, like the lines of the log.
+ * Writes one line to standard error at once, because the process may end right after it. Under the journal, its priority comes
+ * first, as in the lines of the log.
  */
 export function sayLast(line: string, priority: keyof typeof PRIORITY = 'error'): void {
   const mark = process.env['JOURNAL_STREAM'] === undefined ? '' : `<${PRIORITY[priority]}>`;

@@ -9,9 +9,9 @@ export type Stdout = {
   readonly isTerminal?: boolean;
 };
 
-/** What a reader that is stuck may make us keep; at the bound the oldest lines go and are counted. */
+/** How much is kept for a reader that is stuck; beyond it, the oldest lines are dropped and counted. */
 const RING_BYTES = 1024 * 1024;
-/** How often a stuck reader is tried again: a journald that restarts is back within a second. */
+/** The retry interval for a stuck reader: a restarting journald is back within a second. */
 const DRAIN_MS = 50;
 
 /**
@@ -26,7 +26,7 @@ export function createStdout(clock: Clock, fd = 1): Stdout {
   const ring: Buffer[] = [];
   let ringBytes = 0;
   let lostLines = 0;
-  /** The first buffer of the ring is the rest of a line: dropping it would join two lines. */
+  /** The first buffer of the ring is the rest of a line; dropping it would join two lines. */
   let isTorn = false;
   let isTimerSet = false;
 
@@ -81,7 +81,9 @@ export function createStdout(clock: Clock, fd = 1): Stdout {
   return { writeLine, isTerminal };
 }
 
-/** How many bytes went out before the reader was full; `gone` when there is no reader any more and the line is lost. */
+/**
+ * How many bytes were written before the reader was full; `gone` if there is no reader any more and the line is lost.
+ */
 function writeSome(fd: number, buffer: Buffer): number | 'gone' {
   let written = 0;
   while (written < buffer.length) {

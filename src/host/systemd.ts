@@ -6,7 +6,7 @@ import { factsIn, hexOf, type UnitFacts, type UnitTies } from './unit-facts.ts';
 import { UNIT_TYPES, unitPath, unitType } from './unit-name.ts';
 
 export type JobEnd = { readonly unit: string; readonly result: string; readonly isOurs: () => boolean };
-/** Also how an operator's command ended; read before the unit is released. */
+/** How a service ended, including an operator's command; read before the unit is released. */
 type ServiceEnd = { readonly result: string; readonly exitStatus: number };
 /** Directories that systemd makes for a service, as absolute paths. */
 type UnitDirectories = {
@@ -54,7 +54,7 @@ export type Systemd = {
   readonly defaultStopTimeoutMs: () => Promise<Reading<number>>;
   /** The same for the service that this process belongs to; `not-applicable` if it belongs to none. */
   readonly ownStopTimeoutMs: () => Promise<Reading<number>>;
-  /** Makes systemd start the service that this process belongs to once it has stopped. */
+  /** Makes systemd start the service of this process again once it has stopped. */
   readonly startOwn: () => Promise<Reading<true>>;
   /** How long ago this user space began: with the boot, or with the last soft-reboot (254 and later). */
   readonly userspaceAgeMs: () => Promise<Reading<number>>;
@@ -62,7 +62,7 @@ export type Systemd = {
   readonly systemState: () => Promise<Reading<string>>;
   /** `enabled`, `disabled`, `masked` and so on; '' if it has no file. */
   readonly unitFileState: (name: string) => Promise<Reading<string>>;
-  /** A start or stop of any unit was queued, by anyone: from now on systemd knows where it will be. */
+  /** A start or stop of any unit was queued, by anyone: from now on, systemd knows the unit's cgroup. */
   readonly whenJobBegins: (run: (unit: string) => void) => () => void;
   /** A start or stop of any unit has ended, whoever queued it. */
   readonly whenJobEnds: (run: (end: JobEnd) => void) => () => void;
@@ -86,7 +86,7 @@ const MAX_JOBS = 256;
 export function createSystemd(bus: SystemBus): Systemd {
   const ours = new Set<string>();
   const subscribe = (): void => void bus.call({ ...MANAGER, member: 'Subscribe' });
-  // Without it the manager sends no signals.
+  // Without this call, the manager sends no signals.
   bus.whenUp(subscribe);
   if (bus.state() === 'up') subscribe();
 
@@ -117,7 +117,7 @@ export function createSystemd(bus: SystemBus): Systemd {
   async function timeoutAt(path: string, type: string, name: string): Promise<Reading<number>> {
     if (type === UNIT_TYPES.slice) return unknown('not-applicable', name, 'a slice has no stop timeout');
     const reading = await property(path, type, 'TimeoutStopUSec');
-    // Asked by its path alone, a unit that is not there answers with the defaults of one.
+    // By its path alone, a unit that does not exist answers with default values.
     const loadState = await property(path, 'Unit', 'LoadState');
     if (loadState.known && loadState.value === 'not-found') {
       return unknown('absent', name, 'systemd knows no such unit');
@@ -157,7 +157,7 @@ export function createSystemd(bus: SystemBus): Systemd {
     const answer = await bus.call({ ...MANAGER, member, signature: 'as', body: [names], isUrgent: true });
     if (!answer.known) return answer;
     const [units] = answer.value;
-    // In their order, each under its own name, which an alias is not.
+    // systemd keeps the order of the names, but returns each unit's own name, not an alias.
     const rows = Array.isArray(units) && units.length === names.length ? units : [];
     return known(new Map(rows.map((row, i) => [names[i] ?? '', String(Array.isArray(row) ? row[3] : '')])));
   }
@@ -196,7 +196,7 @@ export function createSystemd(bus: SystemBus): Systemd {
       const path = unitPath(name);
       const names = ['StateDirectory', 'LogsDirectory', 'CacheDirectory', 'DynamicUser'] as const;
       const [state, logs, cache, dynamic] = await Promise.all(names.map((fact) => property(path, 'Service', fact)));
-      // Of a user that exists only while it runs, systemd keeps them where nobody else looks.
+      // For a user that exists only while the unit runs, systemd keeps them in a private place.
       const within = dynamic?.known && dynamic.value === true ? '/private' : '';
       const below = (root: string, read: Reading<BusValue> | undefined): readonly string[] =>
         read?.known && Array.isArray(read.value)
@@ -218,7 +218,7 @@ export function createSystemd(bus: SystemBus): Systemd {
       const together = await statesWith(name);
       const listed = together.known ? together.value.get(name) : undefined;
       if (listed !== undefined) return known(listed);
-      // Also where systemd refuses to list one of them.
+      // The other way also works if systemd refuses to list one of them.
       if (!together.known && together.why !== 'unreadable') return together;
       return ifKnown(await property(unitPath(name), 'Unit', 'ActiveState'), (state) => known(String(state)));
     },
@@ -338,7 +338,7 @@ export function createSystemd(bus: SystemBus): Systemd {
   };
 }
 
-/** Of microseconds, of which systemd writes the most there are for infinity. */
+/** From microseconds; systemd writes the maximum for infinity. */
 function durationOf(us: Reading<BusValue>, where: string): Reading<number> {
   if (!us.known) return us;
   if (typeof us.value !== 'number') return unknown('malformed', where, 'not a duration');

@@ -9,10 +9,10 @@ export type TextPieces = AsyncIterable<Reading<string>>;
 /** A line without its end; `line` counts from 1. */
 type Line = { readonly line: number; readonly text: string };
 
-/** Fewer and larger pieces than the default of 64 KiB: a line of some MiB is put together from them. */
+/** Larger pieces than the default of 64 KiB, because a line of some MiB is assembled from them. */
 const PIECE_BYTES = 512 * 1024;
 
-/** The text of a file of any kind, a pipe too; unpacked if its name ends in .gz. */
+/** The text of a file of any kind, even a pipe; decompressed if its name ends in .gz. */
 export function openText(path: string): TextPieces {
   return decode(() => {
     const file = createReadStream(path, { highWaterMark: PIECE_BYTES });
@@ -39,7 +39,7 @@ async function* decode(open: () => Readable, name: string): AsyncGenerator<Readi
   }
 }
 
-/** The whole text; longer than `maxLength` is unreadable, and is not read on. */
+/** The whole text; one longer than `maxLength` is unreadable, and is read no further. */
 export async function wholeText(pieces: TextPieces, maxLength: number): Promise<Reading<string>> {
   const parts: string[] = [];
   let length = 0;

@@ -6,16 +6,16 @@ import type { Systemd, UnitProperty } from './systemd.ts';
 type Command = {
   readonly argv: readonly string[];
   readonly timeoutMs: number;
-  /** Given whole on standard input. */
+  /** Passed on standard input. */
   readonly stdin?: string;
-  /** More than this and the kernel ends it, where it runs as a unit; absent: no limit. */
+  /** If it runs as a unit, the kernel kills it above this; absent: no limit. */
   readonly maxMemoryBytes?: number;
 };
-/** For a command that tells or records: it runs when memory may be short, and must not take what pods are then evicted for. */
+/** For commands that notify or record: they run when memory may be short, and must not cause an eviction themselves. */
 export const TELLING_MAX_BYTES = 256 * 1024 * 1024;
 export type CommandRunner = (command: Command) => Promise<ExecResult>;
 
-/** What systemd itself may take on top of the command's own time. */
+/** What systemd itself may take in addition to the command's own time. */
 const MARGIN_MS = 3_000;
 const STOP_SECONDS = 1;
 /** What systemd.exec(5) reports of a program that could not be executed. */
@@ -24,7 +24,7 @@ const MAX_OUTPUT_BYTES = 64 * 1024;
 
 /**
  * Runs an operator's command as a transient systemd service, outside the agent's sandbox; its output goes to the
- * journal. Where no systemd answers on the bus it is a child instead. No shell anywhere. Never rejects.
+ * journal. If no systemd answers on the bus, it is a child instead. No shell is involved. Never rejects.
  */
 export function createCommandRunner(needs: { readonly systemd: Systemd; readonly clock: Clock }): CommandRunner {
   const { systemd, clock } = needs;
@@ -56,7 +56,7 @@ async function runAsUnit({ systemd, clock, name, command }: UnitRun): Promise<Ex
   const job = new Promise<'ended'>((resolve) => {
     jobEnded = () => resolve('ended');
   });
-  // A oneshot's start job ends when its process does, so that this signal is all there is to wait for.
+  // A oneshot's start job ends with its process, so this signal is all there is to wait for.
   const unsubscribe = systemd.whenJobEnds(({ unit }) => {
     if (unit === name) jobEnded();
   });
@@ -96,7 +96,7 @@ function propertiesOf({ argv, timeoutMs, stdin, maxMemoryBytes }: Command): read
   const isAbsolute = program.startsWith('/');
   // systemd wants an absolute path; env(1) looks a bare name up without a shell.
   const path = isAbsolute ? program : '/usr/bin/env';
-  // systemd puts variables of the environment where an argument says $NAME.
+  // systemd substitutes environment variables for $NAME in an argument.
   const args = (isAbsolute ? argv : [path, ...argv]).map((arg) => arg.replaceAll('$', '$$$$'));
   const of = (name: string, signature: string, value: UnitProperty['value']['value']): UnitProperty => ({
     name,
@@ -109,7 +109,7 @@ function propertiesOf({ argv, timeoutMs, stdin, maxMemoryBytes }: Command): read
     of('Description', 's', `A command of nodewarden's configuration`),
     of('Type', 's', 'oneshot'),
     of('ExecStart', 'a(sasb)', [[path, args, false]]),
-    // RuntimeMaxSec does not hold for a oneshot: its whole run is its start.
+    // RuntimeMaxSec does not apply to a oneshot: its whole run is its start.
     of('TimeoutStartUSec', 't', Math.ceil(timeoutMs * 1_000)),
     of('TimeoutStopUSec', 't', STOP_SECONDS * 1_000_000),
     of('CollectMode', 's', 'inactive-or-failed'),

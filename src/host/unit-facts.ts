@@ -15,7 +15,7 @@ export type UnitFacts = {
   readonly invocationId: string;
   /** Start of the unit; null: never since boot. */
   readonly activeSinceWallMs: number | null;
-  /** It is to be started or stopped, and that has not ended. */
+  /** A start or stop of it is in progress. */
   readonly hasJob: boolean;
   /** All its lists of units, by systemd's names: After, Before, Requires, RequiredBy, BindsTo, BoundBy, PartOf, … */
   readonly relations: UnitRelations;
@@ -23,7 +23,7 @@ export type UnitFacts = {
 export type UnitTies = Pick<UnitFacts, 'id' | 'activeState' | 'subState' | 'relations'>;
 type UnitRelations = { readonly [name: string]: readonly string[] };
 
-/** Of all properties of a unit. */
+/** From all properties of a unit. */
 export function factsIn(all: BusValue | undefined): Omit<UnitFacts, 'controlGroup' | 'slice'> | null {
   if (typeof all !== 'object' || Array.isArray(all)) return null;
   const found = new Map<string, BusValue>();

@@ -1,4 +1,4 @@
-/** Units that have a cgroup and that we bind; the type is a part of the interface's name. */
+/** Types of units that have a cgroup and that we bind; the type is part of the interface's name. */
 export const UNIT_TYPES = { service: 'Service', slice: 'Slice', scope: 'Scope' } as const;
 const MAX_NAME = 255;
 
@@ -8,7 +8,7 @@ export function unitType(name: string): string {
   return suffix === 'slice' || suffix === 'scope' ? UNIT_TYPES[suffix] : UNIT_TYPES.service;
 }
 
-/** Why this is no name of a unit that has processes; null = it is one. */
+/** Why this is not the name of a unit with processes; null = it is. */
 export function unitNameMistake(name: string): string | null {
   const match = /^[A-Za-z0-9:_.\\@-]+\.([a-z]+)$/.exec(name);
   if (name.length > MAX_NAME) return `a unit's name has at most ${MAX_NAME} characters`;

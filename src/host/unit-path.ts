@@ -4,8 +4,8 @@ import { childrenOf } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
 
 /**
- * Where systemd puts a unit, by its own rules, so that a unit that has just started is found without asking: in its
- * slice, under its name. `slice`: as systemd said; null: it did not, and the rules for units that name none count.
+ * Where systemd puts a unit by its own rules, in its slice under its name, so that a unit that has just started is found
+ * without a query. `slice`: as reported by systemd; null: not reported, so the rules for units without `Slice=` apply.
  */
 export function cgroupOfUnit(unit: string, slice: string | null): string {
   if (unit.endsWith('.slice')) return cgroupOfSlice(unit);
@@ -38,7 +38,7 @@ const CONTROLLERS =
   'cpu|cpuacct|cpuset|io|blkio|memory|devices|pids|bpf-(?:firewall|devices|foreign|socket-bind|restrict-network-interfaces)';
 const COLLIDES = new RegExp(`^(?:[_.]|cgroup\\.|(?:${CONTROLLERS})\\.|(?:notify_on_release|release_agent|tasks)$)`);
 
-/** A name that could be one of the kernel's own files gets an underscore before it (cg_escape). */
+/** A name that could be one of the kernel's own files gets a leading underscore (cg_escape). */
 function escapeName(name: string): string {
   return COLLIDES.test(name) ? `_${name}` : name;
 }
@@ -47,7 +47,7 @@ function escapeName(name: string): string {
 export const unitOfCgroup = (name: string): string => name.replace(/^_/, '');
 
 const MAX_SLICES = 4_096;
-/** Of one slice; of a unit behind them it stays unknown where it is, until systemd answers. */
+/** The maximum per slice; where a unit beyond it is stays unknown until systemd answers. */
 const MAX_UNITS = 4_096;
 
 /**
@@ -69,14 +69,14 @@ export function findUnit(root: string, unit: string): string | null {
   return null;
 }
 
-/** Whether systemd has written down that the unit runs. */
+/** Whether systemd has recorded that the unit runs. */
 export function hasRun(unit: string, directory = RUNS): boolean {
   return lstatSync(`${directory}/invocation:${unit}`, { throwIfNoEntry: false }) !== undefined;
 }
 
 /**
- * The run that this unit is in now, as systemd writes it down when it starts a process: no question is asked, and no
- * answer can be late. Unknown also for slices, which have none.
+ * The current run of this unit, as systemd records it when it starts a process: this needs no query, so no answer can be
+ * late. Also unknown for slices, which have no runs.
  */
 export function currentRun(unit: string, directory = RUNS): Reading<string> {
   const path = `${directory}/invocation:${unit}`;

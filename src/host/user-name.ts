@@ -2,7 +2,7 @@ import { readText } from './files.ts';
 
 const MAX_BYTES = 1024 * 1024;
 
-/** By /etc/passwd alone: asking other services may hang. */
+/** From /etc/passwd alone: querying other services may hang. */
 export function userName(uid: number): string | null {
   const text = readText('/etc/passwd', MAX_BYTES);
   if (!text.known) return null;

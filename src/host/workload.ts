@@ -4,20 +4,20 @@ import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
 import { startChild } from './child-process.ts';
 
-/** A process that we started for longer than one call, and that we must see to its end. */
+/** A process that outlives the call that started it, and whose end we must await. */
 export type Workload = {
   readonly pid: number;
   readonly isAlive: () => boolean;
-  /** Null while it runs. `atMs` is when its parent heard of it, by the clock given at start. */
+  /** Null while it runs. `atMs` is when this process noticed its end, by the clock given at start. */
   readonly ended: () => WorkloadEnd | null;
-  /** Ignored when it is gone. */
+  /** Ignored once it has ended. */
   readonly write: (line: string) => void;
   readonly kill: (signal: 'SIGTERM' | 'SIGKILL') => void;
 };
 type WorkloadEnd = { readonly atMs: number; readonly signal: string | null; readonly code: number | null };
 type WorkloadNeeds = {
   readonly argv: readonly string[];
-  /** Directories of cgroups that it joins before it becomes `argv`: nothing of it is charged elsewhere. */
+  /** Directories of cgroups that it joins before it becomes `argv`, so that nothing is charged elsewhere. */
   readonly join: readonly string[];
   readonly monoMs: () => number;
   readonly line: (line: string) => void;
@@ -44,7 +44,7 @@ export function startWorkload(needs: WorkloadNeeds): Workload | string {
   // Without a listener, a failed start or a write to a child that has just died would end us; `ended` reports the same.
   child.on('error', () => undefined);
   const pid = child.pid;
-  // Without a descriptor to spare it has no streams either, whatever the types say.
+  // If no descriptor is left, it has no streams either, whatever the types say.
   if (pid === undefined) return `/bin/sh could not be started as a child of process ${process.pid}`;
   child.stdin.on('error', () => undefined);
   createInterface({ input: child.stdout }).on('line', (line) => needs.line(line.slice(0, MAX_LINE)));
@@ -62,7 +62,7 @@ function killIfOurs(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): void {
   if (child.exitCode === null && child.signalCode === null) child.kill(signal);
 }
 
-/** Puts this process, but not its earlier children, ahead of ordinary ones by `nice` steps; nothing changes without the right. */
+/** Puts this process, but not its earlier children, ahead of ordinary ones by `nice` steps, if permitted. */
 export function runAhead(nice: number): void {
   try {
     setPriority(0, -nice);

@@ -3,7 +3,7 @@
  * from 0 to 1. How a method is carried out, with which parameters and secrets, is not the core's business.
  */
 export type GuardConfig = {
-  /** Decide and tell, but touch nothing. */
+  /** Decide and report, but change nothing. */
   readonly dryRun: boolean;
   /** A node may be fenced if its labels meet all of them; none: every node. Control-plane nodes also need `controlPlane`. */
   readonly nodes: readonly LabelRequirement[];
@@ -27,13 +27,13 @@ export type GuardConfig = {
   readonly storm: StormLimits;
   readonly rate: RateLimits;
   readonly recovery: Recovery;
-  /** How long pods and attachments may take to go, from the taint on, before a finding names them. */
+  /** How long after the taint pods and attachments may remain before a finding names them. */
   readonly drainWaitMs: number;
   /** How often the devices of healthy nodes are asked for their status, and at most how many a minute. Null: never. */
   readonly patrol: { readonly everyMs: number; readonly maxPerMinute: number } | null;
   /** Whether a node whose wiring was never rehearsed may not be fenced. */
   readonly requireRehearsal: boolean;
-  /** The longest run of one fence agent. */
+  /** The time limit for one run of a fence agent. */
   readonly deadlineMs: number;
   /** By node name; a plan without levels: never fenced. Read with `planOf`. */
   readonly plans: { readonly [node: string]: NodePlan };
@@ -48,13 +48,13 @@ export type LabelRequirement = {
   readonly values: readonly string[];
 };
 
-/** Any of them exceeded holds everything in its reach (guard.md section 6.3). */
+/** Exceeding any of them holds every fencing in its scope (guard.md section 6.3). */
 export type StormLimits = {
-  /** Of the counted nodes; more of them suspect is a storm. */
+  /** Of the counted nodes; if more of them are suspect, it is a storm. */
   readonly maxUnhealthyShare: number;
   /** A domain is partially disrupted from this share of its nodes on. */
   readonly domainShare: number;
-  /** So many nodes that fall silent within this time of each other have one cause. */
+  /** If this many nodes fall silent within this time of each other, they have one cause. */
   readonly burst: { readonly nodes: number; readonly withinMs: number };
   readonly coolDownMs: number;
 };
@@ -73,13 +73,13 @@ export type Recovery = {
   readonly bootTimeMs: number;
   /** How long Ready must last. */
   readonly stableForMs: number;
-  /** Most `on` commands of one fencing. */
+  /** The maximum number of `on` commands in one fencing. */
   readonly attempts: number;
-  /** The fencing after so many in 24 hours leaves the machine off. */
+  /** After this many fencings in 24 hours, the next one leaves the machine off. */
   readonly perNodePerDay: number;
 };
 
-/** Names one device and outlet, as `bmc ip=10.0.9.10`. Unique, opaque to the core, and never a secret. */
+/** Names one device and outlet, such as `bmc ip=10.0.9.10`. Unique, opaque to the core, and never a secret. */
 export type MethodKey = string;
 
 export type NodePlan = {
@@ -104,7 +104,7 @@ export function withNodeName(text: string, node: string): string | null {
   return isDnsName(node) ? text.replaceAll(PLACEHOLDER, node) : null;
 }
 
-/** How a node is fenced. Null: it has no method, or its name is none that the default plan may be made for. */
+/** How a node is fenced. Null: it has no method, or its name may not be substituted into the default plan. */
 export function planOf({ plans, defaultPlan }: Plans, node: string): NodePlan | null {
   const listed = Object.hasOwn(plans, node) ? plans[node] : undefined;
   if (listed !== undefined) return listed.levels.length === 0 ? null : listed;
