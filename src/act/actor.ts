@@ -63,15 +63,18 @@ type Begun = {
 };
 type Largest = Reading<readonly ProcessView[]>;
 
-/** At most 5 s for the command (config/schema.ts), and the rest for a busy systemd to start it. D3 waits 10 s and the grace period. */
+/**
+ * At most 5 s for the command (config/schema.ts), and the rest for a busy systemd to start it. D3 waits for the grace period
+ * and 10 s more.
+ */
 const PRE_KILL_MS = 6_000;
 /** D9: a reading that takes longer does not stop the kill. */
 const LAST_LOOK_MS = 10;
 const LARGEST_SHOWN = 5;
-/** Product.md section 6: how long the search for the largest processes may take under D12, and otherwise. */
+/** product.md section 6: how long the search for the largest processes may take under D12, and otherwise. */
 const LARGEST_BUDGET_MS = { sigkill: 2, sigterm: 20 } as const;
 
-/** Turns decisions into effects. Never throws: what goes wrong comes back as an outcome. */
+/** Turns decisions into effects. Never throws: failures come back as outcomes. */
 export function createActor(needs: ActorNeeds): Actor {
   const { clock, recorder, inbox } = needs;
   const hastenOf = new Map<DecisionId, AbortController>();
@@ -173,7 +176,7 @@ export function createActor(needs: ActorNeeds): Actor {
       const telling = tellingOnce(needs, () => {
         if (whole !== null) tellEvicted(needs.marks, whole);
       });
-      // It had ended, and only the state did not know.
+      // It had ended, but the state did not know.
       if (left.outcome !== null) return inbox.put(telling.outcome(left.outcome));
       const signalled = telling.signalled(tellSignals(decision));
       const begunMs = eviction.signalledMs ?? left.begunMs;
@@ -202,7 +205,7 @@ export function createActor(needs: ActorNeeds): Actor {
         first,
         givesBack: givesBackOf(threshold),
       };
-      // The state did not know of it: the time counts from then, not from now.
+      // The state did not know of the start: the time counts from then, not from now.
       if (begunMs !== null && eviction.signalledMs === undefined)
         inbox.put({ of: decision, atMs: begunMs, kind: 'signalled', with: first });
       carryEviction(decision, victim, async (hasten) => {

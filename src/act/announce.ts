@@ -8,7 +8,7 @@ import type { Finding, Findings, Log } from '../ports.ts';
 import { findingOfReason, signalsUnreadable } from '../words/finding-eviction.ts';
 import { sayThreshold } from '../words/phrases.ts';
 
-/** D5: a signal that could not be read is a finding after this many looks over at least this time. */
+/** D5: an unreadable signal becomes a finding after this many looks over at least this time. */
 const UNKNOWN_LOOKS = 3;
 const UNKNOWN_MS = 10_000;
 

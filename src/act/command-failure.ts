@@ -1,7 +1,7 @@
 import { assertNever } from '../core/reading.ts';
 import type { ExecResult } from '../host/exec.ts';
 
-/** Why a command of the operator failed; null: it did not. */
+/** Why an operator's command failed; null: it did not. */
 export function failureOf(result: ExecResult): string | null {
   switch (result.kind) {
     case 'exited':

@@ -44,7 +44,10 @@ export type KillOrder = {
   /** The current minimum of its grace period, which may grow meanwhile. Absent: none. */
   readonly leastGraceMs?: (() => number) | undefined;
   readonly help?: DyingHelp | undefined;
-  /** Receives the processes that could not be signalled, or did not end within a second of SIGKILL, and their state. Null: none is left. */
+  /**
+   * Receives the processes that could not be signalled, or did not end within a second of SIGKILL, with their state. Null: none
+   * is left.
+   */
   readonly resists?: ((who: string | null) => void) | undefined;
   /** Called when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked to stop in its own way. */
   readonly signalled?: ((how: Signalled['with']) => void) | undefined;
@@ -64,7 +67,10 @@ export type KillEnd =
   | { readonly kind: 'gone' }
   | { readonly kind: 'spared' };
 
-/** Product.md section 7. Counts from the first SIGKILL: processes that join meanwhile do not extend it (beside-a-kubelet H9). */
+/**
+ * product.md section 7. Counts from the first SIGKILL: processes that join meanwhile do not extend it (beside-a-kubelet
+ * H9).
+ */
 const KILL_MS = 10_000;
 /** How long to wait until dead processes are reaped; after that, D15 applies, with a finding. */
 const REAP_MS = 3_000;
@@ -251,7 +257,7 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
   }
 }
 
-/** The processes that got SIGKILL, all at the same moment. Null: signal them one by one instead. */
+/** Kills the whole cgroup at once, and returns its processes. Null: signal them one by one instead. */
 function killWhole(kill: Kill): readonly number[] | null {
   const { mounts, ref, spent, killed } = kill;
   if (mounts.version === 1 || spent.sinceBootMs !== null || !mayKillWhole(kill)) return null;
@@ -264,7 +270,7 @@ function killWhole(kill: Kill): readonly number[] | null {
   return listed(kill);
 }
 
-/** The processes that got SIGKILL. */
+/** Returns the processes that were sent SIGKILL. */
 async function signalAll(kill: Kill, isOver: () => boolean, told: () => void): Promise<readonly number[]> {
   const { sweep, killed, spent } = kill;
   const pids: number[] = [];
@@ -363,6 +369,6 @@ function progressOf(kill: Kill, populated: Reading<boolean>): Progress {
   if (givesBack === 'pids' && isReapTime && unreaped(mounts, ref) > 0) return 'empty';
   const anon = anonBytes(mounts, ref);
   if (!anon.known) return isSame(mounts, ref) ? 'empty' : 'ended';
-  // Read after it: what they hold grows.
+  // Read after it, because successors grow.
   return anon.value < GIVEN_BACK_BYTES + rssOf(successors) ? 'ended' : 'empty';
 }

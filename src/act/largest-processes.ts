@@ -13,7 +13,7 @@ type LargestNeeds = {
   readonly budgetMs: number;
 };
 
-/** By resident memory, largest first. Given up with `timed-out` at the budget: evidence never holds up a kill. */
+/** By resident memory, largest first. `timed-out` once the budget is spent: evidence never delays a kill. */
 export function largestProcesses({
   mounts,
   ref,

@@ -20,7 +20,7 @@ export function usageBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number
   return use.known ? known(use.value.usageBytes) : use;
 }
 
-/** What a victim freed that ended while no agent watched: other processes may run in its place. */
+/** What was freed by a victim that ended while no agent watched: other processes may run in its place. */
 export function releasedBy(mounts: CgroupMounts, ref: CgroupRef, before: Reading<number>): Reading<number> {
   if (!hasProcesses(mounts, ref)) return releasedSince(mounts, ref, before);
   return unknown('not-asked', ref.path, 'processes that started since then run in its cgroup');

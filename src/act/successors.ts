@@ -4,7 +4,7 @@ import { rssBytes } from '../host/procfs.ts';
 import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef } from '../ports.ts';
 
-/** Since when (time since boot) no process to be ended can have started another one; null: not seen yet. */
+/** Since when (time since boot) no process to be ended can have started another one; null: not observed yet. */
 export type Spent = {
   sinceBootMs: number | null;
   /** No process was in it. False: all had been sent SIGKILL and can no longer fork. */

@@ -15,10 +15,12 @@ type AllocatableMemory = {
   readonly close: () => void;
 };
 
-/** A file that is not there costs an exception, at each look: on a machine without a kubelet it never comes. */
+/** A missing file costs an exception at each look, and on a machine without a kubelet it never appears. */
 const ABSENT_PACE_MS = 10_000;
 
-/** allocatableMemory.available: the limit of the cgroup of all pods less its working set (kubelet-eviction.md 1.1.5). */
+/**
+ * allocatableMemory.available: the limit of the cgroup of all pods minus its working set (kubelet-eviction.md 1.1.5).
+ */
 export function createAllocatableMemory({ mounts, cgroupRoot, podsCgroup }: AllocatableNeeds): AllocatableMemory {
   const usual = [kubepodsPath('cgroupfs', cgroupRoot), kubepodsPath('systemd', cgroupRoot)];
   const opened = new Map<string, CgroupMemory>();
@@ -34,7 +36,7 @@ export function createAllocatableMemory({ mounts, cgroupRoot, podsCgroup }: Allo
     if (limit === null) return unknown('not-applicable', path, 'it has no limit');
     const use = open(path).read();
     if (!use.known) return use;
-    // A working set above the limit gives a negative figure, and the right capacity (1.1.6).
+    // A working set above the limit gives a negative value, but the right capacity (1.1.6).
     return known({ available: limit - use.value.workingSetBytes, capacity: limit, sampledAtMs: atMs });
   };
   const availableIn = (paths: readonly string[], atMs: MonoMs): Reading<SignalSample> | null => {
@@ -42,7 +44,7 @@ export function createAllocatableMemory({ mounts, cgroupRoot, podsCgroup }: Allo
     for (const path of paths) {
       const limit = open(path).limit();
       if (limit.known) return sampleOf(path, limit.value, atMs);
-      // Not 0, as the kubelet has it: that would evict everybody because of one bad read (D5).
+      // Not 0, as in the kubelet: one failed read would evict everybody (D5).
       if (limit.why !== 'absent') failed = limit;
     }
     return failed;

@@ -1,6 +1,6 @@
 import type { MonoMs, Reading } from '../core/reading.ts';
 
-/** For what only an operator changes: read again after `paceMs`, and at once while it is unknown. */
+/** For values that only an operator changes: read again after `paceMs`, and at every call while unknown. */
 export function cachedFor<T>(paceMs: number, read: () => Reading<T>): (atMs: MonoMs) => Reading<T> {
   let last: { readonly atMs: MonoMs; readonly reading: Reading<T> } | null = null;
   return (atMs) => {

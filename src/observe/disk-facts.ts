@@ -4,10 +4,10 @@ import type { BoundPod, DiskWalk, OpenFiles, WalkedDirectory } from '../ports.ts
 
 /** A pod's last and earlier measurements: the facts for D14, for one file system. */
 type DiskFacts = {
-  /** A walk that was not cut short, of a pod that ran all the while. */
+  /** Call for a complete walk of a pod that ran throughout. */
   readonly noteWalk: (uid: PodUid, walk: DiskWalk, life: string, atMs: MonoMs) => void;
   readonly noteOpen: (uid: PodUid, open: Reading<OpenFiles>, life: string | null) => void;
-  /** `latest`: its last walk, cut short or not. `life`: the pod's own now. */
+  /** `latest`: its last walk, complete or not. `life`: the pod's present one. */
   readonly on: (of: {
     readonly pod: BoundPod;
     readonly device: number;
@@ -19,9 +19,9 @@ type DiskFacts = {
   readonly keepOnly: (uids: ReadonlySet<PodUid>) => void;
 };
 
-/** Growth is of the last minute; walks are not made by the clock. */
+/** Growth is measured over the last minute, but walks do not start exactly on time. */
 const WINDOW_MS = 70_000;
-/** What a walk found new this long ago did not grow in the last minute. */
+/** New files that a walk found longer ago than this do not count as growth of the last minute. */
 const FRESH_FOR_MS = 10_000;
 /** Under pressure, walks may be 100 ms apart, and the history must cover the whole window. */
 const APART_MS = 5_000;
@@ -72,7 +72,7 @@ function held(open: Reading<OpenFiles>, device: number): Relief {
 }
 
 /**
- * Counts what is on this file system. Deleted files are in no directory; a pod that declares none has at least those.
+ * Counts what is on this file system. Deleted files are in no directory, so a pod that declares none may still hold some.
  */
 function usageOf(
   latest: Reading<DiskWalk>,
@@ -96,7 +96,7 @@ function usageOf(
   });
 }
 
-/** The directories themselves stay, and files that have another name. */
+/** Without the directories themselves and files with another name, which stay. */
 function scratchOf(latest: Reading<DiskWalk>, device: number, scratch: readonly string[]): Relief {
   if (scratch.length === 0) return NONE;
   if (!latest.known) return { bytes: latest, inodes: latest };
@@ -108,8 +108,8 @@ function scratchOf(latest: Reading<DiskWalk>, device: number, scratch: readonly 
 }
 
 /**
- * Since the oldest whole walk of the window, and what was new to that one: a disk that fills in a second was not walked
- * before. A walk that was cut short proves only what it found.
+ * Growth since the oldest complete walk of the window, plus what was new in that walk, because a disk that fills within a
+ * second was not walked before. An incomplete walk proves only what it found.
  */
 function grownOf(
   latest: Reading<DiskWalk & { readonly life: string | null }>,
@@ -131,7 +131,7 @@ function grownOf(
     let sum = 0;
     for (const of of now) {
       const old = first?.directories.find(({ path }) => path === of.path);
-      // It did not exist then, or was not measured: only new files are known to be growth.
+      // It did not exist then, or was not measured: only new files certainly are growth.
       if (old === undefined) sum += of[fresh];
       else sum += Math.max(isCut ? 0 : Number.NEGATIVE_INFINITY, of[count] - old[count]) + (isFresh ? old[fresh] : 0);
     }

@@ -9,39 +9,46 @@ export type DiskPaths = {
   readonly imagefsPath: string | null;
   readonly containerfsPath: string | null;
 };
-/** Of imagefs and containerfs where no path is configured, from the container runtime; null: it has none of its own. */
+/**
+ * The paths of imagefs and containerfs from the container runtime, if none is configured; null: it has none of its own.
+ */
 export type LateDiskPaths = {
-  /** Asked with each look until it is known, once for all (kubelet-eviction.md 1.2.7). Absent: no path comes late. */
+  /**
+   * Called at each look until it is known, then never again (kubelet-eviction.md 1.2.7). Absent: no path comes late.
+   */
   readonly latePaths?: () => Reading<Omit<DiskPaths, 'nodefsPath'>>;
 };
 type DiskSamplerNeeds = DiskPaths &
   LateDiskPaths & {
     readonly clock: Clock;
     readonly findings: Findings;
-    /** A look is wanted now. */
+    /** Requests a look now. */
     readonly wake: () => void;
   };
-/** Of a signal that no file system has, everything is not applicable. */
+/** For a signal without a file system, everything is not applicable. */
 export type DiskSampler = {
-  /** The latest sample of the signal. Waits for nothing. */
+  /** The latest sample of the signal, without waiting. */
   readonly latest: (signal: Signal) => Reading<SignalSample>;
   readonly layout: () => Reading<FsLayout>;
   /** st_dev of the signal's file system. */
   readonly device: (signal: Signal) => Reading<number>;
   /** Samples at the pace of the loop, within bounds. */
   readonly follow: (paceMs: number) => void;
-  /** A sample from after this was asked, which becomes the latest one. At most two deadlines of host/statfs.ts. */
+  /** A sample taken after this call, which becomes the latest one. Takes at most two deadlines of host/statfs.ts. */
   readonly refresh: (signal: Signal) => Promise<Reading<SignalSample>>;
   readonly close: () => void;
 };
 
 const LEAST_CADENCE_MS = 50;
 const MOST_CADENCE_MS = 10_000;
-/** A sample that has so much less than the one before calls for a look: the pace was worked out from the old one. */
+/** If a sample fell by this share since the previous one, a look is due: the pace was computed from the old one. */
 const FALLEN_SHARE = 0.02;
-/** Looks that are so far apart take the samples along: one wake-up for both. */
+/** If looks are this far apart, samples are taken with them: one wake-up for both. */
 const FAR_MS = 2_000;
-/** A sample that is so much of a cadence old is taken with the look; without a look it waits half a cadence more. */
+/**
+ * A look takes a new sample if the last one is older than this share of the cadence; without a look, half a cadence
+ * later.
+ */
 const DUE_CADENCES = 0.75;
 const LATEST_CADENCES = 1.5;
 const STALE_CADENCES = 3;
@@ -57,14 +64,14 @@ type Source = {
   /** The st_dev at the start; null: not seen yet. */
   device: number | null;
 };
-/** Unknown: no path is configured, or none has come yet. */
+/** Unknown: no path is configured, or none is known yet. */
 type Sources = {
   readonly nodefs: Source;
   readonly imagefs: Source | Unknown;
   readonly containerfs: Source | Unknown;
 };
 
-/** Samples the file systems beside the loop, each for itself: one that hangs does not hide the others. */
+/** Samples the file systems beside the loop, each separately: one that hangs does not hide the others. */
 export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   const { clock, findings, wake } = needs;
   const opened = new Map<string, Source>();
@@ -177,8 +184,8 @@ function openSources(needs: DiskPaths & LateDiskPaths, opened: Map<string, Sourc
 }
 
 /**
- * Only the file system that was there at the start is measured: the one below an unmounted one has other figures, and no
- * eviction would help it.
+ * Only the file system that was mounted at the start is measured: once it is unmounted, the one below has other figures, and
+ * no eviction would help.
  */
 function onSameDevice(source: Source, sample: FileSystemSample): Reading<FileSystemSample> {
   source.device ??= sample.device;
@@ -202,11 +209,11 @@ function layoutOf({ nodefs, imagefs, containerfs }: Sources): Reading<FsLayout> 
   return known(split !== null && deviceOf(split) === node ? 'containerfs-separate' : 'imagefs-separate');
 }
 
-/** There is no such path, and none will come. */
+/** There is no such path, and there will be none. */
 const isNone = (source: Source | Unknown): boolean => 'why' in source && source.why === 'not-applicable';
 const deviceOf = (source: Source): number | null => (source.latest.known ? source.latest.value.device : null);
 
-/** The file system that a signal is read from; containerfs without a path of its own is an alias. */
+/** The file system from which a signal is read; containerfs without a path of its own is an alias. */
 function sourceOf(signal: Signal, sources: Sources, layout: Reading<FsLayout>): Source | Unknown {
   const { nodefs, imagefs, containerfs } = sources;
   switch (fileSystemOf(signal)) {
@@ -235,7 +242,7 @@ function sampleOf(
   if ('why' in source) return source;
   if (!source.latest.known) return source.latest;
   const sample = source.latest.value;
-  // A pace that got slower since makes no sample stale before the next one is due.
+  // If the pace has slowed since, no sample becomes stale before the next one is due.
   if (nowMs > Math.max(sample.staleAtMs, sample.sampledAtMs + freshForMs)) {
     const seconds = Math.round((nowMs - sample.sampledAtMs) / 1_000);
     return unknown('stale', `statfs ${source.path}`, `the last sample is ${seconds} s old`);

@@ -4,10 +4,10 @@ import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { diskOf, writtenByDevice } from '../host/io-stat.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 
-/** Which pods write to a disk, while a reader wants to know. */
+/** Which pods write to a disk, while anybody reads this. */
 type DiskWrites = {
   readonly follow: (isWanted: boolean) => void;
-  /** To the disk of that file system, in about the last 10 s. */
+  /** Bytes written to the disk of that file system in about the last 10 s. */
   readonly written: (uid: PodUid, device: number) => Reading<number>;
   readonly close: () => void;
 };
@@ -17,7 +17,7 @@ const WINDOW_MS = 10_000;
 
 type Sample = { readonly atMs: MonoMs; readonly inode: number; readonly written: ReadonlyMap<string, number> };
 
-/** D14: the kernel's counters, sampled beside the loop: 10 µs for each pod. */
+/** D14: the kernel's counters, sampled beside the loop: 10 µs per pod. */
 export function createDiskWrites(needs: {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;

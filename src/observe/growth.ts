@@ -14,7 +14,7 @@ import {
 
 type GrowthNeeds = ShareNeeds & {
   readonly pods: () => Reading<readonly BoundPod[]>;
-  /** As in PodSource: the baseline needs to know only where pods lie. */
+  /** As in PodSource: the baseline needs only the cgroups of the pods. */
   readonly podsLately?: () => Reading<readonly BoundPod[]>;
   /** The cgroup whose memory is the node's. */
   readonly nodePath: (atMs: MonoMs) => Reading<string>;
@@ -31,17 +31,17 @@ export type Growth = {
 
 const PACE_MS = 20_000;
 const WINDOW_MS = 60_000;
-/** Beyond it the slice is named, not the service. */
+/** With more services, the slice is named, not the service. */
 const MAX_SERVICES = 256;
-/** How long a pending kill waits for the attribution. */
+/** How long a kill waits for the attribution. */
 const READING_MS = 10;
-/** And only when most of the growth is not in pods: looking for the service within its slice. */
+/** And for the service within its slice, only if most of the growth is not in pods. */
 const NAMING_MS = 2;
-/** Read in any case, as many as a plain machine has: on a slow machine no culprit would ever be named otherwise. */
+/** Always read, as many as a plain machine has: otherwise a slow machine would never name a culprit. */
 const LEAST_NAMED = 24;
 const MAX_NAME = 160;
 
-/** `services`: below the cgroups right below the node; null = too many to compare with. */
+/** `services`: those two levels below the node; null = too many to compare with. */
 type Sample = ShareSample & {
   readonly node: string;
   readonly pods: PodPaths;
@@ -55,7 +55,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
   let samples: readonly Sample[] = [];
   let readMs = Number.NEGATIVE_INFINITY;
 
-  /** Right after the start units are not resolved yet, and their memory would count as that of their slice. */
+  /** Right after the start, units are not resolved yet, and their memory would count as their slice's. */
   const areFound = (bound: readonly BoundPod[]): boolean =>
     bound.every(({ cgroup }) => cgroup.known || cgroup.why !== 'not-asked');
   const podPaths = (bound: readonly BoundPod[], measured: (uid: string) => number | null): PodPaths =>
@@ -91,7 +91,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
       if (!node.known) return node;
       const before = samples.find((old) => old.node === node.value && old.shares.atMs < atMs);
       if (before === undefined) return unknown('absent', 'growth', 'there is no earlier sample to compare with');
-      // A pod that lost its manifest since then still counts as before: its memory is not growth of its slice.
+      // A pod whose manifest was removed since then still counts as before: its memory is not growth of its slice.
       const pods: PodPaths = new Map([...before.pods, ...present]);
       const now = reader.now(node.value, atMs, pods, READING_MS);
       if (!now.known) return now;
@@ -109,7 +109,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
     if (share.where === KERNEL) return { ...share, where: `${KERNEL}: ${kindThatGrew(before, now)}` };
     return isCgroup(share.where) ? serviceIn(share, before, pods) : share;
   }
-  /** The service in the slice that grew most, if it has half of the slice's growth; else the slice itself. */
+  /** The service in the slice that grew most, if it accounts for half of the slice's growth; else the slice itself. */
   function serviceIn(slice: MemoryShare, { services: had }: Sample, pods: PodPaths): MemoryShare {
     const endMs = needs.clock.monoMs() + NAMING_MS;
     const services = had === null ? null : reader.servicesIn(slice.where, pods);
@@ -147,7 +147,7 @@ function kindThatGrew(before: ShareSample, now: ShareSample): string {
 
 const isCgroup = (where: string): boolean => where.startsWith('/');
 
-/** Below the node, as systemd-cgls says it, and no longer than a line bears. */
+/** Relative to the node, as in systemd-cgls, and short enough for one line. */
 function shortName({ where, bytes }: MemoryShare, node: string): MemoryShare {
   const name = isCgroup(where) ? where.slice(below(node, '').length) : where;
   return { where: name.length > MAX_NAME ? `${name.slice(0, MAX_NAME)}…` : name, bytes };

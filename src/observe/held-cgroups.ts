@@ -6,22 +6,22 @@ import { maxOpenFiles } from '../host/open-files.ts';
 import type { CgroupRef } from '../ports.ts';
 
 type HeldCgroups = {
-  /** Unknown also when it cannot be opened: `absent` when it is gone or another one has its path. */
+  /** Also unknown if it cannot be opened: `absent` if it is gone or another one has its path. */
   readonly read: <T>(ref: CgroupRef, ask: (held: HeldCgroup) => Reading<T>) => Reading<T>;
   /** Closes what was not read since the last call. */
   readonly sweep: () => void;
   readonly close: () => void;
 };
 
-/** Those of their files that are read have a page of the kernel's. */
+/** Each open file that was read holds a page of kernel memory. */
 const MAX_HELD = 4_096;
 /** By cgroup version. */
 const DESCRIPTORS_EACH = { 1: 3, 2: 5 };
-/** Of all the descriptors that this process may have. */
+/** The share of this process's file descriptors that may be used. */
 const SHARE_OF_FILES = 0.5;
 
 /**
- * Cgroups of pods and containers; they are held, since a look that asks is followed by others. Beyond a bound a cgroup
+ * Cgroups of pods and containers, kept open because one look that reads pods is followed by others. Beyond a limit, a cgroup
  * is opened and closed for each reading. `openFiles`: how many descriptors this process may have.
  */
 export function createHeldCgroups(mounts: CgroupMounts, openFiles = maxOpenFiles()): HeldCgroups {
@@ -32,7 +32,7 @@ export function createHeldCgroups(mounts: CgroupMounts, openFiles = maxOpenFiles
       const found = kept.find(ref);
       if (found !== null) {
         const answer = ask(found);
-        // What failed is opened again next time.
+        // After a failure, it is opened again next time.
         if (!answer.known) kept.forget(ref);
         return answer;
       }

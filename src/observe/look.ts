@@ -35,16 +35,16 @@ export type ObserverNeeds = DiskPaths &
     readonly podsCgroup?: () => Reading<string>;
     /** Null: off. */
     readonly evictionStall: StallSettings | null;
-    /** A threshold is of swap, or ranks by it. May change from one look to the next. */
+    /** Whether a threshold concerns swap, or ranks by it. May change from one look to the next. */
     readonly isSwapCounted: () => boolean;
     readonly pods: PodSource['pods'];
     readonly podsLately?: NonNullable<PodSource['podsLately']>;
     readonly podsUnsettled?: PodSource['unsettled'];
     readonly followPods: PodSource['follow'];
-    /** For a shutdown; absent: what it has left to do is not shown. */
+    /** For a shutdown; absent: the API does not show what is left. */
     readonly unconfirmed?: () => NonNullable<Observation['unconfirmed']>;
     readonly findings: Findings;
-    /** A sample beside the loop wants a look. */
+    /** A sample taken beside the loop requests a look. */
     readonly wake: () => void;
   };
 export type OpenObserver = Observer & {
@@ -63,11 +63,13 @@ type SourceReader = {
 };
 
 const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
-/** The kernel's shortest average is over 10 s. */
+/** The kernel's shortest average covers 10 s. */
 const PRESSURE_PACE_MS = 1_000;
 const NO_VOLUMES = unknown('not-applicable', 'volumes', 'pods have no mounted volumes in this mode');
 
-/** Assembles one observation: kernel files are read now, disks give their last sample, pods only when asked for. */
+/**
+ * Assembles one observation: kernel files are read now, disks give their last sample, pods are read only if requested.
+ */
 export function createObserver(needs: ObserverNeeds): OpenObserver {
   const { clock, mounts, findings } = needs;
   const procfs = createProcfs();
@@ -85,7 +87,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     isStalledByOwnLimit: stall.isByOwnLimit,
   });
 
-  /** By the current look, or by a reader between two looks. */
+  /** Requested by the current look, or by a reader between two looks. */
   let isSwapAsked = true;
 
   const sampled = { now: (_: MonoMs, signal: Signal) => disk.latest(signal), fresh: disk.refresh };
@@ -93,7 +95,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     now,
     fresh: () => Promise.resolve(now(clock.monoMs())),
   });
-  /** Of each: what a look takes without waiting, and what is sampled after it was asked for. */
+  /** For each: what a look reads without waiting, and a sample taken on request. */
   const sources: { readonly [S in SignalSource]: SourceReader } = {
     'node-memory': readNow(memory.available),
     'pods-memory': readNow(allocatable.available),
@@ -104,7 +106,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     imagefs: sampled,
     containerfs: sampled,
   };
-  /** `explain` and `capture` get nodefs, where it is measured: a pod has one answer (D14), not one for each disk. */
+  /** `explain` and `capture` get nodefs, if it is measured: a pod has one answer (D14), not one per disk. */
   const deviceFor = (of: NextLook['pods']): Reading<number> | null => {
     if (of !== 'all') return of !== null && isDisk(of) ? disk.device(of) : null;
     const nodefs = disk.device('nodefs.available');
@@ -119,14 +121,14 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     // The result of a disk walk reads the pods even if nobody asked, so that local storage limits act when it arrives.
     const hasNews = podDisk.takeNews();
     if (want === null && !hasNews) return NOT_ASKED;
-    // D13: from half of the pods the wrong one would be chosen.
+    // D13: among only half of the pods, the wrong one would be chosen.
     const notReady = (want === null ? null : needs.podsUnsettled?.(want)) ?? podDisk.notReady(want);
     if (notReady !== null) return notReady;
     return readPods(want);
   };
   /**
-   * Whatever the pods were asked for, a memory threshold met at this very look chooses its victim from them. Only a
-   * fork bomb does not wait for it.
+   * Whatever the pods were requested for, a memory threshold met at this very look chooses its victim from them. Only
+   * process ID pressure does not wait for the growth.
    */
   const podsAndGrowth = (want: NextLook['pods'], atMs: MonoMs): Pick<Observation, 'pods' | 'memoryGrowth'> => {
     const pods = podsFor(want);

@@ -11,39 +11,42 @@ export type ShareNeeds = {
   readonly mounts: CgroupMounts;
   readonly procfs: Procfs;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
-  /** Where the mode has found the cgroup of all pods; absent: it is recognized by its name, right below the node. */
+  /** Where the mode found the cgroup of all pods; absent: it is recognized by its name, directly below the node. */
   readonly podsCgroup?: (() => Reading<string>) | undefined;
 };
 /** Paths of bound pods, with their usage if already measured; null = not yet. */
 export type PodPaths = ReadonlyMap<string, number | null>;
-/** The readings of one time. `where` of a cgroup is its path. */
+/** The readings at one time. `where` of a cgroup is its path. */
 export type ShareSample = {
   readonly shares: MemoryShares;
   readonly kernel: readonly { readonly kind: string; readonly bytes: number }[];
 };
 export type ShareReader = {
   /**
-   * `node`: the cgroup whose memory is the node's. A reading costs some 30 µs for each cgroup right below it that is no
-   * pod's, and for each pod not yet measured. Unknown `timed-out` when many of these take longer than `budgetMs`.
+   * `node`: the cgroup whose memory is the node's. A reading costs some 30 µs for each cgroup directly below it that is not a
+   * pod's, and for each pod not yet measured. Unknown `timed-out` if many of these take longer than `budgetMs`.
    */
   readonly now: (node: string, atMs: MonoMs, pods: PodPaths, budgetMs?: number) => Reading<ShareSample>;
-  /** What memory.available counts of one cgroup. */
+  /** The bytes of one cgroup that memory.available counts as used. */
   readonly bytes: (path: string) => Reading<number>;
-  /** The direct children that neither are pods nor contain any; null: too many, or unknown. */
+  /** The children that neither are pods nor contain any; null: too many, or unknown. */
   readonly servicesIn: (path: string, pods: PodPaths) => readonly string[] | null;
 };
 
-/** What a tenant may make us list. */
+/** The maximum number of names that a tenant can make us list. */
 const MAX_LISTED = 1_000;
 const MAX_TOPS = 64;
-/** Read whatever time it takes: a slow machine would never attribute growth otherwise. */
+/** Always read, however long it takes: otherwise a slow machine would never attribute growth. */
 const LEAST_READ = 24;
 const KUBEPODS = ['kubepods', 'kubepods.slice'];
 export const KERNEL = 'kernel';
 const NOT_TOLD = unknown('not-asked', 'the cgroup of all pods', 'the mode does not tell');
 const OWN = 'processes in no cgroup of their own';
 
-/** What holds the node's memory, in a few readings: its top-level cgroups without their pods and, on a whole machine, the kernel. */
+/**
+ * What holds the node's memory, in a few readings: its top-level cgroups without their pods and, if the node is the
+ * machine, the kernel.
+ */
 export function createShareReader(needs: ShareNeeds): ShareReader {
   const { mounts, procfs } = needs;
   const isWorkingSet = needs.memoryAvailable === 'workingSet';
@@ -56,7 +59,7 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
       memory.close();
     }
   };
-  /** As memory.available counts it. The machine's own figures hold no kernel memory, those of a cgroup hold its own. */
+  /** As memory.available counts it. The machine's figures include no kernel memory; a cgroup's include its own. */
   const bytesOf = (memory: CgroupMemory, isMachine: boolean): Reading<number> => {
     if (isWorkingSet) {
       const use = memory.read();
@@ -100,12 +103,12 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     if (!kernel.known) return kernel;
     const kernelBytes = kernel.value.reduce((all, { bytes }) => all + bytes, 0);
     if (isMachine) others.push({ where: KERNEL, bytes: Math.max(0, kernelBytes - chargedBytes) });
-    // Beside pods right below the node it is theirs, also what those that are gone have left behind.
+    // If pods are directly below the node, the rest is theirs, including what ended ones left behind.
     if ([...pods.keys()].some((pod) => isRightBelow(node, pod))) podsBytes += Math.max(0, restBytes);
     else others.push({ where: OWN, bytes: Math.max(0, restBytes) });
     return known({ shares: { atMs, podsBytes, others }, kernel: kernel.value });
   };
-  /** One cgroup right below the node, and how much of it pods use. */
+  /** One cgroup directly below the node, and how much of it pods use. */
   function readTop(
     path: string,
     pods: PodPaths,
@@ -127,7 +130,7 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     });
   }
   const allPods = (): string | null => valueOrNull(needs.podsCgroup?.() ?? NOT_TOLD);
-  /** One figure for all that lie in the cgroup of all pods, bound or not. */
+  /** One figure for all pods in the cgroup of all pods, bound or not. */
   function podsBytesIn(path: string, pods: PodPaths, mayRead: () => boolean): Reading<number> {
     const all = allPods();
     const isHere = all?.startsWith(`${path}/`) === true;

@@ -21,7 +21,7 @@ export type MemoryFigures = {
 };
 export type NodeMemory = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
-  /** The same for the capacity that `available` found last. */
+  /** The same, with the capacity that `available` found last. */
   readonly again: (atMs: MonoMs) => Reading<SignalSample>;
   /** What could be freed, whatever `available` counts. */
   readonly reclaimable: (atMs: MonoMs) => Reading<SignalSample>;
@@ -31,13 +31,13 @@ export type NodeMemory = {
   readonly close: () => void;
 };
 
-/** /proc/zoneinfo is long, and its watermarks change by an operator's hand only. */
+/** /proc/zoneinfo is long, and only an operator changes its watermarks. */
 const WATERMARK_PACE_MS = 10_000;
-/** /proc/meminfo takes the kernel longer than the rest of a look; memory is plugged in rarely. */
+/** /proc/meminfo takes the kernel longer than the rest of a look, and memory is rarely plugged in. */
 const TOTAL_PACE_MS = 1_000;
 const REFAULT_PACE_MS = 1_000;
 
-/** The present node: the machine, or its cgroup while that has a limit below MemTotal (product.md section 4). */
+/** The node at present: the machine, or its cgroup while that has a limit below MemTotal (product.md section 4). */
 type Node = { readonly path: string; readonly capacityBytes: number; readonly memory: CgroupMemory };
 /** The terms of product.md section 8 that the machine and a cgroup name differently. */
 type Terms = {
@@ -101,9 +101,9 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
     return {
       ...stat.value,
       freeSwapBytes: freeSwapOf(procfs, swap.freeBytes()),
-      // Version 1 does not say how much of a cgroup's kernel memory is reclaimable: none is counted on.
+      // Version 1 does not report how much of a cgroup's kernel memory is reclaimable: none is assumed.
       slabReclaimableBytes: stat.value.slabReclaimableBytes ?? known(0),
-      // The pool and the watermark are the machine's: no cgroup is charged for them.
+      // The pool and the watermark belong to the machine: no cgroup is charged for them.
       hugetlbPoolBytes: known(0),
       lowWatermarkBytes: known(0),
     };

@@ -7,22 +7,21 @@ import { createOomCounters } from '../host/cgroup-oom.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 
-/** Whose a kill may be, by the configuration in force. */
+/** The pods that may have been hit, by the configuration in force. */
 type Pods = () => Reading<readonly BoundPod[]>;
 /**
- * Kills by the kernel; `pods`: the victims' pods, as namespace/name; `unattributed`: how many of `count` belong to no
- * known pod.
+ * Kernel OOM kills; `pods`: the victims' pods, as namespace/name; `unattributed`: how many of `count` belong to no known pod.
  */
 export type OomKills = { readonly count: number; readonly pods: readonly string[]; readonly unattributed: number };
 type Whose = Omit<OomKills, 'count'>;
 export type OomWatch = {
-  /** After each look, with the state it led to: kills since the last reading, when one is due. Null = none. */
+  /** After each look, with the state it led to: kills since the last reading, if a reading is due. Null = none. */
   readonly look: (
     atMs: MonoMs,
     state: Pick<State, 'act' | 'firstMetMs'>,
     pods: Pods,
   ) => Promise<OomKills | null> | null;
-  /** Kills since the last reading, read now: before the observer closes. */
+  /** Kills since the last reading, read now: for the time before the observer closes. */
   readonly now: (pods: Pods) => Promise<OomKills | null> | null;
   readonly close: () => void;
 };
@@ -30,18 +29,18 @@ export type OomWatch = {
 type Counted = { readonly inode: number; readonly kills: number };
 
 /**
- * To read the machine's counter takes 28 µs (the kernel formats all of /proc/vmstat each time; hot, on an AMD EPYC), more
- * than the rest of a look, and there is no cheaper one: version 1 counts in the victim's own cgroup only, and the root
- * of version 2 has no memory.events. Hence at each look only while the kernel is likely to kill.
+ * Reading the machine's counter takes 28 µs (the kernel formats all of /proc/vmstat each time; hot, on an AMD EPYC), more
+ * than the rest of a look. There is no cheaper one: version 1 counts only in the victim's own cgroup, and the root of
+ * version 2 has no memory.events. So each look reads it only while the kernel is likely to kill.
  */
 const CALM_PACE_MS = 1_000;
-/** A pod whose counter takes longer is left out. */
+/** A pod whose counter takes longer is skipped. */
 const ANSWER_MS = 1_000;
 const MOST_UNANSWERED = 2;
 const HELD_UP = unknown('timed-out', 'memory.oom_control', `no answer within ${ANSWER_MS} ms`);
 const MEMORY = SIGNALS.filter((signal) => SIGNAL_FACTS[signal].resource === 'memory');
 
-/** One counter of the machine; the pods' own counters only when that one has moved. One for a run, whatever it configures. */
+/** Reads the machine's counter, and the pods' own counters only if it changed. One watch per run, across reloads. */
 export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   const procfs = createProcfs();
   const counters = createOomCounters(mounts);
@@ -52,7 +51,7 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   const unanswered = new Set<number>();
   let scanning: Promise<Whose> = Promise.resolve({ pods: [], unattributed: 0 });
 
-  /** A pod's counter. One that has not answered is not asked again, so that few threads of the pool wait. */
+  /** A pod's counter. While one has not answered, it is not queried again, so that few threads of the pool wait. */
   async function killsIn(ref: CgroupRef): Promise<Reading<number>> {
     if (unanswered.size >= MOST_UNANSWERED || unanswered.has(ref.inode)) return HELD_UP;
     unanswered.add(ref.inode);
@@ -77,7 +76,7 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
       const { inode } = cgroup.value;
       const before = counted.get(declared.uid);
       now.set(declared.uid, { inode, kills: kills.value });
-      // Another inode is a new cgroup, which began at 0.
+      // Another inode means a new cgroup, whose counter began at 0.
       const grown = kills.value - (before?.inode === inode ? before.kills : 0);
       const name = podName(declared);
       if (grown > 0) hit.push({ name, kills: grown, isNew: before === undefined });
@@ -109,7 +108,7 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   return {
     look: (atMs, state, pods) => {
       const isTight = state.act.kind === 'evicting' || Object.keys(state.firstMetMs).some(isOfMemory);
-      // Once more after: a kill by the kernel may be what ended it.
+      // Once more after the shortage: a kernel OOM kill may have ended it.
       const isDue = isTight || wasTight || atMs - readMs >= CALM_PACE_MS;
       wasTight = isTight;
       if (!isDue) return null;

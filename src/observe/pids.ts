@@ -11,12 +11,14 @@ type NodePids = {
   readonly close: () => void;
 };
 
-/** Only an operator changes limits: three files that are opened each time. */
+/** Only an operator changes limits, and reading them opens three files. */
 const LIMITS_PACE_MS = 1_000;
 
 type Limit = { readonly pids: number; readonly of: 'machine' | 'cgroup' };
 
-/** pid.available of the node: the kernel's limits, or those of its cgroup where they are smaller (product.md section 4). */
+/**
+ * pid.available of the node: the kernel's limits, or those of its cgroup if they are smaller (product.md section 4).
+ */
 export function createNodePids({ mounts, procfs, cgroupRoot }: NodePidsNeeds): NodePids {
   const own = cgroupRoot === '/' ? null : openPids(mounts, cgroupRoot);
 

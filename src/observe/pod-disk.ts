@@ -17,70 +17,74 @@ type PodDiskNeeds = {
   readonly wake: () => void;
 };
 /**
- * `life`: of the pod when its walk began (lifeOf); null: nothing ran in it, and what runs now may have cleaned up
- * since.
+ * `life`: the pod's life when the walk began (lifeOf); null: nothing ran in it, and what runs now may have cleaned up since.
  */
 export type PodWalk = DiskWalk & { readonly life: string | null };
 export type PodDisk = {
   /** The last walk of the pod's directories. */
   readonly latest: (uid: PodUid) => Reading<PodWalk>;
-  /** What it uses of one file system, and what its end would give back there (D14), by the last round. */
+  /** What it uses on one file system, and what its end would free there (D14), by the last round. */
   readonly on: (pod: BoundPod, device: number) => { readonly usage: Reading<DiskUsage>; readonly relief: DiskRelief };
-  /** What the loop needs. A disk signal that is asked for starts a round at once; for one that is near, the next round is kept. */
+  /**
+   * What the loop needs. A requested disk signal starts a round at once; one that is near its threshold keeps the
+   * schedule.
+   */
   readonly follow: (want: NextLook) => void;
   /** Why a ranking for the signal would be a guess: no pod has been walked yet. Null: it would not. */
   readonly notReady: (signal: NextLook['pods']) => Unknown | null;
-  /** True once after new results: a look may bring a local storage limit to bear. */
+  /** True once after new results: a look may then enforce a local storage limit. */
   readonly takeNews: () => boolean;
   readonly close: () => void;
 };
 
-/** The kubelet's own period: while a disk threshold is met or near, and how often it is asked whether a walk is due. */
+/**
+ * The kubelet's own period: the interval of rounds while a disk threshold is met or near, and of the check whether a
+ * walk is due.
+ */
 const ROUND_MS = 10_000;
 /**
- * For limits alone, from the end of one round to the end of the next, and up to ROUND_MS more: figures are to be no
- * older than a minute. Each round starts a child, which every 10 s would be 0.4 % of a core. The kubelet compares every
- * 10 s, but what cAdvisor's du counted up to a minute ago (wishes.md W6).
+ * For limits alone, from the end of one round to the end of the next, plus up to ROUND_MS, so that figures are at most a
+ * minute old. Each round starts a child, which would cost 0.4 % of a core every 10 s. The kubelet compares every 10 s, but
+ * with what cAdvisor's du counted up to a minute ago (wishes.md W6).
  */
 const LIMITS_ROUND_MS = 45_000;
 /**
- * While a threshold is near but not met, walking takes at most a twentieth of the time: many files mean fewer rounds,
- * as in cAdvisor. But no fewer than it takes to begin the next one within 50 s: figures are to be no older than a
- * minute.
+ * While a threshold is near but not met, walking takes at most a twentieth of the time: many files mean fewer rounds, as in
+ * cAdvisor. But the next round begins within 50 s, so that figures are at most a minute old.
  */
 const UNMET_REST_FACTOR = 19;
 const UNMET_ROUND_MS = 50_000;
-/** A walk ends itself after a minute, and is ended when it hangs (host/disk-walk.ts): unless the kernel keeps it. */
+/** A walk stops after a minute, and is killed if it hangs (host/disk-walk.ts), unless the kernel keeps it. */
 const HUNG_MS = 70_000;
-/** Each hung walk holds a child that cannot be ended: no more are begun. */
+/** Each hung walk holds a child that cannot be killed; beyond this number, none is started. */
 const MAX_HUNG = 2;
-/** Growth needs two walks: while a threshold is met the second one follows soon. */
+/** Growth needs two walks: while a threshold is met, the second one follows soon. */
 const SECOND_ROUND_MS = 1_000;
 /** A round may take minutes with many slow pods; figures older than this are no longer used. */
 const STALE_MS = 600_000;
 /** How long a disk threshold waits for the first figures before pods are chosen without them. */
 const FIRST_ROUND_MS = 10_000;
 /**
- * A ranking may use figures of the last three rounds that began in this pressure: the pod that fills the disk now was
+ * A ranking may use figures of the last three rounds that began during this pressure: the pod that fills the disk now was
  * small before.
  */
 const READY_FOR_MS = 3 * ROUND_MS;
 const NEWS_PACE_MS = 1_000;
 
 type Walked = { readonly reading: Reading<PodWalk>; readonly atMs: MonoMs };
-/** `life`: that it has figures of; undefined: it failed. */
+/** `life`: the life that the figures are about; undefined: the walk failed. */
 type Tried = { readonly life: string | null | undefined; readonly endedMs: MonoMs; readonly tookMs: number };
 
 /**
- * Walks the pods' directories beside the loop, one pod after another: everybody's while a disk threshold is met or
- * near, else only those with a limit.
+ * Walks the pods' directories beside the loop, one pod after another: all pods while a disk threshold is met or near, else
+ * only those with a limit.
  */
 export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: PodDiskNeeds): PodDisk {
   const facts = createDiskFacts();
   const writes = createDiskWrites({ clock, mounts, pods });
   const walked = new Map<PodUid, Walked>();
   const tried = new Map<PodUid, Tried>();
-  /** What of which pod. */
+  /** Calls that hang, by pod and kind. */
   const hung = new Set<string>();
   let isNear = false;
   let asked: { readonly sinceMs: MonoMs; readonly rounds: number } | null = null;
@@ -92,7 +96,7 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
   let isClosed = false;
   let cancelTimer: () => void = () => undefined;
 
-  /** Resolves at the latest after HUNG_MS; what hangs is owned by `hung` until it returns. */
+  /** Resolves after HUNG_MS at the latest; a call that hangs stays in `hung` until it returns. */
   const inTime = <T>(what: string, ask: () => Promise<Reading<T>>): Promise<Reading<T>> => {
     if (hung.has(what) || hung.size >= MAX_HUNG) return Promise.resolve(hangs(what));
     return new Promise((resolve) => {
@@ -114,7 +118,7 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
     const reading = await inTime(`disk of ${uid}`, () => pod.disk((least) => putLeast(uid, { ...least, life })));
     return reading.known ? known({ ...reading.value, life }) : reading;
   };
-  /** A walk that failed takes nothing away from the one before: that gets old, and says so. */
+  /** A failed walk does not replace the previous one, which becomes stale and says so. */
   const put = (uid: PodUid, reading: Reading<PodWalk>): void => {
     const atMs = clock.monoMs();
     if (!reading.known && walked.get(uid)?.reading.known) return;
@@ -123,7 +127,7 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
       : reading;
     walked.set(uid, { reading: dated, atMs });
   };
-  /** An unfinished walk gives a lower bound, which counts if it exceeds the last figure. */
+  /** An unfinished walk gives a lower bound, which counts if it exceeds the last value. */
   const putLeast = (uid: PodUid, least: PodWalk): void => {
     const before = walked.get(uid)?.reading;
     if (before?.known && !isMore(least, before.value)) return;

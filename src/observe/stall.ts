@@ -29,7 +29,7 @@ export type NodeStallNeeds = {
   readonly reclaimable: (atMs: MonoMs) => Reading<SignalSample>;
 };
 type NodeStall = {
-  /** In ms: those of the last `forMs` that were free of a stall. */
+  /** In ms: how much of the last `forMs` was free of stall. */
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   /** The same, with what is known of the pods read now. */
   readonly again: (atMs: MonoMs) => Reading<SignalSample>;
@@ -39,16 +39,16 @@ type NodeStall = {
 };
 
 const OFF = unknown('not-applicable', 'memory stall', 'evictionStall is not configured');
-/** Below this share of the stall that is acted on, the pods' own stall is read once per window, else at every step. */
+/** Below this share of the stall threshold, the pods' own stall is read once per window, else at every step. */
 const MATTERS_SHARE = 0.1;
-/** Each pod takes two files per step: pods beyond this count as ones without a limit of their own. */
+/** Each pod costs two files per step; pods beyond this number count as ones without a limit of their own. */
 const MAX_PODS = 2_048;
 const NOBODY: ReadonlySet<PodUid> = new Set();
 
 /**
- * memory.stallFree: what the kernel counts as `full` pressure of memory, as differences of its counter. While enough
- * memory is available no stall counts: it is not for want of memory, or it is over. A stall counts from the first point at
- * which too little is available: points are taken beside the looks, which may be seconds apart until then.
+ * memory.stallFree: what the kernel counts as `full` memory pressure, from differences of its counter. While enough memory is
+ * available, no stall counts: memory is not short, or no longer. A stall counts from the first point at which too little is
+ * available: points are taken beside the looks, which may be seconds apart until then.
  */
 export function createNodeStall(needs: NodeStallNeeds): NodeStall {
   const { clock, mounts, procfs, cgroupRoot, evictionStall } = needs;
@@ -93,7 +93,7 @@ export function createNodeStall(needs: NodeStallNeeds): NodeStall {
     const before = followed?.node === node.value ? followed.history : [];
     const present = { atMs, stalledMs: stalled.value };
     const podsFor = (allMs: number): ReadonlyMap<PodUid, PodStall> | null => {
-      // What they grew by since the last time is known even if the next sample comes late.
+      // Their growth since the last reading is known even if the next sample is late.
       const askedAtMs = before.findLast(({ pods }) => pods !== null)?.atMs ?? Number.NEGATIVE_INFINITY;
       const matters = allMs >= MATTERS_SHARE * fullShare * forMs;
       return matters || atMs - askedAtMs >= forMs ? podsNow() : null;

@@ -16,7 +16,7 @@ type NodeSwap = {
   readonly close: () => void;
 };
 
-/** Swap comes by an operator's hand, and /proc/meminfo takes the kernel longer than the rest of a look. */
+/** Only an operator adds swap, and /proc/meminfo takes the kernel longer than the rest of a look. */
 const NONE_PACE_MS = 1_000;
 
 /** Off unless a threshold counts it. */
@@ -26,7 +26,7 @@ export const NOT_COUNTED = unknown(
   'neither a threshold of swap.available nor evictionStall is configured',
 );
 
-/** swap.available of the node: the machine's, or what its cgroup may use of it where that is less. */
+/** swap.available of the node: the machine's, or what its cgroup may use of it if that is less. */
 export function createNodeSwap({ mounts, procfs, cgroupRoot, nodePath }: NodeSwapNeeds): NodeSwap {
   const own = openCgroupSwap(mounts, cgroupRoot);
   let noneMs = Number.NEGATIVE_INFINITY;

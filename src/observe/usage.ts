@@ -15,7 +15,7 @@ type PodReaderNeeds = {
   readonly findings: Findings;
   /** The last walk of the pod's directories. */
   readonly disk: (uid: PodUid) => Reading<PodWalk>;
-  /** What of it is on one file system, and what the pod's end would free there; absent: that is not measured. */
+  /** The part on one file system, and what the pod's end would free there; absent: not measured. */
   readonly diskOn?: PodDisk['on'];
   readonly isStalledByOwnLimit?: (uid: PodUid) => boolean;
 };
@@ -26,12 +26,12 @@ type AskedOfPods = {
   readonly isSwapAsked?: boolean;
 };
 export type PodReader = {
-  /** Each pod with a populated cgroup, read now. Costs per pod: only for a look that asked. */
+  /** Each pod with a populated cgroup, read now. Costs time per pod, so only for a look that requested it. */
   readonly read: (bound: readonly BoundPod[], want: NextLook['pods'], more?: AskedOfPods) => readonly PodView[];
   readonly close: () => void;
 };
 
-/** Nothing that is known comes back when it ends: never a candidate, but its stop is a part of a shutdown. */
+/** Nothing is known to be freed when it ends, so it is never a candidate, but a shutdown stops it. */
 function idleView({ declared, isUnseen }: BoundPod): PodView {
   const unseen = unknown('absent', declared.name, 'it has no cgroup of the memory controller');
   const nothing = isUnseen === true ? unseen : unknown('not-applicable', declared.name, 'it has no processes');
@@ -65,7 +65,7 @@ type Read = {
 export function createPodReader(needs: PodReaderNeeds): PodReader {
   const { mounts, findings, disk, diskOn } = needs;
   const cgroups = createHeldCgroups(mounts);
-  /** Of the pods presented last, for D13. */
+  /** The usage of the pods presented last, for D13. */
   let lastBytes: ReadonlyMap<PodUid, number> = new Map();
   let isFound = false;
 
@@ -108,7 +108,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
         bytes.set(uid, workingSetBytes.value);
         const view = viewOf(pod, { ...read, workingSetBytes }, device);
         const { disk: used } = view.usage;
-        // One that declares no directory is no failure: D14 says whether it may be chosen.
+        // A pod that declares no directory is no failure: D14 decides whether it may be chosen.
         if (isDiskSignal(want) && !used.known && used.why !== 'not-applicable') {
           left.push({ pod, why: used });
           continue;
@@ -124,8 +124,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
   };
 
   /**
-   * D13: an empty or removed cgroup is no candidate. Of a pod that is being stopped, unreaped dead processes
-   * count as well.
+   * D13: an empty or removed cgroup is no candidate. For a pod that is being stopped, unreaped dead processes count, too.
    */
   function readPod(
     { declared }: BoundPod,
@@ -156,7 +155,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     device: Reading<number> | null,
   ): PodView {
     const last = disk(pod.declared.uid);
-    // A mode that names no directories removes what a pod has with the pod.
+    // In a mode that names no directories, a pod's files are removed with the pod.
     const isMeasured = diskOn !== undefined && pod.directories !== undefined;
     const onDevice = isMeasured && device?.known ? diskOn(pod, device.value) : undefined;
     const notKnown = isMeasured && device?.known === false ? device : undefined;
