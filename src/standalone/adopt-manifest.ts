@@ -4,22 +4,22 @@ import { sayBytes } from '../core/units/quantity.ts';
 import type { Target } from './annotation.ts';
 import { readDirectories } from './directories.ts';
 
-/** What is known of a service, container or cgroup that a manifest is proposed for. */
+/** What is known about a service, container or cgroup for which a manifest is proposed. */
 export type Adopted = {
   readonly target: Target;
   readonly name: string;
   readonly role: string;
   readonly priority: number;
-  /** The one that stops along with it and has a higher priority of its own; null: none. */
+  /** A unit that stops along with it and has a higher priority of its own; null: none. */
   readonly priorityFrom: string | null;
   /** Null: not known. */
   readonly workingSetBytes: number | null;
   readonly peakBytes: number | null;
-  /** Null: nothing is known of its use. */
+  /** Null: its usage is unknown. */
   readonly requestBytes: number | null;
   readonly disk: readonly string[];
   readonly scratch: readonly string[];
-  /** More for the reader, one line each. */
+  /** Further notes for the reader, one line each. */
   readonly notes: readonly string[];
 };
 
@@ -27,12 +27,12 @@ const MIB = 2 ** 20;
 const STEP = 16 * MIB;
 const HEADROOM = 1.25;
 
-/** Enough for what it was seen to use, and a quarter more. */
+/** A quarter more than its highest observed usage. */
 export const requestFor = (usedBytes: number): number =>
   Math.max(STEP, Math.ceil((usedBytes * HEADROOM) / STEP) * STEP);
 
 const MAX_NAME = 63;
-/** A DNS name for the pod and its file: whatever else the name holds becomes a dash, and a digest keeps two apart. */
+/** A DNS name for the pod and its file: all other characters become dashes, and a digest keeps names distinct. */
 export function podNameFor(name: string): string {
   const plain = name
     .toLowerCase()
@@ -52,7 +52,10 @@ const BINDING: { readonly [K in Target['kind']]: string } = {
 const boundName = (target: Target): string =>
   target.kind === 'unit' ? target.unit : target.kind === 'cgroup' ? target.path : target.name;
 
-/** The text of a manifest. Names come from others: every value is quoted as JSON does, which is YAML too, and no comment can end early. */
+/**
+ * The text of a manifest. Names come from others: every value is quoted as in JSON, which is valid YAML, and no comment
+ * can end early.
+ */
 export function manifestFor(adopted: Adopted): string {
   const { target, role, priority, priorityFrom, workingSetBytes, peakBytes, requestBytes, notes } = adopted;
   const said = (bytes: number | null): string => (bytes === null ? 'unknown' : sayBytes(bytes));
@@ -93,7 +96,7 @@ export function manifestFor(adopted: Adopted): string {
   ].join('\n');
 }
 
-/** Of directories those that a manifest can name, as its annotation has them. */
+/** The directories that a manifest can name, in the form of its annotation. */
 function usable(directories: readonly string[]): string {
   return directories
     .filter((path) => !path.includes(',') && escapeUnsafe(path) === path && readDirectories(path).mistake === null)

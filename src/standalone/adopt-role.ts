@@ -1,11 +1,11 @@
-/** What kind of service a unit is, by its name: as the names of Debian, Fedora and the projects themselves are. */
+/** What kind of service a unit is, judged by the names that Debian, Fedora and the projects themselves use. */
 type Role = {
   readonly role: string;
   readonly units: RegExp;
   readonly priority: number;
 };
 
-/** The first that matches counts. Higher goes later. */
+/** The first match counts. A higher priority is evicted later. */
 const ROLES: readonly Role[] = [
   {
     role: 'a database or queue',
@@ -31,7 +31,7 @@ export function roleOf(unit: string): { readonly role: string; readonly priority
   return ROLES.find(({ units }) => units.test(unit.toLowerCase())) ?? OTHER;
 }
 
-/** Without these the machine is not reached, does not log, or no longer starts what it runs: they are nobody's pod. */
+/** Without these, the machine is unreachable, does not log, or cannot start services: they never become pods. */
 const OF_THE_SYSTEM: readonly { readonly units: RegExp; readonly why: string }[] = [
   { units: /^(init\.scope|dbus(-broker)?\.service|nodewarden.*\.service)$/, why: 'nodewarden never stops it' },
   { units: /^(systemd-|user@|user-runtime-dir@)/, why: 'it belongs to systemd' },

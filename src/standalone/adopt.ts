@@ -22,12 +22,12 @@ import { parseManifest } from './manifest.ts';
 import { IS_MANIFEST, MAX_FILES } from './manifest-files.ts';
 import { createTieGraph } from './tie-graph.ts';
 
-/** What runs here, with a manifest for each that may be somebody's pod. */
+/** What runs here, with a proposed manifest for everything that could be a pod. */
 export type Adoption = {
   readonly schema: 1;
   /** `cgroups`: no systemd runs here. */
   readonly source: 'systemd' | 'cgroups';
-  /** How long its memory was sampled; 0: once. */
+  /** How long memory was sampled; 0: once. */
   readonly sampledMs: number;
   /** The largest first. */
   readonly proposals: readonly Proposal[];
@@ -35,12 +35,12 @@ export type Adoption = {
 };
 export type Proposal = Omit<Adopted, 'notes'> & {
   readonly pod: string;
-  /** Within the directory of manifests. */
+  /** Its name in the directory of manifests. */
   readonly file: string;
   readonly manifest: string;
 };
 type LeftOut = { readonly name: string; readonly why: string };
-/** A cgroup that may become a pod. `service`: systemd knows directories of it. */
+/** A cgroup that may become a pod. `service`: systemd knows its directories. */
 type Candidate = {
   readonly name: string;
   readonly target: Target;
@@ -51,19 +51,19 @@ type Candidate = {
 export type AdoptNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
-  /** Null: none runs here. */
+  /** Null: no systemd runs here. */
   readonly systemd: Systemd | null;
   readonly cgroupRoot: string;
   readonly podManifests: string;
-  /** Null: a minute where the kernel keeps no peak, else once. */
+  /** Null: a minute if the kernel keeps no peak, else once. */
   readonly sampleMs: number | null;
-  /** Before a wait. */
+  /** Called before a wait. */
   readonly say: (text: string) => void;
 };
 
 const SAMPLE_MS = 60_000;
 const EVERY_MS = 1_000;
-/** Questions to systemd at a time. */
+/** The maximum number of simultaneous queries to systemd. */
 const AT_ONCE = 16;
 const MAX_CANDIDATES = 1_000;
 const MAX_DEPTH = 3;
@@ -146,7 +146,7 @@ function unitCandidate(id: string, path: string): Candidate {
   };
 }
 
-/** By its name. '': not worth a word; null: it may be a pod. */
+/** Why a unit is left out, by its name. '': without a word; null: it may be a pod. */
 function unitLeftOut(name: string): string | null {
   if (/^libpod-/.test(name)) return '';
   const mistake = unitNameMistake(name);
@@ -158,7 +158,7 @@ function unitLeftOut(name: string): string | null {
   return ofTheSystem(name);
 }
 
-/** Podman's containers that have a scope of their own; those of a unit are that unit. */
+/** Podman's containers that have a scope of their own; a container that a unit runs is that unit. */
 async function containers(systemd: Systemd): Promise<Pick<Found, 'candidates' | 'leftOut'>> {
   const result = await run(['podman', 'ps', '--no-trunc', '--format', 'json'], PODMAN);
   if (result.kind !== 'exited' || result.code !== 0) return { candidates: [], leftOut: [] };
@@ -181,7 +181,7 @@ async function containers(systemd: Systemd): Promise<Pick<Found, 'candidates' | 
   return { candidates, leftOut };
 }
 
-/** Without systemd: the first cgroups on each way down that have processes of their own. */
+/** Without systemd: on each path down the tree, the first cgroup that has processes of its own. */
 function cgroupsIn(mounts: CgroupMounts, cgroupRoot: string): Found {
   const root = cgroupRoot.replace(/\/+$/, '');
   const candidates: Candidate[] = [];
@@ -211,7 +211,7 @@ function cgroupsIn(mounts: CgroupMounts, cgroupRoot: string): Found {
   return { candidates, leftOut, facts: new Map() };
 }
 
-/** By processes of its own, not of a cgroup below it. */
+/** Whether it has processes of its own, not only in a cgroup below it. */
 function isOccupied(mounts: CgroupMounts, path: string): boolean {
   const text = readDocument(`${mounts.memory}${path}/cgroup.procs`, MAX_DOCUMENT_BYTES);
   return text.known && text.value.trim() !== '';
@@ -224,7 +224,7 @@ type Rules = {
   readonly cgroupRoot: string;
 };
 
-/** '': not worth a word; null: it may be a pod. */
+/** Why a cgroup is left out. '': without a word; null: it may be a pod. */
 function whyNot(
   candidate: Candidate,
   all: readonly Candidate[],
@@ -249,7 +249,7 @@ const isSlice = ({ target }: Candidate): boolean => target.kind === 'unit' && ta
 const keyOf = (target: Target): string =>
   `${target.kind} ${target.kind === 'unit' ? target.unit : target.kind === 'cgroup' ? target.path : target.name}`;
 
-/** What the manifests that are there bind, each with its file. */
+/** What the existing manifests bind, each with its file. */
 function manifestsIn(directory: string): ReadonlyMap<string, string> {
   const names = listDirectory(directory, MAX_FILES);
   const files = (names.known ? names.value : []).filter((name) => IS_MANIFEST.test(name));
@@ -287,7 +287,7 @@ async function sample(
   return { uses, sampledMs };
 }
 
-/** The most of both; of the kernel's peak what is file cache now does not count as used. */
+/** The maximum of both; what is file cache now does not count in the kernel's peak. */
 function more(before: Seen | undefined, { workingSetBytes, inactiveFileBytes, peakBytes }: CgroupUse): Seen {
   const working = valueOrNull(workingSetBytes);
   const peak = valueOrNull(peakBytes);
@@ -332,7 +332,7 @@ async function propose(
   return { ...rest, pod, file: `${pod}.yaml`, manifest: manifestFor(adopted) };
 }
 
-/** D16: at least that of those that systemd stops along with it. */
+/** D16: at least the priority of the units that systemd stops along with it. */
 function priorityOf(
   { name, target }: Candidate,
   kept: readonly Candidate[],

@@ -13,14 +13,14 @@ export type Target =
 export type Annotations = {
   readonly target: Target | null;
   readonly disk: readonly string[];
-  /** Count like `disk`, and are emptied once the pod is proven dead after an eviction for a disk. */
+  /** Directories that count like `disk`, and are emptied once the pod is proven dead after an eviction for a disk. */
   readonly scratch: readonly string[];
   readonly isProtected: boolean;
   /** Null: all. */
   readonly evictFor: readonly EvictResource[] | null;
   readonly afterEviction: 'restart' | 'stay';
 };
-/** A mistake in the annotation of that name; '' = in the annotations as a whole. */
+/** A mistake in the annotation of this name; '' = in the annotations as a whole. */
 type AnnotationMistake = { readonly name: string; readonly text: string; readonly of: 'key' | 'value' };
 
 const PREFIX = 'nodewarden.dev/';

@@ -9,7 +9,7 @@ import type { UnitFacts } from '../host/unit-facts.ts';
 import { cgroupOfUnit } from '../host/unit-path.ts';
 import type { Target } from './annotation.ts';
 
-/** What a binding means. */
+/** What a binding refers to. */
 export type Place = {
   /** Its path below the mount while it runs; whether it runs is seen from the cgroup itself. Null: unknown. */
   readonly path: string | null;
@@ -65,7 +65,7 @@ async function inspect(kind: 'container' | 'pod', name: string): Promise<Reading
   const where = argv.join(' ');
   if (result.kind !== 'exited')
     return unknown(result.kind === 'failed' ? 'unreadable' : 'timed-out', where, sayFailure(result));
-  // podman exits with 125 for errors of its own too; only its message tells them apart.
+  // podman also exits with 125 for its own errors; only the message distinguishes them.
   if (result.code !== 0) {
     const isAbsent = /no such (container|pod|object)|no (container|pod) with name or id/i.test(result.stderr);
     return unknown(isAbsent ? 'absent' : 'unreadable', where, result.stderr.trim().slice(0, 300));

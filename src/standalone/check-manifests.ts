@@ -5,7 +5,7 @@ import { distrust, listDirectory, readDocument } from '../host/files.ts';
 import { type ManifestPod, parseManifest } from './manifest.ts';
 import { IS_MANIFEST, MAX_FILES, refusedName } from './manifest-files.ts';
 
-/** `pods`: as declared, also those of a file with a mistake. */
+/** `pods`: as declared, including those in a file with a mistake. */
 export type CheckedManifests = {
   readonly pods: readonly ManifestPod['declared'][];
   readonly problems: readonly Problem[];
@@ -13,7 +13,7 @@ export type CheckedManifests = {
 
 const KINDS: readonly unknown[] = ['Pod', 'List', 'PodList'];
 
-/** Whether a file is a manifest, not a configuration, by its first document. False if it cannot be read. */
+/** Whether a file is a manifest, not a configuration, judged by its first document. False if it cannot be read. */
 export function isManifestFile(path: string): boolean {
   const text = readDocument(path, MAX_DOCUMENT_BYTES);
   if (!text.known) return false;

@@ -48,7 +48,7 @@ export function scratchMistake(path: string): string | null {
   return `${why}: name a directory that may be emptied at any time, such as /srv/web/tmp`;
 }
 
-/** Equal, or one holds the other. */
+/** Equal, or one contains the other. */
 export function overlap(a: string, b: string): boolean {
   return a === b || a.startsWith(`${b}/`) || b.startsWith(`${a}/`);
 }

@@ -87,7 +87,7 @@ const isHeld = shape<Held>({
   stoppedAgain: optional(remembered(shape({ unit: isText, atMs: isNumber }))),
 });
 
-/** Null where it is not what `saveHeld` writes. */
+/** Null if it is not what `saveHeld` writes. */
 export function readHeld(value: unknown): Held | null {
   return isHeld(value) ? { ...nothingHeld(value.bootId), ...value } : null;
 }

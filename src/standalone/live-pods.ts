@@ -21,9 +21,9 @@ type LivePodsNeeds = {
   readonly places: PlaceMemory;
   /** An answer may still come. */
   readonly isEarly: () => boolean;
-  /** A cgroup was found that was not there before. */
+  /** Called when a new cgroup was found. */
   readonly renewed: () => void;
-  /** What is measured of it beside the loop. */
+  /** What is measured beside the loop. */
   readonly measure: (entry: Entry) => Omit<BoundPod, 'declared' | 'cgroup' | 'containers' | 'stops'>;
 };
 /** The pods and the cgroup of each. */
@@ -242,7 +242,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
   };
 }
 
-/** A binding, as far as it may be refused. */
+/** The part of a binding that decides whether it is refused. */
 type Claim = { readonly path: string | null; readonly problem: (text: string) => Problem };
 
 /**
@@ -274,7 +274,7 @@ function refusals(claims: readonly Claim[], node: string, guarded: readonly Guar
   });
 }
 
-/** `/a/b` lies in `/`, `/a` and itself. */
+/** `/a/b` is in `/`, `/a` and itself. */
 function withParents(path: string): readonly string[] {
   const parts = ['/'];
   for (let at = path.indexOf('/', 1); at > 0; at = path.indexOf('/', at + 1)) parts.push(path.slice(0, at));

@@ -22,19 +22,19 @@ export type ManifestFilesNeeds = {
   readonly kept?: LastGoodManifests;
 };
 export type ManifestFiles = {
-  /** Reads the directory again; true when the pods changed. */
+  /** Reads the directory again; true if the pods changed. */
   readonly read: () => boolean;
   /**
-   * D13: on the decision path. Takes what is new in the directory and good, and says nothing of the rest, which may be half
-   * written: `read` follows when the directory has been quiet for a moment. One call where nothing has changed. True when
-   * the pods changed.
+   * D13: on the decision path. Takes new valid files of the directory, and reports nothing about the rest, which may be half
+   * written: `read` follows once the directory has been quiet for a moment. One call if nothing has changed. True if the
+   * pods changed.
    */
   readonly readNew: () => boolean;
-  /** In the order in which they came, so that a new manifest cannot push out one that is in force. */
+  /** In the order of appearance, so that a new manifest cannot displace one that is in force. */
   readonly pods: () => readonly ManifestPod[];
 };
 
-/** Of whatever kind: ten times the pods for which looks were measured. */
+/** Files of any kind: ten times the pods for which looks were measured. */
 export const MAX_FILES = 10_000;
 export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)\s*$/s;
 
@@ -51,9 +51,9 @@ export function refusedName(directory: string, name: string): string | null {
 const PROBLEMS_SHOWN = 3;
 
 type File = {
-  /** Null: it could not be read, so the next readable one is news. */
+  /** Null: it could not be read, so the next readable text counts as a change. */
   readonly text: string | null;
-  /** In force: the last good text, and what it declares. Null: nothing of it is. */
+  /** In force: the last good text, and what it declares. Null: nothing of this file is in force. */
   readonly good: string | null;
   readonly pods: readonly ManifestPod[];
 };
@@ -67,12 +67,12 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
   const { podManifests: directory, findings, clock, kept } = needs;
   const files = new Map<string, File>();
   let pods: readonly ManifestPod[] = [];
-  /** Of the directory as it was read; null: it may have changed since. */
+  /** The directory's stamp when it was read; null: it may have changed since. */
   let stamp: string | null = null;
-  /** Findings for what `readNew` took are still to come. */
+  /** Findings for what `readNew` took are not reported yet. */
   let isUnsaid = false;
 
-  /** `text` null: it may not or cannot be read, and `why`. */
+  /** `text` null: it may not or cannot be read; `why` gives the reason. */
   const textOf = (name: string): { readonly text: string | null; readonly why: string } => {
     const path = `${directory}/${name}`;
     const distrusted = refusedName(directory, name) ?? distrust(path);
@@ -175,7 +175,7 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
 const manifestsAmong = (names: readonly string[]): readonly string[] =>
   names.filter((name) => IS_MANIFEST.test(name)).toSorted();
 
-/** A pod whose name or uid another file has taken before is left out. `findings` null: without a word. */
+/** Leaves out a pod whose name or uid an earlier file has. `findings` null: without a finding. */
 function unique(
   files: readonly (readonly [string, File])[],
   directory: string,

@@ -57,7 +57,7 @@ function podPaths(document: YamlDocument, problems: Problem[]): readonly Path[] 
     const paths = items.map((_, i): Path => ['items', i]);
     return paths.filter((path, i) => {
       const item = valueAt(items[i], ['kind']);
-      // The items of a PodList need not say what they are.
+      // The items of a PodList may omit their kind.
       if (item === 'Pod' || (kind === 'PodList' && item === undefined)) return true;
       problems.push(document.problemAt([...path, 'kind'], 'must be Pod'));
       return false;

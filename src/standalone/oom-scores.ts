@@ -36,9 +36,9 @@ export type OomScoresNeeds = {
 };
 
 const PACE_MS = 60_000;
-/** A kill may be in progress, and none of this is urgent for it. */
+/** A kill may be in progress, and this is less urgent. */
 const SOON_MS = 300;
-/** In one pass; the next one continues. */
+/** The maximum in one pass; the next one continues. */
 const MOST_CHANGED = 2_000;
 const SLICE_PODS = 8;
 const CHOOM_MS = 10_000;
@@ -69,7 +69,7 @@ type Wanted = {
 };
 
 /**
- * Product.md section 7, "the kernel's choice": the processes of a pod carry the oom_score_adj of its QoS class. Children
+ * product.md section 7, "the kernel's choice": the processes of a pod have the oom_score_adj of its QoS class. Children
  * inherit it; a process with another value is set again once a minute. This runs beside the loop and delays no decision.
  */
 export function createOomScores(needs: OomScoresNeeds): OomScores {
@@ -104,7 +104,7 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
     try {
       await setAll();
     } catch {
-      // Not in a cgroup of a pod's own: retried in a minute.
+      // The cgroup is not the pod's own: retried in a minute.
     }
     isBusy = false;
     schedule(isDue ? SOON_MS : PACE_MS);
@@ -167,7 +167,7 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
     return others;
   }
 
-  /** Before anything is changed; cgroups that are gone are forgotten. */
+  /** Called before anything is changed; forgets cgroups that are gone. */
   function remember(wanted: readonly Wanted[], usual: number): void {
     const isThere = ({ path, inode }: Changed): boolean => {
       const ref = refOf(mounts, path);

@@ -12,11 +12,11 @@ import { undoStops } from './undo-stops.ts';
 
 type ShutdownStopsNeeds = StopsMemoryNeeds & {
   readonly restart: Pick<Restart, 'isHeld'>;
-  /** Whether there are processes of the pod now, or it is idle. */
+  /** Whether the pod has processes now, or is idle. */
   readonly isAlive: (uid: PodUid) => boolean;
   /** Its unit is active without processes. */
   readonly isIdle: (uid: PodUid) => boolean;
-  /** Units that run, are no pods and are stopped along with this one. */
+  /** Running units that are not pods and are stopped along with this one. */
   readonly others: (unit: string) => readonly string[];
 };
 /** Stops pods at a shutdown: each is asked once, remembered, and restarted if the shutdown is cancelled. */
@@ -38,7 +38,7 @@ type Run = { isOver: boolean; readonly end: Promise<UndoneStops> };
 export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   const memory = createStopsMemory(needs);
   let run: Run | null = null;
-  /** Null: not reported yet, as after a start in the middle of a shutdown. */
+  /** Null: not reported yet, for example after a start during a shutdown. */
   let wasShuttingDown: boolean | null = null;
   const isCancelled = (): boolean => wasShuttingDown === false;
   const behind = new Map<PodUid, number>();
@@ -64,8 +64,8 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     const isNew = isShuttingDown && wasShuttingDown === false;
     wasShuttingDown = isShuttingDown;
     if (!isNew) return;
-    // An interrupted undo continues when this shutdown is cancelled too. Otherwise the entries are from a shutdown that went
-    // through.
+    // An interrupted undo continues if this shutdown is cancelled, too. Otherwise the entries are from a completed
+    // shutdown.
     if (run !== null && !run.isOver) run.isOver = true;
     else forget();
   }

@@ -3,7 +3,7 @@ import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
 import { unitNameMistake } from '../host/unit-name.ts';
 import { cgroupOfUnit, unitOfCgroup } from '../host/unit-path.ts';
 
-/** On the path to a kill: no more than this are remembered. */
+/** The maximum number remembered, because this is on the path to a kill. */
 const MAX_UNITS = 256;
 
 /**

@@ -51,26 +51,29 @@ export type LivePod = {
 };
 export type StandaloneSource = PodSource & {
   readonly find: (uid: string) => LivePod | null;
-  /** The scratch directories of the present manifests were looked at: those that would not be emptied are findings. */
+  /**
+   * Resolves once the scratch directories of the present manifests were checked: those that would not be emptied are
+   * findings.
+   */
   readonly scratchTold: () => Promise<void>;
   /** False right after the start, while no query has been answered: then running pods may be missing. */
   readonly isSettled: () => boolean;
-  /** Units that run where nothing of them can be measured, a slice not among them; as of the last refresh. */
+  /** Units, other than slices, that run where they cannot be measured; as of the last refresh. */
   readonly unseen: () => ReadonlySet<string>;
   /** Those with processes, as declared. */
   readonly running: () => readonly BoundPod['declared'][];
-  /** The pod is terminating until `stopEnded`, or, where it survived, until its cgroup is empty. */
+  /** The pod is terminating until `stopEnded` or, if it survived, until its cgroup is empty. */
   readonly stopBegan: (uid: string) => void;
   readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
 };
 
 /** How often ages, refusals and findings are refreshed; `pods()` always returns the pods as they are at that moment. */
 const REFRESH_MS = 2_000;
-/** If looks are further apart than that: with the next look, by default within 10 s. */
+/** If looks are further apart than REFRESH_MS: with the next look, by default within 10 s. */
 const FAR_REFRESH_MS = 11_000;
-/** How often systemd and podman are asked again about what does not run. */
+/** How often systemd and podman are queried again about what does not run. */
 const RESOLVE_MS = 5_000;
-/** The same for systemd far from every threshold: it reports the end of a start by itself. */
+/** The same for systemd far from every threshold: it reports the end of a start on its own. */
 const FAR_RESOLVE_MS = 60_000;
 /** The directory is watched; this covers lost events. */
 const REREAD_MS = 30_000;
@@ -79,7 +82,7 @@ const SOON_MS = 5;
 const WATCH_MS = 2_500;
 const WATCH_PACE_MS = 20;
 const WATCHED_PER_MS = 5;
-/** The time from its cgroup to its first page of memory. */
+/** The maximum time from a pod's cgroup to its first page of memory. */
 const BEGIN_MS = 500;
 /** How long no pod is chosen because an answer is missing (D13), and how long a shutdown waits for one. */
 const SETTLE_MS = 2_000;
@@ -153,7 +156,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     for (const key of places.keys()) if (!keys.has(key)) places.delete(key);
   }
 
-  /** Refreshes everything, beside the loop: also slow facts and findings. */
+  /** Refreshes everything beside the loop, including slow facts and findings. */
   function refresh(): void {
     refreshedMs = clock.monoMs();
     const now = [...guardedNow(mounts), ...movedUnits];
@@ -188,7 +191,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     else findings.raise(bindingProblem(pod, text));
   }
 
-  /** What was known stays in force where this answer failed: its path is looked at all the same. */
+  /** If this answer failed, what was known stays in force, and its path is still checked. */
   function answered(entry: Entry, answer: Reading<Place>): void {
     entry.unanswered = answer.known ? null : answer;
     if (answer.known) {
@@ -197,7 +200,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       entry.isReported = true;
       entry.place = answer.value;
       places.set(keyOf(entry.manifest), answer.value);
-      // One that started or ended during the query is queried again.
+      // A unit that started or ended during the query is queried again.
       const inode = path === null ? 0 : cgroupInode(directoryOf(mounts, path));
       entry.factsInode = facts !== null && (facts.controlGroup !== null) === (inode !== 0) ? inode : null;
     }
@@ -228,7 +231,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 
   /** Without pods there is only the directory to refresh. */
   function refreshAgain(): void {
-    // Far from every threshold the look of this wake-up may have done it.
+    // Far from every threshold, the look of this wake-up may have refreshed already.
     if (!isFar || readMs >= refreshedMs || !isFresh()) refresh();
     else resolver.pump();
     if (entries.size === 0) tickAfter(REREAD_MS);
@@ -241,8 +244,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   }
 
   /**
-   * A victim must be chosen. If none can be, looks are a second apart, and a pod that starts meanwhile may fill the
-   * node within that: it is looked out for, and the looks are woken until it has had the time to begin.
+   * A victim must be chosen. If none can be, looks are a second apart, and a pod that starts meanwhile may fill the node
+   * within that time. So new pods are watched for, and looks are woken until such a pod has had time to allocate memory.
    */
   function watch(): void {
     chosenFromMs = clock.monoMs();
@@ -286,7 +289,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     },
     clock,
   );
-  // From the start of a job, the path of a unit that did not exist before is known.
+  // From the start of a job on, the path of a unit that did not exist before is known.
   const endBegins = systemd.whenJobBegins((unit) => askAgain((entry) => isOf(entry, unit)));
   const endJobs = systemd.whenJobEnds(({ unit }) => askAgain((entry) => isOf(entry, unit)));
   const askAnew = (): void => {

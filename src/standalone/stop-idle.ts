@@ -20,7 +20,9 @@ const POLL_MS = 20;
 /** How long systemd may take to notice that its processes are dead. */
 const KILL_MS = 2_000;
 
-/** Stops a unit without processes (RemainAfterExit=). What its stop runs is waited for like another pod's processes. */
+/**
+ * Stops a unit without processes (RemainAfterExit=), and waits for what its stop runs like for another pod's processes.
+ */
 export async function stopIdle(
   { clock, systemd, shutdownStops }: StopIdleNeeds,
   live: LivePod,

@@ -18,7 +18,9 @@ export async function unitTimeout(systemd: Systemd, unit: string): Promise<UnitT
   return { unit, timeoutMs, stopCommands: commands ?? 0, killMode };
 }
 
-/** The latest time at which systemd kills it: TimeoutStopSec counts for each ExecStop=, and for the signal after them. */
+/**
+ * The latest time at which systemd kills it: TimeoutStopSec applies to each ExecStop=, and to the signal after them.
+ */
 export function killedAfterMs({ timeoutMs, stopCommands }: UnitTimeout): number | null {
   const each = valueOrNull(timeoutMs);
   return each === null ? null : each * (1 + stopCommands);

@@ -14,11 +14,11 @@ type TellNeeds = {
   readonly systemd: Systemd;
   readonly findings: Findings;
   readonly memory: StopsMemory;
-  /** Whether there are processes of the pod now, or it is idle. */
+  /** Whether the pod has processes now, or is idle. */
   readonly isAlive: (uid: PodUid) => boolean;
   /** Its unit is active without processes. */
   readonly isIdle: (uid: PodUid) => boolean;
-  /** Units that run, are no pods and are stopped along with this one, or run in it if it is a slice. */
+  /** Running units that are not pods and are stopped along with this one, or run in it if it is a slice. */
   readonly others: (unit: string) => readonly string[];
   /** The shutdown was cancelled: units not asked to stop yet are no longer asked. */
   readonly isCancelled: () => boolean;
@@ -47,8 +47,8 @@ const LEAST_ASK_MS = 500;
 const MAX_QUEUE_MS = 500;
 
 /**
- * Stops the units of a group, which are those passed in one turn of the event loop: queries and remembers their state, and
- * then queues all stops at once, a unit that others wait for before these.
+ * Stops the units of a group, which are those passed in one turn of the event loop. Queries and remembers their state, then
+ * queues all stops at once; a unit for which others wait is queued before them.
  */
 export function createUnitStops(needs: TellNeeds): StopInTurn {
   const { clock } = needs;
@@ -119,12 +119,12 @@ async function alongside(needs: TellNeeds, pod: UnitPod, unit: string): Promise<
 }
 
 /**
- * All jobs at once: systemd knows their order. But it may begin with one before it has read the next, and a stop waits only
- * for stops that are queued: the unit that stops first is queued first.
+ * Queues all jobs at once, because systemd knows their order. But it may begin with one before it has read the next, and a
+ * stop waits only for stops that are queued, so the unit that stops first is queued first.
  */
 async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Promise<void> {
   const { clock, memory, systemd } = needs;
-  // Of equals, one that systemd stops along with others: a unit of these may be the one that the next waits for.
+  // Among equals, a unit that systemd stops along with others comes first: the next one may wait for one of these.
   const isAlone = ({ pod }: Telling): number => Number(needs.others(pod.unit).length === 0);
   const group = unordered.toSorted((a, b) => a.turn.beforeMs - b.turn.beforeMs || isAlone(a) - isAlone(b));
   // A late answer is still a job, and its pod would be signalled twice: wait for half of the time left.
@@ -202,7 +202,7 @@ async function whenItsJobRuns(
   }
 }
 
-/** If this run of the unit was asked to stop before, also by an earlier run of the agent: its state before that. */
+/** If this run of the unit was asked to stop before, even by an earlier run of the agent: its state before that. */
 function asFirstNoted(memory: StopsMemory, pod: UnitPod): UnitPod {
   const isSameRun = ({ uid, invocationId }: StoppedPod): boolean =>
     uid === pod.uid && invocationId !== '' && invocationId === pod.invocationId;
@@ -246,7 +246,7 @@ async function stopUnit(
   return stopped.known;
 }
 
-/** Somebody else, or an earlier run, may have asked for it: once the bus is back, the unit itself shows it. */
+/** Somebody else, or an earlier run, may have stopped it: once the bus is back, the unit itself shows this. */
 function clearIfDown({ systemd, findings }: Pick<TellNeeds, 'systemd' | 'findings'>, unit: string): void {
   const forget = systemd.whenUp(async () => {
     forget();

@@ -36,7 +36,7 @@ type StandaloneKillerNeeds = {
   readonly findings: Findings;
   /** Its unit is active without processes; absent: no unit is. */
   readonly isIdle?: (uid: string) => boolean;
-  /** Absent: processes that got SIGKILL die without help. */
+  /** Absent: processes that were sent SIGKILL die without help. */
   readonly help?: DyingHelp | undefined;
 };
 
@@ -67,7 +67,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     return live;
   }
 
-  /** Of one that ended while no agent ran. */
+  /** For a victim that ended while no agent ran. */
   const releasedFrom =
     (ref: CgroupRef, { usedBefore = NOT_MEASURED }: StopOrder) =>
     (): Reading<number> =>
@@ -282,7 +282,7 @@ async function isTimedOut(systemd: Systemd, { why }: StopOrder, unit: string | n
   const said = await systemd.serviceEnd(unit);
   if (!said.known || said.value.result !== 'timeout') return false;
   if (said.value.exitStatus === SIGKILL) return true;
-  // It was its ExecStop= that took too long: SIGTERM followed, and a time of its own.
+  // Its ExecStop= took too long: SIGTERM followed, with a time of its own.
   const commands = await systemd.stopCommands(unit);
   return commands.known && commands.value === 0;
 }
@@ -310,7 +310,7 @@ function tellUnreaped(needs: StandaloneKillerNeeds, ref: CgroupRef, pod: string)
   clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
 }
 
-/** How it is asked to stop instead of by SIGTERM; null: by SIGTERM. */
+/** How it is asked to stop if not by SIGTERM; null: by SIGTERM. */
 function requestOf(needs: StandaloneKillerNeeds, live: LivePod, order: StopOrder): (() => Promise<Asked>) | null {
   const { unit } = live;
   if (order.why === 'shutdown' && needs.shutdownStops !== null) return needs.shutdownStops.request(live, order);
@@ -326,7 +326,7 @@ async function askInTime(
 ): Promise<Asked> {
   if (resumedFromMs !== null && !needs.systemd.isUp()) {
     await busUp(needs.systemd, needs.clock);
-    // It may have ended meanwhile, and been started again. What got SIGKILL is kept down, also by Restart= (D12).
+    // It may have ended and been started again. What was sent SIGKILL is kept down, despite Restart= (D12).
     const oldestMs = cgroup.known ? oldestStartMs(needs.mounts, cgroup.value) : null;
     if (first === 'sigterm' && (oldestMs === null || oldestMs > resumedFromMs)) return 'not-told';
   }

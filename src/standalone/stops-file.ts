@@ -24,7 +24,7 @@ export type StoppedPod = {
    * stop is over.
    */
   readonly stage: 'noted' | 'told' | 'ended';
-  /** It got a signal, without a systemd job: its unit stays active until it has ended. */
+  /** It was signalled without a systemd job: its unit stays active until it has ended. */
   readonly isSignalled?: boolean;
   readonly graceEndsMs: MonoMs;
 };
@@ -71,7 +71,7 @@ const isStoppedPod = shape<StoppedPod>({
 });
 const isStops = shape<StopsFile>({ schema: isOneOf(1), bootId: isText, pods: remembered(isStoppedPod) });
 
-/** Null where it is not what `saveStops` writes. */
+/** Null if it is not what `saveStops` writes. */
 export function readStops(value: unknown): StopsFile | null {
   return isStops(value) ? value : null;
 }

@@ -16,18 +16,18 @@ export type StopsMemoryNeeds = {
 export type StopsMemory = {
   readonly all: () => readonly StoppedPod[];
   readonly of: (decision: DecisionId) => StoppedPod | null;
-  /** A pod that is stopped once more is the run that is stopped now. */
+  /** If a pod is stopped once more, its present run replaces the noted one. */
   readonly note: (pods: readonly StoppedPod[]) => void;
   readonly told: (decisions: readonly DecisionId[]) => void;
-  /** By a signal, which cannot be taken back. */
+  /** It was stopped by a signal, which cannot be taken back. */
   readonly signalled: (decision: DecisionId) => void;
-  /** The run that was asked to stop, if it is not the one that was noted. */
+  /** Replaces the noted run by the one that was really asked to stop. */
   readonly ran: (decision: DecisionId, invocationId: string) => void;
   readonly ended: (decision: DecisionId) => void;
   readonly forget: (decisions: readonly DecisionId[]) => void;
   /** Whether something else started or stopped its unit since it was down. */
   readonly isTouched: (pod: StoppedPod) => boolean;
-  /** The file was lost: it is written anew. */
+  /** The file was lost: writes it again. */
   readonly rewrite: () => void;
   readonly close: () => void;
 };
@@ -70,12 +70,12 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
   };
 
   const endJobs = systemd.whenJobEnds((job) => {
-    // Also of one about to be asked to stop: a quick stop may end together with the answer that it is queued.
+    // Even if it is only about to be asked to stop: a quick stop may end together with the answer that it is queued.
     if (!pods.some(({ unit }) => unit === job.unit)) return;
     if (seenDown.has(job.unit)) foreignJobs = [...foreignJobs, job].slice(-MAX_REMEMBERED);
     else void checkDown(job.unit);
   });
-  // What an earlier run stopped may be down already: no job of it will end any more.
+  // What an earlier run stopped may be down already, so that no job for it will end any more.
   const endUps = systemd.whenUp(checkAll);
   if (systemd.isUp()) checkAll();
   return {

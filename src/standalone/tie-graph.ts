@@ -2,13 +2,13 @@ import type { PodUid } from '../core/pod/pod.ts';
 import type { UnitTies } from '../host/unit-facts.ts';
 
 type PodTies = {
-  /** Pods that are stopped with it, whether they run or not. */
+  /** Pods that are stopped with it, running or not. */
   readonly pods: readonly PodUid[];
-  /** Units that run, are no pods, and are stopped with it. */
+  /** Running units that are not pods and are stopped with it. */
   readonly units: readonly string[];
-  /** Pods that are stopped before it where both are stopped. */
+  /** Pods that are stopped before it if both are stopped. */
   readonly after: readonly PodUid[];
-  /** The same of units that are no pods and would be stopped along with one. */
+  /** The same for units that are not pods and would be stopped along with one. */
   readonly afterUnits: readonly string[];
 };
 export type TieGraph = {
@@ -26,14 +26,14 @@ const NOTHING: readonly string[] = [];
 export const stopsWith = (ties: UnitTies | undefined): readonly string[] =>
   ties === undefined ? [] : STOPS_WITH.flatMap((list) => ties.relations[list] ?? []);
 
-/** `asked`: by its own name, every unit of a pod and whatever is stopped along with one. */
+/** `asked`: every unit of a pod and everything that is stopped along with one, by its own name. */
 export function createTieGraph(asked: ReadonlyMap<string, UnitTies>, podUnits: ReadonlyMap<string, PodUid>): TieGraph {
   const runs = (name: string): boolean => RUNS.includes(asked.get(name)?.activeState ?? '');
   const stranger = (name: string): boolean => !podUnits.has(name);
   const closures = new Map(
     [...podUnits.keys()].map((unit) => [unit, closure(unit, (name) => stopsWith(asked.get(name)))]),
   );
-  /** Those between pods: they have a stop job too. */
+  /** Units between pods: they get a stop job, too. */
   const between = new Set(
     [...closures.values()].flatMap((names) => [...names].filter((name) => stranger(name) && runs(name))),
   );
@@ -43,9 +43,9 @@ export function createTieGraph(asked: ReadonlyMap<string, UnitTies>, podUnits: R
   for (const [unit, uid] of podUnits) {
     const along = [...(closures.get(unit) ?? [])];
     const others = along.filter((name) => stranger(name) && !unit.endsWith('.slice') && runs(name));
-    // What is in a slice requires it: that is the pod itself.
+    // Units in a slice require it, but they are the pod itself.
     othersOf.set(unit, others);
-    // Through those that are no pods, to the first pods on each way.
+    // Through units that are not pods, to the first pods on each path.
     const first = closure(unit, (name) =>
       name === unit || between.has(name)
         ? before(name).filter((next) => podUnits.has(next) || between.has(next))
@@ -63,7 +63,7 @@ export function createTieGraph(asked: ReadonlyMap<string, UnitTies>, podUnits: R
   };
 }
 
-/** Whatever can be reached, without the beginning. */
+/** Everything that can be reached, without the start. */
 function closure(from: string, next: (name: string) => readonly string[]): ReadonlySet<string> {
   const found = new Set<string>();
   const open = [from];

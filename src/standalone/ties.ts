@@ -19,17 +19,17 @@ export type Ties = {
   readonly tied: (pods: readonly BoundPod[]) => readonly BoundPod[];
   /** Its unit is active without processes and has something to do when it stops (RemainAfterExit=, ExecStop=). */
   readonly isIdle: (uid: PodUid) => boolean;
-  /** Units that run, are no pods and would be stopped along with it. */
+  /** Running units that are not pods and would be stopped along with it. */
   readonly others: (unit: string) => readonly string[];
-  /** Pods that would be stopped along with it, whether they run or not. */
+  /** Pods that would be stopped along with it, running or not. */
   readonly podsWith: (uid: PodUid) => readonly PodUid[];
   readonly close: () => void;
 };
 
-/** After a change, for those that come with it. */
+/** The wait after a change, for others that come with it. */
 const SETTLE_MS = 100;
 const RETRY_MS = 5_000;
-/** Units that are queried: pods and the units that depend on them. */
+/** The maximum number of queried units: pods and the units that depend on them. */
 const MAX_UNITS = 4_096;
 /** Other units that started: at most this many are checked within the time for a dependency on a pod's unit. */
 const MAX_STRANGERS = 20;
@@ -37,15 +37,18 @@ const STRANGERS_MS = 10_000;
 /** Properties by which a unit itself declares that it stops with another one. */
 const HANGS_ON = ['Requires', 'Requisite', 'BindsTo', 'PartOf', 'StopPropagatedFrom'];
 
-/** D16 and the order of stops: how the units of the pods hang together, asked of systemd beside the loop when something changes. */
+/**
+ * D16 and the order of stops: how the pods' units depend on each other, queried from systemd beside the loop when
+ * something changes.
+ */
 export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   const asked = new Map<string, UnitTies>();
-  /** Asked about at this moment, without a job of them since. */
+  /** Units that are being queried, and had no job since. */
   const inFlight = new Set<string>();
-  /** A job came while they were asked about: the answer may be of before it, and is asked for again. */
+  /** Units that had a job while they were queried: the answer may be older, so they are queried again. */
   const outdated = new Set<string>();
   let graph: TieGraph = createTieGraph(new Map(), new Map());
-  /** By unit, as long as it is known. */
+  /** By unit, while the unit is known. */
   const stopCommands = new Map<string, boolean>();
   let idle: ReadonlySet<PodUid> = new Set();
   let podUnits: ReadonlyMap<string, PodUid> = new Map();
@@ -82,7 +85,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     else if (!isWhole && systemd.isUp()) readIn(RETRY_MS);
   }
 
-  /** What is not known yet of the pods' units and of all that would stop with them. */
+  /** Queries what is not known yet about the pods' units and everything that would stop with them. */
   async function askAll(): Promise<boolean> {
     const reached = new Set<string>(podUnits.keys());
     let isWhole = true;
@@ -126,12 +129,12 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     else void checkStranger(unit);
   }
 
-  /** False: nothing is known of it, nor about to be. */
+  /** False: nothing was known about it, and no query is in progress. */
   function forget(unit: string): boolean {
     return asked.delete(unit) || inFlight.delete(unit) || outdated.has(unit);
   }
 
-  /** A unit that was not loaded before may hang on a pod's all the same. */
+  /** A unit that was not loaded before may still depend on a pod's unit. */
   async function checkStranger(unit: string): Promise<void> {
     if (podUnits.size === 0) return;
     if (clock.monoMs() - strangersSinceMs > STRANGERS_MS) {
@@ -182,7 +185,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   };
 }
 
-/** Of two pods that claim one unit the second is refused: it takes nothing from the first. */
+/** If two pods claim one unit, the second is refused: it takes nothing from the first. */
 function unitsOf(pods: readonly BoundPod[], unitOf: TiesNeeds['unitOf']): ReadonlyMap<string, PodUid> {
   const units = new Map<string, PodUid>();
   const placed = new Set<string>();

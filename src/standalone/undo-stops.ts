@@ -23,7 +23,7 @@ type UndoNeeds = {
 type Fate = { readonly kind: 'wait' | 'nothing' | 'start' } | { readonly kind: 'cannot'; readonly why: string };
 
 const POLL_MS = 250;
-/** As long as a proven kill takes after its grace (product.md section 7). */
+/** The longest that a proven kill takes after its grace period (product.md section 7). */
 const AFTER_GRACE_MS = 10_000;
 
 /**
@@ -51,7 +51,7 @@ export async function undoStops(needs: UndoNeeds): Promise<UndoneStops> {
   }
 }
 
-/** Null, or what a person should know. */
+/** Null, or a problem that a person should know. */
 async function carryOut({ systemd }: UndoNeeds, { pod, unit }: StoppedPod, fate: Fate): Promise<string | null> {
   if (fate.kind === 'cannot') return `${pod}: ${fate.why}`;
   if (fate.kind !== 'start' || unit === null) return null;
@@ -71,7 +71,7 @@ async function fateOf(
     return isAlive(uid) ? NOTHING : { kind: 'cannot', why: pod.cannot ?? '' };
   }
   const facts = await systemd.unit(unit);
-  // Asked meanwhile: both may have changed.
+  // Both may have changed during the query.
   if (restart.isHeld(unit) || memory.isTouched(pod)) return NOTHING;
   return fateOfUnit(pod, facts, { isEnded, isLate });
 }
@@ -88,7 +88,7 @@ function fateOfUnit(
     return isLate ? { kind: 'cannot', why: `systemd does not report the state of ${unit}: ${facts.detail}` } : WAIT;
   const now = facts.value;
   if (isAnotherRun(pod, now)) return NOTHING;
-  // Starting it beside what is left of it would let the kill at the end of the grace meet the new run.
+  // If it were started beside its remains, the kill at the end of the grace period would hit the new run.
   if (isRunning(now)) return isEnded ? NOTHING : WAIT;
   if (!isEnded) return WAIT;
   if (now.activeState === 'deactivating') return isLate ? { kind: 'cannot', why: `${unit} has not stopped yet` } : WAIT;
