@@ -271,7 +271,8 @@ function checkLook(
   if (twice !== undefined) checker.problem(`2 evictions for ${twice} are waited for at once (D3)`);
   const memory = signals['memory.available'];
   if (!memory.known || memory.value.available >= MEMORY_HARD_BYTES || next.afterMs === 0) return;
-  const isSaid = reasons.some(({ code }) => code === 'no-candidate' || code === 'clean-up-wait');
+  // Without a new sample (a victim was signalled at the same instant), the look before has seen to it.
+  const isSaid = reasons.some(({ code }) => ['no-candidate', 'clean-up-wait', 'sample-not-new'].includes(code));
   const isSeenTo = decisions.length > 0 || waitedFor.includes('memory') || isSaid;
   if (!isSeenTo) checker.problem(`at ${atMs} ms memory is below its hard threshold and nobody sees to it`);
 }
