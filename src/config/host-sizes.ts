@@ -1,13 +1,13 @@
 import type { Psi } from '../core/observation.ts';
-import { type Reading, valueOrNull } from '../core/reading.ts';
+import { ifKnown, known, type Reading, valueOrNull } from '../core/reading.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { openPids } from '../host/cgroupfs.ts';
-import { createProcfs, type Meminfo } from '../host/procfs.ts';
+import { createProcfs, type Meminfo, type Procfs } from '../host/procfs.ts';
 import { openFileSystem } from '../host/statfs.ts';
 import type { Clock } from '../ports.ts';
 import type { Effective } from './effective.ts';
-import type { HostSizes } from './margin.ts';
+import type { BeyondReach, HostSizes } from './margin.ts';
 
 /** What /proc returns immediately. File systems can hang and are added by `withNode`. */
 export function readHostSizes(): HostSizes {
@@ -17,6 +17,7 @@ export function readHostSizes(): HostSizes {
     pids: valueOrNull(procfs.pidLimit()),
     swapBytes: valueOrNull(swapTotalOf(procfs.meminfo())),
     hasMemoryPressure: hasPressure(procfs.psi('memory')),
+    beyondReach: beyondReachOn(procfs),
     nodefs: null,
     imagefs: null,
     bounded: null,
@@ -31,6 +32,20 @@ function swapTotalOf(meminfo: Reading<Meminfo>): Reading<number> {
 
 function hasPressure(psi: Reading<Psi>): boolean | null {
   return psi.known ? true : psi.why === 'absent' ? false : null;
+}
+
+function beyondReachOn({ meminfo, reserveBytes }: Procfs): Reading<BeyondReach> {
+  return ifKnown(meminfo(), ({ kernelBytes, slabReclaimableBytes, hugetlbPoolBytes }) =>
+    ifKnown(kernelBytes, (kernel) =>
+      ifKnown(slabReclaimableBytes, (reclaimable) =>
+        ifKnown(hugetlbPoolBytes, (hugePagesBytes) =>
+          ifKnown(reserveBytes('min'), (reserve) =>
+            known({ reserveBytes: reserve, kernelBytes: Math.max(0, kernel - reclaimable), hugePagesBytes }),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /** Adds the node of a configuration: its cgroup and its file systems. One that does not answer stays unknown. */

@@ -1,4 +1,5 @@
 import { resolve } from '../core/eviction/thresholds-met.ts';
+import { type Reading, unknown } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { addQuantity, compareQuantity, type Quantity, quantityOfBytes } from '../core/units/quantity.ts';
 import type { ConfiguredThreshold } from './eviction.ts';
@@ -9,16 +10,27 @@ export type HostSizes = {
   readonly pids: number | null;
   readonly swapBytes: number | null;
   readonly hasMemoryPressure: boolean | null;
+  readonly beyondReach: Reading<BeyondReach>;
   readonly nodefs: { readonly bytes: number; readonly inodes: number } | null;
   readonly imagefs: { readonly bytes: number; readonly inodes: number } | null;
   /** Those of a node that is a cgroup; null: it is the machine, or was not looked at. */
   readonly bounded: Pick<HostSizes, 'memoryBytes' | 'pids'> | null;
+};
+/** Memory of the machine that no process can get. */
+export type BeyondReach = {
+  /** What the zones keep free when the kernel's OOM killer acts. */
+  readonly reserveBytes: number;
+  /** Of the kernel itself; what it could give back is not counted. */
+  readonly kernelBytes: number;
+  /** The pool of huge pages, used or not. */
+  readonly hugePagesBytes: number;
 };
 export const UNKNOWN_SIZES: HostSizes = {
   memoryBytes: null,
   pids: null,
   swapBytes: null,
   hasMemoryPressure: null,
+  beyondReach: unknown('not-asked', 'the memory of the kernel', 'this host was not looked at'),
   nodefs: null,
   imagefs: null,
   bounded: null,

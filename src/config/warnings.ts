@@ -15,6 +15,7 @@ import { NO_PSI } from '../words/finding-own.ts';
 import { sayAmount } from '../words/phrases.ts';
 import type { Effective } from './effective.ts';
 import { type ConfiguredThreshold, DEFAULT_HARD } from './eviction.ts';
+import { kernelFirst } from './kernel-first.ts';
 import { capacityOf, type HostSizes } from './margin.ts';
 import { originOf, sayPlace, sayValue } from './setting.ts';
 import { shutdownWarnings } from './shutdown-warnings.ts';
@@ -27,12 +28,13 @@ export type ConfigWarning = {
     | 'swap-off'
     | 'psi-off'
     | 'kubeconfig-unusable'
+    | 'kernel-first'
     | 'config-warning';
   readonly text: string;
 };
 
 /** What the sizes are of. In standalone the node may be a cgroup (product.md section 4). */
-type Capacities = { readonly sizes: HostSizes; readonly ofNode: string };
+type Capacities = { readonly sizes: HostSizes; readonly machine: HostSizes; readonly ofNode: string };
 type Rule = {
   /** What it judges: with a mistake in one of these fields it would judge defaults that nobody meant. */
   readonly of: 'eviction' | 'shutdown' | 'kind';
@@ -47,6 +49,8 @@ const RULES: readonly Rule[] = [
   { of: 'eviction', warn: pidWarning },
   { of: 'eviction', warn: minReclaimWarnings },
   { of: 'eviction', warn: reservedWarnings },
+  { of: 'eviction', warn: kernelFirstWarnings },
+  { of: 'eviction', warn: otherFormula },
   { of: 'eviction', warn: conditionWarning },
   { of: 'shutdown', warn: shutdownWarnings },
 ];
@@ -76,6 +80,7 @@ export function warnings(
   const { memoryBytes, pids } = (isBounded ? machine.bounded : machine) ?? { memoryBytes: null, pids: null };
   const capacities = {
     sizes: { ...machine, memoryBytes, pids },
+    machine,
     ofNode: isBounded ? `the cgroup ${cgroupRoot}` : 'this host',
   };
   return RULES.filter((rule) => !left.includes(rule.of)).flatMap(({ warn }) =>
@@ -265,6 +270,18 @@ function reservedWarnings(effective: Effective, { sizes }: Capacities): readonly
       `systemReserved, kubeReserved and the hard threshold of ${signal} together (${sayBytes(bytesUp(sum))}) exceed the capacity of this host (${sayBytes(capacity)}): a kubelet does not start with them`,
     ];
   });
+}
+
+function kernelFirstWarnings(effective: Effective, { machine }: Capacities): readonly ConfigWarning[] {
+  return kernelFirst(effective, machine).map((text) => ({ code: 'kernel-first', text }));
+}
+
+/** The kubelet counts page cache in use as used: what is higher by its formula need not be so by another. */
+function otherFormula(effective: Effective): readonly string[] {
+  if (effective.mode !== 'kubelet' || effective.memoryAvailable === 'workingSet') return [];
+  return [
+    `${sayPlace(originOf(effective, 'memoryAvailable'))}memoryAvailable: the kubelet counts by the working set, so it may evict for memory first, whatever the thresholds; write workingSet`,
+  ];
 }
 
 const NOTHING: Quantity = quantityOfBytes(0, 'binary');

@@ -4,9 +4,10 @@ import type { Facts } from './facts.ts';
 
 /** `blocking`: as it is, nothing can be evicted here, or the agent refuses to start. */
 export type Weight = 'blocking' | 'warning';
-/** What stands for `<name>` in the command that mends it. */
-export type Fill = { readonly [name: string]: string };
-export type Found = { readonly text: string; readonly fill?: Fill };
+/** What stands for `<name>` in the command that mends it, or each of several. */
+export type Fill = { readonly [name: string]: string | readonly string[] };
+/** `mend`: instead of the command of the check, where that names something that is not here. */
+export type Found = { readonly text: string; readonly mend?: string; readonly fill?: Fill };
 export type Result =
   | { readonly kind: 'fine'; readonly text: string }
   | { readonly kind: 'found'; readonly found: readonly Found[] }

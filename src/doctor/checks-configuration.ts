@@ -1,3 +1,4 @@
+import { beyondReachOf, sayBeyondReach } from '../config/kernel-first.ts';
 import { unknown } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
 import * as say from '../words/doctor.ts';
@@ -88,6 +89,21 @@ export const CONFIGURATION = {
     asks: 'whether a fork bomb would be stopped',
     mend: CHECK,
     judge: (facts) => warned(facts, 'no-pid-threshold', NOT_APPLICABLE),
+  },
+  'kernel-first': {
+    weight: 'warning',
+    asks: "whether the kernel's OOM killer acts before a threshold is met",
+    mend: CHECK,
+    judge: (facts) => {
+      const { effective, host, problems } = facts;
+      if (problems.length > 0 || !effective.known) return NOT_APPLICABLE;
+      if (!effective.value.thresholds.some(({ signal }) => signal === 'memory.available')) return NOT_APPLICABLE;
+      const beyond = beyondReachOf(effective.value, host.sizes);
+      if (!beyond.known) return notHereOrUnknown(beyond);
+      if (host.sizes.memoryBytes === null)
+        return unknownBecause(unknown('unreadable', '/proc/meminfo', 'not readable'));
+      return warned(facts, 'kernel-first', fine(say.agentBeforeKernel(sayBeyondReach(beyond.value))));
+    },
   },
   'swap-off': {
     weight: 'warning',

@@ -87,7 +87,7 @@ export const HOST = {
       if (!oomDaemons.known) return unknownBecause(oomDaemons);
       const all = oomDaemons.value.map(({ name, pid, unit }) => {
         const text = say.otherDaemon(name, pid);
-        return unit === null ? { text } : { text, fill: { unit } };
+        return unit === null ? { text, mend: 'kill <pid>', fill: { pid: String(pid) } } : { text, fill: { unit } };
       });
       return foundOr(all, fine(say.noOtherDaemon));
     },

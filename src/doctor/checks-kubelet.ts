@@ -28,6 +28,7 @@ const ofKube =
 const ofNode = (judge: (kube: KubeFacts, facts: Facts) => Result) =>
   ofKube((kube, facts) => (kube.credentials.known && kube.node.known ? judge(kube, facts) : NOT_APPLICABLE));
 
+const UNCORDON = 'kubectl uncordon <node>';
 const AWAY = [API_AWAY, API_REFUSED];
 const BUDGETS = ['budget-refuses/'];
 const FIRSTS = ['kubelet-first/'];
@@ -141,11 +142,11 @@ export const KUBELET = {
       // A running agent takes away what it no longer means.
       if (facts.agent.isRunning === true)
         return foundOr(
-          agentSays(facts, [CORDON_KEPT]).map((one) => ({ ...one, fill: { node: nodeName } })),
+          agentSays(facts, [CORDON_KEPT]).map((one) => ({ ...one, mend: UNCORDON, fill: { node: nodeName } })),
           NOT_APPLICABLE,
         );
       const left = taints.map((taint) => ({ text: say.taintLeft(taint), fill: { node: nodeName, taint } }));
-      const cordon = isCordonKept ? [{ text: say.cordonLeft(nodeName), fill: { node: nodeName } }] : [];
+      const cordon = isCordonKept ? [{ text: say.cordonLeft(nodeName), mend: UNCORDON, fill: { node: nodeName } }] : [];
       return foundOr([...left, ...cordon], NOT_APPLICABLE);
     }),
   },

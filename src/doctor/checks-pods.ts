@@ -29,6 +29,7 @@ const ofPods =
     return notHereOrUnknown(pods);
   };
 
+const CHECK = 'nodewarden config check';
 const BINDINGS = ['binding/'];
 const SCRATCH = ['scratch-refused/', 'scratch-unsafe/', 'scratch/'];
 const runs = ({ memoryBytes }: FoundPod): boolean => memoryBytes !== null;
@@ -57,7 +58,9 @@ function directories({ pods }: PodsFacts, { effective }: Facts): Result {
     ({ bound: { directories: own = [], scratch = [] } }) => own.length + scratch.length === 0,
   );
   if (without.length === 0) return fine(say.allDeclareDirectories);
-  return found({ text: say.noDirectories(without.map(nameOf), signals) });
+  const text = say.noDirectories(without.map(nameOf), signals);
+  const unit = without.flatMap((pod) => pod.unit ?? []);
+  return found(unit.length === 0 ? { text, mend: CHECK } : { text, fill: { unit } });
 }
 const hasImagefs = (effective: Facts['effective']): boolean => effective.known && effective.value.imagefsPath !== null;
 
@@ -88,7 +91,7 @@ export const PODS = {
       const all = pods.flatMap(({ bound, unit, limitBytes }) => {
         const text = evictedForIt(bound.declared, declared, signals, limitBytes);
         if (text === null) return [];
-        return [unit === null ? { text } : { text, fill: { unit } }];
+        return [unit === null ? { text, mend: CHECK } : { text, fill: { unit } }];
       });
       return foundOr(all, NOT_APPLICABLE);
     }),
@@ -107,7 +110,7 @@ export const PODS = {
   'scratch-unsafe': {
     weight: 'warning',
     asks: 'whether scratch directories would be emptied',
-    mend: 'nodewarden config check',
+    mend: CHECK,
     takes: SCRATCH,
     judge: ofPods((_, facts) => foundOr(manifestFindings(facts, SCRATCH), NOT_APPLICABLE)),
   },
@@ -120,8 +123,11 @@ export const PODS = {
       const blind = pods.flatMap((pod) => {
         const { memoryBytes, bound, unit } = pod;
         if (memoryBytes === null || memoryBytes.known || !bound.cgroup.known) return [];
-        const text = say.unmeasured(nameOf(pod), bound.cgroup.value.path, memoryBytes.detail);
-        return [unit === null ? { text } : { text, fill: { unit } }];
+        const { path } = bound.cgroup.value;
+        const text = say.unmeasured(nameOf(pod), path, memoryBytes.detail);
+        return [
+          unit === null ? { text, mend: 'systemd-cgls <cgroup>', fill: { cgroup: path } } : { text, fill: { unit } },
+        ];
       });
       return foundOr(blind, fine(say.allMeasured));
     }),

@@ -55,11 +55,11 @@ function toldOf(code: string, check: Check, result: Result, facts: Facts): reado
   if (result.kind === 'unknown')
     return [{ code, kind: 'unknown', text: sayUnknown(check.asks, result.because), mend: null }];
   if (result.kind !== 'found') return [];
-  return result.found.map(({ text, fill }) => ({
+  return result.found.map(({ text, mend = check.mend, fill }) => ({
     code,
     kind: check.weight,
     text,
-    mend: forNamed(filled(check.mend, { ...placesOf(facts), ...fill }), facts.named),
+    mend: forNamed(filled(mend, { ...placesOf(facts), ...fill }), facts.named),
   }));
 }
 
@@ -71,7 +71,8 @@ function forNamed(mend: string, named: string | null): string {
 
 function filled(mend: string, fill: Fill): string {
   return mend.replace(/<([a-z]+)>/g, (blank, name: string) => {
-    const value = fill[name];
-    return value === undefined ? blank : shellWord(value);
+    const values = fill[name] ?? [];
+    const words = (typeof values === 'string' ? [values] : values).map(shellWord);
+    return words.length === 0 ? blank : words.join(' ');
   });
 }

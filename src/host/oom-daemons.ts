@@ -9,6 +9,8 @@ import { scanProcesses } from './process-scan.ts';
 export type OomDaemon = { readonly name: string; readonly pid: number; readonly unit: string | null };
 
 const NAMES: readonly string[] = ['earlyoom', 'systemd-oomd', 'nohang', 'oomd', 'nohang-desktop'];
+/** Of the system's manager: one of a user's, or in a container, cannot be stopped by its name. */
+const SERVICE = /:\/(?:[^/\n]+\.slice\/)+([^/\n]+\.service)$/m;
 const MAX_BYTES = 128 * 1024;
 const MOST = 8;
 
@@ -24,14 +26,13 @@ export async function findOomDaemons(clock: Clock, proc = '/proc'): Promise<Read
 function daemonAt(directory: string): OomDaemon | null {
   const name = nameOf(directory);
   if (name === null) return null;
-  const [, unit = null] = /\/system\.slice\/([a-z-]+\.service)$/m.exec(textOf(`${directory}/cgroup`)) ?? [];
-  const isService = unit !== null && NAMES.includes(unit.replace(/\.service$/, ''));
+  const [, unit = null] = SERVICE.exec(textOf(`${directory}/cgroup`)) ?? [];
   try {
-    if (!isService && lstatSync(directory).uid !== 0) return null;
+    if (!NAMES.includes(unit?.replace(/\.service$/, '') ?? '') && lstatSync(directory).uid !== 0) return null;
   } catch {
     return null; // It has ended.
   }
-  return { name, pid: Number(basename(directory)), unit: isService ? unit : null };
+  return { name, pid: Number(basename(directory)), unit };
 }
 
 /** nohang is a script: its name is the first argument of the interpreter. */

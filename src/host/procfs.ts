@@ -16,7 +16,7 @@ import { pageBytes } from './page-size.ts';
 export type Meminfo = { readonly [field in keyof typeof MEMINFO]: Reading<number> } & {
   /** The whole page cache, shared memory included. */
   readonly fileBytes: Reading<number>;
-  /** Slab, stacks, page tables and per-CPU memory. */
+  /** Slab, stacks, page tables (also those of virtual machines) and per-CPU memory. */
   readonly kernelBytes: Reading<number>;
 };
 /** A counter: how long all tasks were stalled on memory, in ms. `absent` if the kernel does not record pressure. */
@@ -36,8 +36,11 @@ export type Procfs = {
   readonly pidLimit: () => Reading<number>;
   /** A counter: how many processes the kernel's OOM killer has killed since boot. */
   readonly oomKills: () => Reading<number>;
-  /** Sum of the zones' low watermarks: what the kernel keeps free for itself. */
-  readonly lowWatermarkBytes: () => Reading<number>;
+  /**
+   * What no process gets: each zone's watermark, and what it protects from those who could use a higher zone
+   * (vm.lowmem_reserve_ratio). At `low` the kernel begins to reclaim, at `min` its OOM killer acts.
+   */
+  readonly reserveBytes: (watermark: 'low' | 'min') => Reading<number>;
   /** `absent` if the kernel has no /proc/pressure or it is switched off. */
   readonly psi: (resource: PsiResource) => Reading<Psi>;
   /** For the whole machine. */
@@ -67,6 +70,7 @@ const KERNEL_KINDS = [
   { kind: 'stacks', of: key('KernelStack:') },
   { kind: 'page tables', of: key('PageTables:') },
   { kind: 'per-CPU memory', of: key('Percpu:') },
+  { kind: 'page tables of virtual machines', of: key('SecPageTables:'), since: '6.1' },
 ] as const;
 const PAGE_CACHE = [key('Cached:'), key('Buffers:')];
 const MEM_TOTAL = MEMINFO.memTotalBytes;
@@ -102,7 +106,7 @@ export function createProcfs(root = ''): Procfs {
         vmstat.read(),
         (bytes) => parseKeyed(bytes, OOM_KILL, '', paths.vmstat) ?? noLine(paths.vmstat, 'oom_kill (Linux 4.13)'),
       ),
-    lowWatermarkBytes: () => readLowWatermark(`${root}/proc`),
+    reserveBytes: (watermark) => readReserve(`${root}/proc`, watermark),
     psi: (resource) => {
       const bytes = stalls[resource].read();
       if (bytes.known) return parsePsi(bytes.value.toString('latin1'), `${root}/proc/pressure/${resource}`);
@@ -137,18 +141,24 @@ function parseMeminfo(bytes: Buffer, where: string): Meminfo {
     inactiveFileBytes: field('inactiveFileBytes'),
     hugetlbPoolBytes: field('hugetlbPoolBytes'),
     fileBytes: sumOf(PAGE_CACHE.map((name) => kibOf(bytes, name, where))),
-    kernelBytes: sumOf(KERNEL_KINDS.map(({ of }) => kibOf(bytes, of, where))),
+    kernelBytes: sumOf(KERNEL_KINDS.map((kind) => ofKind(bytes, kind, where))),
   };
 }
 
 function parseKernelKinds(bytes: Buffer, where: string): ReturnType<Procfs['kernelKinds']> {
   const kinds: { readonly kind: string; readonly bytes: number }[] = [];
-  for (const { kind, of } of KERNEL_KINDS) {
-    const read = kibOf(bytes, of, where);
+  for (const kind of KERNEL_KINDS) {
+    const read = ofKind(bytes, kind, where);
     if (!read.known) return read;
-    kinds.push({ kind, bytes: read.value });
+    kinds.push({ kind: kind.kind, bytes: read.value });
   }
   return known(kinds);
+}
+
+/** An older kernel counts a newer kind nowhere. */
+function ofKind(bytes: Buffer, kind: (typeof KERNEL_KINDS)[number], where: string): Reading<number> {
+  const read = kibOf(bytes, kind.of, where);
+  return !read.known && read.why === 'absent' && 'since' in kind ? known(0) : read;
 }
 
 function kibOf(bytes: Buffer, name: ReturnType<typeof key>, where: string): Reading<number> {
@@ -172,19 +182,31 @@ function smallest(limits: readonly Reading<number>[]): Reading<number> {
   return values.length > 0 || failed === undefined ? known(Math.min(...values)) : failed;
 }
 
-const LOW = /^ +low +(\d+)$/gm;
+const ZONES = /^(?=Node \d+, zone )/m;
+const LINES = { low: /^ +low +(\d+)$/m, min: /^ +min +(\d+)$/m } as const;
+const MANAGED = /^ +managed +(\d+)$/m;
+const PROTECTION = /^ +protection: \((\d+(?:, \d+)*)\)$/m;
 
-function readLowWatermark(proc: string): Reading<number> {
+function readReserve(proc: string, watermark: 'low' | 'min'): Reading<number> {
   const where = `${proc}/zoneinfo`;
   const bytes = readKernelFile(where, ZONEINFO_BYTES);
   if (!bytes.known) return bytes;
   const text = bytes.value.toString('latin1');
-  const pages = [...text.matchAll(LOW)].map(([, count]) => Number(count));
-  if (pages.length === 0 || !text.endsWith('\n')) return garbled(text, where);
+  const pages = text.split(ZONES).map((zone) => reservedPages(zone, LINES[watermark]));
+  if (!pages.every((count) => count !== null) || !text.endsWith('\n')) return garbled(text, where);
   const size = pageBytes();
   if (!size.known) return size;
-  const lowBytes = pages.reduce((sum, count) => sum + count, 0) * size.value;
-  return known(Math.min(lowBytes, Number.MAX_SAFE_INTEGER));
+  const reserved = pages.reduce((sum, count) => sum + count, 0) * size.value;
+  return known(Math.min(reserved, Number.MAX_SAFE_INTEGER));
+}
+
+/** Of one zone, no more than it has. */
+function reservedPages(zone: string, watermark: RegExp): number | null {
+  const [, kept] = watermark.exec(zone) ?? [];
+  const [, managed] = MANAGED.exec(zone) ?? [];
+  const [, protection] = PROTECTION.exec(zone) ?? [];
+  if (kept === undefined || managed === undefined || protection === undefined) return null;
+  return Math.min(Number(managed), Number(kept) + Math.max(...protection.split(', ').map(Number)));
 }
 
 const PSI = /^(?:some (?<some>[^\n]*)\n)(?:full (?<full>[^\n]*)\n)?$/;

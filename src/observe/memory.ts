@@ -31,8 +31,8 @@ export type NodeMemory = {
   readonly close: () => void;
 };
 
-/** /proc/zoneinfo is long, and only an operator changes its watermarks. */
-const WATERMARK_PACE_MS = 10_000;
+/** /proc/zoneinfo is long, and only an operator changes what of it counts. */
+const RESERVE_PACE_MS = 10_000;
 /** /proc/meminfo takes the kernel longer than the rest of a look, and memory is rarely plugged in. */
 const TOTAL_PACE_MS = 1_000;
 const REFAULT_PACE_MS = 1_000;
@@ -51,7 +51,7 @@ type Terms = {
     | 'dirtyBytes'
     | 'writebackBytes'
     | 'hugetlbPoolBytes'
-    | 'lowWatermarkBytes'
+    | 'reserveBytes'
     | 'fileBytes'
     | 'activeFileBytes'
     | 'inactiveFileBytes']: Reading<number>;
@@ -63,7 +63,7 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
   const swap = openCgroupSwap(mounts, cgroupRoot);
   const pageSize = pageBytes();
   let refaults: { readonly of: CgroupMemory; readonly readMs: MonoMs; readonly history: RefaultHistory } | null = null;
-  const lowWatermark = cachedFor(WATERMARK_PACE_MS, procfs.lowWatermarkBytes);
+  const reserve = cachedFor(RESERVE_PACE_MS, () => procfs.reserveBytes('low'));
   const memTotal = cachedFor(TOTAL_PACE_MS, procfs.memTotalBytes);
 
   const nodeNow = (atMs: MonoMs): Reading<Node> => {
@@ -87,7 +87,7 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
     refaults = { of: memory, readMs: atMs, history: next };
   };
   const reclaimable = (node: Node, atMs: MonoMs): Reading<number> => {
-    const terms = node.memory === machine ? machineTerms(procfs, lowWatermark(atMs)) : cgroupTerms(node.memory);
+    const terms = node.memory === machine ? machineTerms(procfs, reserve(atMs)) : cgroupTerms(node.memory);
     if ('why' in terms) return terms;
     const missing = Object.values(terms).find((term) => !term.known);
     if (missing !== undefined && !missing.known) return missing;
@@ -105,7 +105,7 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
       slabReclaimableBytes: stat.value.slabReclaimableBytes ?? known(0),
       // The pool and the watermark belong to the machine: no cgroup is charged for them.
       hugetlbPoolBytes: known(0),
-      lowWatermarkBytes: known(0),
+      reserveBytes: known(0),
     };
   };
   const sampleOf = (node: Node, atMs: MonoMs, counted = memoryAvailable): Reading<SignalSample> => {
@@ -151,10 +151,10 @@ function workingSetAvailable({ capacityBytes, memory }: Node): Reading<number> {
 }
 
 /** /proc/meminfo: the root of version 2 counts no kernel memory of its own. */
-function machineTerms(procfs: Procfs, lowWatermarkBytes: Reading<number>): Terms | Unknown {
+function machineTerms(procfs: Procfs, reserveBytes: Reading<number>): Terms | Unknown {
   const meminfo = procfs.meminfo();
   if (!meminfo.known) return meminfo;
-  return { ...meminfo.value, freeSwapBytes: meminfo.value.swapFreeBytes, lowWatermarkBytes };
+  return { ...meminfo.value, freeSwapBytes: meminfo.value.swapFreeBytes, reserveBytes };
 }
 
 function freeSwapOf(procfs: Procfs, own: Reading<number | null>): Reading<number> {
@@ -179,7 +179,7 @@ function valuesOf(terms: Terms): { readonly [term in keyof Terms]: number } {
     dirtyBytes: of(terms.dirtyBytes),
     writebackBytes: of(terms.writebackBytes),
     hugetlbPoolBytes: of(terms.hugetlbPoolBytes),
-    lowWatermarkBytes: of(terms.lowWatermarkBytes),
+    reserveBytes: of(terms.reserveBytes),
     fileBytes: of(terms.fileBytes),
     activeFileBytes: of(terms.activeFileBytes),
     inactiveFileBytes: of(terms.inactiveFileBytes),

@@ -1,6 +1,6 @@
 import { toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
-import { type HostSizes, withMargin } from '../config/margin.ts';
+import { type HostSizes, UNKNOWN_SIZES, withMargin } from '../config/margin.ts';
 import { originOf } from '../config/setting.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import type { Signal } from '../core/signal.ts';
@@ -30,13 +30,12 @@ function withMargins(effective: Effective, { startWallMs, steps }: EvictionScena
     inodes: capacityOf(`${name}.inodesFree`) ?? 0,
   });
   const sizes: HostSizes = {
+    ...UNKNOWN_SIZES,
     memoryBytes: capacityOf('memory.available'),
     pids: capacityOf('pid.available'),
     swapBytes: capacityOf('swap.available'),
-    hasMemoryPressure: null,
     nodefs: diskOf('nodefs'),
     imagefs: diskOf('imagefs'),
-    bounded: null,
   };
   const thresholds = effective.thresholds.map((threshold) =>
     capacityOf(threshold.signal) === null

@@ -96,6 +96,9 @@ export const recordRoom = (path: string, free: number): string => `record: ${say
 export const cgroups = (layout: string, hasPids: boolean): string =>
   `cgroup ${layout}: memory${hasPids ? ' and pids' : ''} controller`;
 export const noPids = 'there is no pids controller: threads of pods are not counted, and pids.max limits nothing';
+/** `beyond`: what counts as available, and no process can get. */
+export const agentBeforeKernel = (beyond: string): string =>
+  `memory.available meets its thresholds before the kernel's OOM killer acts; no process can get ${beyond}`;
 export const psiOn = 'pressure stall information (PSI) is on';
 export const psiOff = `stalls are not shown, and evictionStall would have no effect: ${NO_PSI}`;
 export const otherDaemon = (name: string, pid: number): string =>

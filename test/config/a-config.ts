@@ -13,6 +13,7 @@ export const SIZES: HostSizes = {
   pids: 32_768,
   swapBytes: 2 * GIB,
   hasMemoryPressure: true,
+  beyondReach: UNKNOWN_SIZES.beyondReach,
   nodefs: { bytes: 100 * GIB, inodes: 6_553_600 },
   imagefs: null,
   bounded: null,

@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import type { HostSizes } from '../../src/config/margin.ts';
+import { known } from '../../src/core/reading.ts';
 import { load, NO_SIZES, SIZES } from './a-config.ts';
+
+const MIB = 1024 ** 2;
+const GIB = 1024 ** 3;
 
 /** All but the one about pid.available, which nearly every configuration gets. */
 function warnings(text: string, sizes = SIZES): readonly string[] {
@@ -199,5 +204,57 @@ describe('warnings about shutdown', () => {
     ],
   ])('of %s', (text, said) => {
     expect(warnings(text)).toEqual(said);
+  });
+});
+
+describe("warnings about the kernel's OOM killer, which acts first where no process can get what counts as available", () => {
+  const beyond = { reserveBytes: 48 * MIB, kernelBytes: 42 * MIB, hugePagesBytes: 0 };
+  const sizes: HostSizes = { ...SIZES, beyondReach: known(beyond) };
+  const FIRST = 'mergeDefaultEvictionSettings: true\nevictionHard:\n  memory.available: ';
+  const said = (text: string, of = sizes): readonly string[] =>
+    load(text, of).warnings.flatMap((warning) => (warning.code === 'kernel-first' ? [warning.text] : []));
+
+  it('tell both figures, and a threshold that ends the warning', () => {
+    const figures =
+      'since the working set counts 90 MiB (48 MiB that the kernel keeps free, 42 MiB of its own) as available, which no process can get';
+    const todo = 'Set memoryAvailable: reclaimable, which leaves it out, or a threshold of at least 190Mi';
+    expect(said(`${FIRST}100Mi`)).toEqual([
+      `c.yaml:5: evictionHard: memory.available 100Mi: the kernel's OOM killer may act first, ${figures}. ${todo}`,
+    ]);
+    expect(said(`${FIRST}90Mi`)[0]).toContain("90Mi: the kernel's OOM killer acts first, ");
+    expect(said(`${FIRST}190Mi`)).toEqual([]);
+    expect(said(`${FIRST}100Mi\nmemoryAvailable: reclaimable`)).toEqual([]);
+  });
+
+  it('tell it of the default, of a percentage, of a soft threshold and of huge pages', () => {
+    expect(said('')[0]).toMatch(/^evictionHard: memory\.available 100Mi: the kernel's OOM killer may act first/);
+    expect(said(`${FIRST}1%`)[0]).toContain('memory.available 1%: ');
+    const soft = 'evictionSoft: {memory.available: 110Mi}\nevictionSoftGracePeriod: {memory.available: 1m}';
+    expect(said(soft).map((text) => text.replace(/: memory.*/, ''))).toEqual([
+      'evictionHard',
+      'c.yaml:3: evictionSoft',
+    ]);
+    const pool = { ...sizes, beyondReach: known({ ...beyond, hugePagesBytes: 512 * MIB }) };
+    expect(said(`${FIRST}500Mi`, pool)[0]).toContain(
+      '602 MiB (48 MiB that the kernel keeps free, 42 MiB of its own, 512 MiB of huge pages)',
+    );
+  });
+
+  it('beside a kubelet advise the threshold alone, and against another formula than its own', () => {
+    const beside = `kubernetes: {kubeconfig: /k}\nmode: kubelet\n${FIRST}100Mi`;
+    expect(said(beside)[0]).toMatch(/which no process can get\. Set a threshold of at least 190Mi$/);
+    const other = 'memoryAvailable: the kubelet counts by the working set, so it may evict for memory first';
+    expect(warnings(`${beside}\nmemoryAvailable: reclaimable`, sizes).join()).toContain(other);
+    expect(warnings(beside, sizes).join()).not.toContain(other);
+  });
+
+  it('are not given for a cgroup with a limit, which pays for its kernel memory, nor without the figures', () => {
+    const node = `cgroupRoot: /workload\n${FIRST}100Mi`;
+    const bounded = (memoryBytes: number | null) => ({ ...sizes, bounded: { memoryBytes, pids: null } });
+    expect(said(node, bounded(GIB))).toEqual([]);
+    expect(said(node, bounded(null))).toEqual([]);
+    // Without a limit of its own its memory is the machine's.
+    expect(said(node, bounded(sizes.memoryBytes))).toHaveLength(1);
+    expect(said(`${FIRST}100Mi`, NO_SIZES)).toEqual([]);
   });
 });

@@ -40,8 +40,11 @@ export function aDoctor() {
   };
 }
 
-/** What it says under this code. */
-export const saidOf = ({ findings }: Pick<DoctorReport, 'findings'>, code: string): DoctorReport['findings'] =>
-  findings.filter((finding) => finding.code === code);
+/** What it says under this code. Every command of the report can be pasted as it is. */
+export function saidOf({ findings }: Pick<DoctorReport, 'findings'>, code: string): DoctorReport['findings'] {
+  const blank = findings.find(({ mend }) => /<[a-z]+>/.test(mend ?? ''));
+  if (blank !== undefined) throw new Error(`not filled in: ${JSON.stringify(blank)}`);
+  return findings.filter((finding) => finding.code === code);
+}
 export const codesOf = ({ findings }: Pick<DoctorReport, 'findings'>, kind: string): readonly string[] =>
   findings.filter((finding) => finding.kind === kind).map(({ code }) => code);

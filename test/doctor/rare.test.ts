@@ -67,6 +67,29 @@ describe('nodewarden doctor on a machine of another kind', () => {
     expect(says(other, 'psi-off')).toMatchObject([{ text: expect.stringContaining('evictionStall') }]);
   });
 
+  it("says that the kernel's OOM killer acts first, with the command that tells where, or that it does not", async () => {
+    configure('evictionHard: { memory.available: 100Mi, pid.available: 10% }');
+    const facts = await look();
+    const judged = (reserveBytes: number) => {
+      const beyondReach = known({ reserveBytes, kernelBytes: 30 * MIB, hugePagesBytes: 0 });
+      const sizes = { ...facts.host.sizes, beyondReach };
+      const { warnings } = loadConfig(at('config.yaml'), sizes);
+      return { ...withHost(facts, { sizes }), warnings };
+    };
+    expect(says(judged(80 * MIB), 'kernel-first')).toMatchObject([
+      {
+        kind: 'warning',
+        text: expect.stringContaining('110 MiB (80 MiB that the kernel keeps free'),
+        mend: expect.stringContaining('config check'),
+      },
+    ]);
+    expect(says(judged(10 * MIB), 'kernel-first')).toEqual([]);
+    expect(doctorReport(judged(10 * MIB), HERE).fine).toContainEqual({
+      code: 'kernel-first',
+      text: expect.stringContaining('no process can get 40 MiB'),
+    });
+  });
+
   it('judges what the running agent says: its version, its shutdown, its scores, and the rest', async () => {
     configure('shutdownGracePeriod: 30s', 'shutdownGracePeriodCriticalPods: 10s');
     manifest('web', { cgroup: 'nodewarden-test-absent' });

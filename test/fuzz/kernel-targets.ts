@@ -86,7 +86,7 @@ const machine: Target = {
         procfs.tasks(),
         procfs.pidLimit(),
         procfs.oomKills(),
-        procfs.lowWatermarkBytes(),
+        procfs.reserveBytes('low'),
         procfs.psi('memory'),
         procfs.memoryStallMs(),
         procfs.psi('io'),

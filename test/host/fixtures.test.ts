@@ -22,6 +22,18 @@ function fieldIn(path: string, name: string): number {
     .find((text) => text.split(/[ :]/)[0] === name);
   return Number(line?.split(/ +/)[1]);
 }
+/** Line by line; of each zone no more than it has. */
+function reservedPagesIn(path: string, watermark: 'low' | 'min'): number {
+  const zone = { kept: 0, managed: 0 };
+  let pages = 0;
+  for (const line of readFileSync(path, 'latin1').split('\n')) {
+    const [name, ...rest] = line.trim().split(/[ :(),]+/);
+    if (name === watermark) zone.kept = Number(rest[0]);
+    if (name === 'managed') zone.managed = Number(rest[0]);
+    if (name === 'protection') pages += Math.min(zone.managed, zone.kept + Math.max(...rest.map(Number)));
+  }
+  return pages;
+}
 
 it('there are trees of version 1, version 2, a hybrid and one without pressure files', () => {
   const layouts = names.map((name) => name.split('-')[1]);
@@ -94,8 +106,9 @@ describe.each(names)('%s', (name) => {
     const limits = ['pid_max', 'threads-max'].map((file) => numberIn(proc(`sys/kernel/${file}`)));
     expect(procfs.pidLimit()).toEqual(known(Math.min(...limits)));
     expect(procfs.oomKills()).toEqual(known(fieldIn(proc('vmstat'), 'oom_kill')));
-    const lows = readFileSync(proc('zoneinfo'), 'latin1').match(/(?<= low +)\d+/g) ?? [];
-    expect(procfs.lowWatermarkBytes()).toEqual(known(lows.map(Number).reduce((sum, low) => sum + low, 0) * 4096));
+    for (const watermark of ['low', 'min'] as const) {
+      expect(procfs.reserveBytes(watermark)).toEqual(known(reservedPagesIn(proc('zoneinfo'), watermark) * 4096));
+    }
     expect(procfs.onlineCpus()).toEqual(known(2));
     for (const resource of ['memory', 'io', 'cpu'] as const) {
       const has = existsSync(proc(`pressure/${resource}`));

@@ -1,6 +1,7 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
+import { pageBytes } from '../../src/host/page-size.ts';
 import {
   cgroupPathsOf,
   createProcfs,
@@ -23,6 +24,12 @@ const MEMINFO = [
   'PageTables:            3 kB',
   'Percpu:                1 kB',
 ];
+/** As Linux 6.18 writes it, shortened. */
+function aZone(name: string, of: Readonly<Record<'min' | 'low' | 'managed' | 'protection', number | string>>): string {
+  const pages = `  pages free     ${of.managed}\n        min      ${of.min}\n        low      ${of.low}\n`;
+  const rest = `        managed  ${of.managed}\n        protection: (${of.protection})\n`;
+  return `Node 0, zone ${name.padStart(8)}\n  per-node stats\n      nr_inactive_anon 315430\n${pages}${rest}  pagesets\n    cpu: 0\n              high:     1453\n`;
+}
 const FILES = {
   'proc/meminfo': `${MEMINFO.join('\n')}\n`,
   'proc/loadavg': '5.75 2.79 1.38 4/199 24326\n',
@@ -30,8 +37,12 @@ const FILES = {
   'proc/sys/kernel/pid_max': '32768\n',
   'proc/sys/kernel/threads-max': '192000\n',
   'proc/pressure/memory': `some ${STALL}\nfull avg10=0.00 avg60=0.00 avg300=100.00 total=1\n`,
-  'proc/zoneinfo':
-    'Node 0, zone      DMA\n  pages free     3840\n        low      48\nNode 0, zone   Normal\n        low      2\n',
+  'proc/zoneinfo': [
+    aZone('DMA', { min: 10, low: 13, managed: 3840, protection: '0, 3019, 23883, 23883' }),
+    aZone('DMA32', { min: 2134, low: 2906, managed: 772917, protection: '0, 0, 20864, 20864' }),
+    aZone('Normal', { min: 14750, low: 20091, managed: 5341184, protection: '0, 0, 0, 0' }),
+    aZone('Movable', { min: 32, low: 32, managed: 0, protection: '0, 0, 0, 0' }),
+  ].join(''),
   'sys/devices/system/cpu/online': '0-3,8,10-11\n',
 } as const;
 type Kind = Exclude<keyof Procfs, 'close' | 'psi'>;
@@ -82,10 +93,24 @@ describe('what the kernel says of the machine', () => {
     expect(procfs.psi('io')).toMatchObject({ known: false, why: 'absent' });
   });
 
-  it('low watermarks in bytes of this machine, all zones together', () => {
-    const reading = createProcfs().lowWatermarkBytes();
-    expect(reading).toMatchObject({ known: true });
-    expect(reading.known && reading.value % 4096).toBe(0);
+  it('the reserve of all zones in bytes: watermark and protection, no more than a zone has', () => {
+    const procfs = createProcfs(aTree(FILES));
+    const size = pageBytes();
+    const page = size.known ? size.value : 0;
+    expect(procfs.reserveBytes('min')).toEqual(known((3840 + 2134 + 20864 + 14750) * page));
+    expect(procfs.reserveBytes('low')).toEqual(known((3840 + 2906 + 20864 + 20091) * page));
+    const [low, min] = [createProcfs().reserveBytes('low'), createProcfs().reserveBytes('min')];
+    expect(low.known && min.known && low.value > min.value && min.value > 0).toBe(true);
+  });
+
+  it('page tables of virtual machines as kernel memory, which an older kernel does not show', () => {
+    const kernelOf = (meminfo: string) => {
+      const read = createProcfs(aTree({ ...FILES, 'proc/meminfo': meminfo })).meminfo();
+      return read.known ? read.value.kernelBytes : read;
+    };
+    const before = kernelOf(FILES['proc/meminfo']);
+    const after = kernelOf(`${FILES['proc/meminfo']}SecPageTables:      512 kB\n`);
+    expect(before.known && after.known && after.value - before.value).toBe(512 * 1024);
   });
 
   it('numbers beyond 2^53 saturate', () => {
@@ -119,9 +144,9 @@ const TEXT_DAMAGE: readonly { readonly file: keyof typeof FILES; readonly of: Ki
   { file: 'proc/vmstat', of: 'oomKills', text: '' },
   { file: 'proc/vmstat', of: 'oomKills', text: 'oom_kill 3' },
   { file: 'proc/vmstat', of: 'oomKills', text: 'oom_kill max\n' },
-  { file: 'proc/zoneinfo', of: 'lowWatermarkBytes', text: '' },
-  { file: 'proc/zoneinfo', of: 'lowWatermarkBytes', text: '        low      48' },
-  { file: 'proc/zoneinfo', of: 'lowWatermarkBytes', text: 'Node 0, zone DMA\n' },
+  { file: 'proc/zoneinfo', of: 'reserveBytes', text: '' },
+  { file: 'proc/zoneinfo', of: 'reserveBytes', text: '        low      48' },
+  { file: 'proc/zoneinfo', of: 'reserveBytes', text: 'Node 0, zone DMA\n' },
   { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '' },
   { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '0-' },
   { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '0-3,\n' },
@@ -131,7 +156,10 @@ const TEXT_DAMAGE: readonly { readonly file: keyof typeof FILES; readonly of: Ki
 
 describe('damaged files', () => {
   it.each(TEXT_DAMAGE)('$file with $text is malformed', ({ file, of, text }) => {
-    expect(createProcfs(aTree({ ...FILES, [file]: text }))[of]()).toMatchObject({ known: false, why: 'malformed' });
+    expect(createProcfs(aTree({ ...FILES, [file]: text }))[of]('low')).toMatchObject({
+      known: false,
+      why: 'malformed',
+    });
   });
 
   it.each([
@@ -139,11 +167,14 @@ describe('damaged files', () => {
     ['proc/meminfo', 'meminfo'],
     ['proc/loadavg', 'tasks'],
     ['proc/vmstat', 'oomKills'],
-    ['proc/zoneinfo', 'lowWatermarkBytes'],
+    ['proc/zoneinfo', 'reserveBytes'],
     ['sys/devices/system/cpu/online', 'onlineCpus'],
   ] as const)('%s missing is absent, a directory in its place unreadable', (file, of) => {
-    expect(createProcfs(aDamagedTree(FILES, file, undefined))[of]()).toMatchObject({ known: false, why: 'absent' });
-    expect(createProcfs(aDamagedTree(FILES, file, null))[of]()).toMatchObject({ known: false, why: 'unreadable' });
+    expect(createProcfs(aDamagedTree(FILES, file, undefined))[of]('low')).toMatchObject({
+      known: false,
+      why: 'absent',
+    });
+    expect(createProcfs(aDamagedTree(FILES, file, null))[of]('low')).toMatchObject({ known: false, why: 'unreadable' });
   });
 
   it.each([

@@ -22,8 +22,8 @@ const KIB = 1024;
 const PAGE = 4096;
 const FIELDS = 17;
 
-/** `lowWatermarkBytes`: it changes by an operator's hand only. */
-export function readSamples(file: string, lowWatermarkBytes: number): readonly Sample[] {
+/** `reserveBytes`: it changes by an operator's hand only. */
+export function readSamples(file: string, reserveBytes: number): readonly Sample[] {
   let history: RefaultHistory = [];
   const lines = fs.readFileSync(file, 'latin1').split('\n').slice(0, -1);
   return lines.map((line) => {
@@ -44,7 +44,7 @@ export function readSamples(file: string, lowWatermarkBytes: number): readonly S
       dirtyBytes: dirty,
       writebackBytes: writeback,
       hugetlbPoolBytes: huge,
-      lowWatermarkBytes,
+      reserveBytes,
       fileBytes: cached + buffers,
       activeFileBytes: activeFile,
       inactiveFileBytes: inactiveFile,

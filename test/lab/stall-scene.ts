@@ -57,9 +57,9 @@ export const unitOf = ({ name }: Pick<Unit, 'name'>): string => `lab-${name}.ser
 const pidOf = (unit: Unit): string => run('systemctl', 'show', '-P', 'MainPID', unitOf(unit));
 export const isActive = (unit: Unit): boolean => run('systemctl', 'is-active', unitOf(unit)) === 'active';
 const kernelKills = (): number => Number(/^oom_kill (\d+)$/m.exec(fs.readFileSync('/proc/vmstat', 'latin1'))?.[1]);
-const lowWatermark = (): number => {
+const reserve = (): number => {
   const procfs = createProcfs();
-  const bytes = procfs.lowWatermarkBytes();
+  const bytes = procfs.reserveBytes('low');
   procfs.close();
   if (!bytes.known) throw new Error(`${bytes.where}: ${bytes.detail}`);
   return bytes.value;
@@ -85,7 +85,7 @@ spec:
 /** One sample of now. */
 async function availableMiB(): Promise<number> {
   await later('/usr/bin/perl', [WATCH, WATCHED, '0.05', 'leave']);
-  const [sample] = readSamples(WATCHED, lowWatermark());
+  const [sample] = readSamples(WATCHED, reserve());
   const procfs = createProcfs();
   const total = procfs.memTotalBytes();
   const facts = procfs.meminfo();
@@ -118,7 +118,7 @@ export async function watched(
   end: 'kill' | 'leave',
 ): Promise<readonly Sample[]> {
   await later('/usr/bin/perl', [WATCH, WATCHED, String(forSeconds), end, ...units.map(pidOf)]);
-  return readSamples(WATCHED, lowWatermark());
+  return readSamples(WATCHED, reserve());
 }
 
 /** `guard`: nodewarden, or what is started in its place. `pods`: those that are there before it. */

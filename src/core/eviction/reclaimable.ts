@@ -1,6 +1,6 @@
 import type { MonoMs } from '../reading.ts';
 
-/** What product.md section 8 counts, all in bytes. For a bounded cgroup: its own figures, no pool and no watermark. */
+/** What product.md section 8 counts, all in bytes. For a bounded cgroup: its own figures, no pool and no reserve. */
 export type MemoryFacts = {
   readonly capacityBytes: number;
   readonly anonBytes: number;
@@ -14,7 +14,7 @@ export type MemoryFacts = {
   readonly dirtyBytes: number;
   readonly writebackBytes: number;
   readonly hugetlbPoolBytes: number;
-  readonly lowWatermarkBytes: number;
+  readonly reserveBytes: number;
   /** The whole page cache, shared memory included. */
   readonly fileBytes: number;
   readonly activeFileBytes: number;
@@ -47,7 +47,7 @@ export function reclaimableBytes(facts: MemoryFacts): number {
     facts.dirtyBytes -
     facts.writebackBytes -
     facts.hugetlbPoolBytes -
-    facts.lowWatermarkBytes -
+    facts.reserveBytes -
     activeInUse
   );
 }

@@ -19,7 +19,7 @@ const idle: MemoryFacts = {
   dirtyBytes: 0,
   writebackBytes: 0,
   hugetlbPoolBytes: 0,
-  lowWatermarkBytes: 0,
+  reserveBytes: 0,
   fileBytes: 0,
   activeFileBytes: 0,
   inactiveFileBytes: 0,
@@ -37,8 +37,8 @@ describe('reclaimable memory', () => {
     ['more reclaimable slab than kernel memory adds nothing', { slabReclaimableBytes: 60 * MIB }, 1_000],
     ['dirty and writeback pages must be written first', { dirtyBytes: 10 * MIB, writebackBytes: 5 * MIB }, 985],
     [
-      'the hugetlb pool and the low watermark are never free',
-      { hugetlbPoolBytes: 512 * MIB, lowWatermarkBytes: MIB },
+      'the hugetlb pool and the reserve of the zones are never free',
+      { hugetlbPoolBytes: 512 * MIB, reserveBytes: MIB },
       487,
     ],
     [
