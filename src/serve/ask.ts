@@ -12,7 +12,7 @@ export type Request = { readonly ask: 'status' | 'watch' | 'observe' };
 
 /** The daemon answers within a look; a hung one is not waited for longer. */
 const ANSWER_MS = 5_000;
-/** More than the status of thousands of pods takes. */
+/** More than the status of thousands of pods needs. */
 const ANSWER_CHARS = 64 * 1024 * 1024;
 
 /** One question, one answer. Never rejects. */

@@ -19,7 +19,7 @@ import { sayReason } from '../words/reason.ts';
 import { namesOf } from './pod-names.ts';
 import { requestFor, type SignalStatus, signalStatus } from './status.ts';
 
-/** Where the look comes from. */
+/** The origin of the look. */
 export type LookSource =
   | { readonly kind: 'live'; readonly node: string; readonly dryRun: boolean; readonly atWallMs: number }
   | {
@@ -37,7 +37,7 @@ export type ExplainReport = {
   readonly actsOn: Signal | null;
   readonly signal: SignalStatus;
   readonly decisions: readonly Decision[];
-  /** `signal`: what it is about; null where it is about none. */
+  /** `signal`: the one that it is about; null: none. */
   readonly reasons: readonly { readonly code: string; readonly signal: Signal | null; readonly text: string }[];
   readonly comparators: Explanation['comparators'];
   readonly podsUnknown: Unknown | null;
@@ -51,7 +51,7 @@ export type ExplainedRow = Pick<
 > &
   Ties & {
     readonly usage: Reading<number>;
-    /** null: the signal knows no request. */
+    /** null: the signal has no request. */
     readonly request: number | null;
     readonly values: RankRow['values'];
     readonly decidedBy: RankRow['decidedBy'];

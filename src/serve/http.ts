@@ -10,7 +10,7 @@ export type HttpAnswer = {
   readonly body: string | Buffer;
   readonly policy?: string;
 };
-/** Answers GET and HEAD of this very path. A route that throws, or takes longer than 5 s, is answered for with 500. */
+/** Answers GET and HEAD of exactly this path. A route that throws, or takes longer than 5 s, results in 500. */
 export type Route = {
   readonly path: string;
   readonly answer: (query: URLSearchParams) => HttpAnswer | Promise<HttpAnswer>;
@@ -19,28 +19,28 @@ export type HttpNeeds = {
   readonly clock: Clock;
   readonly host: string;
   readonly port: number;
-  /** Further names that requests may be for. */
+  /** Further host names that requests may name. */
   readonly hosts: readonly string[];
   readonly routes: readonly Route[];
 };
 export type OpenHttp = { readonly close: () => Promise<void> };
 
-/** Of a request to its empty line. */
+/** The limit of a request up to its empty line. */
 const HEAD_BYTES = 8 * 1024;
-/** What comes after it is read and forgotten, so that the answer is not lost with it. */
+/** How much after that is read and dropped, so that the answer is not lost. */
 const REST_BYTES = 64 * 1024;
-/** From the first byte of a request to the last of its answer. */
+/** The limit from the first byte of a request to the last of its answer. */
 const CLIENT_MS = 10_000;
 const ANSWER_MS = 5_000;
 const CLIENTS_MAX = 32;
-/** Answers are so far apart: clients that ask without pause take little processor time from the evictions. */
+/** The time between answers: clients that ask without pause take little processor time from evictions. */
 const APART_MS = 10;
-/** What the kernel keeps of connections that were not accepted yet. */
+/** How many connections the kernel queues until they are accepted. */
 const BACKLOG = 32;
 
 /**
- * Of every answer. A page of another site can make a browser send requests to this port: it may neither read the answer,
- * nor run it, nor show it in a frame.
+ * The headers of every answer. A page of another site can make a browser send requests to this port, but it may neither read
+ * the answer, nor run it, nor show it in a frame.
  */
 const HEADERS = [
   'X-Content-Type-Options: nosniff',
@@ -63,15 +63,15 @@ const STATUSES: { readonly [status: number]: string } = {
 };
 
 /**
- * Listens and answers one request of each connection, until `close`. Unknown: why it does not listen, as the system says
- * it. Not by node:http, which answers whatever one packet brings in one turn: 2,400 small requests hold up the loop for
- * 40 ms and more, and an eviction with it.
+ * Listens and answers one request per connection, until `close`. Unknown: the system's reason why it does not listen. Not
+ * with node:http, which answers all requests in one packet in one turn: 2,400 small requests block the loop for 40 ms and
+ * more, and an eviction with it.
  */
 export async function serveHttp(needs: HttpNeeds): Promise<Reading<OpenHttp>> {
   const served = { ...needs, names: namesOf(needs), turn: createTurns(needs.clock) };
   const clients = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (socket) => {
-    // The one that has been here longest goes: a client that holds many connections keeps nobody out.
+    // The oldest connection is dropped, so a client that holds many connections keeps nobody out.
     const [first] = clients.size < CLIENTS_MAX ? [] : clients;
     first?.destroy();
     clients.add(socket);
@@ -96,7 +96,7 @@ function listen(server: Server, { host, port }: HttpNeeds): Promise<Reading<true
   });
 }
 
-/** Resolves when the next answer may go out. */
+/** Resolves when the next answer may be sent. */
 function createTurns(clock: Clock): () => Promise<void> {
   let freeMs = Number.NEGATIVE_INFINITY;
   return () => {
@@ -111,14 +111,14 @@ const bracketed = (address: string): string => (isIPv6(address) ? `[${address}]`
 const lower = (text: string): string => text.toLowerCase();
 
 /**
- * What a request may be for. A site may have its name resolve to 127.0.0.1, and its pages then read what is served here
- * (DNS rebinding); but the browser still sends that site's name.
+ * The host names that a request may name. A site can make its name resolve to 127.0.0.1 so that its pages read what is served
+ * here (DNS rebinding), but the browser still sends that site's name.
  */
 function namesOf({ host, hosts }: HttpNeeds): ReadonlySet<string> {
   return new Set(['localhost', '127.0.0.1', '[::1]', bracketed(host), ...hosts].map(lower));
 }
 
-/** With a listener on every address: also the one that the client has connected to, which is no name. */
+/** If it listens on every address, the address that the client connected to is accepted, too: it is not a name. */
 function isNamed(host: string, names: ReadonlySet<string>, localAddress: string): boolean {
   const name = lower(host.replace(/:\d{1,5}$/, ''));
   return names.has(name) || names.has(lower(host)) || name === bracketed(localAddress.replace(/^::ffff:(?=\d+\.)/, ''));
@@ -160,7 +160,7 @@ const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const FIRST_LINE = new RegExp(`^(${TOKEN}) ([!-~]+) HTTP/1\\.[01]$`);
 const HEADER = new RegExp(`^(${TOKEN}):[ \\t]*([\\t -~\\x80-\\xff]*)$`);
 
-/** RFC 9112; null: it is no request, or is for no host, or for several. */
+/** RFC 9112; null: it is not a request, or it names no host or several. */
 function parseHead(head: string): Request | null {
   const [first = '', ...lines] = head.split('\r\n');
   const [, method, target] = FIRST_LINE.exec(first) ?? [];
@@ -211,7 +211,7 @@ function sayAnswer(
   return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), ...(isHead ? [] : [content])]);
 }
 
-/** One line for a person, or a script. */
+/** One line for a person or a script. */
 export function text(status: number, line: string): HttpAnswer {
   return { status, type: 'text/plain; charset=utf-8', body: `${line}\n` };
 }

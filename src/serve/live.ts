@@ -2,7 +2,7 @@ import type { ExplainReport } from './explain-report.ts';
 import type { RehearseReport } from './rehearsal.ts';
 import type { StatusReport } from './status.ts';
 
-/** What `/api/live` answers: the status of this moment, and its ranking as `explain` has it. */
+/** What `/api/live` answers: the present status, and its ranking as in `explain`. */
 export type LiveAnswer = {
   readonly schema: 1;
   /** The agent's clock when it answered. */
@@ -13,8 +13,8 @@ export type LiveAnswer = {
 /** What `/api/rehearsal` answers. */
 export type RehearsalAnswer = {
   readonly schema: 1;
-  /** The last one, as `rehearse shutdown -o json` has it; null: there is none yet. */
+  /** The last one, as in `rehearse shutdown -o json`; null: there is none yet. */
   readonly rehearsal: RehearseReport | null;
-  /** Why there is none of this minute. */
+  /** Why there is none from the last minute. */
   readonly why: string | null;
 };

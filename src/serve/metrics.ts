@@ -11,7 +11,7 @@ type Row = { readonly help: string; readonly labels: readonly string[] } & (
   | { readonly type: 'histogram'; readonly counted: (report: StatusReport) => Counts['looks'] }
 );
 
-/** product.md section 10. What is unknown has no sample; labels have few values, none that a tenant chooses. */
+/** product.md section 10. Unknown values have no sample; labels have few values, and none that a tenant chooses. */
 const ROWS: { readonly [name: string]: Row } = {
   nodewarden_build_info: {
     help: 'The running agent; always 1.',
@@ -159,7 +159,7 @@ function addSamples(registry: Registry, name: string, { type, help, labels }: Ro
   }
 }
 
-/** The package's own histogram counts what it is shown; the agent has counted already. */
+/** The package's own histogram counts observations itself, but the agent has counted already. */
 function histogram(name: string, help: string, { buckets, count, sumMs }: Counts['looks']): Metric {
   const values = [
     ...buckets.map(({ mostMs, count: value }) => ({
@@ -179,7 +179,7 @@ const one = (value: number | null, labels: Labels = {}): readonly Sample[] =>
   value === null ? [] : [{ labels, value }];
 const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1_000);
 
-/** Those of this node. An alias shows the figures of another signal, which would be told twice. */
+/** The signals of this node. An alias has the figures of another signal, which would appear twice. */
 const measured = ({ signals }: StatusReport): readonly SignalStatus[] =>
   signals.filter(({ aliasOf, unknown }) => aliasOf === null && unknown?.why !== 'not-applicable');
 
@@ -196,7 +196,7 @@ function ofPsi({ psi }: StatusReport, kind: 'some' | 'full'): readonly Sample[] 
   });
 }
 
-/** Those that may happen are there with 0, so that a rate sees the first one. */
+/** Possible evictions are present with 0, so that a rate includes the first one. */
 function evictions(report: StatusReport): readonly Sample[] {
   const possible = measured(report).flatMap(({ signal, thresholds }) =>
     thresholds.map(({ kind }) => ({ signal, kind, count: 0 })),
@@ -205,5 +205,5 @@ function evictions(report: StatusReport): readonly Sample[] {
   return [...counted.values()].map(({ signal, kind, count }) => ({ labels: { signal, kind }, value: count }));
 }
 
-/** An id may go on with a pod, a path or a signal. */
+/** An id may end with a pod, a path or a signal. */
 const kindOf = (id: string): string => id.split(/[/:]/, 1)[0] ?? id;

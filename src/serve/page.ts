@@ -13,18 +13,18 @@ import { isShort, type StatusReport } from './status.ts';
 /** What the page shows. */
 export type PageFacts = {
   readonly clock: Clock;
-  /** A look of now with its pods; null: nothing was sampled yet. */
+  /** A current look with its pods; null: nothing was sampled yet. */
   readonly live: () => Promise<{ readonly status: StatusReport; readonly look: ExplainedLook } | null>;
   readonly history: () => HistoryAnswer;
-  /** The JSON of `rehearse shutdown`. Costs a process. */
+  /** The JSON of `rehearse shutdown`. Starts a process. */
   readonly rehearse: () => Promise<Reading<string>>;
 };
 
 const PAGE_BYTES = 1024 * 1024;
-/** Who asks more often, or beside others, gets what was said a moment ago. */
+/** A client that asks more often, or at the same time as others, gets the last answer. */
 const LIVE_MS = 500;
 const REHEARSAL_MS = 55_000;
-/** Below what an answer may take. */
+/** Less than the limit for an answer. */
 const PATIENCE_MS = 3_000;
 
 export function pageRoutes(facts: PageFacts): readonly Route[] {
@@ -37,7 +37,10 @@ export function pageRoutes(facts: PageFacts): readonly Route[] {
   ];
 }
 
-/** The page names what of it may run: its policy is said in the header too, where it also keeps the page out of frames. */
+/**
+ * The page declares which of its scripts may run; its policy is also in the header, where it can keep the page out of
+ * frames.
+ */
 function page(): HttpAnswer {
   const read = readBesideProgram('page.html', PAGE_BYTES);
   if (!read.known) return text(503, `the page cannot be read: ${read.where}: ${read.detail}`);
@@ -61,7 +64,10 @@ async function liveAnswer({ live, clock }: PageFacts): Promise<HttpAnswer> {
   return json(200, JSON.stringify(answer));
 }
 
-/** A process of some 50 MiB and half a second: at most once a minute, and not while the node may be short of them. */
+/**
+ * It costs a process of some 50 MiB and half a second: at most once a minute, and not while the node may be short of
+ * either.
+ */
 function createRehearsal({ clock, live, rehearse }: PageFacts): () => Promise<HttpAnswer> {
   let last: string | null = null;
   const anew = shared(clock, REHEARSAL_MS, async () => {

@@ -9,7 +9,10 @@ export type RehearseReport = {
   readonly atWallMs: number;
   readonly dryRun: boolean;
   readonly lock: LockStatus;
-  /** What logind has to delay the machine in all: for the phases, those without pods too, and beside a kubelet before and after them. */
+  /**
+   * The total delay that is needed from logind: for all phases, even those without pods, and beside a kubelet for what
+   * precedes and follows them.
+   */
   readonly neededMs: number;
   /** What logind grants; null: unknown, and assumed to be enough. */
   readonly grantedMs: number | null;
@@ -17,12 +20,12 @@ export type RehearseReport = {
   readonly phases: readonly PhaseRow[];
   /** Beside a kubelet: the phases when systemd stops the agent, for pods that stay bound to the node. Absent: there are none. */
   readonly withAgent?: readonly PhaseRow[];
-  /** How long all phases take: with every pod until its grace is over, and as it went before. */
+  /** How long all phases take: if every pod uses its whole grace period, and by the observed stops. */
   readonly worstMs: number;
   readonly expectedMs: number;
-  /** The phases without logind's signal; null: off, or what systemd leaves is not known. */
+  /** The phases without logind's signal; null: off, or the time that systemd leaves is unknown. */
   readonly secondTier: SecondTier | null;
-  /** Changes that would let every pod finish, also without logind's signal. */
+  /** Changes that would let every pod finish, even without logind's signal. */
   readonly changes: readonly Change[];
   /** Not problems but worth knowing: which pods stop after or together with which. */
   readonly notes: readonly string[];

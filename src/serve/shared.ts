@@ -1,7 +1,7 @@
 import type { MonoMs } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 
-/** One answer for all that ask within so long: a flood of requests costs no more than one reader. */
+/** One answer for all who ask within `ms`: a flood of requests costs no more than one reader. */
 export function shared<T>(clock: Clock, ms: number, make: () => Promise<T>): () => Promise<T> {
   let madeMs: MonoMs = Number.NEGATIVE_INFINITY;
   let made: Promise<T> | null = null;

@@ -39,7 +39,7 @@ export type PlannedPhase = {
   readonly pods: number | null;
 };
 export type ScheduledShutdown = {
-  /** poweroff, reboot, … as logind says it. */
+  /** poweroff, reboot, …, as in logind. */
   readonly type: string;
   readonly atWallMs: number;
   /** When each phase would begin and end if every earlier one took its full time; phases without pods are omitted. */

@@ -8,23 +8,26 @@ export type HistoryAnswer = {
   readonly stepMs: number;
   /** When each step began, oldest first. */
   readonly atWallMs: readonly number[];
-  /** The lowest amount that was available at a sample of the step; null: none was known. Signals that never were are left out. */
+  /**
+   * The lowest amount available at a sample in the step; null: none was known. Signals that were never known are
+   * omitted.
+   */
   readonly lowest: { readonly [S in Signal]?: readonly (number | null)[] };
 };
 export type SignalHistory = {
   readonly seen: (observation: Observation) => void;
   readonly answer: () => HistoryAnswer;
-  /** Gives its memory back. */
+  /** Frees its memory. */
   readonly forget: () => void;
 };
 
 const STEP_MS = 10_000;
-/** Of an hour at least: samples are up to 10 s apart. */
+/** One hour or more: samples are up to 10 s apart. */
 const STEPS = 360;
 
 /**
- * The last hour in memory of a fixed size: one time and eleven amounts of 8 bytes for each of 360 steps, 34,560 bytes,
- * from the first sample on.
+ * The last hour in memory of a fixed size, allocated at the first sample: one time and eleven amounts of 8 bytes for each of
+ * 360 steps, 34,560 bytes.
  */
 export function createSignalHistory(clock: Clock): SignalHistory {
   let kept: Rings | null = null;

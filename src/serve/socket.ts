@@ -78,7 +78,7 @@ export async function serveSocket(needs: SocketNeeds): Promise<Reading<OpenSocke
   return placed;
 }
 
-/** In the order in which they came. */
+/** In the order of their connections. */
 type Clients = Map<Socket, Client>;
 /** `silent`: has not asked yet. */
 type ClientState = 'silent' | 'watching' | 'answered';

@@ -43,7 +43,7 @@ export type StatusReport = {
   readonly psi: { readonly [R in 'memory' | 'io' | 'cpu']: Psi | null };
   readonly memory: MemoryStatus;
   readonly pods: PodsStatus;
-  /** What the kernel OOM killer would go by; empty: left unchanged. */
+  /** What the kernel OOM killer would choose by; empty: left unchanged. */
   readonly oomScores: readonly OomScore[];
   readonly act: ActStatus;
   readonly shutdown: ShutdownStatus;
@@ -62,7 +62,7 @@ export type NodeFacts = {
   readonly dryRun: boolean;
   readonly cgroupLayout: 'v1' | 'v2' | 'hybrid';
   readonly cgroupRoot: string;
-  /** When the daemon began to observe. */
+  /** When the daemon started to observe. */
   readonly sinceWallMs: number;
 };
 export type SignalStatus = {
@@ -79,7 +79,7 @@ export type SignalStatus = {
 export type ThresholdStatus = {
   readonly id: ThresholdId;
   readonly kind: 'hard' | 'soft';
-  /** In the signal's unit; null while the capacity it is a share of is unknown. */
+  /** In the signal's unit; null while the capacity of which it is a share is unknown. */
   readonly limit: number | null;
   readonly minReclaim: number | null;
   readonly isMet: boolean;
@@ -88,7 +88,7 @@ export type ThresholdStatus = {
   readonly graceMs: number;
   readonly graceLeftMs: number | null;
 };
-/** product.md section 8: both ways of counting, whichever the thresholds use. */
+/** product.md section 8: both formulas, whichever the thresholds use. */
 type MemoryStatus = {
   readonly counted: 'workingSet' | 'reclaimable';
   readonly workingSetAvailableBytes: number | null;
@@ -104,9 +104,9 @@ type PodRow = Pick<
   /** null: it is not known. */
   readonly priority: number | null;
   readonly usage: number | null;
-  /** Directories are walked beside the looks; null: this signal's usage is of the look itself, or not known. */
+  /** Directories are walked beside the looks; null: this signal's usage is from the look itself, or unknown. */
   readonly usageAgeMs: number | null;
-  /** null: this signal knows no request. */
+  /** null: this signal has no request. */
   readonly request: number | null;
   /** The comparator that ranks it before the next one. */
   readonly decidedBy: string | null;
@@ -165,7 +165,7 @@ export type StatusContext = {
   readonly shutdown: ShutdownContext;
   /** Names of pods that are not in the look, such as those being stopped. */
   readonly nameOf?: (uid: PodUid) => string | undefined;
-  /** Absent: nothing of that is set. */
+  /** Absent: none is set. */
   readonly oomScores?: readonly OomScore[];
 };
 /** The daemon is this same program: only another version of it could send something else. */
@@ -219,7 +219,9 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
   };
 }
 
-/** `state`: after the look. `nowMs`: when it is asked, from which the age counts: a loop that stands still samples nothing. */
+/**
+ * `state`: after the look. `nowMs`: the time of the query, up to which ages count: a loop that hangs samples nothing.
+ */
 export function signalStatus(
   signal: Signal,
   observation: Observation,
@@ -258,7 +260,7 @@ export function signalStatus(
   };
 }
 
-/** kubelet-eviction.md 1.2: which signal stands for it; null: it is one of its own. */
+/** kubelet-eviction.md 1.2: the signal of which it is an alias; null: it is not an alias. */
 function aliasOf(signal: Signal, { signals, fsLayout }: Observation): Signal | null {
   if (fileSystemOf(signal) !== 'containerfs') return null;
   const { unit } = SIGNAL_FACTS[signal];

@@ -6,20 +6,20 @@ import { type PageFacts, pageRoutes } from './page.ts';
 import { shared } from './shared.ts';
 import type { StatusReport } from './status.ts';
 
-/** What the routes tell of. */
+/** The facts that the routes report. */
 export type WebFacts = PageFacts & {
   /** The last look, without pods; null: there was none. */
   readonly report: () => StatusReport | null;
-  /** When memory.available was last read, and what came of it at the last sample; null: not yet. */
+  /** When memory.available was last read, and its value at the last sample; null: not yet. */
   readonly sampled: () => { readonly atMs: MonoMs | null; readonly memory: Reading<unknown> } | null;
-  /** How far apart samples are at most: monitoringInterval.max. */
+  /** The maximum time between samples: monitoringInterval.max. */
   readonly mostApartMs: () => number;
 };
 
-/** A busy machine may be so late with a sample. */
+/** How late a sample may be on a busy machine. */
 const LATE_MS = 5_000;
 
-/** All that `http` serves. Unknown: why it does not listen. */
+/** Everything that `http` serves. Unknown: why it does not listen. */
 export function openWeb(
   listen: Pick<HttpNeeds, 'host' | 'port' | 'hosts'>,
   facts: WebFacts,
@@ -32,7 +32,7 @@ export function openWeb(
   return serveHttp({ ...listen, clock: facts.clock, routes });
 }
 
-/** Who asks more often gets what was said a moment ago: a flood of requests makes no report for each. */
+/** A client that asks more often gets the last answer: a flood of requests does not cause a report for each. */
 const METRICS_MS = 500;
 
 function createMetrics({ clock, report }: WebFacts): () => Promise<HttpAnswer> {
@@ -43,7 +43,7 @@ function createMetrics({ clock, report }: WebFacts): () => Promise<HttpAnswer> {
   });
 }
 
-/** 503 with the reason: the loop stands still, or reads nothing. */
+/** 503 with the reason if the loop hangs, or reads nothing. */
 function health({ clock, sampled, mostApartMs }: WebFacts): HttpAnswer {
   const last = sampled();
   if (last === null || last.atMs === null) return text(503, notSampledYet(last?.memory ?? null));

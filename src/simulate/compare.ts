@@ -1,7 +1,7 @@
 import type { EvictionResult } from './eviction/result.ts';
 import type { ShutdownResult } from './shutdown/result.ts';
 
-/** `at` in milliseconds; `signal` as in `evicted[].signal`, or SIGKILL for a pod that a shutdown did not let end. */
+/** `at` in milliseconds; `signal` as in `evicted[].signal`, or SIGKILL for a pod that did not finish in a shutdown. */
 export type Loss = { readonly pod: string; readonly at: number; readonly signal: string };
 /** scenarios.md 6.3: what another configuration avoids (as it was), adds, or makes earlier or later (as it then is). */
 export type Comparison = {
@@ -30,7 +30,7 @@ export function compareLosses(before: readonly Loss[], after: readonly Loss[]): 
 /** `at` in milliseconds. */
 export type LookResult = { readonly at: number; readonly result: EvictionResult };
 
-/** A kill that failed and is tried again is one loss, at its first attempt. */
+/** A failed and retried kill is one loss, at its first attempt. */
 export function lossesOfLooks(looks: readonly LookResult[]): readonly Loss[] {
   const failed = new Set<string>();
   const losses: Loss[] = [];
@@ -45,8 +45,8 @@ export function lossesOfLooks(looks: readonly LookResult[]): readonly Loss[] {
 }
 
 /**
- * Which pods get SIGKILL in a shutdown under each of two configurations. Empty if one of them is not armed: what then happens
- * to the pods is not decided here, and must not look like an improvement.
+ * Which pods get SIGKILL in a shutdown under each of two configurations. Empty if one of them is not armed: what then
+ * happens to the pods is unknown, and must not look like an improvement.
  */
 export function lossesOfShutdowns(
   before: ShutdownResult,

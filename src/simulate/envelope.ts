@@ -13,7 +13,7 @@ type ScenarioKind = (typeof SCENARIO_KINDS)[number];
 /** scenarios.md 1.1. `kind` is null if it is not one of ours; the problems say why. */
 type Head = ScenarioHead & { readonly kind: ScenarioKind | null };
 
-/** What every document begins with; all of it must be there. */
+/** The keys with which every document begins; all are required. */
 export const HEAD = {
   apiVersion: among([SCENARIO_API_VERSION]),
   kind: among(SCENARIO_KINDS),
@@ -45,7 +45,7 @@ export function headProblems(yaml: YamlDocument): readonly Problem[] {
   return mistakes.all();
 }
 
-/** What an `expect` says; one without a key expects nothing. null = nothing. */
+/** The content of an `expect`; null = it expects nothing, also if it has no key. */
 export function expectOf(value: unknown): Json | null {
   return isObject(value) && Object.keys(value).length > 0 ? value : null;
 }
@@ -55,7 +55,8 @@ export function kubeletDocument(yaml: YamlDocument, given: Json, fields: readonl
   const value: { [key: string]: unknown } = { apiVersion: KUBELET_API_VERSION, kind: 'KubeletConfiguration' };
   for (const name of fields) {
     const field = given[name];
-    // null is as absent, but a duration of null is decoded as the empty text and refused, as in the kubelet's own file.
+    // null counts as absent, but a duration of null is decoded as the empty text and refused, as in the kubelet's own
+    // file.
     const isKept = field !== undefined && (field !== null || KUBELET_DURATION_FIELDS.includes(name));
     if (isKept) value[name] = field;
   }

@@ -28,7 +28,7 @@ export function exactly(shape: shapes.Shape, read: (written: unknown) => unknown
   };
 }
 
-/** A list whose order says nothing. One that does not apply is empty. */
+/** A list whose order does not matter. One that does not apply is empty. */
 export function setOf(item: shapes.Shape): Expectation {
   return {
     shape: shapes.listOf(item),
@@ -50,7 +50,7 @@ export function orAbsent({ shape, compare }: Expectation): Expectation {
   };
 }
 
-/** A list that is compared entry by entry: one that was not expected at all must not be there. */
+/** A list that is compared entry by entry; an unexpected entry is a mismatch. */
 export function eachOf(item: Expectation): Expectation {
   const { compare } = orAbsent(item);
   return {

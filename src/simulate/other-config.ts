@@ -8,9 +8,8 @@ import { createStatsReader } from './eviction/stats.ts';
 import type { EvictionScenario, Json } from './scenario.ts';
 
 /**
- * What a configuration file, loaded without the sizes of a host, decides on the node of a scenario: a
- * NodewardenConfiguration as the agent there would, a KubeletConfiguration as the kubelet would, which has neither guard
- * nor margin.
+ * How a configuration file, loaded without the sizes of a host, applies to the node of a scenario: a NodewardenConfiguration
+ * as in the agent there, a KubeletConfiguration as in the kubelet, which has neither loop guard nor margin.
  */
 export function coreConfigOf(effective: Effective, scenario: EvictionScenario): CoreConfig {
   const isKubelets = effective.kubeletConfig !== null && originOf(effective, 'evictionHard')?.kind !== 'file';
@@ -18,7 +17,7 @@ export function coreConfigOf(effective: Effective, scenario: EvictionScenario): 
   return effective.kind === 'KubeletConfiguration' ? { ...config, guard: null } : config;
 }
 
-/** A threshold whose capacity the scenario does not name at first stays as it is. */
+/** A threshold whose capacity is not in the scenario's first stats stays unchanged. */
 function withMargins(effective: Effective, { startWallMs, steps }: EvictionScenario): Effective {
   const signals = createStatsReader(startWallMs).signalsOf(firstSummary(steps), 0, 'fresh');
   const capacityOf = (signal: Signal): number | null => {
@@ -45,7 +44,7 @@ function withMargins(effective: Effective, { startWallMs, steps }: EvictionScena
   return { ...effective, thresholds };
 }
 
-/** The first stats that a scenario names. */
+/** The first stats in a scenario. */
 function firstSummary(steps: EvictionScenario['steps']): Json {
   for (const { stats } of steps) {
     const given = stats.kind === 'failed' ? stats.kept : stats;

@@ -4,7 +4,7 @@ import type { PodView } from '../core/pod/pod.ts';
 import { known, type Unknown, unknown } from '../core/reading.ts';
 import { forEachSignal } from '../core/signal.ts';
 
-/** What a scenario begins from, where its document says nothing. */
+/** What applies where a scenario's document says nothing. */
 
 const NO_SOURCE = unknown('not-applicable', 'scenario', 'a scenario has no such source');
 
@@ -32,7 +32,7 @@ export const BLANK_OBSERVATION: Observation = {
   volumesMounted: NO_SOURCE,
 };
 
-/** The kubelet's, with neither eviction nor shutdown. */
+/** The kubelet's defaults, with neither eviction nor shutdown. */
 export const BLANK_CONFIG: CoreConfig = {
   thresholds: [],
   // kubelet-eviction.md 2.1.

@@ -16,7 +16,7 @@ export type ScenarioHead = {
 /** An active pod of a scenario, without its usage, which comes with each look's stats. */
 export type ScenarioPod = {
   readonly declared: Omit<PodView, 'usage'>;
-  /** Whether a podRef without uid may mean it: the name and namespace, as in `declared`. */
+  /** What a podRef without uid matches: the name and namespace, as in `declared`. */
   readonly ref: string;
   /** kubelet-eviction.md 5.8: names of the volumes whose usage counts as local, and of the emptyDirs among them. */
   readonly localVolumes: readonly string[];
@@ -24,7 +24,7 @@ export type ScenarioPod = {
 
 /** Stats as a step gives them. */
 export type GivenStats =
-  /** The numbers of the step before, freshly measured. */
+  /** The numbers of the previous step, measured again. */
   | { readonly kind: 'same' }
   | { readonly kind: 'whole'; readonly summary: Json }
   | { readonly kind: 'patch'; readonly patch: Json };

@@ -7,7 +7,7 @@ import { parseInstant } from '../document/instant.ts';
 import { type Path, type Problem, sayPath } from '../document/problem.ts';
 import { MAX_MISTAKES } from './v1-pod.ts';
 
-/** The mistakes in a document, at most MAX_MISTAKES. */
+/** Collects the mistakes in a document, at most MAX_MISTAKES. */
 export type Mistakes = {
   readonly add: (problems: readonly Problem[]) => void;
   readonly at: (path: Path, text: string, of?: 'key' | 'value') => void;
@@ -22,7 +22,7 @@ export function createMistakes(yaml: YamlDocument): Mistakes {
   return {
     add: (more) => void problems.push(...more),
     at: (path, text, of = 'value') => {
-      // Places are searched for in the whole text: not for more than are reported.
+      // Finding a position searches the whole text, so it is done only for mistakes that are reported.
       if (!isFull() && !yaml.told.has(sayPath(path))) problems.push(yaml.problemAt(path, text, of));
     },
     isFull,
@@ -92,7 +92,7 @@ export function listOf(item: Shape, least = 0): Shape {
   };
 }
 
-/** A mapping with keys of the writer's own. */
+/** A mapping whose keys the writer chooses. */
 export function mapOf(item: Shape): Shape {
   return (value, at) => {
     if (!isObject(value)) return wrongType('a mapping', value, at);
@@ -147,7 +147,7 @@ export const whole: Shape = (value, at) => {
   if (!Number.isSafeInteger(value)) wrongType('a whole number', value, at);
 };
 
-/** Since the start, also before it. Virtual time counts whole milliseconds. */
+/** Relative to the start, and possibly before it. Virtual time counts whole milliseconds. */
 export const instant: Shape = (value, at) => {
   const ms = readMs(value);
   if (ms === null) {
@@ -201,7 +201,7 @@ export function readMs(value: unknown): number | null {
   return parsed?.ok ? parsed.duration.ms : null;
 }
 
-/** scenarios.md 2.5.4: milliseconds since the start; null = `none`. A time of day needs to know when the start was. */
+/** scenarios.md 2.5.4: milliseconds since the start; null = `none`. An absolute time needs `startWallMs`. */
 export function readTime(value: unknown, startWallMs: number | null): Read<number | null> {
   if (value === 'none') return { ok: true, value: null };
   const ms = readMs(value);

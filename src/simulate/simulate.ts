@@ -62,7 +62,7 @@ export type ScenarioReport<Step = StepReport> = EvictionReport<Step> | ShutdownR
 export type Summary = {
   readonly scenarios: number;
   readonly steps: number;
-  /** Scenarios whose expectations were compared; one without any is not among them. */
+  /** The number of scenarios whose expectations were compared; those without any do not count. */
   readonly checked: number;
   readonly failed: number;
   readonly malformed: number;
@@ -72,7 +72,7 @@ export type Simulated<Step = StepReport> =
       readonly kind: 'scenario';
       readonly labels: ScenarioHead['labels'];
       readonly report: ScenarioReport<Step>;
-      /** The line of the file in which a mismatch's expectation stands; `step` null for a shutdown. */
+      /** The line in the file of a mismatch's expectation; `step` null for a shutdown. */
       readonly lineOf: (mismatch: Mismatch, step: number | null) => number;
       /** With another configuration: the result of a shutdown under its own. */
       readonly ownResult: ShutdownResult | null;
@@ -84,7 +84,7 @@ export type Simulated<Step = StepReport> =
       readonly summary: Summary;
       /** A file could not be read to its end. */
       readonly isUnreadable: boolean;
-      /** `only` chose a document, maybe one that is malformed. */
+      /** `only` chose at least one document, possibly a malformed one. */
       readonly isFound: boolean;
     };
 
@@ -96,14 +96,14 @@ export type SimulateAsked<Step = StepReport> = {
   readonly config: Effective | null;
   /** What a victim uses in later steps counts as freed; null = in captures. */
   readonly isReacting?: boolean | null;
-  /** Called with every look, in order: what of it stays in its scenario's report. Of 10,000 rankings that matters. */
+  /** Called with every look, in order: returns what its scenario's report keeps, which matters with 10,000 rankings. */
   readonly keep: (step: StepReport) => Step;
 };
 
 /** scenarios.md 7.2. */
 const MAX_PROBLEMS = 20;
 
-/** scenarios.md 6: one scenario after the other; nothing of one is kept for the next. */
+/** scenarios.md 6: one scenario after another; nothing of one is kept for the next. */
 export async function* simulate<Step>(
   items: AsyncIterable<SourceItem>,
   asked: SimulateAsked<Step>,
@@ -142,7 +142,7 @@ type Scenario = EvictionScenario | ShutdownScenario;
 type Read = {
   readonly scenario: Scenario | null;
   readonly problems: readonly Problem[];
-  /** Its name could be read, and so it was chosen by it. */
+  /** Its name could be read, so `only` chose by it. */
   readonly isNamed: boolean;
 };
 
@@ -151,7 +151,7 @@ export function readScenario(item: Document, only: SimulateAsked<unknown>['only'
   const { yaml } = item;
   const head = headOf(yaml);
   if (only !== null && head !== null && !only(head)) return null;
-  // Below a syntax mistake everything else would be its echo; those have no path.
+  // A syntax mistake, which has no path, would cause follow-up problems everywhere else.
   const isBroken = item.problems.some(({ path }) => path === '');
   const read = isBroken ? NOT_READ : readKind(head?.kind ?? null, yaml);
   const problems = shownOf(inOrder([...item.problems, ...read.problems]));
@@ -197,7 +197,7 @@ function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: Simul
   const steps: Step[] = [];
   const after: LookResult[] = [];
   let ok = true;
-  // One look at a time: an observation of many pods is gone before the next one comes.
+  // One look at a time, so that an observation of many pods is released before the next one.
   for (const look of runEviction(scenario, other ?? scenario.config, isReacting)) {
     const step = stepReport(look, isComparing ? (scenario.steps[look.step - 1]?.expect ?? null) : null);
     ok &&= step.mismatches.length === 0;
@@ -233,7 +233,7 @@ function stepReport(look: EvictionLook, expect: EvictionScenario['steps'][number
   };
 }
 
-/** Code and sentence first, then the facts; a pod by its name beside its uid. */
+/** Code and sentence first, then the facts; a pod has its name next to its uid. */
 function reasonReport(reason: Reason, nameOf: (uid: PodUid) => string): ReasonReport {
   const said = { code: reason.code, text: sayReason(reason, nameOf) };
   return reason.code === 'passed-over' ? { ...said, pod: nameOf(reason.uid), ...reason } : { ...said, ...reason };

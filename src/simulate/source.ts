@@ -9,14 +9,14 @@ export type SourceItem =
   | {
       readonly kind: 'document';
       readonly file: string;
-      /** Its number in the file, from 1; blank lines and empty YAML documents do not count. */
+      /** Its number in the file, counted from 1 without blank lines and empty YAML documents. */
       readonly document: number;
       readonly line: number;
       readonly yaml: YamlDocument;
-      /** Of its form: a syntax that could be mended, keys written twice. */
+      /** Problems of form: syntax errors that could be repaired, duplicate keys. */
       readonly problems: readonly Problem[];
     }
-  /** A document that gives no value; `document` null = the file cannot be read, or not to its end. */
+  /** A document without a value; `document` null = the file cannot be read, or not to its end. */
   | {
       readonly kind: 'problems';
       readonly file: string;
@@ -24,16 +24,19 @@ export type SourceItem =
       readonly problems: readonly Problem[];
     };
 
-/** Text of one JSON file or line, in UTF-16 units: 10,000 looks at 110 pods with all their numbers have some 190 MB. */
+/**
+ * The limit for one JSON file or line, in UTF-16 units: 10,000 looks at 110 pods with all their numbers take some 190
+ * MB.
+ */
 const MAX_JSON_LENGTH = 256 * 1024 * 1024;
-/** The tree that keeps the places of YAML is some 100 times its text, and slow. */
+/** The tree with the positions in YAML is some 100 times as large as its text, and slow. */
 const YAML_BOUNDS: Bounds = { maxLength: 16 * 1024 * 1024, maxTokens: 5_000_000, maxValues: 4_000_000 };
 
 export const STDIN_NAME = '<stdin>';
 
 /**
- * All documents of the files in order, one at a time (scenarios.md 1.1); `-` is `stdin`. Of a .jsonl file one line is
- * held at a time, of the others the whole text. What goes wrong with one file or document does not end the others.
+ * All documents of the files in order, one at a time (scenarios.md 1.1); `-` is `stdin`. A .jsonl file is held line by
+ * line, any other as a whole. A failure in one file or document does not end the others.
  */
 export async function* readScenarioFiles(
   files: readonly string[],
@@ -54,7 +57,7 @@ export async function* readScenarioFiles(
 
 type Format = 'yaml' | 'json' | 'jsonl';
 
-/** By the end of its name; null = to be decided by its content. */
+/** By the file name's extension; null = its content decides. */
 function formatOf(name: string): Format | null {
   const [, end = ''] = /\.(yaml|yml|json|jsonl)(?:\.gz)?$/.exec(name) ?? [];
   return end === '' ? null : end === 'json' || end === 'jsonl' ? end : 'yaml';
@@ -108,7 +111,7 @@ function isJson(text: string): boolean {
     JSON.parse(text);
     return true;
   } catch {
-    return false; // YAML of the flow style; its reader says what is wrong with it.
+    return false; // It is YAML in flow style; the YAML reader reports what is wrong with it.
   }
 }
 
@@ -133,7 +136,7 @@ function* itemsOfJson(text: string, file: string): Generator<SourceItem> {
   }
 }
 
-/** A document of a list of documents: its paths begin at itself. */
+/** A document in a list of documents: its paths begin at itself. */
 function elementOf(list: YamlDocument, value: unknown, index: number): YamlDocument {
   return {
     ...list,
@@ -142,7 +145,7 @@ function elementOf(list: YamlDocument, value: unknown, index: number): YamlDocum
   };
 }
 
-/** Each document with the problems that stand from its line on, up to the next one. */
+/** Each document with the problems from its line up to the next document. */
 function* itemsOfYaml(text: string, file: string): Generator<SourceItem> {
   const { documents, problems } = parseDocuments(text, file, 'core', YAML_BOUNDS);
   const all = problems.length > 0 ? documents : documents.filter(({ value }) => value !== null);
@@ -164,7 +167,7 @@ async function sniff(pieces: TextPieces): Promise<{ readonly isLines: boolean; r
   let first: string | undefined;
   let hasLine = false;
   let end: Reading<string> | null = null;
-  // Whatever does not begin with { is known at once.
+  // If it does not begin with {, the format is known at once.
   while (first === undefined || (first === '{' && !hasLine)) {
     const next = await iterator.next();
     if (next.done === true) break;

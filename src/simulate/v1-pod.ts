@@ -8,7 +8,7 @@ import type { Path, Problem } from '../document/problem.ts';
 import { localVolumesOf, runningPodOf } from '../document/running-pod.ts';
 import type { ScenarioPod } from './scenario.ts';
 
-/** A v1 Pod of a scenario's list, and as it was written. */
+/** A v1 Pod in a scenario's list, and its original text. */
 export type ListedPod = {
   readonly pod: ScenarioPod;
   readonly v1: V1RunningPod;
@@ -17,12 +17,12 @@ export type ListedPod = {
   readonly isActive: boolean;
 };
 
-/** scenarios.md 7.2: 20 mistakes of a document are reported; one more is searched for, to say that there are more. */
+/** scenarios.md 7.2: 20 mistakes in a document are reported; one more is searched for, to say that there are more. */
 export const MAX_MISTAKES = 21;
 
 /**
- * scenarios.md 2.3: the pods of the list at `path` (also a List or PodList), those that are not active too, and what is
- * wrong there: at least the first MAX_MISTAKES of it. Pods without a mistake are given even where there are problems.
+ * scenarios.md 2.3: the pods of the list at `path` (also a List or PodList), including inactive ones, and at least the first
+ * MAX_MISTAKES mistakes there. Pods without a mistake are returned even if there are problems.
  */
 export function podsOf(
   yaml: YamlDocument,
@@ -71,7 +71,7 @@ function readPod(
 ): { readonly pod: ListedPod | null; readonly problems: readonly Problem[] } {
   if (!isObject(raw)) return { pod: null, problems: [yaml.problemAt(path, `expected a v1 Pod, not ${sayValue(raw)}`)] };
   const kind = raw['kind'];
-  // What `kubectl get all` gives is not this list.
+  // The output of `kubectl get all` is no such list.
   if (kind !== undefined && kind !== null && kind !== 'Pod') {
     return { pod: null, problems: [yaml.problemAt([...path, 'kind'], `must be Pod, not ${sayValue(kind)}`)] };
   }
@@ -89,7 +89,10 @@ function readPod(
 
 const PREFIX = 'kubernetes.io/config.';
 
-/** scenarios.md 2.3: with the defaults of the API, what never goes (2.3.3), and D7 and D8 by the document itself (2.1). */
+/**
+ * scenarios.md 2.3: with the defaults of the API, what is never evicted (2.3.3), and D7 and D8 as set in the document
+ * (2.1).
+ */
 function scenarioPodOf(pod: V1RunningPod): ScenarioPod {
   const declared = runningPodOf(pod);
   const { annotations } = pod.metadata;

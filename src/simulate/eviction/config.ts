@@ -11,7 +11,7 @@ import { kubeletDocument } from '../envelope.ts';
 import type { Json } from '../scenario.ts';
 import { BLANK_CONFIG } from '../scenario-defaults.ts';
 
-/** scenarios.md 2.1. What else a KubeletConfiguration has is ignored, as every unknown key here. */
+/** scenarios.md 2.1. Other fields of a KubeletConfiguration are ignored, like every unknown key here. */
 const FIELDS = [
   'evictionHard',
   'evictionSoft',
@@ -38,7 +38,7 @@ export function readScenarioConfig(yaml: YamlDocument): ReadConfig {
   }
   const document = kubeletDocument(yaml, given ?? {}, FIELDS);
   const fields = check(evictionSchema, document);
-  // The line of a value is not needed here, and finding it in JSON takes a walk through the whole text.
+  // The lines of values are not needed here, and finding them in JSON takes a walk through the whole text.
   const unasked = {
     ...createFields({ document, kind: 'kubelet' }, null),
     originOf: () => ({ kind: 'default' }) as const,

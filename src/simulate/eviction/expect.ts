@@ -10,7 +10,7 @@ const LIMITS = ['emptydirfs.limit', 'ephemeralpodfs.limit', 'ephemeralcontainerf
 
 const thresholds = setOf(among(SIGNALS.flatMap((signal) => [`${signal}/hard`, `${signal}/soft`])));
 
-/** Any of several will do (4.3). */
+/** Any one of several matches (4.3). */
 function anyOf(valid: readonly string[]): Expectation {
   return {
     shape: oneOrMore(among(valid)),
@@ -67,7 +67,10 @@ const victim = keys(
   },
   ['pod'],
 );
-/** First the victim; then, if expected and actual agree on it, the given keys. An absent killFailed means false (4.4). */
+/**
+ * Compares the victim first; if expected and actual agree on it, the given keys. An absent killFailed means false
+ * (4.4).
+ */
 const evicted: Expectation = {
   shape: listOf(victim.shape),
   compare: (path, written, actual) => {
@@ -94,12 +97,12 @@ const alternative = keys(ALTERNATIVE);
 const oneOf: Expectation = { shape: listOf(alternative.shape, 1), compare: () => [] };
 const expected = keys({ ...ALTERNATIVE, oneOf });
 
-/** scenarios.md 4.1: what an `expect` may say. */
+/** scenarios.md 4.1: what an `expect` may contain. */
 export const EXPECT: Shape = expected.shape;
 
 /**
- * scenarios.md 4: where a result is not what was expected; where no alternative of `oneOf` holds, the mismatches of the
- * closest one are told. `expect` has the shape of EXPECT.
+ * scenarios.md 4: the differences between a result and what was expected. If no alternative of `oneOf` holds, the
+ * mismatches of the closest one are reported. `expect` has the shape of EXPECT.
  */
 export function compareLook(expect: Json, result: EvictionResult): readonly Mismatch[] {
   const [closest = []] = itemsOf(expect['oneOf'])

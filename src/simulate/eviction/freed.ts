@@ -5,10 +5,10 @@ import { known } from '../../core/reading.ts';
 import { type FsLayout, SIGNAL_FACTS, SIGNALS, type Signal } from '../../core/signal.ts';
 import type { EvictionScenario } from '../scenario.ts';
 
-/** Written by `capture`: usage that was recorded on a node cannot react to kills that are simulated. */
+/** Whether `capture` wrote it: recorded usage cannot react to simulated kills. */
 export const isCapture = ({ labels }: Pick<EvictionScenario, 'labels'>): boolean => labels['recorded'] === 'capture';
 
-/** The signals as they would be without what `killed` still use in the recording. */
+/** The signals without what `killed` still use in the recording. */
 export function withFreed(
   signals: Observation['signals'],
   killed: readonly PodView[],
@@ -26,7 +26,7 @@ export function withFreed(
   return freed;
 }
 
-/** Of swap what a pod had there; the stall of a recording is taken to have been that of whoever was killed for it. */
+/** For swap, what the pod had there; the stall in a recording is attributed to the pod that was killed for it. */
 function freedBy(signal: Signal, pod: PodView, layout: FsLayout): number {
   const { comesBack } = SIGNAL_FACTS[signal];
   if (comesBack === 'stall') return Number.POSITIVE_INFINITY;

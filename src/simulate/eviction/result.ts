@@ -30,7 +30,7 @@ type EvictedPod = {
   readonly message: string;
   readonly annotations: { readonly [key: string]: string };
 };
-/** scenarios.md 6.3: what one look came to. Every key is always there, in the order of 4.1; sets are sorted. */
+/** scenarios.md 6.3: the result of one look. Every key is always present, in the order of 4.1; sets are sorted. */
 export type EvictionResult = {
   readonly thresholdsObserved: readonly string[];
   readonly thresholdsMet: readonly string[];
@@ -55,7 +55,7 @@ export function reclaimSignals(layout: FsLayout): readonly Signal[] {
   return SIGNALS.filter((signal) => reclaimCalls(signal, layout).length > 0);
 }
 
-/** `isHard`: of every threshold that acts in this layout. `reasons` and `state` are those after the first reading. */
+/** `isHard`: for every threshold that acts in this layout. `reasons` and `state` are those after the first reading. */
 export function observedOf(
   reasons: readonly Reason[],
   state: State,

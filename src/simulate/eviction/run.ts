@@ -25,7 +25,7 @@ import {
 } from './result.ts';
 import { createStatsReader, mergePatch, NO_SIGNALS, type StatsReader } from './stats.ts';
 
-/** One look, with everything that it was decided from. */
+/** One look, with everything on which its decision is based. */
 export type EvictionLook = {
   /** Counted from 1. */
   readonly step: number;
@@ -34,7 +34,7 @@ export type EvictionLook = {
   /** From both readings, if a node-level reclaim caused a second one. */
   readonly reasons: readonly Reason[];
   readonly decisions: readonly Decision[];
-  /** The first reading; null: the stats could not be read, and nothing was decided. */
+  /** The first reading; null: the stats could not be read, so nothing was decided. */
   readonly observation: Observation | null;
   /** Before the look. */
   readonly state: State;
@@ -49,7 +49,7 @@ type World = {
   readonly active: readonly ScenarioPod[];
   /** The pods whose recorded usage counts as freed. */
   readonly killed: readonly ScenarioPod[];
-  /** Of the look before, seen by the next one that has stats. */
+  /** The outcomes of the previous look, seen by the next one that has stats. */
   readonly outcomes: readonly Outcome[];
   readonly observed: typeof NOTHING_OBSERVED;
 };
@@ -62,7 +62,7 @@ type Run = {
 };
 
 /**
- * scenarios.md 2 and 3: one look for each step, in virtual time, by the same decide that runs live. `isReacting`: what a
+ * scenarios.md 2 and 3: one look per step, in virtual time, by the same decide that runs live. `isReacting`: what a
  * victim uses in later steps counts as freed, and it stays away.
  */
 export function* runEviction(
@@ -94,8 +94,8 @@ export function* runEviction(
 type Looked = { readonly world: World; readonly seen: Omit<EvictionLook, 'step' | 'atMs' | 'state' | 'config'> };
 
 /**
- * scenarios.md 2.4, statsFail: nothing changes, but that it was a look: the kubelet derives the containerfs thresholds
- * before it reads any stats (kubelet-eviction.md 4.1, 4.3), so that they act from the next look on.
+ * scenarios.md 2.4, statsFail: nothing changes, but it counts as a look: the kubelet derives the containerfs thresholds
+ * before it reads any stats (kubelet-eviction.md 4.1, 4.3), so they act from the next look on.
  */
 function failedLook(before: World, atMs: MonoMs): Looked {
   const result = { ...before.observed, ...NOTHING_DONE };
@@ -151,7 +151,9 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
   };
 }
 
-/** scenarios.md 3, step 8: the reading after a node-level reclaim; pods are ranked by the first one. null = none was made. */
+/**
+ * scenarios.md 3, step 8: the reading after a node-level reclaim; pods are ranked by the first one. null = no reclaim.
+ */
 function secondLook(
   run: Run,
   step: EvictionStep,
@@ -172,7 +174,7 @@ function secondLook(
   return decide(first.state, { ...observation, signals, outcomes }, run.config);
 }
 
-/** A list of pods was recorded with those that are killed here. */
+/** A recorded list of pods includes those that are killed here. */
 function activeNow({ active, killed }: World, { pods }: EvictionStep): readonly ScenarioPod[] {
   if (pods === null || killed.length === 0) return pods ?? active;
   const gone = new Set(killed.map(({ declared }) => declared.uid));
@@ -196,7 +198,7 @@ function merged(summary: Json, patch: Json): Json {
   return isObject(result) ? result : {};
 }
 
-/** A kill takes no virtual time; the next look that has stats hears of it. */
+/** A kill takes no virtual time; the next look with stats gets its outcome. */
 function outcomeOf({ id: of, victim }: Eviction, atMs: MonoMs, fails: (name: string) => boolean): Outcome {
   return fails(podName(victim))
     ? { of, atMs, kind: 'survived', left: [], detail: 'the scenario says that the kill fails' }

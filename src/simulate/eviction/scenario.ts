@@ -38,7 +38,7 @@ const MEMORY_GROWTH = ours(
   },
   ['overMs', 'podsBytes', 'outsideBytes', 'others'],
 );
-/** Of one whose shape was checked. */
+/** Only for a value whose shape was checked. */
 const isGrowth = shape<MemoryGrowth>({
   overMs: isNumber,
   podsBytes: isNumber,
@@ -86,13 +86,13 @@ const ROOT = ours(
   [...HEAD_KEYS, 'steps'],
 );
 
-/** scenarios.md 1 to 4 and 7: a scenario, or everything that is wrong with it, at most MAX_MISTAKES. */
+/** scenarios.md 1 to 4 and 7: a scenario, or all its mistakes, at most MAX_MISTAKES. */
 export function readEvictionScenario(yaml: YamlDocument): ReadScenario {
   const head = headOf(yaml);
   const root = objectOf(yaml.value) ?? {};
   const mistakes = createMistakes(yaml);
   const startWallMs = typeof root['start'] === 'string' ? parseInstant(root['start']) : null;
-  // A start that is wrong is reported once, not at every time that needs it.
+  // An invalid start is reported once, not at every time that needs it.
   const isStartWrong = root['start'] !== undefined && startWallMs === null;
   const place: Place = { path: [], mistakes, startWallMs: isStartWrong ? 0 : startWallMs };
   ROOT(yaml.value, place);

@@ -9,7 +9,7 @@ import { count, flag, listOf, readCount, readTime, type Shape, text, theirs, tim
 type Signals = { readonly [S in Signal]: Reading<SignalSample> };
 type Usage = PodView['usage'];
 
-/** scenarios.md 2.5: what the core is shown of a summary whose shape was checked. Reads what changed, by identity. */
+/** scenarios.md 2.5: what the core sees of a summary whose shape was checked. Reads only what changed, by identity. */
 export type StatsReader = {
   /** `fresh`: measured at this look, whatever times the summary names (2.4, a step without stats of its own). */
   readonly signalsOf: (summary: Json, atMs: MonoMs, times: 'named' | 'fresh') => Signals;
@@ -17,12 +17,12 @@ export type StatsReader = {
 };
 
 const ABSENT = unknown('absent', 'summary', 'not there');
-/** No source that was lost (D5), but one that this node does not have. */
+/** Not a lost source (D5), but one that this node does not have. */
 const NEVER_NAMED = unknown('not-applicable', 'summary', 'not in any summary so far');
 const NO_SWAP = unknown('not-applicable', 'summary', 'this node has no swap');
 const EMPTY: Json = {};
 const NO_USAGE = noUsage(ABSENT);
-/** For signals no stats could be read for. */
+/** For signals without readable stats. */
 export const NO_SIGNALS: Signals = forEachSignal(() => ABSENT);
 
 export function createStatsReader(startWallMs: number | null): StatsReader {
@@ -59,7 +59,7 @@ export function createStatsReader(startWallMs: number | null): StatsReader {
   };
 }
 
-/** Field by field, for each pod and look: a spread of this many takes 3 µs, this 0.04 µs (measured, Node 20). */
+/** Field by field: a spread of this many takes 3 µs per pod and look, this 0.04 µs (measured, Node 20). */
 function withUsage(declared: ScenarioPod['declared'], usage: Usage): PodView {
   return {
     uid: declared.uid,
@@ -88,7 +88,7 @@ function withUsage(declared: ScenarioPod['declared'], usage: Usage): PodView {
 
 type Numbers = (section: Json, name: string) => number | null;
 
-/** Of a section's number; null = not there. A quantity that is written again is not parsed again. */
+/** Reads a section's number; null = absent. A repeated quantity is not parsed again. */
 function createNumbers(): Numbers {
   const texts = new Map<string, number | null>();
   return (section, name) => {
@@ -122,7 +122,7 @@ function createEntries(list: readonly unknown[]): Entries {
   return { list, of };
 }
 
-/** kubelet-eviction.md 5.8 and scenarios.md 2.5.2: of a pod that has an entry a missing number counts 0 in sums. */
+/** kubelet-eviction.md 5.8 and scenarios.md 2.5.2: if a pod has an entry, a missing number counts as 0 in sums. */
 function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: ScenarioPod) => Usage } {
   const reading = (section: Json | null, name: string): Reading<number> => {
     const value = section === null ? null : numbers(section, name);
@@ -156,7 +156,7 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
     const memory = sectionIn(entry, 'memory');
     const swap = sectionIn(entry, 'swap');
     return {
-      // The kubelet takes a memory section without a number for 0 in messages too, an absent section for unknown.
+      // The kubelet treats a memory section without a number as 0, even in messages, and an absent section as unknown.
       workingSetBytes: memory === null ? ABSENT : known(orZero(memory, 'workingSetBytes')),
       ...(swap === null ? {} : { swapBytes: known(orZero(swap, 'swapUsageBytes')) }),
       processes: reading(sectionIn(entry, 'process_stats'), 'process_count'),
@@ -188,7 +188,7 @@ type Times = {
   readonly atMs: MonoMs;
   readonly startWallMs: number | null;
   readonly times: 'named' | 'fresh';
-  /** Signals that the stats had so far; grows. */
+  /** The signals that appeared in stats so far; grows. */
   readonly known: Set<Signal>;
 };
 
@@ -261,15 +261,15 @@ function objectsIn(section: Json, name: string): readonly Json[] {
 }
 
 /**
- * RFC 7386: objects merge, null removes, arrays are replaced. What a patch leaves alone keeps its identity, so that it
- * is not read again.
+ * RFC 7386: objects merge, null removes, arrays are replaced. What a patch does not change keeps its identity, so it is not
+ * read again.
  */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch;
   const base = isObject(target) ? target : EMPTY;
   let merged: { [key: string]: unknown } | null = null;
   for (const key of Object.keys(patch)) {
-    // Written so, it would change what every other key of the object means; nothing of that name is read.
+    // Assigning it would change what every other key of the object means, and nothing of that name is read.
     if (key === '__proto__') continue;
     const change = patch[key];
     const before = Object.hasOwn(base, key) ? base[key] : undefined;
@@ -305,7 +305,7 @@ const pod = theirs(
     'ephemeral-storage': theirs({ usedBytes: count }),
     volume: listOf(theirs({ name: text, usedBytes: count, inodesUsed: count }, ['name'])),
     containers: listOf(container),
-    // Ours: what a recorded look knew of D17 and of D14.
+    // Our own: what a recorded look knew for D17 and D14.
     isStalledByOwnLimit: flag,
     diskRelief: theirs({
       scratchBytes: count,
@@ -321,7 +321,7 @@ const pod = theirs(
 );
 
 const stallFigures = theirs({ time, stalledMs: count, windowMs: count });
-/** More than all of a window, or a part of none, is no stall. */
+/** A stall cannot exceed its window, nor be part of an empty one. */
 const memoryStall: Shape = (value, at) => {
   stallFigures(value, at);
   if (!isObject(value)) return;
@@ -342,7 +342,7 @@ export const SUMMARY = theirs({
     fs,
     runtime: theirs({ imageFs: fs, containerFs: fs }),
     swap: theirs({ time, ...swapUse }),
-    // Ours: D17.
+    // Our own: D17.
     memoryStall,
     rlimit: theirs({ time, maxpid: count, curproc: count }),
   }),

@@ -5,7 +5,10 @@ import type { Json, Mismatch } from '../scenario.ts';
 import { among, flag, instant, readMs, type Shape, text, whole } from '../shape.ts';
 import type { ShutdownResult } from './result.ts';
 
-/** shutdown-scenarios.md 1.2: a key that ends in `Seconds`, whole seconds or a duration of them; null = neither. */
+/**
+ * shutdown-scenarios.md 1.2: the value of a key that ends in `Seconds`: whole seconds, as a number or a duration; null
+ * = neither.
+ */
 function readSeconds(value: unknown): number | null {
   const seconds = typeof value === 'string' ? (readMs(value) ?? Number.NaN) / 1_000 : value;
   return typeof seconds === 'number' && Number.isSafeInteger(seconds) ? seconds : null;
@@ -64,7 +67,7 @@ const expected = record({
   lockRetakenAt: time,
 });
 
-/** shutdown-scenarios.md section 4: what an `expect` may say; null must be absent or null. */
+/** shutdown-scenarios.md section 4: what an `expect` may contain; null matches absent or null. */
 export const EXPECT: Shape = (value, at) => {
   expected.shape(value, at);
   if (!isObject(value)) return;

@@ -35,7 +35,7 @@ export type Played = {
   readonly reopenedMs: number | null;
 };
 
-/** What a shutdown is played from. */
+/** The part of a scenario from which a shutdown is played. */
 type Playable = Pick<ShutdownScenario, 'phases' | 'pods' | 'cancelAtMs' | 'cancelPolicy'> & {
   /** Whether the unused time of a phase goes to the next; absent: no, as in the kubelet. */
   readonly carryOver?: boolean;
@@ -116,11 +116,11 @@ type World = {
   readonly observe: (atMs: number, events: readonly ShutdownEvent[]) => Observation;
   readonly stop: (decisions: readonly Stop[]) => void;
   /**
-   * What a phase leaves at its end. A phase of 0 s is over before the core can hear of a pod that ends at once, but one
-   * that stops exactly at the deadline has stopped (shutdown-scenarios.md 3.1).
+   * What a phase leaves at its end. A phase of 0 s is over before the core gets the outcome of a pod that ends at once, but a
+   * pod that stops exactly at the deadline has stopped (shutdown-scenarios.md 3.1).
    */
   readonly leftOf: (over: PhaseOver, atMs: number) => Pick<PhaseOver, 'running' | 'mounted'>;
-  /** When the next stop ends of which the core has not heard; infinity = none. */
+  /** When the next stop ends whose outcome the core does not have; infinity = none. */
   readonly nextEndMs: () => number;
   readonly signalled: () => ReadonlyMap<PodUid, Signalled>;
 };
@@ -141,7 +141,7 @@ function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 
     return unmountAfterMs > 0 && (times === null || times.stoppedMs + unmountAfterMs > atMs);
   };
 
-  /** Whose forerunners' ends are known; in a circle the first one, as it is left there. */
+  /** The next stop whose predecessors' ends are known; in a cycle, the first one left. */
   function nextInTurn(left: Stop[]): Stop | undefined {
     const isDue = ({ chain }: Stop): boolean => (chain?.after ?? []).every((uid) => lives.get(uid)?.times !== null);
     return left.splice(Math.max(0, left.findIndex(isDue)), 1)[0];
@@ -165,7 +165,10 @@ function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 
     note(stop, life, { graceSeconds: whole, times: life.times ?? stopTimes(pod.behaviour, atMs, whole) });
   }
 
-  /** As `act` and systemd do: signalled when those before it have ended, or when it is time; and with its share, however little that is. */
+  /**
+   * As `act` and systemd do: signalled once its predecessors have ended, or at its latest time; with its share, however
+   * small.
+   */
   function beginInTurn(stop: Stop, life: Life): void {
     const turn = turnOfStop(stop);
     const endedMs = turn.after.map((uid) => lives.get(uid)?.times?.stoppedMs ?? stop.atMs);

@@ -20,7 +20,7 @@ type ContainerBehaviour = { readonly stopAfterMs: number | null; readonly preSto
 
 const DEFAULT_KILL_DELAY_MS = 100;
 
-/** Of a v1 Pod, its own entry and the default one, both checked. */
+/** The behaviour of a v1 Pod, from its own entry and the default one, both checked. */
 export function podBehaviourOf({ metadata, spec }: V1RunningPod, own: Json, fallback: Json): PodBehaviour {
   const said = withFallback(own, fallback);
   const graceSeconds = metadata.deletionGracePeriodSeconds ?? null;
@@ -36,7 +36,7 @@ export function podBehaviourOf({ metadata, spec }: V1RunningPod, own: Json, fall
   };
 }
 
-/** Field by field, but `stopAfter` or `never` of the pod replaces both. */
+/** Field by field, except that the pod's `stopAfter` or `never` replaces both. */
 function withFallback(own: Json, fallback: Json): Json {
   const { stopAfter, never, ...rest } = fallback;
   const isOwnStop = own['stopAfter'] !== undefined || own['never'] !== undefined;
@@ -56,7 +56,7 @@ function containerOf({ name, lifecycle }: V1Container, ofPod: Json): ContainerBe
   };
 }
 
-/** When a pod's first SIGTERM and SIGKILL come, and when its last container is gone. */
+/** When a pod gets its first SIGTERM and SIGKILL, and when its last container is gone. */
 export type StopTimes = {
   readonly startMs: number;
   readonly sigtermMs: number;
@@ -69,7 +69,7 @@ type End = { readonly sigtermMs: number; readonly killedMs: number | null; reado
 /** The runtime manager's floor between SIGTERM and SIGKILL. */
 const LEAST_SECONDS = 2;
 
-/** shutdown-scenarios.md 3.2: a pod whose termination starts at `startMs` with that effective grace. */
+/** shutdown-scenarios.md 3.2: for a pod whose termination starts at `startMs` with this effective grace period. */
 export function stopTimes(
   pod: PodBehaviour,
   startMs: number,
@@ -81,7 +81,7 @@ export function stopTimes(
   const ends = pod.containers.map((container) => endOf(container, null));
   const mainEndMs = Math.max(...ends.map(({ endMs }) => endMs));
   let turnMs = mainEndMs;
-  // Each after the one that stands next to it in the list.
+  // In reverse order: each stops after its successor in the list.
   for (const sidecar of pod.sidecars.toReversed()) {
     const end = endOf(sidecar, turnMs);
     turnMs = Math.max(mainEndMs, end.endMs);
@@ -99,9 +99,9 @@ export function stopTimes(
 type Turn = {
   readonly startMs: number;
   readonly graceSeconds: number;
-  /** Between SIGTERM and SIGKILL, whatever is left of its grace. */
+  /** The minimum between SIGTERM and SIGKILL, even if less of the grace period is left. */
   readonly leastSeconds: number;
-  /** When all that must end before it have; null = it waits for none. */
+  /** When everything that must end before it has ended; null = it waits for nothing. */
   readonly turnMs: number | null;
 };
 

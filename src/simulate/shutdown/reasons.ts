@@ -57,7 +57,7 @@ function phaseReasons(scenario: ShutdownScenario, played: Played, i: number, say
   return reasons;
 }
 
-/** The pod of the phase whose volumes are unmounted last. */
+/** The pod in the phase whose volumes are unmounted last. */
 function slowestVolumes({ signalled }: Played, { phase }: Over): string | null {
   let slowest: { readonly name: string; readonly ms: number } | null = null;
   for (const { pod, times, phase: of } of signalled.values()) {

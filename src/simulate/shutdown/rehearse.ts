@@ -8,16 +8,16 @@ export type RehearsedPod = {
   readonly declared: Omit<PodView, 'usage'>;
   /** How long it takes to stop; null: until its grace is over. */
   readonly stopMs: number | null;
-  /** It waits for units that are no pods, as long as it can. */
+  /** It waits for units that are not pods, as long as it can. */
   readonly isHeldUp?: boolean;
 };
 /** The trigger: logind's signal with the delay it grants, or the stop of the agent with the time systemd leaves it. */
 export type RehearsedStart =
   | { readonly kind: 'logind'; readonly grantedMs: number }
   | { readonly kind: 'stop'; readonly leftMs: number };
-/** Times in milliseconds since its beginning. */
+/** Times in milliseconds since the start of the shutdown. */
 export type Rehearsal = {
-  /** Those that have pods. */
+  /** Only phases that have pods. */
   readonly phases: readonly { readonly phase: number; readonly startMs: number; readonly endMs: number }[];
   /** For each pod: the grace period in the phase that stops it, when it is signalled, and how long it has from then on. */
   readonly pods: ReadonlyMap<
@@ -29,7 +29,7 @@ export type Rehearsal = {
 };
 type RehearsedConfig = Pick<CoreConfig, 'phases' | 'shutdownCarryOver' | 'shutdownCancel'>;
 
-/** A shutdown of these pods in virtual time, decided by the core as a real one. */
+/** Plays a shutdown of these pods in virtual time; the core decides it like a real one. */
 export function rehearse(
   { phases, shutdownCarryOver, shutdownCancel }: RehearsedConfig,
   pods: readonly RehearsedPod[],

@@ -13,7 +13,7 @@ export type ShutdownResult = {
   readonly readBacks?: number;
   readonly groups?: readonly GroupResult[];
   readonly phases?: readonly PhaseResult[];
-  /** null: it was kept, the shutdown was cancelled before the last phase. */
+  /** null: it was kept because the shutdown was cancelled before the last phase. */
   readonly lockReleasedAt?: number | null;
   readonly shutdownProceedsAt?: number | null;
   readonly refusesPods?: { readonly from: number; readonly until: number | null };
@@ -50,5 +50,5 @@ export type PodResult = {
     readonly disruptionTarget: boolean;
   } | null;
 };
-/** Why it came out so: a code, the facts, and a sentence. */
+/** The reason for a result: a code, the facts, and a sentence. */
 export type ShutdownReason = { readonly code: string; readonly [fact: string]: unknown; readonly text: string };

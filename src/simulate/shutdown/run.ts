@@ -42,7 +42,7 @@ type Arming = {
   readonly grantedMs: number;
 };
 
-/** kubelet-shutdown.md 2.3 to 2.6, once, well before the signal. */
+/** kubelet-shutdown.md 2.3 to 2.6; once, well before the signal. */
 function arm({ phases, logind }: ShutdownScenario): Arming {
   const inhibitDelay = neededDelayMs(phases);
   const { inhibitDelayMaxMs, overrideTakesMs } = logind;

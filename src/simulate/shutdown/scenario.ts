@@ -36,7 +36,7 @@ import { type PodBehaviour, podBehaviourOf } from './pod-behaviour.ts';
 /** shutdown-scenarios.md, checked. Times in milliseconds; 0 is the arrival of PrepareForShutdown(true). */
 export type ShutdownScenario = ScenarioHead & {
   readonly kind: 'ShutdownScenario';
-  /** What the kubelet refuses of the configuration; empty = it takes it. */
+  /** What the kubelet refuses in the configuration; empty = it accepts it. */
   readonly refusals: readonly ShutdownRefusal[];
   /** Ascending by priority; empty = off. */
   readonly phases: readonly ShutdownPhase[];
@@ -62,7 +62,10 @@ export type ShutdownScenarioPod = {
   /** kubelet-shutdown.md 4.1: false for mirror pods and for those that have ended. */
   readonly isStopped: boolean;
   readonly behaviour: PodBehaviour;
-  /** What it waits for is no pod, and not known to end: it is signalled when it is time. Absent: it waits for nothing else. */
+  /**
+   * It waits for units that are not pods and may never end, until its latest time to be signalled. Absent: it waits for
+   * nothing else.
+   */
   readonly isHeldUp?: boolean;
 };
 
@@ -80,7 +83,7 @@ const behaviour = ours({
   containers: mapOf(ours(stopping)),
 });
 
-/** Of every pod, or of one by its name. */
+/** For every pod, or for one by its name. */
 const behaviours: Shape = (value, at) => {
   mapOf(behaviour)(value, at);
   for (const name of Object.keys(isObject(value) ? value : {})) {
@@ -89,7 +92,7 @@ const behaviours: Shape = (value, at) => {
   }
 };
 
-/** shutdown-scenarios.md 1 to 4, but for the envelope, the configuration and the pods. */
+/** shutdown-scenarios.md 1 to 4, except the envelope, the configuration and the pods. */
 const ROOT = ours(
   {
     ...HEAD,
@@ -104,7 +107,7 @@ const ROOT = ours(
   HEAD_KEYS,
 );
 
-/** The scenario of a document, or everything that is wrong with it, at most MAX_MISTAKES. */
+/** The scenario in a document, or all its mistakes, at most MAX_MISTAKES. */
 export function readShutdownScenario(yaml: YamlDocument): {
   readonly scenario: ShutdownScenario | null;
   readonly problems: readonly Problem[];
