@@ -3,13 +3,13 @@ import type { ApiRight } from '../words/finding-writes.ts';
 import type { Connection } from './connection.ts';
 import { notDone } from './write-failure.ts';
 
-/** What the server says of one right; `isAllowed` null: it did not say, and why. */
+/** The server's answer about one right; `isAllowed` null: there is none, and `said` gives the reason. */
 export type ReviewedRight = { readonly right: ApiRight; readonly isAllowed: boolean | null; readonly said: string };
 
 const PATH = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
 const DEADLINE_MS = 3_000;
 
-/** Whether these credentials have the right, on the own node where it is about nodes. A question: the server stores nothing. */
+/** Whether these credentials have the right; for nodes, on our own node. Only a query: the server stores nothing. */
 export async function reviewRight(
   connection: Pick<Connection, 'send'>,
   right: ApiRight,

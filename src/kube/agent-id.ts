@@ -6,7 +6,7 @@ import { startTicks } from '../host/workload.ts';
  */
 export type AgentId = { readonly pid: number; readonly startTicks: number };
 
-/** A13: a heartbeat that is older says nothing. */
+/** A13: an older heartbeat proves nothing. */
 const FRESH_MS = 180_000;
 const SIGNED = /; agent (\d{1,10})-(\d{1,15})$/;
 
@@ -14,7 +14,7 @@ export function ownAgentId(): AgentId {
   return { pid: process.pid, startTicks: startTicks(process.pid) ?? 0 };
 }
 
-/** The agent sees every process of the machine: one that it does not see has ended. */
+/** The agent sees every process of the machine, so one that it does not see has ended. */
 export const isAliveHere = (agent: AgentId): boolean => startTicks(agent.pid) === agent.startTicks;
 
 export const signed = (message: string, agent: AgentId): string => `${message}; agent ${agent.pid}-${agent.startTicks}`;

@@ -13,7 +13,7 @@ export type Deletable = Pick<ApiPod, 'object' | 'isMirror'>;
 export type PodRef = { readonly namespace: string; readonly name: string; readonly uid: string };
 /** What is kept of a v1 Pod of this node (beside-a-kubelet.md D15): no environment, no arguments, no secrets. */
 export type ApiPod = {
-  /** `uid` is the kubelet's: of a static pod the one of its manifest (D5), which names cgroup, volumes and logs. */
+  /** `uid` is the kubelet's: for a static pod, that of its manifest (D5), which names cgroup, volumes and logs. */
   readonly declared: Omit<PodView, 'usage'>;
   readonly object: PodRef;
   readonly resourceVersion: string;
@@ -56,7 +56,7 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
   const { metadata } = pod;
   const isMirror = isMirrorOf(pod);
   const uid = isMirror ? metadata.annotations?.[HASH] : metadata.uid;
-  // A mirror whose manifest's uid cannot name a cgroup stands for nothing that could be found.
+  // If the uid of its manifest cannot name a cgroup, a mirror pod stands for nothing that could be found.
   if (!isUid(uid)) return unknown('malformed', `metadata.annotations["${HASH}"]`, 'not the uid of a static pod');
   const owner = ownerOf(pod);
   const declared = runningPodOf(asAdmitted(pod));
@@ -104,8 +104,8 @@ function readinessOf({ status }: V1ApiPod): Pick<ApiPod, 'readySinceWallMs'> {
 }
 
 /**
- * H7: the annotation is anybody's to write; with an owner that is this very node the kubelet itself has written it, or
- * removes the pod, whose containers it never starts.
+ * H7: anybody can write the annotation. If the owner is this very node, either the kubelet wrote it, or the kubelet removes
+ * the pod without ever starting its containers.
  */
 function isMirrorOf({ metadata, spec }: V1ApiPod): boolean {
   if (!spec.nodeName || metadata.annotations?.[MIRROR] === undefined) return false;
@@ -118,7 +118,10 @@ function ownerOf({ metadata }: V1ApiPod): ApiPod['owner'] {
   return { kind: controller.kind, name: controller.name, uid: controller.uid };
 }
 
-/** With what the kubelet has admitted under an in-place resize (kubelet-eviction.md 5.6.4), H8's priority, and a grace it would give. */
+/**
+ * With the resources that the kubelet admitted in an in-place resize (kubelet-eviction.md 5.6.4), H8's priority, and a
+ * grace period that it would give.
+ */
 function asAdmitted(pod: V1ApiPod): V1ApiPod {
   const allocated = new Map(statusesOf(pod).map(({ name, allocatedResources }) => [name, allocatedResources]));
   const admitted = (container: V1Container): V1Container => {

@@ -47,7 +47,7 @@ type NodeChange = Done | { readonly kind: 'unchanged' } | NotDone;
 type TaintChange = { readonly put: readonly OwnTaint[]; readonly remove: readonly OwnTaintKey[] };
 type Cordoned =
   | (Done & {
-      /** `others`: it was cordoned already; `autoscaler`: it removes the node, and does so itself (F16). */
+      /** `others`: it was cordoned already; `autoscaler`: it removes the node, and cordons it itself (F16). */
       readonly cordon: 'ours' | 'others' | 'autoscaler';
     })
   | NotDone;
@@ -84,7 +84,7 @@ export type ApiWrites = {
   readonly changeTaints: (change: TaintChange) => Promise<NodeChange>;
   /** E4: cordon and taint in one patch. A node that someone else has cordoned gets only the taint (A15). */
   readonly cordon: (mark: ShutdownMark) => Promise<Cordoned>;
-  /** E18, E22: takes back the taint, and the cordon that bears the mark of the cancelled shutdown or of another boot. */
+  /** E18, E22: takes back the taint, and the cordon that has the mark of the cancelled shutdown or of another boot. */
   readonly uncordon: (cancelled: ShutdownMark | null) => Promise<Uncordoned>;
   /** If the server already has it, its count is updated. */
   readonly createEvent: (event: ApiEvent) => Promise<Done | NotDone>;
@@ -328,7 +328,7 @@ type NodeEdit = {
 /** Null: no change needed. Entries that are not ours stay unchanged and in place. */
 function withTaints(taints: readonly RawTaint[], { put, remove }: TaintChange): readonly RawTaint[] | null {
   const has = ({ key, effect }: OwnTaint): boolean => taints.some((at) => at['key'] === key && at['effect'] === effect);
-  // Also what of a key to be put has another effect.
+  // Includes taints with the key of a new one but another effect.
   const touched: readonly unknown[] = [...remove, ...put.map(({ key }) => key)];
   const isWanted = (at: RawTaint): boolean =>
     put.some(({ key, effect }) => at['key'] === key && at['effect'] === effect);

@@ -11,14 +11,17 @@ import { CHECKPOINT, checkpointCut, checkpointNotSaved, checkpointUnusable } fro
 import type { ApiPod, PodRef } from './api-pod.ts';
 import type { PodWatch } from './pod-watch.ts';
 
-/** The pods of this node as the API server had them last, for a start without it (beside-a-kubelet.md D15). */
+/** The pods of this node as last reported by the API server, for a start without it (beside-a-kubelet.md D15). */
 type Checkpoint = {
   /** By the kubelet's uid; their resourceVersion is ''. */
   readonly pods: ReadonlyMap<PodUid, ApiPod>;
-  /** As of when, on the clock of that boot. */
+  /** When they were current, on the clock of that boot. */
   readonly atMs: MonoMs;
   readonly atWallMs: number;
-  /** The node had shown the boot id of this boot: these pods are this machine's (D3). False: no pod is chosen by them. */
+  /**
+   * The node had shown the boot id of this boot, so these pods are this machine's (D3). False: no pod is chosen from
+   * them.
+   */
   readonly isProven: boolean;
 };
 type CheckpointFile = {
@@ -30,12 +33,12 @@ type CheckpointFile = {
   readonly atWallMs: number;
   readonly pods: readonly ApiPod[];
 };
-/** What a checkpoint is of. */
+/** The boot and node to which a checkpoint belongs. */
 type Origin = { readonly bootId: string; readonly nodeName: string };
 
 export const checkpointPath = (stateDirectory: string): string => `${stateDirectory}/api-pods.json`;
 const DEBOUNCE_MS = 1_000;
-/** 110 pods need a fortieth of this. */
+/** 110 pods need one fortieth of this. */
 const MAX_BYTES = 8 * 1024 * 1024;
 const MODE = 0o600;
 
@@ -121,7 +124,7 @@ export function keepCheckpoint({
   };
 }
 
-/** Active pods first: what does not fit then is finished pods, if there are any. */
+/** Active pods first, so that finished ones are left out first. */
 function podsText(pods: readonly ApiPod[]): { readonly text: string; readonly leftOut: number } {
   const isOver = ({ phase }: ApiPod): number => Number(phase === 'Succeeded' || phase === 'Failed');
   const texts: string[] = [];

@@ -3,16 +3,16 @@ export type ApiAnswer =
   | {
       readonly kind: 'answer';
       readonly status: number;
-      /** Of its JSON. */
+      /** The parsed JSON. */
       readonly body: unknown;
       readonly retryAfterMs: number | null;
-      /** Why `body` is null; absent: it is what was sent. */
+      /** Why `body` is null; absent: `body` is what was sent. */
       readonly problem?: string;
     }
   | { readonly kind: 'none'; readonly detail: string; readonly isTimeout: boolean };
 /** beside-a-kubelet.md C1. `up`: an answer or bookmark within 90 s; `suspect`: one call past its deadline. */
 export type ApiState = 'up' | 'suspect' | 'away';
-/** `path` begins with `/api` or `/apis` and carries its query. Never rejects; `deadlineMs` is a timer of our own. */
+/** `path` begins with `/api` or `/apis` and includes the query. Never rejects; `deadlineMs` is a timer of our own. */
 export type ApiGet = (path: string, deadlineMs: number) => Promise<ApiAnswer>;
 /** Only for api-writes.ts: it cannot express a PUT (A6). */
 export type ApiSend = (request: {

@@ -8,7 +8,7 @@ import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
 import { distrust, readDocument, readText } from '../host/files.ts';
 
-/** The address of the API server and our credentials, as the files say now. */
+/** The address of the API server and our credentials, as read from the files. */
 export type Credentials = {
   /** For node:https, without an agent. */
   readonly server: { readonly host: string; readonly port: number; readonly servername?: string };
@@ -16,11 +16,11 @@ export type Credentials = {
   readonly prefix: string;
   readonly secureContext: SecureContext;
   readonly headers: { readonly [name: string]: string };
-  /** Of the client certificate; null: there is none, a token says who we are. */
+  /** The validity of the client certificate; null: there is none, and a token identifies us. */
   readonly certificate: { readonly fromWallMs: number; readonly toWallMs: number } | null;
-  /** The files that all this was read from. */
+  /** The files from which all this was read. */
   readonly files: readonly string[];
-  /** Equal stamps are equal credentials. */
+  /** Equal stamps mean equal credentials. */
   readonly stamp: string;
 };
 
@@ -106,7 +106,7 @@ function userIn(document: Json, name: string): Json {
   return isObject(found) && isObject(found['user']) ? found['user'] : {};
 }
 
-/** G8, as a sentence; null: nothing is refused. */
+/** Why credentials are refused (G8), as a sentence; null: they are not. */
 function refusalOf(
   cluster: { readonly server: string; readonly skipTLSVerify?: boolean; readonly proxyUrl?: string },
   user: Json,

@@ -9,7 +9,10 @@ export type StrictBudget = { readonly namespace: string; readonly name: string; 
 const DEADLINE_MS = 3_000;
 const MOST = 500;
 
-/** Those of the whole cluster; unknown where these credentials may not list budgets, as by config/kubernetes. Never rejects. */
+/**
+ * The strict budgets of the whole cluster; unknown if these credentials may not list budgets, as with
+ * config/kubernetes. Never rejects.
+ */
 export async function strictBudgets(get: ApiGet): Promise<Reading<readonly StrictBudget[]>> {
   const path = `/apis/policy/v1/poddisruptionbudgets?limit=${MOST}`;
   const answer = await get(path, DEADLINE_MS);

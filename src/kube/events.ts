@@ -19,7 +19,7 @@ type EventNeeds = {
   readonly nodeName: string;
   readonly writes: Pick<ApiWrites, 'createEvent'>;
   readonly isUp: () => boolean;
-  /** Keeps unsent events until `said`: if the agent dies meanwhile, its next run sends them (C5). */
+  /** Keeps events until `said`: if the agent dies before, its next run sends them (C5). */
   readonly spool: { readonly put: (entry: Spooled) => void; readonly said: (entry: Spooled) => void };
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
 };
@@ -29,7 +29,7 @@ const BURST = 25;
 const REFILL_MS = 300_000;
 /** Tenants can create any number of objects. */
 const PACES_MAX = 1_000;
-/** Waiting for the server; further ones stay in the spool only. */
+/** The maximum number waiting for the server; further ones stay only in the spool. */
 const QUEUE_MAX = 100;
 const NAME_MAX = 253;
 
@@ -68,7 +68,7 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
     const entry = { kind: 'event', event } as const;
     fresh.push(entry);
     if (queue.length < QUEUE_MAX) queue.push(entry);
-    // Not in this turn of the event loop, in which a pod may be about to be stopped.
+    // Not in this turn of the event loop, because a pod may be about to be stopped in it.
     clock.after(0, () => {
       keep();
       void pump();
@@ -129,14 +129,14 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
 /** Creates the event, or increases the count of one that was sent before. */
 export const rightFor = ({ count }: ApiEvent): ApiRight => (count > 1 ? 'patch events' : 'create events');
 
-/** As the kubelet's (kubelet-eviction.md 7.5). */
+/** As in the kubelet (kubelet-eviction.md 7.5). */
 const TYPES: { readonly [R in EventReason]: ApiEvent['type'] } = {
   Evicted: 'Warning',
   EvictionThresholdMet: 'Warning',
   NodeShutdown: 'Normal',
 };
 
-/** The same for the same decision: sent again after a crash, it remains one event (C6). */
+/** The same name for the same decision: sent again after a crash, it remains one event (C6). */
 function eventName(object: string, reason: EventReason, decision: DecisionId): string {
   const what = `nodewarden-${reason}-${decision}`
     .toLowerCase()

@@ -15,7 +15,7 @@ export type DeleteAnswer =
   | NotDone;
 export type EvictAnswer =
   | DeleteAnswer
-  /** A PodDisruptionBudget refuses. `isMistake`: it will until the budgets are changed. */
+  /** A PodDisruptionBudget refuses. `isMistake`: it will refuse until the budgets are changed. */
   | {
       readonly kind: 'refused-by-budget';
       readonly retryAfterMs: number;
@@ -48,7 +48,7 @@ export async function discoverEviction(get: ApiGet, deadlineMs: number): Promise
   return unknown('malformed', `GET ${PATH}`, 'pods/eviction has neither version policy/v1 nor policy/v1beta1');
 }
 
-/** The rows of B1. */
+/** Reads an answer by the table of B1. */
 export function readEvictAnswer(answer: ApiAnswer, { name }: PodRef): EvictAnswer {
   if (answer.kind === 'answer') {
     const { text, about, causes, retryAfterMs } = readSaid(answer);

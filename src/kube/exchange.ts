@@ -5,7 +5,7 @@ import { codeOf } from '../host/file-error.ts';
 import type { Clock } from '../ports.ts';
 import type { ApiAnswer } from './connection.ts';
 
-/** A request as it goes onto the wire; `body` is JSON. */
+/** A request as it is sent; `body` is JSON. */
 export type Wire = RequestOptions & { readonly body?: string };
 type Answer = Extract<ApiAnswer, { readonly kind: 'answer' }>;
 export type Exchanged =
@@ -27,7 +27,7 @@ const MAX_RETRY_AFTER_MS = 300_000;
 
 /**
  * One request and its whole answer within `deadlineMs`, by a timer of our own: a request's own timers restart with each
- * new socket (beside-a-kubelet.md C1). `heard` runs if the answer arrived completely. Never rejects.
+ * new socket (beside-a-kubelet.md C1). `heard` is called if the answer arrived completely. Never rejects.
  */
 export function exchange(
   clock: Clock,
@@ -66,7 +66,7 @@ export function exchange(
       });
     });
     cancel = clock.after(deadlineMs, () => {
-      // What arrived while this process was stalled is read first, and still counts.
+      // An answer that arrived while this process was stalled is read first, and still counts.
       cancel = clock.after(0, () => {
         fail(`no answer within ${deadlineMs} ms`, { isTimeout: true });
         request.destroy();
@@ -83,7 +83,7 @@ export function exchange(
   }));
 }
 
-/** All of several addresses have been tried. */
+/** True if every address failed: an AggregateError has one cause per address. */
 export function isUnreachable(cause: unknown): boolean {
   const causes: readonly unknown[] = cause instanceof AggregateError ? cause.errors : [cause];
   return causes.length > 0 && causes.every((each) => UNREACHABLE.has(codeOf(each) ?? ''));

@@ -11,11 +11,11 @@ import type { CgroupRef, Clock, StopOrder } from '../ports.ts';
 type KillNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
-  /** Absent: processes that got SIGKILL die without help. */
+  /** Absent: processes that were sent SIGKILL die without help. */
   readonly help?: DyingHelp | undefined;
 };
 type ContainerKill = Pick<StopOrder, 'first' | 'graceMs' | 'givesBack'> & {
-  /** SIGTERM goes to the first process of each container alone, as the runtime's stop does; otherwise to all of them. */
+  /** SIGTERM is sent only to the first process of each container, as by the runtime's stop; otherwise to all. */
   readonly isAsRuntime?: true;
   /** Another way to ask a container to stop. */
   readonly ask?: (ref: CgroupRef) => Promise<Asked>;

@@ -3,7 +3,7 @@ import type { MonoMs } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import type { ApiPod } from './api-pod.ts';
 
-/** F6 (i): after the kubelet has evicted a pod, the agent waits this long for what that frees. */
+/** F6 (i): after an eviction by the kubelet, the agent waits this long for what it frees. */
 const RECENT_MS = 15_000;
 
 /** When the kubelet of this node itself evicted a pod, as the API shows it: the pod becomes Failed, and stays. */

@@ -21,7 +21,7 @@ import type { KubeSource } from './source.ts';
 
 /**
  * The API's response. `gone`: the pod no longer existed. `refused`: by a disruption budget. `not-said`: not received or not
- * accepted, either for now or, as it is, for good.
+ * accepted, either for now or permanently.
  */
 export type Said =
   | { readonly kind: 'accepted' | 'gone'; readonly text: string }
@@ -36,7 +36,7 @@ export type StopThroughApi = {
   readonly remove: (pod: Deletable, graceSeconds: number, why?: 'shutdown') => Promise<Said> | null;
   /** Queues the request until the API is back (C5). `madeAtMs`: when its age begins. Resolves when it is on the disk. */
   readonly later: (pod: Deletable, decision: DecisionId, madeAtMs: MonoMs) => Promise<void>;
-  /** Removes it from the queue: the answer to the first request came late. */
+  /** Removes it from the queue, because the first request was answered late. */
   readonly heard: (pod: Deletable) => void;
 };
 export type KubeKillerNeeds = {
@@ -65,7 +65,7 @@ export type Ladder = {
   readonly order: StopOrder;
   readonly hasten: AbortSignal;
   readonly signalled: (how: Signalled['with']) => void;
-  /** Those of earlier runs too. */
+  /** Includes the rungs of earlier runs. */
   rungs: readonly Rung[];
   /** Whether the API has accepted the request, or no longer knows the pod. */
   isAccepted: boolean;
@@ -98,15 +98,15 @@ export function refsOf({ containers, cgroup }: LivePod): readonly CgroupRef[] {
   return cgroup.known ? [cgroup.value] : [];
 }
 
-/** As `refsOf`; of an eviction that an earlier run began, what is left of its victim. */
+/** Like `refsOf`, but if an earlier run began the eviction, only what is left of its victim. */
 export function partsOf(ladder: Ladder, live: LivePod): readonly CgroupRef[] {
   const { why, resumedFromMs } = ladder.order;
   return why === 'eviction' && resumedFromMs !== null ? leftOf(ladder, live, resumedFromMs) : refsOf(live);
 }
 
 /**
- * B13: a container that started after the decision is no part of its victim. Beside such a container, or after the kill, a
- * cgroup that nobody can name and that holds nothing is taken for the sandbox: to end it would end the other one.
+ * B13: a container that started after the decision is not part of the victim. Beside such a container, or after the kill, an
+ * unnamed cgroup that holds nothing is assumed to be the sandbox: killing it would end the new container.
  */
 function leftOf({ needs, order }: Ladder, live: LivePod, decidedMs: MonoMs): readonly CgroupRef[] {
   const { mounts } = needs;
@@ -122,7 +122,7 @@ function leftOf({ needs, order }: Ladder, live: LivePod, decidedMs: MonoMs): rea
   return older.filter(isPart).map(({ cgroup }) => cgroup);
 }
 
-/** Whether containers of it run that are no part of the victim. */
+/** Whether the pod runs containers that are not part of the victim. */
 function hasOthers(ladder: Ladder, live: LivePod): boolean {
   const { mounts } = ladder.needs;
   const parts = new Set(partsOf(ladder, live).map(({ inode }) => inode));
@@ -135,7 +135,7 @@ export const wasKilled = ({ doneBefore = [] }: StopOrder): boolean =>
 const isNewer = (mounts: CgroupMounts, ref: CgroupRef, thanMs: MonoMs): boolean =>
   (oldestStartMs(mounts, ref) ?? thanMs) > thanMs;
 
-/** Whether what is left of the victim has memory to give back. */
+/** Whether the rest of the victim has memory to free. */
 export const holdsMuch = (ladder: Ladder, live: LivePod): boolean =>
   partsOf(ladder, live).some((ref) => holdsMemory(ladder.needs.mounts, ref));
 
@@ -144,7 +144,10 @@ function holdsMemory(mounts: CgroupMounts, ref: CgroupRef): boolean {
   return !anon.known || anon.value >= GIVEN_BACK_BYTES;
 }
 
-/** Kept at once: an agent that is killed now does not take it along. `correct`: what turned out to be so instead. */
+/**
+ * Records a rung at once, so that it is not lost if the agent is killed now. `correct` replaces it by what really
+ * happened.
+ */
 export function tell(
   ladder: Ladder,
   act: Rung['act'],
@@ -212,7 +215,7 @@ export async function killAll(
     tell(ladder, 'kill-pod', cgroup.value.path);
     whole = killContainers(needs, [cgroup.value], { ...kill, first: 'sigkill', graceMs: 0 });
   });
-  // Before the signal: of what an agent that is killed has done, its next run must miss nothing.
+  // Recorded before the signal: if the agent is killed, its next run must know everything that was done.
   const at = tell(ladder, 'kill-containers', `${signal} to ${counted(refs.length, 'cgroup')}`);
   const end = await killContainers(needs, refs, kill);
   cancel();

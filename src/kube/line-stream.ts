@@ -12,7 +12,7 @@ export type LineStream = { readonly close: (detail: string) => void };
 
 const CONNECT_MS = 10_000;
 const KEEP_ALIVE_MS = 15_000;
-/** An event is half of it at most: an object has 4 MiB. */
+/** Twice the largest event: an object has at most 4 MiB. */
 const MAX_LINE = 8 * 1024 * 1024;
 const MAX_REFUSAL_BYTES = 64 * 1024;
 

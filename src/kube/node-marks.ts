@@ -37,7 +37,10 @@ type KubeMarks = NodeMarks & {
   readonly untell: (type: ToldCondition) => void;
   /** The API is back: writes all differences at once. */
   readonly retry: () => void;
-  /** The agent stops, and the machine stays: takes back every condition and taint, and the cordon of an earlier boot. Null, or why something was left. */
+  /**
+   * The agent stops while the machine stays up: takes back every condition and taint, and the cordon of an earlier
+   * boot. Null, or why something was left.
+   */
   readonly clear: () => Promise<NotDone | null>;
   /** The agent stops but leaves its marks: it will be restarted, or the machine goes down. */
   readonly close: () => Promise<void>;
@@ -100,7 +103,7 @@ const CLEAR_MS = 5_000;
 const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${CLEAR_MS} ms` };
 const PRESSURE_NAMES = ['MemoryPressure', 'DiskPressure', 'PIDPressure'] as const;
 
-/** `sinceWallMs` null: since when the API says, else from now on. */
+/** `sinceWallMs` null: the time that the API reports, else now. */
 type Shown = Pick<NodeConditionEntry, 'status' | 'reason' | 'message'> & { readonly sinceWallMs: number | null };
 
 export function createKubeMarks(needs: MarksNeeds): KubeMarks {
@@ -113,7 +116,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     ]),
   );
   const earlier = new Map<unknown, { readonly status: unknown; readonly sinceWallMs: number }>();
-  /** Our conditions on the node, as far as known. */
+  /** Our conditions that are known to be on the node. */
   const present = new Set<OwnCondition>();
   /** Conditions of an earlier run that stay for one heartbeat, in case this run sets them again. */
   const unsaid = new Set<OwnCondition>(['NodewardenShutdownArmed', 'NodewardenLastBoot']);
@@ -126,7 +129,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     reportWrite(findings, right, failed);
     return failed;
   };
-  /** A13: after a crash they continue from the last state. */
+  /** A13: after a crash, conditions continue from their last state. */
   const readBack = (node: OwnNode): void => {
     for (const { type, status, lastTransitionTime } of node.conditions) {
       const sinceWallMs = Date.parse(String(lastTransitionTime));
@@ -217,7 +220,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
   };
 
   let cancelBeat = clock.after(HEARTBEAT_MS, beat);
-  // Also marks that an earlier run left, if none are wanted.
+  // This also removes marks that an earlier run left, if none are wanted.
   conditions.poke();
   taints.poke();
   return {

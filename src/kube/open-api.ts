@@ -20,13 +20,13 @@ import { victimOf } from './write-rules.ts';
 /** Everything that this node reads from the API server and writes to it. */
 export type KubeApi = {
   /**
-   * Unknown until the node of our name has shown to be this machine (D3), and until its pods are listed. A checkpoint of this
-   * boot stands in for both while the server keeps us waiting (D15).
+   * Unknown until the node of our name is proven to be this machine (D3), and until its pods are listed. A checkpoint of this
+   * boot replaces both until the server answers (D15).
    */
   readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
-  /** Whether the pods are known to be as the server has them now. */
+  /** Whether the pods are known to match the server's. */
   readonly isCurrent: () => boolean;
-  /** C9: what comes back is known as if it had been watched. */
+  /** C9: the answer is treated like an event of the watch. */
   readonly lookUp: (pod: PodRef) => void;
   readonly tell: ReturnType<typeof createStopThroughApi>;
   readonly writes: ApiWrites;
@@ -34,7 +34,7 @@ export type KubeApi = {
   readonly bootId: string;
   readonly isUp: () => boolean;
   readonly isAway: () => boolean;
-  /** Calls back whenever the API server answers again. */
+  /** Calls `run` whenever the API server answers again. */
   readonly whenUp: (run: () => void) => void;
   readonly spool: Pick<Spool, 'put' | 'said'>;
   /** F6 (i). */
@@ -45,13 +45,13 @@ export type KubeApi = {
 /** A query that is needed once per connection is repeated until it is answered. */
 const ASK_AGAIN_MS = 5_000;
 const ASK_MS = 5_000;
-/** D3: and whether the node is this machine, for good. */
+/** D3: how often to verify that the node is this machine. */
 const VERIFY_MS = 30_000;
 const RECOVERED_MS = 60_000;
 
 export function openKubeApi(
   needs: Pick<ModeNeeds, 'clock' | 'findings' | 'log' | 'note' | 'wake' | 'dry'> & {
-    /** By the kubelet's uid: it has processes. */
+    /** Whether the pod with this kubelet's uid has processes. */
     readonly isRunning: (uid: PodUid) => boolean;
   },
   settings: KubeSettings,
@@ -59,7 +59,7 @@ export function openKubeApi(
   const { clock, findings, log, dry } = needs;
   const nodeName = settings.nodeName ?? hostName().toLowerCase();
   const boot = readBootId();
-  // Without it no node can be shown to be this machine.
+  // Without it, no node can be proven to be this machine.
   const bootId = boot.known ? boot.value : '';
   const connection = openConnection({ clock, findings, kubeconfig: settings.kubeconfig });
   let version: EvictionVersion | null = null;
@@ -78,7 +78,7 @@ export function openKubeApi(
   const isAway = (): boolean => state() === 'away';
   const spool = openSpool({
     ...{ clock, bootId, writes, isUp, hasRecovered, findings, log, note: needs.note },
-    // What waits in the file is of the agent that acts.
+    // The entries in the file belong to the agent that acts.
     directory: `${settings.stateDirectory}/${dry ? 'spool-dry' : 'spool'}`,
   });
   const evictions = createKubeletEvictions(clock);
@@ -111,7 +111,7 @@ export function openKubeApi(
     const kept = watch.stoodIn();
     return isOurs === null && kept.known ? kept : unknown('not-asked', `the node ${nodeName}`, whyNot);
   }
-  /** Null: it is not there. Unknown: the pods are not listed. */
+  /** Null: it does not exist. Unknown: the pods are not listed. */
   function podOf(objectUid: PodUid): Reading<ApiPod | null> {
     return ifKnown(watch.pods(), (pods) =>
       known([...pods.values()].find(({ object }) => object.uid === objectUid) ?? null),
@@ -157,7 +157,7 @@ export function openKubeApi(
   }
   void ask();
   connection.onState((now) => {
-    // It may come back as another version.
+    // It may return as another version.
     if (now === 'away') {
       version = null;
       log.warn({ event: 'api-away' }, 'the API server is away: evictions continue without it');

@@ -23,7 +23,7 @@ type ConnectionNeeds = {
   readonly findings: Findings;
   /** Path of the kubeconfig. */
   readonly kubeconfig: string;
-  /** From 0 to below 1. */
+  /** A random number from 0 to below 1. */
   readonly chance?: () => number;
 };
 /** One set of credentials, and the warm connections that were made with it. */
@@ -31,23 +31,26 @@ type Session = { readonly credentials: Credentials; readonly agent: Agent };
 
 /** A list of 10,000 pods; every other answer is smaller. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
-/** API servers close a connection that was idle for 90 s: one request before that keeps it, and shows that they are there. */
+/**
+ * API servers close a connection that was idle for 90 s: a request before that keeps it open, and shows that the server
+ * is up.
+ */
 const KEEP_WARM_MS = 60_000;
 /** In `suspect`, and in `away`. */
 const PROBE_MS = 2_000;
 const PROBE_DEADLINE_MS = 5_000;
 const REREAD_MS = 60_000;
-/** Longer than any call lasts. */
+/** Longer than any call. */
 const RETIRE_MS = 30_000;
 const TCP_KEEP_ALIVE_MS = 15_000;
-/** Every identity may read it, and a refusal is an answer too. */
+/** Every identity may read it, and a refusal is an answer, too. */
 const PROBE_PATH = '/version';
 /** G7 */
 const LEAST_LIFE = 0.2;
 
 /**
- * The connection to the API server: one kept open for requests, and one for each stream. It begins as `suspect`,
- * until the first answer. Nothing here rejects or throws; without usable credentials every answer is `none`.
+ * The connection to the API server: one socket kept open for requests, and one per stream. Its state is `suspect` until the
+ * first answer. Nothing here rejects or throws; without usable credentials, every answer is `none`.
  */
 export function openConnection({ clock, findings, kubeconfig, chance = Math.random }: ConnectionNeeds): Connection {
   const changed: ((state: ApiState) => void)[] = [];
@@ -61,7 +64,7 @@ export function openConnection({ clock, findings, kubeconfig, chance = Math.rand
   let unusable: Unknown | null = null;
   let isClosed = false;
   let isProbing = false;
-  /** The last word to our credentials was 401. */
+  /** The last answer to our credentials was 401. */
   let isUnwelcome = false;
   let rereading: Promise<void> | null = null;
   let cancelProbe = (): void => undefined;
@@ -89,7 +92,7 @@ export function openConnection({ clock, findings, kubeconfig, chance = Math.rand
   function missed(detail: string, isRefused: boolean): void {
     misses += 1;
     if (isRefused || misses >= 2) setState('away', detail);
-    // A later miss than the first one finds it suspect or away already.
+    // From the second missed answer on, it is suspect or away already.
     else if (state === 'up') setState('suspect', detail);
   }
 
@@ -98,7 +101,7 @@ export function openConnection({ clock, findings, kubeconfig, chance = Math.rand
     if (!isClosed) cancelProbe = clock.after(ms, () => void probe());
   }
 
-  /** Keeps the connection warm, or finds out whether the server is there again. */
+  /** Keeps the connection warm, or finds out whether the server is back. */
   async function probe(): Promise<void> {
     const idleMs = clock.monoMs() - lastCallMs;
     if (state === 'up' && idleMs < KEEP_WARM_MS) return planProbe(KEEP_WARM_MS - idleMs);
@@ -114,7 +117,10 @@ export function openConnection({ clock, findings, kubeconfig, chance = Math.rand
   const sayUnusable = (): string =>
     unusable === null ? 'the credentials have not been read yet' : `${unusable.where}: ${unusable.detail}`;
 
-  /** One request, once again where the warm connection had been closed unseen. Every act is idempotent by uid or name. */
+  /**
+   * One request, repeated once if the warm connection had been closed unnoticed. Every write is idempotent by uid or
+   * name.
+   */
   async function ask({ credentials, agent }: Session, request: Wire, deadlineMs: number): Promise<Exchanged> {
     const startMs = clock.monoMs();
     lastCallMs = startMs;
@@ -129,7 +135,7 @@ export function openConnection({ clock, findings, kubeconfig, chance = Math.rand
     const how = { deadlineMs, maxBytes: MAX_BODY_BYTES, heard };
     let exchanged = await exchange(clock, wire, how);
     const leftMs = deadlineMs - (clock.monoMs() - startMs);
-    // Not once it is closed: its own end looks the same, and the agent would open a socket that nothing closes.
+    // Not once this is closed: that looks the same, and the agent would open a socket that nothing closes.
     if (exchanged.kind === 'none' && exchanged.isStale && leftMs > 0 && !isClosed) {
       exchanged = await exchange(clock, wire, { ...how, deadlineMs: leftMs });
     }
@@ -168,7 +174,7 @@ export function openConnection({ clock, findings, kubeconfig, chance = Math.rand
     return rereading;
   }
 
-  /** G7: what is new is tried before it takes over, and what was before ends only then. */
+  /** G7: new credentials are tried before they replace the old ones, whose session ends only then. */
   async function takeCredentials(): Promise<void> {
     const read = await readCredentials(kubeconfig);
     if (isClosed) return;

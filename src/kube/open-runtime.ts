@@ -14,22 +14,22 @@ import type { CriClient } from './cri/client.ts';
 import { type FoundRuntime, findRuntime, socketsOf } from './cri/endpoint.ts';
 import type { Runtime, RuntimeFacts, RuntimeFilesystems } from './runtime.ts';
 
-/** What only who opens it needs. */
+/** More than other modules need: for those that open it. */
 export type OpenRuntime = Runtime & {
-  /** Queried again if the last query is older than this. By container id; each with its own time. */
+  /** By container id; each with its own time. Queried again if the last query is older than `maxAgeMs`. */
   readonly writableLayers: (maxAgeMs: number) => Promise<Reading<ReadonlyMap<string, WritableLayer>>>;
-  /** D7: the runtime's own word for where a container runs. */
+  /** D7: where a container runs, as reported by the runtime. */
   readonly cgroupsPath: (containerId: string) => Promise<Reading<string>>;
-  /** E12. Resolves when it has stopped, or the grace and 5 s later. */
+  /** E12. Resolves when it has stopped, or 5 s after the grace period. */
   readonly stopContainer: (containerId: string, graceSeconds: number) => Promise<Reading<null>>;
   readonly stopSandbox: (sandboxId: string) => Promise<Reading<null>>;
-  /** Its last answer came, or the first one may still come. While it is away a question is a search for it. */
+  /** It answered the last query, or may still answer the first one. While it is away, a query searches for it. */
   readonly isAnswering: () => boolean;
-  /** Whichever is connected, to read from. */
+  /** The runtime that is connected, for reading. */
   readonly connect: () => Promise<Reading<CriClient>>;
   /**
-   * For reclaim.ts: unknown unless it runs a known pod, since nothing is removed from someone else's runtime. As long
-   * as that is not proven, each call searches for it again.
+   * For reclaim.ts: unknown unless it runs a known pod, because nothing may be removed from someone else's runtime. Until
+   * that is proven, each call searches for it again.
    */
   readonly connectProven: () => Promise<Reading<CriClient>>;
 };
@@ -38,7 +38,7 @@ type RuntimeNeeds = {
   readonly findings: Findings;
   /** `containerRuntimeEndpoint`. */
   readonly endpoint: string;
-  /** Absent: the endpoint, and the well-known places. */
+  /** Absent: the endpoint and the well-known paths. */
   readonly sockets?: () => ReturnType<typeof socketsOf>;
   /** D11: the pods of this node, by the kubelet's uid. */
   readonly knownPods: () => Reading<{ readonly has: (uid: string) => boolean }>;
@@ -51,9 +51,8 @@ const RUNTIME = 'the container runtime';
 const NOT_YET = 'it has not answered yet';
 
 /**
- * Looks at once, and from then on whenever it is asked or nobody has asked for 60 s (5 s while
- * nothing answers). Never throws, and nothing of it rejects.
- * While nothing answers, each look searches for the runtime again; READY does not wait for that (E8).
+ * Queries the runtime at once, then whenever requested, and after 60 s without a request (5 s while nothing answers). Nothing
+ * here throws or rejects. While nothing answers, each query searches for the runtime again; READY does not wait for that (E8).
  */
 export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
   const { clock, findings, knownPods, sockets = () => socketsOf(needs.endpoint) } = needs;
@@ -92,7 +91,7 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     }
   }
 
-  /** The one that is connected, unless another one may be ours. */
+  /** The connected runtime, unless another one may be ours. */
   const connect = coalesced(async (): Promise<Reading<CriClient>> => {
     if (isClosed) return CLOSED;
     const isDue = isProofWanted || isRestDue();
@@ -116,7 +115,7 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     if (!client.known || !answer.known) {
       const why = answer.known ? NO_RUNTIME : answer;
       findings.raise(runtimeAway(why.detail));
-      // What answers next may be another one. One that is slow, or says what we do not take, is still the same.
+      // The next answer may come from another runtime. One that is slow, or gives an invalid answer, is still the same.
       if (why.why === 'unreadable') lose(why);
       return why;
     }
@@ -129,7 +128,7 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     return facts;
   });
 
-  /** What changes with the runtime's configuration only. An answer that fails leaves the last one in force. */
+  /** Reads what only the runtime's configuration changes. If this fails, the last answer stays in force. */
   async function readConfiguration(client: CriClient): Promise<void> {
     restAskedMs = clock.monoMs();
     const [places, config] = await Promise.all([client.imageFilesystems(), client.config()]);
@@ -200,12 +199,12 @@ async function listAll(client: CriClient, clock: Clock): Promise<Reading<Listed>
   });
 }
 
-/** The newer one, unless it is unknown and the older is not. */
+/** The newer value, unless it is unknown and the older one is known. */
 const newer = <T>(older: Reading<T>, next: Reading<T>): Reading<T> => (next.known || !older.known ? next : older);
 
 /**
- * At most one at a time, and never an answer from before the question: who asks while one is under way shares the one after
- * it. `run` never rejects.
+ * Runs at most once at a time, and never returns a result from before the call: callers during a run share the next one.
+ * `run` never rejects.
  */
 function coalesced<T>(run: () => Promise<T>): () => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();

@@ -20,7 +20,7 @@ import { createKubeSource } from './source.ts';
 import { createKubeKiller } from './stop.ts';
 import { createUndoCordon } from './undo-cordon.ts';
 
-/** The mode beside a kubelet, of one run of the agent. */
+/** Mode kubelet, for one run of the agent. */
 export function createKube(): OpenMode {
   const images: SeenImages = { sightings: new Map() };
   return (needs) => {
@@ -34,15 +34,15 @@ type KubeNeeds = Pick<
   'clock' | 'mounts' | 'cgroupRoot' | 'runtimeDirectory' | 'findings' | 'log' | 'note' | 'wake' | 'dry' | 'conditions'
 >;
 
-/** A figure of a writable layer may be so old. */
+/** The maximum age of a writable layer's figures. */
 const LAYERS_MS = 10_000;
 
-/** Pods come from the API server, their cgroups and their containers from the machine (beside-a-kubelet.md). */
+/** Pods come from the API server, their cgroups and containers from the machine (beside-a-kubelet.md). */
 export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenImages): Mode {
   const { clock, mounts, findings, log, wake, dry } = needs;
   const isRunning = (uid: PodUid): boolean => source.running().some((declared) => declared.uid === uid);
   let isListed = false;
-  // From now on it is known whose runtime it is; image ages and facts wait for that (D11).
+  // From now on, it is known whose runtime it is; image ages and facts wait for that (D11).
   const listed = (): void => {
     if (!isListed && api.pods().known) {
       isListed = true;
@@ -75,7 +75,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
       layers: () => runtime.writableLayers(LAYERS_MS),
     }),
   });
-  // Started before it is needed: then there may be neither memory nor a process id.
+  // Started in advance: when needed, there may be neither memory nor a free process ID.
   const help = dry ? undefined : createDyingHelp(mounts);
   const reclaim = openRuntimeReclaim({
     ...{ clock, log, findings, runtime, seen: images },
@@ -113,7 +113,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     announce: shutdown.announce,
     unconfirmed: shutdown.unconfirmed,
     undoStops: shutdown.undo,
-    // What the file says is of the agent that acts.
+    // The file belongs to the agent that acts.
     hasStops: () => !dry && shutdown.hasTold(),
     forgetStops: dry ? () => undefined : shutdown.forget,
     kubeletConfigz: () => readConfigz({ clock, ...settings, nodeName: api.nodeName }),
@@ -144,7 +144,7 @@ const NO_MARKS: OpenMarks = {
   close: async () => undefined,
 };
 
-/** What the node shows of us: nothing in a dry run. */
+/** Our conditions and taints on the node; none in a dry run. */
 function openMarks(
   { clock, findings, log, wake, dry, conditions = [] }: KubeNeeds,
   settings: KubeSettings,
@@ -179,7 +179,7 @@ function openMarks(
         if (said === null) marks.untell('NodewardenShutdownArmed');
         else if (said !== undefined) marks.tell('NodewardenShutdownArmed', said.status, said.reason, said.message);
       },
-      // E21: plan against fact comes last.
+      // E21: the comparison of plan and outcome comes last.
       lastBoot: (said) =>
         takeBack.whenDone(() => {
           const { status, reason, message } = sayBootEnd(said, bootId);

@@ -2,9 +2,9 @@ import { isObject, isText } from '../core/shape.ts';
 import type { ApiAnswer, ApiGet } from './connection.ts';
 import { type NotDone, notDone } from './write-failure.ts';
 
-/** A taint as it came, with fields that we do not know: the list is written back as a whole (A14). */
+/** A taint as received, with fields that we do not know: the list is written back as a whole (A14). */
 export type RawTaint = { readonly [field: string]: unknown };
-/** What is used of the v1 Node of this machine. */
+/** The parts of this machine's v1 Node that are used. */
 export type OwnNode = {
   readonly kind: 'node';
   readonly uid: string;
@@ -13,13 +13,13 @@ export type OwnNode = {
   readonly annotations: { readonly [key: string]: unknown };
   readonly taints: readonly RawTaint[];
   readonly conditions: readonly { readonly [field: string]: unknown }[];
-  /** Of `status`: attached, and mounted or about to be. */
+  /** From `status`: volumes that are attached, and mounted or about to be. */
   readonly volumesInUse: readonly string[];
 };
 
 /**
- * The node of this name, if it is this machine (D3): its boot is ours. Right after a boot it is not yet: until the kubelet
- * has written, the API shows the boot before. Never rejects.
+ * The node of this name, if it is this machine (D3), which its boot ID proves. Right after a boot it does not yet: until the
+ * kubelet has written, the API shows the previous boot. Never rejects.
  */
 export async function lookAtNode(
   get: ApiGet,

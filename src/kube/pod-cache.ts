@@ -7,7 +7,7 @@ import { evictForMistake, isUid } from '../document/pod.ts';
 import { type ApiPod, OURS, SPARING } from './api-pod.ts';
 import { readableOf } from './readable-pod.ts';
 
-/** H14: what a node could have, many times over. */
+/** H14: far more than a node can have. */
 const MAX_PODS = 10_000;
 /** An unreadable pod is only reported. */
 const MAX_UNREADABLE = 1_000;
@@ -16,33 +16,33 @@ const MAX_UNREADABLE = 1_000;
 type UnreadablePod = {
   readonly pod: string;
   readonly why: string;
-  /** Only a part of it cannot be read. */
+  /** Only part of it cannot be read. */
   readonly isPart: boolean;
   readonly isKept: boolean;
 };
-/** An object as it was read: nothing of it is kept but what it was reduced to. */
+/** An object after it was read: only what it was reduced to is kept. */
 type ReadPod = {
   readonly uid: string;
   readonly name: string;
   readonly pod: Reading<ApiPod>;
   readonly isElsewhere: boolean;
-  /** What of it could not be read, where the rest could; null: nothing. */
+  /** What could not be read although the rest could; null: nothing. */
   readonly problem: string | null;
-  /** How it is named for annotations of ours that mean nothing here; null: it has none. */
+  /** Its name, if it has annotations of ours that have no effect here; else null. */
   readonly annotated: string | null;
 };
 type PodCache = {
   /** By the kubelet's uid. */
   readonly pods: () => ReadonlyMap<PodUid, ApiPod>;
-  /** Of an object that exists. */
+  /** Stores an object that exists. */
   readonly put: (read: ReadPod) => void;
   readonly remove: (read: Pick<ReadPod, 'uid'>) => void;
-  /** What is not among them is gone. */
+  /** Replaces all pods: those not included are gone. */
   readonly replace: (reads: readonly ReadPod[]) => void;
   readonly unreadable: () => readonly UnreadablePod[];
-  /** Those with annotations of ours that mean nothing here. */
+  /** Pods with annotations of ours that have no effect here. */
   readonly annotated: () => readonly string[];
-  /** How many were not taken in because there are too many. */
+  /** How many were left out because there are too many. */
   readonly leftOut: () => number;
 };
 
@@ -62,7 +62,7 @@ function annotatedAs(name: string, annotations: unknown, maySpare: boolean): str
   return mistake === null ? null : `${name} (${EVICT_FOR} ${mistake})`;
 }
 
-/** The pods of this node as the API server has them. The identity of an object is its uid, not its name. */
+/** The pods of this node as reported by the API server. An object is identified by its uid, not its name. */
 export function createPodCache(): PodCache {
   const kept = new Map<string, ApiPod>();
   const uidByName = new Map<string, string>();
@@ -86,7 +86,7 @@ export function createPodCache(): PodCache {
     const before = kept.get(uid);
     const isWorse = problem !== null && before !== undefined && before.declared.unsaid === undefined;
     if (!read.known || isWorse) {
-      // The last good version stays: that a pod has become strange takes nothing from what it may use.
+      // The last readable version stays: an unreadable change must not cost the pod its requests.
       if (unreadable.size < MAX_UNREADABLE || unreadable.has(uid)) {
         unreadable.set(uid, { pod: name, why: problem ?? sayWhy(read), isPart: false });
       }
@@ -95,7 +95,7 @@ export function createPodCache(): PodCache {
     // A kubelet 1.20 replaces the whole status of a pod that it evicts, containers and all.
     const isBared = isOver(read.value) && !hasRun(read.value) && before !== undefined;
     const pod = isBared ? { ...read.value, containers: before.containers } : read.value;
-    // D4: rejected before it had a container. Others could bind ten thousand of these to the node.
+    // D4: rejected before it had a container. Anybody could bind ten thousand of these to the node.
     if (isOver(pod) && !hasRun(pod)) {
       forget(uid);
       return;
@@ -139,8 +139,8 @@ const hasRun = ({ containers }: ApiPod): boolean => containers.some(({ id }) => 
 const isOver = ({ phase }: ApiPod): boolean => phase === 'Succeeded' || phase === 'Failed';
 
 /**
- * A mirror is known by the uid of its manifest, which an annotation says: it never stands for a pod that has that uid
- * itself, nor the later of two for the earlier.
+ * A mirror pod is known by the uid of its manifest, which comes from an annotation: it never replaces a pod that has that uid
+ * itself, nor does the later of two mirrors replace the earlier one.
  */
 function indexed(pods: readonly ApiPod[]): ReadonlyMap<PodUid, ApiPod> {
   const since = ({ declared }: ApiPod): number => declared.startedAtWallMs ?? Number.POSITIVE_INFINITY;
@@ -148,7 +148,9 @@ function indexed(pods: readonly ApiPod[]): ReadonlyMap<PodUid, ApiPod> {
   return new Map(inOrder.map((pod) => [pod.declared.uid, pod]));
 }
 
-/** Of an object that may be anything. Without a uid it is known by its name, which no uid is like. */
+/**
+ * The names in an object that may be anything. Without a uid, it is known by its name, which never looks like a uid.
+ */
 function namesIn(object: unknown): { readonly uid: string; readonly name: string; readonly namespace: string } {
   const { uid, name, namespace } = metadataOf(object);
   const part = (value: unknown): string => (typeof value === 'string' ? value.slice(0, 253) : '?');

@@ -10,14 +10,16 @@ type PodCgroupsNeeds = {
   readonly mounts: CgroupMounts;
   /** The kubelet's. */
   readonly cgroupRoot: string;
-  /** As the runtime or the kubelet's configuration says (beside-a-kubelet.md D7); unknown: neither does. */
+  /**
+   * As reported by the runtime or the kubelet's configuration (beside-a-kubelet.md D7); unknown: neither reports it.
+   */
   readonly driver: () => Reading<CgroupDriver>;
 };
-/** A container's or a sandbox's: the cgroup does not say which. */
+/** A container's or a sandbox's cgroup: which of them is not visible. */
 export type ContainerCgroup = { readonly id: string; readonly cgroup: CgroupRef };
 export type PodCgroup = {
   readonly uid: string;
-  /** By its place. */
+  /** From its path. */
   readonly qos: Qos;
   readonly cgroup: CgroupRef;
   readonly containers: readonly ContainerCgroup[];
@@ -26,35 +28,34 @@ export type PodCgroup = {
 export type FoundPods = ReadonlyMap<string, readonly PodCgroup[]>;
 export type PodCgroups = {
   /**
-   * All pods below kubepods at this moment (D13): a listing for each class and a call for each pod, or for `containers` for
-   * each of those too. Else a container that was replaced by another one is still the old one, until the next call that
-   * asks. None where there is no kubepods. Unknown if a part of it cannot be read. The same object as the last time if
-   * nothing has changed.
+   * All pods below kubepods at this moment (D13). It takes a listing per class and a call per pod, and with `containers` also
+   * one per container; without, a container that was replaced shows as the old one until the next call with `containers`.
+   * Empty without kubepods. Unknown if a part cannot be read. If nothing has changed, the same object as last time.
    */
   readonly now: (of: 'pods' | 'containers') => Reading<FoundPods>;
-  /** The cgroup of all pods, as of the last `now`. Unknown `absent`: the kubelet has made none. */
+  /** The cgroup of all pods, as of the last `now`. Unknown `absent`: the kubelet has created none. */
   readonly kubepods: () => Reading<string>;
-  /** How the reported driver differs from what is on disk; null: it does not. As of the last `now`. */
+  /** How the reported driver differs from the cgroups; null: it does not. As of the last `now`. */
   readonly mismatch: () => string | null;
-  /** False: there are more pods than are read. As of the last `now`. */
+  /** False: there are more pods than can be read. As of the last `now`. */
   readonly isWhole: () => boolean;
 };
 
 /** beside-a-kubelet.md H11. */
 const MAX_PODS = 10_000;
-/** A pod of the kubelet's has a dozen. */
+/** A kubelet's pod has a dozen. */
 const MAX_CHILDREN = 1_000;
-/** Beside numbers of pods. */
+/** The rank of the reported driver, compared with numbers of pods. */
 const SAID = Number.POSITIVE_INFINITY;
 const SAID_EMPTY = 0.5;
 
 type Tree = { readonly driver: CgroupDriver; readonly kubepods: string; readonly parents: readonly Parent[] };
 type Found = { readonly tree: Tree; readonly pods: readonly PodCgroup[] };
 type Parent = { readonly qos: Qos; readonly path: string };
-/** What is right below a pod's cgroup, containers or not. */
+/** A cgroup directly below a pod's, container or not. */
 type Child = { readonly directory: string; readonly inode: number; readonly container: ContainerCgroup | null };
 type Kept = {
-  /** Of the pod's cgroup. */
+  /** The inode of the pod's cgroup. */
   readonly inode: number;
   readonly children: readonly Child[];
   readonly containers: readonly ContainerCgroup[];
@@ -65,7 +66,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
   const trees: readonly [Tree, Tree] = [treeOf('cgroupfs', cgroupRoot), treeOf('systemd', cgroupRoot)];
   /** By path. */
   const kept = new Map<string, Kept>();
-  /** Since `last` was made. */
+  /** Since `last` was built. */
   let isChanged = false;
   let last: { readonly of: string; readonly found: FoundPods } | null = null;
   const nowhere = unknown('absent', trees.map(({ kubepods }) => kubepods).join(' or '), 'there is no such cgroup');
@@ -130,7 +131,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
     return ifKnown(cgroupFacts(directoryOf(mounts, path)), ({ inode, children }) => {
       const cgroup = { path, inode };
       const old = kept.get(path);
-      // As many as before and those of before still there: then it is the same ones.
+      // If there are as many as before and the old ones still exist, they are the same.
       const isSame = old?.inode === inode && old.children.length === children;
       const below = isSame && (!isDeep || old.children.every(isStillThere)) ? known(old) : list(cgroup);
       return ifKnown(below, (entry) => {
@@ -178,13 +179,16 @@ function treeOf(driver: CgroupDriver, cgroupRoot: string): Tree {
   return { driver, kubepods: kubepodsPath(driver, cgroupRoot), parents };
 }
 
-/** D7: the reported driver is verified on disk: a tree with pods wins over one without, then the reported one, then more pods. */
+/**
+ * D7: the reported driver is compared with the cgroups: a tree with pods takes precedence over one without, then the
+ * reported one, then more pods.
+ */
 function rankOf({ tree, pods }: Found, said: Reading<CgroupDriver>): number {
   if (said.known && said.value === tree.driver) return pods.length === 0 ? SAID_EMPTY : SAID;
   return pods.length;
 }
 
-/** A tree without pods shows no driver: a kubelet leaves one of the other behind. */
+/** A tree without pods proves no driver: a kubelet may leave an empty one of the other driver behind. */
 const mismatchOf = (said: CgroupDriver, { tree, pods }: Found): string | null =>
   tree.driver === said || pods.length === 0
     ? null

@@ -7,14 +7,14 @@ import type { RuntimeContainer, RuntimeFacts, RuntimeSandbox } from './runtime.t
 /** `name` null: unknown. */
 type FoundContainer = { readonly id: string; readonly name: string | null; readonly cgroup: CgroupRef };
 export type FoundContainers = {
-  /** All that are not known to be a sandbox: an unnamed one counts as a container. */
+  /** All that are not known to be sandboxes: an unnamed one counts as a container. */
   readonly containers: readonly FoundContainer[];
   readonly sandboxes: readonly CgroupRef[];
 };
 export type RuntimeIndex = {
   readonly containers: ReadonlyMap<string, RuntimeContainer>;
   readonly sandboxes: ReadonlyMap<string, RuntimeSandbox>;
-  /** The newest knowledge of a pod: of a sandbox that is ready, if one is. */
+  /** The newest facts about a pod: from a sandbox that is ready, if there is one. */
   readonly podOf: ReadonlyMap<string, RuntimeSandbox>;
   /** When it was listed. */
   readonly atMs: number;
@@ -48,7 +48,7 @@ export function createRuntimeIndex(facts: () => Reading<RuntimeFacts>): () => Ru
   };
 }
 
-/** Which of a pod's cgroups is which container, by what the API and the runtime say (beside-a-kubelet.md B5). */
+/** Assigns a pod's cgroups to its containers, from the API and the runtime (beside-a-kubelet.md B5). */
 export function nameContainers(
   cgroups: readonly ContainerCgroup[],
   pod: Pick<ApiPod, 'containers'> | null,
@@ -65,5 +65,5 @@ export function nameContainers(
 }
 
 const SHORT_ID = 12;
-/** As the runtime's own tools show one that has no name. */
+/** As the runtime's own tools show a container without a name. */
 export const shortId = (id: string): string => id.slice(0, SHORT_ID);

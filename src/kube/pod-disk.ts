@@ -5,7 +5,7 @@ import { isPodUid } from './cgroup-paths.ts';
 import type { LivePod } from './live-pods.ts';
 import { shortId } from './pod-containers.ts';
 
-/** What a container has written into its root file system; null: the runtime does not say. */
+/** What a container has written into its root file system; null: the runtime does not report it. */
 type Layer = { readonly bytes: number | null; readonly inodes: number | null };
 export type Layers = ReadonlyMap<string, Layer>;
 type PodDiskNeeds = {
@@ -13,7 +13,7 @@ type PodDiskNeeds = {
   /** The kubelet's root directory, without a slash at its end. */
   readonly kubeletRoot: string;
   readonly podLogsDir: string;
-  /** Of all containers that run, by id, as the runtime says; never rejects. */
+  /** The layers of all running containers, by id, as reported by the runtime; never rejects. */
   readonly layers: () => Promise<Reading<Layers>>;
 };
 
@@ -22,24 +22,24 @@ const DNS_NAME = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
 const PLUGIN = 'kubernetes.io~';
 /** kubelet-eviction.md 5.8: what counts besides emptyDirs. Secrets, projected volumes and claims do not. */
 const OTHER_VOLUMES = ['configmap', 'git-repo'];
-/** A walk takes 64 directories; further ones are counted with the one that they lie in. */
+/** A walk takes 64 directories; further ones are counted with the directory that contains them. */
 const MAX_EACH = 30;
 
 type Places = {
   readonly logs: string | null;
-  /** Of containers, below `logs`. */
+  /** The containers' directories below `logs`. */
   readonly logsOf: ReadonlyMap<string, string>;
   readonly emptyDirs: string;
-  /** Of emptyDirs, below `emptyDirs`. */
+  /** The emptyDirs' directories below `emptyDirs`. */
   readonly emptyDirOf: ReadonlyMap<string, string>;
   readonly others: readonly string[];
 };
 const NO_LAYERS = unknown('not-asked', 'writable layers', 'the runtime has not answered yet');
 
 /**
- * What a pod uses of the disks (D10): the logs of its containers, emptyDirs on a disk and what else counts as the kubelet
- * counts it, and the writable layers. An emptyDir on a file system of its own is memory, which its size limit bounds and
- * its disk usage does not hold. Without the layers the figures mean "at least". Its hosts file is not counted.
+ * A pod's disk usage (D10), counted as in the kubelet: its containers' logs, emptyDirs on a disk and other local volumes, and
+ * the writable layers. An emptyDir on a file system of its own is memory: its size limit applies, but it is not disk usage.
+ * Without the layers, the figures mean "at least". Its hosts file is not counted.
  */
 export function createKubePodDisk({ walker, kubeletRoot, podLogsDir, layers }: PodDiskNeeds) {
   function placesOf({ declared, containers }: LivePod): Places | null {
@@ -117,7 +117,7 @@ function diskOf(pod: LivePod, places: Places, walked: WalkedDisk, layered: Readi
   };
 }
 
-/** What is in a directory that the kubelet does not count itself. */
+/** The content of a directory, without the directory itself, which the kubelet does not count. */
 function inner(row: WalkedDirectory | undefined): readonly WalkedDirectory[] {
   return row === undefined ? [] : [{ ...row, bytes: row.bytes - row.ownBytes, inodes: row.inodes - 1 }];
 }
@@ -125,7 +125,7 @@ function inner(row: WalkedDirectory | undefined): readonly WalkedDirectory[] {
 const total = (rows: readonly WalkedDirectory[], of: 'bytes' | 'inodes'): number =>
   rows.reduce((sum, row) => sum + row[of], 0);
 
-/** What is known of it: at least so much. */
+/** The sum of the known parts: a lower bound. */
 const knownSum = (readings: readonly Reading<number>[]): number =>
   readings.reduce((sum, reading) => sum + (reading.known ? reading.value : 0), 0);
 

@@ -6,7 +6,7 @@ type Listed<T> =
   | { readonly ok: true; readonly pods: readonly T[]; readonly resourceVersion: string }
   | {
       readonly ok: false;
-      /** null: no answer. */
+      /** null: there was no answer. */
       readonly status: number | null;
       readonly detail: string;
       readonly retryAfterMs: number | null;

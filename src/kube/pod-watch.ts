@@ -30,7 +30,7 @@ type WatchNeeds = {
   readonly onChange: () => void;
   /** From an earlier run in this boot: used until the first list arrives (D15). */
   readonly kept?: { readonly pods: ReadonlyMap<PodUid, ApiPod>; readonly atMs: MonoMs } | null | undefined;
-  /** From 0 to below 1. */
+  /** A random number from 0 to below 1. */
   readonly chance?: () => number;
 };
 export type PodWatch = {
@@ -80,7 +80,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   let isKeptInForce = false;
   let lists = 0;
   let strange = 0;
-  /** Waits for the server to be there again. */
+  /** It waits for the server to come back. */
   let isWaiting = false;
   let isClosed = false;
   let stream: { readonly close: () => void } | null = null;
@@ -112,7 +112,8 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     isListing = false;
     if (isClosed) return;
     if (!listed.ok) {
-      // The requested version is too old for the server, or newer than all it has: it was restored from a backup.
+      // The requested version is too old for the server, or newer than all it has because it was restored from a
+      // backup.
       isNewestWanted = listed.status === GONE || listed.status === GATEWAY_TIMEOUT || listed.status === BAD_REQUEST;
       failure = listed.detail;
       if (listed.status !== null && listed.status !== GONE) findings.raise(podsRefused(listed.status, listed.detail));
@@ -140,7 +141,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
       resourceVersion: resourceVersion ?? '',
       timeoutSeconds: String(timeoutS),
     });
-    /** Why we end it ourselves. */
+    /** Why we close it ourselves. */
     let because: 'gone' | 'strange' | null = null;
     const leave = (why: 'gone' | 'strange', detail: string): void => {
       because = why;
@@ -211,7 +212,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     later(Math.max(retryAfterMs, isListDue ? backOff.relist.nextMs() : backOff.reconnect.nextMs()));
   }
 
-  /** Until there is a list the pods of an earlier run are better than none. */
+  /** Until there is a list, the pods of an earlier run are better than none. */
   function standIn(): void {
     cancelStandIn();
     if (isKeptInForce || kept === null) return;
@@ -299,7 +300,7 @@ function readEvent(text: string): Event {
   if (kind === undefined) return { kind: 'ignored' };
   const metadata = isObject(object) && isObject(object['metadata']) ? object['metadata'] : {};
   const { resourceVersion } = metadata;
-  // Without it the watch could not be resumed.
+  // Without it, the watch could not be resumed.
   if (!isText(resourceVersion) || resourceVersion === '') return refused('an event without a resourceVersion');
   if (kind === 'remove' && !isUid(metadata['uid'])) return refused('a deleted object without a uid');
   return { kind, resourceVersion, object };
@@ -312,7 +313,7 @@ const KINDS = new Map<unknown, 'bookmark' | 'put' | 'remove'>([
 ]);
 const refused = (detail: string): Event => ({ kind: 'refused', isGone: false, detail });
 
-/** Half of each pause and as much again at most is chance, so that many agents do not come back in one instant. */
+/** Each pause varies randomly by half in both directions, so that many agents do not reconnect at one instant. */
 function doubling({ firstMs, mostMs }: { readonly firstMs: number; readonly mostMs: number }, chance: () => number) {
   let ms = firstMs;
   return {

@@ -5,13 +5,13 @@ import { type ApiPod, apiPodOf } from './api-pod.ts';
 
 export type Readable = {
   readonly pod: Reading<ApiPod>;
-  /** What could not be read while the rest could; null: nothing. */
+  /** What could not be read although the rest could; null: nothing. */
   readonly problem: string | null;
 };
 type Json = { readonly [field: string]: unknown };
 type Part = Omit<Unsaid, 'why'>;
 
-/** The fewer are left out, the earlier it is tried. */
+/** In the order of attempts: those that leave out less come first. */
 const PARTS: readonly Part[] = [
   { priority: true, requests: false },
   { priority: false, requests: true },
@@ -64,7 +64,7 @@ function without(value: Json, { priority, requests }: Part): Json {
 }
 const STATUSES = ['containerStatuses', 'initContainerStatuses', 'ephemeralContainerStatuses'];
 
-/** Identity, owner, and what runs of it. */
+/** Identity, owner, and running containers. */
 function bare(value: Json): Json {
   const { name, namespace, uid, resourceVersion, deletionTimestamp, annotations, ownerReferences } = part(
     value,
@@ -89,7 +89,7 @@ function bare(value: Json): Json {
   };
 }
 
-/** Each list of these names, its objects changed; what is no list of objects stays as it is. */
+/** Changes the objects in each list with one of these names; anything else stays as it is. */
 function fields(of: Json, names: readonly string[], change: (entry: Json) => Json): Json {
   return Object.fromEntries(
     names.map((name) => {

@@ -72,7 +72,7 @@ export function openRuntimeReclaim(needs: {
     const uses = images.known ? await usesNow(client, images.value, volumes) : images;
     if (!images.known) return images;
     if (!uses.known) return uses;
-    // Images that another runtime has had for long may be new here.
+    // Images that another runtime has had for a long time may be new here.
     const before: Sightings = kept.at === client.socket ? kept.sightings : new Map();
     kept.at = client.socket;
     kept.sightings = seeImages(before, images.value, uses.value, clock.monoMs());
@@ -90,7 +90,7 @@ export function openRuntimeReclaim(needs: {
     return tally.removed();
   }
 
-  /** "Not proven yet" is not "no": shortly after the start it is retried, and no pod is evicted meanwhile. */
+  /** "Not proven yet" is not "no": shortly after the start, it is retried, and no pod is evicted meanwhile. */
   async function proven(): Promise<Reading<CriClient>> {
     for (;;) {
       const client = await runtime.connectProven();
@@ -125,7 +125,7 @@ export function openRuntimeReclaim(needs: {
     }
   }
 
-  /** One after the other; `run` never rejects. */
+  /** One after another; `run` never rejects. */
   function inTurn<T>(run: () => Promise<T>): Promise<T> {
     const mine = last.then(run);
     last = mine;
@@ -201,7 +201,7 @@ async function removeContainers(client: CriClient, isGone: (podUid: string) => b
   }
 }
 
-/** A12, right before its removal: it is what it was when it was chosen, and no container uses it. */
+/** A12, right before its removal: the image is unchanged since it was chosen, and no container uses it. */
 async function isStillFree(
   client: CriClient,
   image: ListedImage,

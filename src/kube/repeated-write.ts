@@ -1,11 +1,13 @@
 import type { Clock } from '../ports.ts';
 import type { NotDone } from './write-failure.ts';
 
-/** A write that is repeated until it is done, one at a time. What is wanted is read when it is sent: the latest wins. */
+/**
+ * A write that is repeated until it succeeds, one at a time. What to write is read when it is sent: the latest wins.
+ */
 type RepeatedWrite = {
-  /** What is wanted has changed. */
+  /** Call when what is wanted has changed. */
   readonly poke: () => void;
-  /** At once, whatever it was waiting for: the API is back. */
+  /** Sends at once, whatever it was waiting for: the API is back. */
   readonly retry: () => void;
   /** Resolves when nothing is being sent; nothing is sent afterwards. */
   readonly close: () => Promise<void>;
@@ -13,10 +15,10 @@ type RepeatedWrite = {
 
 const LEAST_MS = 1_000;
 const MOST_MS = 30_000;
-/** A right is given by a person (C3). */
+/** A person has to grant a right (C3). */
 const FORBIDDEN_MS = 60_000;
 
-/** `write` gives null where it is done; it never rejects. */
+/** `write` returns null if it succeeded; it never rejects. */
 export function createRepeatedWrite(clock: Clock, write: () => Promise<NotDone | null>): RepeatedWrite {
   let isDirty = false;
   let isClosed = false;
@@ -28,7 +30,7 @@ export function createRepeatedWrite(clock: Clock, write: () => Promise<NotDone |
     if (failed.kind === 'forbidden' || failed.kind === 'rejected') return FORBIDDEN_MS;
     const ms = backOffMs;
     backOffMs = Math.min(MOST_MS, backOffMs * 2);
-    // Not all nodes in one instant.
+    // Random, so that not all nodes write at one instant.
     return Math.max(ms * (0.75 + Math.random() / 2), failed.kind === 'overload' ? (failed.retryAfterMs ?? 0) : 0);
   };
   const run = async (): Promise<void> => {
@@ -47,7 +49,7 @@ export function createRepeatedWrite(clock: Clock, write: () => Promise<NotDone |
     if (running !== null || cancel !== null || isClosed) return;
     running = run().finally(() => {
       running = null;
-      // Poked in the turn in which it ended.
+      // `poke` was called in the turn in which the write ended.
       if (isDirty) start();
     });
   };

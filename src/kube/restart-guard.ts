@@ -6,7 +6,7 @@ import type { Clock } from '../ports.ts';
 export type RestartGuard = {
   /** Its containers were killed, and the API has not accepted its end. */
   readonly killed: (uid: PodUid) => void;
-  /** The API had accepted its end after all: its answer came after the kill. */
+  /** The API had accepted its end after all: the answer came after the kill. */
   readonly accepted: (uid: PodUid) => void;
   /** Another pod that exceeds its request is evicted first, as under the loop guard (D6). */
   readonly isBarred: (uid: PodUid) => boolean;

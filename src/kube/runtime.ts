@@ -16,7 +16,7 @@ export type RuntimeSandbox = {
   readonly namespace: string;
   readonly name: string;
   readonly isReady: boolean;
-  /** `kubernetes.io/config.source`: `file` is a static pod; null: it does not say. */
+  /** `kubernetes.io/config.source`: `file` means a static pod; null: not reported. */
   readonly source: string | null;
 };
 export type RuntimeFacts = {
@@ -28,12 +28,12 @@ export type RuntimeFacts = {
 export type RuntimeFilesystems = { readonly imagefs: string; readonly containerfs: string | null };
 /** The container runtime over CRI. Every call has a deadline of its own and never rejects. */
 export type Runtime = {
-  /** Of the last answer; unknown until there is one. */
+  /** From the last answer; unknown until there is one. */
   readonly facts: () => Reading<RuntimeFacts>;
-  /** Asks again, at most once at a time; resolves with what came. */
+  /** Queries again, at most once at a time; resolves with the result. */
   readonly refresh: () => Promise<Reading<RuntimeFacts>>;
   readonly filesystems: () => Reading<RuntimeFilesystems>;
-  /** From RuntimeConfig; unknown where the runtime does not answer it (D7). */
+  /** From RuntimeConfig; unknown if the runtime does not implement it (D7). */
   readonly cgroupDriver: () => Reading<'cgroupfs' | 'systemd'>;
   readonly close: () => void;
 };

@@ -14,7 +14,7 @@ export type ToldShutdown = {
 type File = { readonly schema: 1; readonly bootId: string; readonly told: ToldShutdown | null };
 
 const MODE = 0o640;
-/** As many as are kept of the API's pods. */
+/** As many as pod-cache.ts keeps. */
 const PODS_MAX = 10_000;
 const BYTES_MAX = 4 * 1024 * 1024;
 

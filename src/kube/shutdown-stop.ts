@@ -11,18 +11,21 @@ import { askFirst, killContainers } from './kill-containers.ts';
 import { ask, killAll, type Ladder, type Result, refsOf, resistsTo, tell, UNANSWERED, untilEnded } from './ladder.ts';
 import type { LivePod } from './live-pods.ts';
 
-/** A deletion that the API server did not take is sent again, so often at most. */
+/** The maximum number of attempts at a deletion that the API server does not accept. */
 const TRIES = 3;
 const AGAIN_MS = 500;
 /** The API's times are whole seconds. */
 const SAME_MS = 1_000;
-/** containerd answers when the container has ended: who has not answered by then may be waiting for it, or hang. */
+/** containerd answers when the container has ended; without an answer by then, it may be waiting for it, or hang. */
 const ASKED_MS = 1_000;
 const ALIVE_MS = 2_000;
-/** Its network ends with it; this is the longest wait for that. */
+/** The longest wait for a sandbox to stop, which also ends the pod's network. */
 const SANDBOX_MS = 2_000;
 
-/** E11: by DELETE; at the end of its phase what still runs is killed (B5). Where the API takes none, the pod is left alone. */
+/**
+ * E11: stops the pod by DELETE, and at the end of its phase kills what still runs (B5). If the API accepts no DELETE,
+ * the pod is left alone.
+ */
 export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> {
   const { needs, order } = ladder;
   const { clock } = needs;
@@ -45,7 +48,7 @@ export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> 
   return { kind: 'by-api' };
 }
 
-/** Null: no container of it runs. One that was about to start may have done so meanwhile. */
+/** Null: none of its containers runs. One that was about to start may have started meanwhile. */
 function stillRunning({ needs, order }: Ladder): LivePod | null {
   const now = needs.source.find(order.victim.uid);
   return now?.containers.some(({ cgroup }) => hasProcesses(needs.mounts, cgroup)) ? now : null;
@@ -56,7 +59,7 @@ async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<b
   const { clock } = needs;
   const leftMs = Math.min(order.graceMs, endsMs - clock.monoMs());
   const graceSeconds = Math.max(HARD_GRACE_SECONDS, Math.round(leftMs / 1_000));
-  // F17: someone else's deletion has given it less.
+  // F17: someone else's deletion gives it less time.
   if (pod.deletionWallMs !== null && pod.deletionWallMs <= clock.wallMs() + graceSeconds * 1_000 + SAME_MS) {
     tell(ladder, 'delete', 'it is being deleted already');
     return true;
@@ -73,7 +76,7 @@ async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<b
   }
 }
 
-/** E12: by the runtime, with no kubelet to start it again; by signals where the runtime is away. */
+/** E12: stops the pod through the runtime, as no kubelet is left to restart it; by signals if the runtime is away. */
 export async function byRuntime(ladder: Ladder, found: LivePod): Promise<Result> {
   const { needs, order, hasten, signalled } = ladder;
   const { clock } = needs;

@@ -82,7 +82,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     return said.kind === 'done' ? sayCordon(said.cordon) : notCordoned(said.text);
   }
 
-  /** Null where nothing of ours is left on the node. */
+  /** Null if nothing of ours is left on the node. */
   async function uncordon(): Promise<NotDone | null> {
     await announcing;
     if (told === null) return null;
@@ -110,7 +110,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     });
   }
 
-  /** A kubelet shows a pod as failed, and without its containers, before it asks these to stop. */
+  /** A kubelet reports a pod as failed and without containers before it asks these to stop. */
   function leftByKubelet(before: ReadonlyMap<PodUid, ApiPod>, now: ReadonlyMap<PodUid, ApiPod>): readonly string[] {
     const isShown = ([uid, { object }]: readonly [PodUid, ApiPod]): boolean => {
       const pod = now.get(uid);

@@ -30,15 +30,15 @@ type Seen = {
   readonly cgroups: Pick<PodCgroups, 'kubepods' | 'mismatch' | 'isWhole'>;
 };
 
-/** API and runtime report a pod that has just started a moment later, and a kubelet creates its cgroups when it starts. */
+/** The API and the runtime report a pod shortly after it starts, and a kubelet creates its cgroups when it starts. */
 const LASTING_MS = 10_000;
 
-/** What a person should know of how the pods were found: one finding of a kind, whatever tenants do (H14). */
+/** Problems in finding the pods that a person should know: one finding per kind, whatever tenants do (H14). */
 export function createSourceFindings({ clock, findings }: { readonly clock: Clock; readonly findings: Findings }) {
   const sinceMs = new Map<string, Map<string, MonoMs>>();
   let toldMs: MonoMs = Number.NEGATIVE_INFINITY;
 
-  /** Those of these pods that have been among them for a while. */
+  /** The pods for which the problem `id` has lasted a while. */
   const lasting = (id: string, pods: readonly string[]): readonly string[] => {
     const nowMs = clock.monoMs();
     const before = sinceMs.get(id);

@@ -24,19 +24,19 @@ export type Spooled =
       readonly why: DisruptionReason;
       readonly message: string;
       readonly madeAtMs: MonoMs;
-      /** Of `madeAtMs`: in another boot there is nothing left to end. */
+      /** The boot of `madeAtMs`: in another boot, there is nothing left to end. */
       readonly bootId: string;
     }
   | { readonly kind: 'event'; readonly event: ApiEvent };
 
-/** One act for a pod, one fact for an event: the later one takes the place of the earlier. */
+/** One act per pod, one fact per event: a later one replaces the earlier one. */
 export function keyOf(entry: Spooled): string {
   if (entry.kind === 'delete') return `delete/${entry.victim.uid}`;
   const { about, name } = entry.event;
   return `event/${about.kind === 'Pod' ? about.namespace : ''}/${name}`;
 }
 
-/** As `create` and `delete` will demand it. */
+/** Throws if `create` or `delete` would refuse the entry. */
 export function mustBeSpooled(entry: Spooled): void {
   if (entry.kind === 'event') mustBeEvent(entry.event);
   else {
@@ -56,7 +56,7 @@ type SpoolFile = {
   readonly lines: number;
   /** Lines that this program did not write; the last one may be torn. */
   readonly badLines: number;
-  /** Null: it could be read, or is not there. */
+  /** Null: it was read, or does not exist. */
   readonly unreadable: string | null;
 };
 
@@ -110,7 +110,7 @@ const isSpooled = union<Spooled>({
 const isEntryLine = shape<{ readonly schema: 1; readonly entry: Spooled }>({ schema: isOneOf(1), entry: isSpooled });
 const isDoneLine = shape<{ readonly schema: 1; readonly done: string }>({ schema: isOneOf(1), done: isText });
 
-/** A key that is done, an entry, or null: none of ours. */
+/** A completed key, an entry, or null: not a line of ours. */
 function readLine(line: unknown): Spooled | string | null {
   if (isDoneLine(line)) return line.done;
   if (!isEntryLine(line)) return null;
@@ -118,6 +118,6 @@ function readLine(line: unknown): Spooled | string | null {
     mustBeSpooled(line.entry);
     return line.entry;
   } catch {
-    return null; // It would be refused when it is said.
+    return null; // It would be refused when it is sent.
   }
 }

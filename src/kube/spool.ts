@@ -22,9 +22,9 @@ export type Spool = {
   /** It was sent elsewhere, or can never be sent; an entry that replaced it meanwhile stays. */
   readonly said: (entry: Spooled) => void;
   /**
-   * After a relist: what waits is said, acts first, facts last. `isThere`: by the uid of the object; an act for a pod that is
-   * gone or being deleted (false) is dropped, and kept where the pods are not known (null). Before the first call nothing is
-   * said.
+   * Sends what waits, after a relist: acts first, facts last. `isThere`, by the uid of the object: an act for a pod that is
+   * gone or being deleted (false) is dropped; if the pods are unknown (null), it is kept. Nothing is sent before the first
+   * call.
    */
   readonly flush: (isThere: IsThere) => void;
   /** Its end was accepted after all. */
@@ -37,16 +37,16 @@ export type Spool = {
 type IsThere = (uid: PodUid) => boolean | null;
 type SpoolNeeds = {
   readonly clock: Clock;
-  /** Made where it is missing. */
+  /** Created if missing. */
   readonly directory: string;
   readonly bootId: string;
   readonly writes: Pick<ApiWrites, 'deletePod' | 'rehearseDelete' | 'markDisruption' | 'createEvent'>;
-  /** C5: it has been ready again for so long that ending it now would be a second disruption. */
+  /** C5: it has been ready again for long enough that ending it now would be a second disruption. */
   readonly hasRecovered: (uid: PodUid, sinceMs: MonoMs) => boolean;
   readonly isUp: () => boolean;
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
   readonly log: Pick<Log, 'info' | 'warn'>;
-  /** What became of an act belongs to its decision, whichever run made that. */
+  /** The result of an act belongs to its decision, whichever run made that. */
   readonly note: (rung: Extract<RecordNote, { kind: 'rung' }>) => void;
 };
 type Act = Extract<Spooled, { kind: 'delete' }>;
@@ -58,7 +58,7 @@ const ACT_MAX_AGE_MS = 300_000;
 const PACE_MS = 200;
 /** For messages that got no answer although the connection is up. */
 const AGAIN_MS = 10_000;
-/** So many lines may lie in the file for nothing. */
+/** How many obsolete lines the file may contain. */
 const DEAD_LINES_MAX = 1_000;
 const NAME = 'spool.jsonl';
 
@@ -74,7 +74,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
   const found = readSpool(path);
   const entries = new Map(found.entries);
   let lines = found.lines;
-  /** The file is not what `entries` says, and is written as a whole. */
+  /** The file does not match `entries`, and is written as a whole. */
   let isStale = found.badLines > 0 || found.unreadable !== null;
   if (isStale) findings.raise(spoolDamaged(path, found.badLines, keepAside(path, clock)));
   let pending = '';
@@ -138,7 +138,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
   const remove = (key: string): void => {
     if (entries.delete(key)) save(sayDone(key));
   };
-  /** Not what has taken its place meanwhile. */
+  /** Removes this entry, but not one that replaced it meanwhile. */
   const settled = (entry: Spooled): void => {
     const key = keyOf(entry);
     if (entries.get(key) === entry) remove(key);
@@ -171,7 +171,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
     }
   };
 
-  /** How long to wait before the next one; null: not now, and not before the next relist or in a while. */
+  /** How long to wait before the next message; null: no more now; the rest waits for the next relist, or a while. */
   const after = (failed: NotDone | null, entry: Spooled, blocked: Set<Spooled['kind']>): number | null => {
     const key = keyOf(entry);
     reportWrite(findings, entry.kind === 'delete' ? 'delete pods' : rightFor(entry.event), failed);
@@ -204,7 +204,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
     const act = entry;
     const { victim, graceSeconds, why, message } = act;
     const rehearsed = await writes.rehearseDelete(victim, graceSeconds);
-    // The first answer came meanwhile.
+    // The first request was answered meanwhile.
     if (!entries.has(keyOf(act))) return PACE_MS;
     const isOpen = rehearsed.kind === 'accepted' || rehearsed.kind === 'rejected';
     const ended = isOpen ? await markAndDelete() : rehearsed;
@@ -214,7 +214,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
     const waitMs = after(isDone ? null : ended, entry, blocked);
     return waitMs === null ? null : waitMs + 2 * PACE_MS;
 
-    /** A16, C6: the mark only together with a DELETE that can succeed, which does not wait for it. */
+    /** A16, C6: sends the mark only together with a DELETE that can succeed, which does not wait for it. */
     async function markAndDelete(): Promise<DeleteAnswer> {
       const marked = writes.markDisruption(victim, why, message);
       const sent = { atMs: clock.monoMs(), act: 'delete' } as const;
@@ -253,7 +253,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
     cancel();
     if (isThere === null || isClosed) return;
     flushing ??= run()
-      // Nothing here rejects; what would is a mistake of the program, and must not end the agent.
+      // Nothing here should reject; if it does, that is a bug, which must not end the agent.
       .catch((error: unknown) => log.warn({ event: 'api-away' }, `the spool stopped: ${sayCause(error)}`))
       .then(() => {
         flushing = null;

@@ -2,7 +2,7 @@ import type { PodUid } from '../core/pod/pod.ts';
 import { isObject, isText, parseJson } from '../core/shape.ts';
 import { listDirectory, readText } from '../host/files.ts';
 
-/** What a volume of CSI is called in the node's `volumesInUse`. */
+/** The name of a CSI volume in the node's `volumesInUse`. */
 const csiName = (driver: string, handle: string): string => `kubernetes.io/csi/${driver}^${handle}`;
 const CSI = 'kubernetes.io~csi';
 /** Never attached, so never in `volumesInUse`. */
@@ -14,8 +14,8 @@ const DATA_BYTES_MAX = 64 * 1024;
 const ENTRIES_MAX = 1_000;
 
 /**
- * Of `inUse`, what is not of these pods, as the kubelet has mounted it for them. What the directory of a volume does not name
- * may be any of those: so many are left out.
+ * The volumes in `inUse` that the kubelet has not mounted for these pods. A volume of theirs whose directory does not give its
+ * name could be any of `inUse`, so one entry is left out for each.
  */
 export function withoutVolumesOf(
   pods: readonly PodUid[],

@@ -17,14 +17,14 @@ type TellNeeds = {
   readonly heard: StopThroughApi['heard'];
 };
 
-/** Of the 100 ms that a kill waits (B6). */
+/** Part of the 100 ms that a kill waits (B6). */
 const MARK_MS = 30;
-/** What a pod's condition says of its end. */
+/** The reason for its end in a pod's condition. */
 export const LOW_ON_RESOURCES = 'the node was low on resources';
 const SHUTTING_DOWN = 'the node is shutting down';
 /** All pods of a phase are deleted at once. */
 const SHUTDOWN_MS = 2_000;
-/** Mirror pods are never victims (B16): who reaches this has found a mistake. */
+/** Mirror pods are never victims (B16), so reaching this means a bug. */
 const MIRROR: Said = { kind: 'not-said', because: 'never', text: 'a mirror pod is not deleted' };
 
 /** The killer's requests to the API server for a victim, and what the answers mean for it. */
@@ -57,7 +57,7 @@ export function createStopThroughApi({
     const said = await remove(pod, graceSeconds);
     return { ...said, text: `its disruption budget was not asked (${answer.text}); ${said.text}` };
   };
-  /** If the budget must be respected, an eviction that is not known to be allowed is not. */
+  /** If the budget must be respected, an eviction that is not known to be allowed counts as refused. */
   const required = (said: Said): Said =>
     isBudgetRequired && said.kind === 'not-said' ? { kind: 'refused', retryAfterMs: 0, text: said.text } : said;
   return {
@@ -73,7 +73,7 @@ export function createStopThroughApi({
 
 const AWAY: Said = { kind: 'not-said', because: 'unheard', text: 'the API server is away' };
 
-/** What the answer comes to for the victim. */
+/** What the answer means for the victim. */
 export function saidOf(answer: EvictAnswer | DeleteAnswer): Said {
   switch (answer.kind) {
     case 'accepted':

@@ -18,20 +18,20 @@ type TakeBackNeeds = {
 type UndoCordon = {
   /** Nothing is taken back while it is true. */
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
-  /** Calls back once, when the node is ready and nothing is left to be taken back. */
+  /** Calls `run` once, when the node is ready and nothing is left to take back. */
   readonly whenDone: (run: () => void) => void;
   readonly close: () => void;
 };
 
 const AGAIN_MS = 5_000;
-/** For what only others can change. */
+/** The interval for what only others can change. */
 const WATCH_MS = 60_000;
-/** An agent that was restarted in the middle of a shutdown knows of it by then. */
+/** An agent that was restarted during a shutdown knows of it by then. */
 const OVER_MS = 30_000;
 
 /**
- * After a boot, a cancelled shutdown and a soft-reboot: waits for the kubelet to be ready, and removes what bears our
- * mark (beside-a-kubelet.md E21, E22). Removes nothing that others have set.
+ * After a boot, a cancelled shutdown or a soft-reboot: waits for the kubelet to be ready, and removes what has our mark
+ * (beside-a-kubelet.md E21, E22). Removes nothing that others have set.
  */
 export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
   const { clock, writes, findings } = needs;

@@ -3,24 +3,24 @@ import { escapeUnsafe } from '../core/units/escape.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
 import type { ApiAnswer } from './connection.ts';
 
-/** Why a write was not done, or is not known to be done. `text` is the server's, bounded and escaped. */
+/** Why a write was not done, or may not have been done. `text` is the server's, bounded and escaped. */
 export type NotDone =
-  /** No outage (C3). Null: the server does not know who we are (401). */
+  /** Not an outage (C3). Null: the server does not know who we are (401). */
   | { readonly kind: 'forbidden'; readonly right: ApiRight | null; readonly text: string }
-  /** The server is busy, or lost a race: the same write may succeed later (C2). Null: it names no time. */
+  /** The server is busy, or there was a conflict: the same write may succeed later (C2). Null: it gives no time. */
   | { readonly kind: 'overload'; readonly retryAfterMs: number | null; readonly text: string }
   /** No answer in time, or no connection: it may have been done. */
   | { readonly kind: 'unheard'; readonly isTimeout: boolean; readonly text: string }
-  /** The server will never do this as it is. */
+  /** The server will never accept this write. */
   | { readonly kind: 'rejected'; readonly status: number; readonly text: string }
   /** The node of this name is not this machine (D3): nothing was sent. */
   | { readonly kind: 'not-our-node'; readonly text: string };
 
-/** What is used of a v1 Status. */
+/** The parts of a v1 Status that are used. */
 type Said = {
   readonly reason: string;
   readonly text: string;
-  /** What the answer is about; '' = it does not say. */
+  /** The object of the answer; '' = not given. */
   readonly about: { readonly kind: string; readonly name: string };
   readonly causes: readonly { readonly reason: string; readonly message: string }[];
   readonly retryAfterMs: number | null;
@@ -28,10 +28,10 @@ type Said = {
 
 const TEXT_MAX = 500;
 const CAUSES_MAX = 20;
-/** RFC 6585 and Status: what a busy server asks for is respected up to here. */
+/** RFC 6585 and Status: the longest requested delay that is respected. */
 const RETRY_MAX_MS = 600_000;
 
-/** Webhooks and tenants' names speak in it. */
+/** The text may come from webhooks and tenants' names. */
 const bounded = (text: unknown): string => (isText(text) ? escapeUnsafe(text.slice(0, TEXT_MAX)) : '');
 const field = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined);
 
@@ -53,7 +53,9 @@ export function readSaid(answer: Extract<ApiAnswer, { kind: 'answer' }>): Said {
   };
 }
 
-/** Null: it was done; else it took that right. Only the caller knows whether a 404 or 409 means more than this. */
+/**
+ * Null: it was done. `right`: the right that it needs. Only the caller knows whether a 404 or 409 means more than this.
+ */
 export function notDone(answer: ApiAnswer, right: ApiRight | null): NotDone | null {
   if (answer.kind === 'none') {
     return { kind: 'unheard', isTimeout: answer.isTimeout, text: escapeUnsafe(answer.detail.slice(0, TEXT_MAX)) };
@@ -65,13 +67,13 @@ export function notDone(answer: ApiAnswer, right: ApiRight | null): NotDone | nu
   if (causes.some((cause) => cause.reason === 'NamespaceTerminating')) return { kind: 'rejected', status, text };
   if (status === 401) return { kind: 'forbidden', right: null, text };
   if (status === 403) return { kind: 'forbidden', right, text };
-  // The server gave up waiting for itself: what it had begun may still come to pass.
+  // The server gave up waiting for itself: what it had begun may still be done.
   if (status === 504 || reason === 'Timeout') return { kind: 'unheard', isTimeout: true, text };
   if (status === 409 || status === 429 || status >= 500) return { kind: 'overload', retryAfterMs, text };
   return { kind: 'rejected', status, text };
 }
 
-/** The object itself is not there. A 404 that names no object means that there is no such path. */
+/** The object itself does not exist. A 404 that names no object means that there is no such path. */
 export function isGone(answer: ApiAnswer, name: string): boolean {
   if (answer.kind !== 'answer' || answer.status !== 404) return false;
   const { reason, about } = readSaid(answer);

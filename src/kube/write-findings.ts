@@ -3,8 +3,8 @@ import { type ApiRight, NOT_OUR_NODE, notOurNode, rightId, rightMissing } from '
 import type { NotDone } from './write-failure.ts';
 
 /**
- * What a write came to, as findings that a person should know; null: it was done, by this right. That the server does not
- * know us at all (401), or is away, is reported by the connection.
+ * Reports the result of a write as findings that a person should know; null: it succeeded with this right. The connection
+ * reports that the server does not know us at all (401), or is away.
  */
 export function reportWrite(
   findings: Pick<Findings, 'raise' | 'clear'>,

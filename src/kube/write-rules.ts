@@ -1,13 +1,13 @@
 import type { ApiPod, PodRef } from './api-pod.ts';
 
-/** A pod whose object may be deleted. The reflection of a static pod is none: it would only be made again (A20). */
+/** A pod whose object may be deleted. A mirror pod may not: it would only be created again (A20). */
 export type ApiVictim = PodRef & { readonly isMirror: false };
-/** Null: it is the reflection of a static pod. */
+/** Null: it is a mirror pod. */
 export function victimOf({ object, isMirror }: Pick<ApiPod, 'object' | 'isMirror'>): ApiVictim | null {
   return isMirror ? null : { ...object, isMirror };
 }
 
-/** All that this agent says of its node (A13, product.md section 10). `NodewardenFenced` is the guard's. */
+/** All conditions that this agent sets on its node (A13, product.md section 10). `NodewardenFenced` is the guard's. */
 export const OWN_CONDITIONS = [
   'NodewardenMemoryPressure',
   'NodewardenDiskPressure',
@@ -26,9 +26,9 @@ export type NodeConditionEntry = {
   readonly transitionWallMs: number;
 };
 
-/** What the taints of this agent say (A14). `nodewarden.dev/fenced` is the guard's. */
+/** The taints of this agent, without prefix (A14). `nodewarden.dev/fenced` is the guard's. */
 const TAINTS = ['memory-pressure', 'disk-pressure', 'pid-pressure', 'shutdown'] as const;
-/** F16: the cluster autoscaler takes any other taint for one that new nodes have too. */
+/** F16: the cluster autoscaler assumes that new nodes have any other taint, too. */
 const TAINT_PREFIXES = {
   own: 'nodewarden.dev/',
   'cluster-autoscaler': 'status-taint.cluster-autoscaler.kubernetes.io/nodewarden-',
@@ -37,17 +37,17 @@ export type TaintKeys = keyof typeof TAINT_PREFIXES;
 export type OwnTaintKey = `${(typeof TAINT_PREFIXES)[TaintKeys]}${(typeof TAINTS)[number]}`;
 export const taintKey = (keys: TaintKeys, what: (typeof TAINTS)[number]): OwnTaintKey =>
   `${TAINT_PREFIXES[keys]}${what}`;
-/** Of a configuration before, too: whichever is not wanted is removed. */
+/** Includes the keys of an earlier configuration: those not wanted are removed. */
 const keysOf = (whats: readonly (typeof TAINTS)[number][]): readonly OwnTaintKey[] =>
   (['own', 'cluster-autoscaler'] as const).flatMap((keys) => whats.map((what) => taintKey(keys, what)));
 export const OWN_TAINTS = keysOf(TAINTS);
 export const PRESSURE_TAINTS = keysOf(['memory-pressure', 'disk-pressure', 'pid-pressure']);
 export const SHUTDOWN_TAINTS = keysOf(['shutdown']);
-/** Nothing that runs is ended by them (A3). */
+/** They end no running pod (A3). */
 export type OwnTaint = { readonly key: OwnTaintKey; readonly effect: 'NoSchedule' | 'PreferNoSchedule' };
 
 export const CORDONED_BY = 'nodewarden.dev/cordoned-by';
-/** Whose cordon it is: `<boot-id>/<shutdown-id>` in the annotation (A15). */
+/** Identifies whose cordon it is: `<boot-id>/<shutdown-id>` in the annotation (A15). */
 export type ShutdownMark = { readonly bootId: string; readonly shutdownId: string };
 export const sayMark = ({ bootId, shutdownId }: ShutdownMark): string => `${bootId}/${shutdownId}`;
 /** Null: this program did not write that. */
@@ -77,8 +77,7 @@ export type ApiEvent = {
 };
 
 /**
- * What the types cannot hold is held here: a mistake of the program, which throws before anything is sent.
- * beside-a-kubelet.md J.
+ * Checks what the types cannot express: a violation is a bug, and throws before anything is sent (beside-a-kubelet.md J).
  */
 function must(isSo: boolean, what: string): asserts isSo {
   if (!isSo) throw new TypeError(`refused before it was sent: ${what}`);
@@ -89,14 +88,14 @@ const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 const UID = /^[0-9a-f-]{32,36}$/;
 const WORD = /^[A-Za-z][A-Za-z0-9]{0,99}$/;
-/** Ten days: no pod's grace is longer than a person would wait. */
+/** Ten days: longer than any sensible grace period. */
 const GRACE_MAX_SECONDS = 864_000;
 
 export function mustBeNodeName(name: string): void {
   must(SUBDOMAIN.test(name) && !name.includes('..'), 'a node name that is none');
 }
 
-/** H1: nothing of it may lead out of the path. */
+/** H1: no part may lead out of the path. */
 function mustBePodRef({ namespace, name, uid }: PodRef): void {
   must(LABEL.test(namespace), 'a namespace that is none');
   must(SUBDOMAIN.test(name) && !name.includes('..'), 'a pod name that is none');
@@ -145,7 +144,7 @@ export function mustBeMark(mark: ShutdownMark): void {
   must(readMark(sayMark(mark)) !== null, 'a mark of a cordon that could not be read back (E22)');
 }
 
-/** What an RFC 3339 time can say, and is one: years 1970 to 9999. */
+/** A valid time that RFC 3339 can express: years 1970 to 9999. */
 function mustBeTime(wallMs: number): void {
   must(wallMs >= 0 && wallMs < 253_402_300_800_000, 'a time that is none');
 }

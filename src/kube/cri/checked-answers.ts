@@ -48,7 +48,7 @@ const STATE: { readonly [state: number]: RuntimeContainer['state'] } = {
   [ContainerState.CONTAINER_EXITED]: 'exited',
 };
 
-/** Those created by a kubelet. */
+/** The containers created by a kubelet. */
 export function containersOf(list: readonly Container[]): Reading<Checked<RuntimeContainer>> {
   return checked('CRI ListContainers', list, ({ id, podSandboxId, imageRef, imageId, state, createdAt, labels }) => {
     const podUid = labels[LABEL.uid];

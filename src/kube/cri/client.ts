@@ -40,11 +40,11 @@ export type CriClient = {
   readonly info: () => Promise<Reading<Info>>;
   readonly config: () => Promise<Reading<LinuxRuntimeConfiguration | undefined>>;
   readonly sandboxes: () => Promise<Reading<readonly PodSandbox[]>>;
-  /** Of the verbose answer, as JSON by key. */
+  /** From the verbose answer, JSON by key. */
   readonly sandboxInfo: (id: string) => Promise<Reading<Info>>;
   readonly containers: () => Promise<Reading<readonly Container[]>>;
   readonly container: (id: string) => Promise<Reading<ContainerStatus>>;
-  /** Of the verbose answer, as JSON by key. */
+  /** From the verbose answer, JSON by key. */
   readonly containerInfo: (id: string) => Promise<Reading<Info>>;
   readonly stats: () => Promise<Reading<readonly ContainerStats[]>>;
   readonly images: () => Promise<Reading<readonly Image[]>>;
