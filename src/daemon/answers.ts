@@ -59,7 +59,7 @@ export async function openAnswers(host: AnswersHost, parts: OpenParts, daemon: D
       observe: desk.ask,
     });
   let socket = await serve();
-  /** The attempt in progress to open it again after it was removed or replaced. */
+  /** The attempt in progress to reopen the socket after it was removed or replaced. */
   let servingAgain: Promise<void> | null = null;
   let isLost = false;
   let isClosing = false;

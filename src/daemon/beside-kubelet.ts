@@ -17,7 +17,9 @@ type Needs = {
 
 const AGAIN_MS = 300_000;
 
-/** Beside a kubelet: which of its thresholds it reaches before this agent does, said as findings (beside-a-kubelet.md F1 to F7). */
+/**
+ * Beside a kubelet: a finding for each threshold that it reaches before this agent does (beside-a-kubelet.md F1 to F7).
+ */
 export function createBesideKubelet({ clock, findings, mode, effective, find }: Needs) {
   let checkedMs = Number.NEGATIVE_INFINITY;
   let checkedFor: unknown = null;

@@ -46,17 +46,17 @@ export type PartsHost = {
   readonly log: 'stdout' | 'none';
   readonly onEntry: ((entry: RecordEntry) => void) | undefined;
   readonly shutdown: ShutdownSide;
-  /** Of the operator's commands. */
+  /** Runs the operator's commands. */
   readonly run: CommandRunner;
   readonly notifier: Pick<Notifier, 'follow'>;
-  /** These outlive the parts: nothing is written twice, and no kill falls between two configurations. */
+  /** These outlive the parts, so that nothing is written twice, and no kill is lost between two configurations. */
   readonly openRecorder: (needs: RecorderNeeds) => OpenRecorder;
   readonly oomWatch: OomWatch;
   readonly openMode: OpenMode;
   /** A sentence about the shutdown in progress, for display. */
   readonly show: (line: string) => void;
 };
-/** Everything that one configuration is made into. */
+/** Everything that is built from one configuration. */
 export type OpenParts = {
   readonly log: Log;
   readonly findings: Findings;
@@ -66,7 +66,7 @@ export type OpenParts = {
   readonly actor: Actor;
   /** Follows a shutdown and reports it. */
   readonly progress: Progress;
-  /** What the kernel would go by, should it have to choose. */
+  /** What the kernel would choose by. */
   readonly oomScores: () => readonly OomScore[];
   /** The mode's pods, and how they are stopped when the machine goes down. */
   readonly mode: Pick<
@@ -74,25 +74,28 @@ export type OpenParts = {
     'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown' | 'shows' | 'isTaken' | 'kubeletConfigz'
   >;
   readonly undoStops: () => void;
-  /** As the last run of this boot left it. */
+  /** The state as the last run of this boot left it. */
   readonly state: State;
   readonly core: () => CoreConfig;
-  /** Once, after READY: the first eviction is then as fast as every later one. */
+  /** Call once, after READY: the first eviction is then as fast as later ones. */
   readonly warmUp: (stop: AbortSignal) => Promise<void>;
   /** After each look: the cause of pressure that no eviction relieves is searched for and reported. */
   readonly whatFills: (observation: Observation, verdict: Verdict) => void;
   /** After each look: kills by the kernel are logged and recorded. */
   readonly oomKills: (atMs: MonoMs, state: State) => void;
-  /** State, record and runtime directory, should they be removed. */
+  /** Restores state, record and runtime directory if they are removed. */
   readonly ownFiles: Pick<OwnFiles, 'alsoCheck' | 'alsoRestore' | 'seen' | 'isTaken'>;
-  /** `isOver`: as of a mode. */
+  /** `isOver`: as in `Mode.close`. */
   readonly close: (isOver: boolean) => Promise<void>;
 };
 
 const GOES_DOWN: readonly Decision['kind'][] = ['announce-shutdown', 'stop-for-shutdown', 'release-lock'];
 const SILENT = { writeLine: () => {} };
 
-/** Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest configuration. */
+/**
+ * Builds the parts; throws if one of our own directories cannot be created. `effective` returns the latest
+ * configuration.
+ */
 export function openParts(host: PartsHost, made: Effective, effective: () => Effective): OpenParts {
   const { clock, mounts, bootId, oomWatch, run } = host;
   const log = createLog(made.logLevel, host.log === 'stdout' ? createStdout(clock) : SILENT);
@@ -195,7 +198,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     preKill: createPreKill({ configured: () => effective().preKill, run, findings }),
   };
   const dry = dryParts(clock, mode.killer);
-  // Dry run is the kill switch: it holds for the next decision, before the reload.
+  // Dry run is the kill switch: it applies to the next decision, before the reload.
   const acting = () => (effective().dryRun ? dry : live);
   const actor = createActor({
     ...common,
@@ -237,7 +240,8 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     actor: {
       ...actor,
       begin: (decision) => {
-        // Before the first stop, or with nothing to stop: what an eviction holds is not started meanwhile.
+        // Before the first stop, even if there is nothing to stop: units that an eviction holds down must not be
+        // started now.
         if (GOES_DOWN.includes(decision.kind)) mode.setShuttingDown(true);
         actor.begin(decision);
       },
@@ -270,7 +274,8 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       observer.close();
       surveyor.close();
       await mode.close(isOver);
-      // Last: after this, kills are no longer read, unless a reload follows, whose parts report them from here on.
+      // Last, because kills are no longer read afterwards, unless a reload follows, whose parts report them from here
+      // on.
       await tellKills(clock.monoMs(), oomWatch.now(mode.pods.pods));
       findings.close();
       await recorder.close();
@@ -331,7 +336,7 @@ function tellingKills(log: Log, recorder: OpenRecorder) {
   };
 }
 
-/** The last answer again while the question is the same. */
+/** Returns the last answer while the argument is the same. */
 function memoized<A, B>(ask: () => A, answer: (asked: A) => B): () => B {
   let last: { readonly asked: A; readonly answered: B } | null = null;
   return () => {

@@ -14,7 +14,7 @@ export type Counters = {
   readonly recorded: (entry: RecordEntry) => void;
   /** Evictions of an earlier run that this one resumes. */
   readonly resumed: (evictions: readonly Eviction[]) => void;
-  /** As the record has it of an earlier boot. */
+  /** The last shutdown of an earlier boot, from the record. */
   readonly lastShutdown: (times: ShutdownTimes) => void;
   readonly now: () => Counts;
 };
@@ -22,14 +22,14 @@ export type Counters = {
 const LOOK_MS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1_000];
 const EVICTION_MS = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000];
 
-/** Of one run of the agent, whatever it configures. */
+/** Counts for one run of the agent, across reloads. */
 export function createCounters(sinceWallMs: number): Counters {
   const looks = createHistogram(LOOK_MS);
   const evictionTimes = createHistogram(EVICTION_MS);
   const evicted = new Map<string, Counts['evictions'][number]>();
   const reclaimedBytes: { [S in ReclaimedBy]: number } = { eviction: 0, reclaim: 0, scratch: 0 };
   const underWay = new Map<DecisionId, { readonly of: EvictedFor; beganMs: MonoMs | null }>();
-  /** Node-level reclaims of bytes; of inodes, what they free is no bytes. */
+  /** Node-level reclaims for bytes; what reclaims for inodes free is not in bytes. */
   const reclaims = new Set<DecisionId>();
   let kernelOomKills = 0;
   let shutdown: ShutdownTimes | null = null;

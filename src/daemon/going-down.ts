@@ -25,14 +25,14 @@ export type GoingDownNeeds = {
   readonly notify: Pick<Notify, 'status' | 'extendMs'>;
   readonly effective: () => Effective;
 };
-/** The daemon's part in a shutdown of the machine, beside the loop. */
+/** The daemon's part in a shutdown of the machine, outside the loop. */
 type GoingDown = {
   /** Before the first look: resumes what an earlier run began. */
   readonly resume: () => Promise<void>;
   readonly seen: (observation: Observation, verdict: Verdict) => void;
-  /** The agent got SIGTERM. True: it may stop at once; false: the machine goes down, and the phases come first. */
+  /** The agent got SIGTERM. True: it may stop at once; false: the machine is going down, and the phases come first. */
   readonly stopAsked: () => Promise<boolean>;
-  /** The phases that came first are through. */
+  /** These phases are over. */
   readonly isOver: () => boolean;
   /** A phase runs, or the machine is about to go down: no reload now. */
   readonly isBusy: () => boolean;
@@ -98,8 +98,8 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     if (!mode.isSettled()) return;
     const { dryRun } = effective();
     const isFirst = side.inhibitor.status().lock.kind === 'off';
-    // A dry run takes nothing away from the real agent beside it. A shutdown continues as it began, and one that an earlier
-    // run began has to be watched.
+    // A dry run must not take the lock from the real agent beside it. A shutdown continues as it began, and one that an
+    // earlier run began has to be watched.
     if (isFirst ? dryRun : isDown()) return;
     const neededMs = neededTotalMs(parts.core());
     side.inhibitor.want(dryRun || neededMs <= 0 ? null : neededMs);
@@ -116,14 +116,14 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     }
   }
 
-  /** Whether the system went down and came back since the earlier run looked last, with that run's state still there. */
+  /** Whether the system went down and came back since the last look of the earlier run, whose state still exists. */
   async function isBack(): Promise<boolean> {
     const { lastLookMs, stops } = parts.state;
     if (lastLookMs === null || !(isDown() || stops.length > 0 || mode.hasStops())) return false;
     return ask(() => side.cameBackSince(lastLookMs), false);
   }
 
-  /** In the middle of a shutdown that an earlier run had begun. */
+  /** Continues in the middle of a shutdown that an earlier run had begun. */
   async function goOn(): Promise<void> {
     // beside-a-kubelet.md E9: a saved state proves nothing about the machine, and in doubt no pod is stopped.
     if (!(await ask(side.goesDown, false))) {
@@ -142,7 +142,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     progress.tell({ what: 'resumed', phase }, nowMs);
   }
 
-  /** systemd waits for the end of this run, beyond its TimeoutStopSec, as long as the phases run. */
+  /** Asks systemd to wait for the end of this run, beyond its TimeoutStopSec, while the phases run. */
   function askToWait(): void {
     notify.extendMs(EXTEND_MS);
     cancelExtend = clock.after(EXTEND_EVERY_MS, () => {
@@ -156,7 +156,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   function watchForCancel(): void {
     cancelWatch = clock.after(CANCEL_LOOK_MS, async () => {
       const goesDown = await side.goesDown();
-      // A timer more would keep the process, and systemd waiting for it.
+      // Another timer would keep the process alive, and systemd waiting for it.
       if (isClosed) return;
       if (!goesDown.known || goesDown.value) return watchForCancel();
       machine = 'stays';
@@ -205,7 +205,8 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     stopAsked: async () => {
       const { dryRun, shutdown: configured } = effective();
       const isAnnounced = shutdown.kind === 'stopping' && side.inhibitor.status().isPreparing;
-      // Restarted or stopped in the middle of it: logind waits for the lock that this run holds to the end.
+      // The agent is restarted or stopped during a shutdown: logind waits for the lock, which this run holds to the
+      // end.
       if (isAnnounced && !(await side.secondTier.isMachineStopping()) && shutdown.kind === 'stopping') {
         machine = 'goes-down';
         isStopSeen = true;

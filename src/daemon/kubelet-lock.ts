@@ -3,7 +3,7 @@ import type { MonoMs } from '../core/reading.ts';
 import type { Clock, Findings, InhibitorStatus } from '../ports.ts';
 import { KUBELET_NOT_ARMED, kubeletLetGo, kubeletNotArmed } from '../words/finding-own.ts';
 
-/** It starts after the agent, and takes its lock some time after that. */
+/** The kubelet starts after the agent, and takes its lock some time later. */
 const PATIENCE_MS = 120_000;
 
 /**

@@ -36,10 +36,10 @@ export function createInbox(clock: Clock): Inbox {
         const over = (): void => {
           const nextMs = isAwake ? null : again();
           if (nextMs === null) end?.();
-          // Not by a new promise: that would be a sixth of what such a wait costs.
+          // Not by a new promise, which would be a sixth of the cost of such a wait.
           else cancel = clock.after(nextMs, over);
         };
-        // Even when awake the event loop must turn: effects and samples run beside the loop.
+        // Even after a wake-up, the event loop must turn: effects and samples run beside the loop.
         let cancel = clock.after(isAwake ? 0 : ms, over);
         end = () => {
           cancel();
@@ -54,11 +54,11 @@ export function createInbox(clock: Clock): Inbox {
 
 type Step = { readonly observation: Observation; readonly verdict: Verdict };
 
-/** Live, dry, simulated or rehearsed: the only writer of the state. */
+/** Live or dry, the only writer of the state. */
 export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Promise<State> {
   let state = saved;
   let next: NextLook = { afterMs: 0, pods: null };
-  // Between the last look of an earlier run and the first one of this there was no agent.
+  // Between the last look of an earlier run and the first look of this run, there was no agent.
   let seenMs = 0;
   while (!stop.aborted) {
     const steps = stepsOf(state, next, parts, seenMs);
@@ -68,7 +68,7 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
     if (verdict.decisions.length > 0) {
       const recorded = parts.recorder.intent({ observation, verdict }, verdict.intentWaitMs);
       if (parts.prepare !== undefined) for (const decision of verdict.decisions) parts.prepare(decision);
-      // A condition alone sends no signal, and the look that chooses the victim must not wait for it.
+      // A condition alone sends no signal, so the look that chooses the victim must not wait for it.
       if (verdict.decisions.some(({ kind }) => kind !== 'set-condition')) await recorded;
     } else parts.recorder.keep(state);
     for (const decision of verdict.decisions) parts.begin(decision);
@@ -79,8 +79,8 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
 }
 
 /**
- * Between full looks, glances read only memory.available where that is enough: it may be near a threshold for hours
- * (D2). Resolves to what the next full look has to read.
+ * Between full looks, glances read only memory.available if that is enough: it may be near a threshold for hours (D2).
+ * Resolves to what the next full look has to read.
  */
 async function untilNextLook(next: NextLook, { inbox, observer }: Parts): Promise<NextLook> {
   let { glance, pods } = next;
@@ -97,8 +97,8 @@ async function untilNextLook(next: NextLook, { inbox, observer }: Parts): Promis
 type Steps = readonly [Step, Step?];
 
 /**
- * A look, and at once a second one if the first needs the pods to choose a victim. A new condition is reported and recorded
- * with the choice, which 3 ms of reporting would otherwise delay.
+ * A look, followed at once by a second one if the first needs the pods to choose a victim. A new condition is reported and
+ * recorded with the choice, which 3 ms of reporting would otherwise delay.
  */
 function stepsOf(state: State, next: NextLook, parts: Parts, seenMs: number): Steps {
   const first = stepOf(state, next, parts, seenMs);
@@ -115,8 +115,8 @@ function stepOf(state: State, next: NextLook, parts: Parts, seenMs: number): Ste
 }
 
 /**
- * What to record of both: all decisions and outcomes, with the second look, which has the first one's readings and the pods;
- * but with the first look if what began there is already over.
+ * What to record for both looks: all decisions and outcomes, with the second look, which has the pods besides the first one's
+ * readings; but with the first look if what began there is already over.
  */
 function asOne([first, second]: Steps): Step {
   if (second === undefined) return first;

@@ -20,14 +20,14 @@ type Notice = {
   readonly text: string;
   /** How many before this one were not sent. */
   readonly dropped: number;
-  /** As in the record, without the ranking, which may name a thousand pods. */
+  /** As in the record, but without the ranking, which may name a thousand pods. */
   readonly decision?: Omit<Evict, 'ranking'>;
   readonly outcome?: Outcome;
   readonly finding?: Finding;
 };
 type Event = Omit<Notice, 'dropped'>;
 
-/** What one run of the parts knows. */
+/** What the notifier needs from the current parts. */
 type Context = {
   /** Null: no notifications, as in a dry run. */
   readonly configured: () => Effective['notify'];
@@ -38,7 +38,7 @@ type Context = {
 export type Notifier = {
   /** Takes every entry of the record; those that are events are sent later. Never waits. */
   readonly seen: (entry: RecordEntry) => void;
-  /** Null: between two configurations events wait. */
+  /** Null: events wait, between two configurations. */
   readonly follow: (context: Context | null) => void;
   readonly close: () => void;
 };
@@ -46,7 +46,7 @@ export type Notifier = {
 const QUEUE_MAX = 20;
 const APART_MS = 1_000;
 
-/** Runs the operator's `notify` command for one event after the other, at most once a second. */
+/** Runs the operator's `notify` command for one event after another, at most once a second. */
 export function createNotifier(needs: {
   readonly clock: Clock;
   readonly run: CommandRunner;
@@ -54,7 +54,7 @@ export function createNotifier(needs: {
 }): Notifier {
   const { clock, run, node } = needs;
   const queue: Event[] = [];
-  /** In progress. Decisions of an earlier run are known to the recorder. */
+  /** Evictions in progress. The recorder knows the decisions of an earlier run. */
   const begun = new Map<DecisionId, Evict>();
   let context: Context | null = null;
   let dropped = 0;
@@ -128,7 +128,7 @@ export function createNotifier(needs: {
     if (event === null || !configured.on.includes(event.event)) return;
     if (queue.length >= QUEUE_MAX) dropped++;
     else queue.push(event);
-    // Not in the turn of the event loop that records: a kill may be in progress.
+    // Not in the turn of the event loop that records, because a kill may be in progress.
     clock.after(0, next);
   }
 }

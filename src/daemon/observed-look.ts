@@ -18,7 +18,7 @@ export type Seen = {
 };
 type ObservedLooksNeeds = {
   readonly clock: Clock;
-  /** A look is wanted now. */
+  /** Requests a look now. */
   readonly wake: () => void;
   readonly node: () => NodeFacts;
   readonly config: () => ExplainedLook['config'];
@@ -27,14 +27,14 @@ type ObservedLooksNeeds = {
 type ObservedLooks = {
   /** The next look as JSON text. */
   readonly ask: () => Promise<string>;
-  /** What the next look reads: every pod when a reader asked for them and the core did not. */
+  /** What the next look reads: every pod if a reader requested them and the core did not. */
   readonly wanted: (next: NextLook) => NextLook;
   readonly seen: (seen: Seen) => void;
   /** Its source of pods is about to close: pending readers get no answer. */
   readonly close: () => void;
 };
 
-/** `pods`: as read for who asks. */
+/** `pods`: as read for the caller. */
 export function explainedLook(
   { observation, verdict: { decisions, reasons }, before }: Seen,
   config: ExplainedLook['config'],
@@ -43,12 +43,12 @@ export function explainedLook(
   return { observation: { ...observation, pods }, config, state: before, decisions, reasons };
 }
 
-/** 1,000 pods take 10 to 20 ms to write down, which no kill of this look waits for. */
+/** Serialising 1,000 pods takes 10 to 20 ms, and no kill of this look may wait for that. */
 const WRITE_AFTER_MS = 20;
 /** The minimum time between two: reading every pod counts against the CPU budget of D2. */
 const LEAST_APART_MS = 100;
 
-/** Gives the next look to every reader that asks. They share one look and one text, however many they are. */
+/** Gives the next look to all readers that ask. They share one look and one text. */
 export function createObservedLooks(needs: ObservedLooksNeeds): ObservedLooks {
   let waiting: ((text: string) => void)[] = [];
   let givenMs = Number.NEGATIVE_INFINITY;
@@ -77,7 +77,7 @@ export function createObservedLooks(needs: ObservedLooksNeeds): ObservedLooks {
       const hasPods = isWhole && seen.observation.pods.known;
       needs.clock.after(WRITE_AFTER_MS, () => {
         if (isClosed) return;
-        // The core's own question about pods is for one signal: the rest of their usage is read now.
+        // The core requests pods for one signal only: the rest of their usage is read now.
         const pods = hasPods ? seen.observation.pods : needs.podsNow();
         const look: ObservedLook = { schema: 1, node: needs.node(), ...explainedLook(seen, config, pods) };
         const text = JSON.stringify(look);

@@ -11,26 +11,26 @@ type OwnFilesNeeds = Directories & {
   readonly clock: Clock;
   readonly bootId: string;
   readonly findings: Findings;
-  /** Of the runtime directory, as long as the agent runs. */
+  /** The state file in the runtime directory. */
   readonly stateFile: string;
 };
 /** What to restore when the agent's own directories are removed while it runs. */
 type Losses = {
-  /** Writes again what memory holds of the runtime directory. */
+  /** Writes the files of the runtime directory again from memory. */
   readonly rewrite: () => void;
   readonly checkRecord: () => void;
 };
 export type OwnFiles = {
   readonly recordLost: () => void;
-  /** From now on, with each look, and at once when the kernel reports a change. */
+  /** Checks from now on, with each look, and at once when the kernel reports a change. */
   readonly watch: (losses: Losses) => void;
-  /** What else is kept beside the record. */
+  /** Registers what else to restore beside the record. */
   readonly alsoRestore: (restore: () => void) => void;
-  /** The socket too. */
+  /** Registers a further check: the socket. */
   readonly alsoCheck: (check: () => void) => void;
-  /** With each look. */
+  /** Call it with each look. */
   readonly seen: (atMs: MonoMs) => void;
-  /** A sentence: another agent has taken the directory; this one must act no more. */
+  /** A sentence if another agent has taken the directory: this one must then no longer act. */
   readonly isTaken: () => string | null;
   readonly close: () => void;
 };
@@ -42,7 +42,7 @@ const DIRECTORY_MODE = 0o750;
 /** Looks may be 2 ms apart. */
 const CHECK_MS = 1_000;
 
-/** Why the directories of our own must not be used, as a sentence; null: they may. */
+/** Why our own directories must not be used, as a sentence; null: they may be. */
 export function distrustOwn({ runtimeDirectory, stateDirectory }: Omit<Directories, 'dryRun'>): string | null {
   return distrustRuntime(runtimeDirectory) ?? distrustDirectory(stateDirectory, (name) => STATE_FILES.test(name));
 }
@@ -51,14 +51,14 @@ const distrustRuntime = (directory: string): string | null =>
   distrustDirectory(directory, (name) => RUNTIME_FILES.test(name));
 
 /**
- * Takes the directories of our own, and sees to it that they stay. Throws where they cannot be used, or where another
- * agent acts, or writes a dry run's record, in them.
+ * Takes our own directories, and restores them if they are removed. Throws if they cannot be used, or if another agent acts,
+ * or writes a dry run's record, in them.
  */
 export function openOwnFiles(needs: OwnFilesNeeds): OwnFiles {
   const { clock, findings, runtimeDirectory, stateDirectory, stateFile } = needs;
   const distrusted = distrustOwn(needs);
   if (distrusted !== null) throw new Error(distrusted);
-  // The state is there, so it is indispensable. A record that cannot be written is a finding of the recorder.
+  // The state is in it, so it is indispensable. A record that cannot be written is a finding of the recorder.
   const there = ensureDirectory(runtimeDirectory, DIRECTORY_MODE);
   if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
   const lock = lockOwn(needs);
@@ -140,7 +140,7 @@ function lockOwn({ runtimeDirectory, dryRun, bootId }: OwnFilesNeeds): Lock {
   throw new Error(`${lock.why}; ${then}`);
 }
 
-/** One finding for each directory, which stays: whoever removed it should learn of it. */
+/** One finding per directory, which is never cleared: whoever removed it should learn of it. */
 function createAnnouncer(clock: Clock, findings: Findings) {
   const times = new Map<string, number>();
   return {

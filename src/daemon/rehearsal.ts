@@ -1,13 +1,15 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { runOwnProgram } from '../host/own-program.ts';
 
-/** It reads the record, up to 80 MiB, and asks systemd about each unit. */
+/** It reads the record, up to 80 MiB, and queries systemd about each unit. */
 const REHEARSE_MS = 20_000;
 const REPORT_BYTES = 4 * 1024 * 1024;
-/** 1: somebody cannot finish. */
+/** 1: a pod cannot finish. */
 const HAS_REPORT = [0, 1];
 
-/** What `rehearse shutdown -o json` prints about this agent. In a process of its own, so that no look waits for it. */
+/**
+ * The output of `rehearse shutdown -o json` about this agent, from a process of its own, so that no look waits for it.
+ */
 export async function rehearseShutdown(configFile: string | null): Promise<Reading<string>> {
   const args = ['rehearse', 'shutdown', '-o', 'json', ...(configFile === null ? [] : ['--config', configFile])];
   const ran = await runOwnProgram(args, REHEARSE_MS, REPORT_BYTES);

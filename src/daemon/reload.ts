@@ -11,7 +11,7 @@ import { CONFIG, lastGoodInForce, modeNotReloaded, NOTIFY, notReloaded } from '.
 export type LastReload = { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
 export type Loaded = Pick<LoadedConfig, 'warnings' | 'texts'> & {
   readonly effective: Effective;
-  /** Why another than the file's is in force; null: it is the file's. */
+  /** Why a configuration other than the file's is in force; null: the file's is. */
   readonly refused: Finding | null;
 };
 type Reload = {
@@ -28,8 +28,8 @@ function isAsLoaded({ texts }: Loaded, configFile: string | null): boolean {
 }
 
 /**
- * The configuration to start with: that of the file, or, where that is broken, the last one that was in force. Null:
- * there is none, and `complain` was given the reason.
+ * The configuration to start with: the file's or, if that is invalid, the last one that was in force. Null: there is none, and
+ * `complain` was called with the reason.
  */
 export function loadToRun(configFile: string | null, complain: (line: string) => void): Loaded | null {
   const { effective, problems, ...rest } = loadConfig(configFile);
@@ -86,7 +86,7 @@ export function createReload(needs: {
   const accept = (loaded: Loaded): void => {
     const text = `the configuration ${loaded.effective.file ?? '(all defaults)'} is in force`;
     findings.clear(CONFIG);
-    // What is no longer run cannot work again.
+    // A command that is no longer configured cannot recover.
     if (loaded.effective.notify === null) findings.clear(NOTIFY);
     if (loaded.effective.preKill === null) findings.clear(PRE_KILL);
     last = { atWallMs: clock.wallMs(), ok: true, text };
@@ -122,7 +122,10 @@ export function createReload(needs: {
   };
 }
 
-/** Take effect at the next look, or not yet. A change of any other field, also of a new one, rebuilds the parts. */
+/**
+ * These take effect at the next look, or not yet. A change of any other field, including future ones, rebuilds the
+ * parts.
+ */
 const AT_NEXT_LOOK: readonly string[] = [
   'file',
   'kind',

@@ -30,15 +30,15 @@ type ReporterHost = Pick<PartsHost, 'clock' | 'mounts'> & {
 
 type Reporter = {
   readonly seen: (seen: Seen) => void;
-  /** With the pods as they are now, read for it. Null: nothing was sampled yet, as below. */
+  /** With the pods, read now. Null: nothing was sampled yet, as below. */
   readonly now: () => StatusReport | null;
   /** Without pods, which costs the same with any number of them. */
   readonly withoutPods: () => StatusReport | null;
-  /** The next look, with what `explain` needs of it: asks for one. */
+  /** Requests the next look, with what `explain` needs. */
   readonly live: PageFacts['live'];
 };
 
-/** A look follows at once unless the loop is busy; then the last one has to do. */
+/** A look follows at once unless the loop is busy; then the last one is used. */
 const NEXT_LOOK_MS = 250;
 
 /** The report of the last look, for the socket and for watchers within the process. */
@@ -86,7 +86,7 @@ export function createReporter(
       for (const hear of waited) hear();
       host.onReport?.(report(observation, verdict));
     },
-    // A reader needs the pods although no decision does.
+    // A reader needs the pods even if no decision does.
     now: () => {
       if (last === null) return null;
       const pods = observer.podsNow(rankedFor(last.verdict.state));

@@ -48,23 +48,23 @@ type DaemonOptions = {
   readonly complain?: (line: string) => void;
   readonly onReport?: (report: StatusReport) => void;
   readonly onEntry?: (entry: RecordEntry) => void;
-  /** It observes. */
+  /** Called once it observes. */
   readonly onReady?: () => void;
 };
 type Host = PartsHost & {
   readonly notify: Notify;
   readonly options: DaemonOptions;
-  /** They outlive the parts too: a reload sets no count back. */
+  /** They also outlive the parts, so that a reload resets no count. */
   readonly counters: Counters;
   readonly history: SignalHistory;
   isFirst: boolean;
-  /** SIGHUP came, perhaps during a reload, when nothing else listened for it. */
+  /** SIGHUP arrived, perhaps during a reload, when nothing else listened for it. */
   isHungUp: boolean;
 };
 
-/** How long effects in progress may continue after the stop; the next run resumes the rest. */
+/** How long effects in progress may continue after the stop; the next run resumes the others. */
 const LAST_EFFECTS_MS = 1_000;
-/** One that does not answer within this is found by its lock, if it is one. */
+/** If another agent does not answer within this time, its lock still reveals it. */
 const BESIDE_MS = 1_000;
 
 /** The daemon, until `stop`. 0: it stopped cleanly; 2: the configuration is bad; 1: anything else. */
@@ -139,7 +139,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   }
 }
 
-/** The clients of Kubernetes are in memory only where they are needed. */
+/** The Kubernetes clients are loaded only if they are needed. */
 async function loadMode(mode: Effective['mode']): Promise<OpenMode> {
   return mode === 'kubelet' ? (await import('../kube/open.ts')).createKube() : createStandalone();
 }
@@ -157,15 +157,15 @@ async function refuseBeside(socket: string, dryRun: boolean, clock: Clock): Prom
     : null;
 }
 
-/** On standard error, which the unit has on the console. */
+/** Writes to standard error, which the unit connects to the console. */
 function consoleOf(clock: Clock): (line: string) => void {
   const console = createStdout(clock, 2);
   return (line) => console.writeLine(`nodewarden: ${escapeUnsafe(line)}`);
 }
 
 /**
- * Makes the parts, runs the loop, ends the parts. Null: stopped; otherwise the configuration to go on with, whose
- * parts differ. What must outlive this is in the state file, or belongs to the host.
+ * Builds the parts, runs the loop, closes the parts. Null: stopped; otherwise the configuration to continue with, whose parts
+ * differ. What must outlive this is in the state file, or belongs to the host.
  */
 async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<Loaded | null> {
   const { clock, notify, options } = host;
@@ -221,7 +221,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   const pulse = createPulse(clock, notify, {
     ready,
     isSettled: parts.mode.isSettled,
-    // Now that there is time: if memory is short at the start, the choice does not wait for it.
+    // Only now: if memory is short at the start, the choice of a victim must not wait for it.
     settled: () => void parts.warmUp(ended.signal),
   });
   await goingDown.resume();
@@ -297,7 +297,7 @@ async function settled(clock: Clock, actor: Actor): Promise<void> {
   while (actor.underWay() > 0 && clock.monoMs() < untilMs) await sleep(clock, 10);
 }
 
-/** READY at the first look that really observes; then the watchdog, as long as looks come. */
+/** Sends READY at the first look that really observes, then the watchdog messages while looks continue. */
 function createPulse(
   clock: Clock,
   notify: Notify,

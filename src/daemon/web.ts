@@ -17,12 +17,12 @@ type WebNeeds = {
   readonly effective: () => Pick<Effective, 'http' | 'monitoringInterval'>;
 };
 type Web = {
-  /** After each look: the listener opens, moves or closes with the configuration. */
+  /** Call after each look: the listener opens, moves or closes with the configuration. */
   readonly seen: (observation: Observation) => void;
   readonly close: () => Promise<void>;
 };
 
-/** Whoever has the port may end, and an address may come up later. */
+/** The process that has the port may end, and an address may appear later. */
 const AGAIN_MS = 10_000;
 
 /** The HTTP server, loaded only if `http` is configured. A port that cannot be opened is a finding, and is retried. */

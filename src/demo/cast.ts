@@ -21,12 +21,12 @@ import type { PodLine } from './screen.ts';
 
 /** The real processes of the story, each in its own cgroup of the node; the visitors live outside of it. */
 export type Cast = {
-  /** Resolves when the innocents hold their memory, with the sentence what went wrong, or null. */
+  /** Resolves when the innocents hold their memory: null, or a sentence that says what went wrong. */
   readonly startInnocents: () => Promise<string | null>;
   /** The web server, and then its visitors. */
   readonly openDoors: () => Promise<string | null>;
   readonly podLines: () => readonly PodLine[];
-  /** Asks every innocent to answer. */
+  /** Asks every innocent for an answer. */
   readonly witness: () => Promise<Witness>;
   readonly close: () => void;
 };
@@ -39,7 +39,7 @@ type Member = {
 
 type MemberName = DemoPodName | 'visitors';
 
-/** A Node.js program starts in 0.1 s, in an emulated machine in 2 s, under load in some more. */
+/** A Node.js program starts in 0.1 s, in an emulated machine in 2 s, and later under load. */
 const START_DEADLINE_MS = 15_000;
 const ANSWER_DEADLINE_MS = 3_000;
 const POLL_MS = 10;
@@ -66,7 +66,7 @@ export function openCast(node: DemoNode, clock: Clock): Cast {
     if (!join.known) return `${join.where}: ${join.detail}`;
     return start(pod.name, podArgv(pod, process.execPath, socket), join.value);
   };
-  /** Until they are ready, or with the sentence what went wrong. */
+  /** Resolves when they are ready, or with a sentence that says what went wrong. */
   const startPods = async (pods: readonly DemoPod[]): Promise<string | null> => {
     for (const pod of pods) {
       const failed = startPod(pod);
@@ -128,7 +128,7 @@ export function openCast(node: DemoNode, clock: Clock): Cast {
   };
 }
 
-/** Polls: the facts come from children, whose words and deaths arrive by the event loop. */
+/** Polls, because the facts come from children, whose output and ends arrive through the event loop. */
 export async function until(clock: Clock, isTrue: () => boolean, deadlineMs: number): Promise<boolean> {
   const endMs = clock.monoMs() + deadlineMs;
   while (!isTrue() && clock.monoMs() < endMs) await sleep(clock, POLL_MS);

@@ -5,19 +5,19 @@ import { DEMO_PODS, LEAK_PER_REQUEST_BYTES, LEAKER, NODE_MEMORY_BYTES, uidOf } f
 import { type Measured, podName } from './story.ts';
 
 export type Innocent = { readonly name: string; readonly pid: number | null; readonly isAlive: boolean };
-/** What a witness beside the agent saw; in virtual time the world itself. */
+/** What a witness other than the agent saw; in virtual time, the world itself. */
 export type Witness = {
   readonly kind: 'real' | 'simulated';
   readonly innocents: readonly Innocent[];
   readonly kernelOomKills: Reading<number>;
   readonly requestsServed: number;
-  /** When the victim's parent heard of its death, and the signal; null: it did not, or nobody is there to hear. */
+  /** When the victim's parent noticed its end, and the signal; null: it did not, or there is no parent. */
   readonly death: { readonly atMs: MonoMs; readonly signal: string | null } | null;
   readonly leakerPid: number | null;
 };
 export type Ending = { readonly isProven: boolean; readonly lines: readonly string[] };
 
-/** The summary: what was measured, how it was measured, and whether the story holds. Its last line names `kind`. */
+/** The summary: what was measured and how, and whether the story holds. Its last line names `kind`. */
 export function endingOf(measured: Measured, witness: Witness): Ending {
   const first = measured.evictions[0];
   const failures = failuresOf(measured, witness);
@@ -75,10 +75,13 @@ function failuresOf(measured: Measured, { innocents, kernelOomKills }: Witness):
   return failures;
 }
 
-/** Each span from the first look that saw the threshold met; how much earlier it was crossed is bounded by the look before. */
+/**
+ * All spans start at the first look that saw the threshold met; the previous look bounds how much earlier it was
+ * crossed.
+ */
 function sayTimes(measured: Measured, { kind, death }: Witness): readonly string[] {
   const since = measured.evictions[0]?.threshold.sinceMs ?? null;
-  // In virtual time a look, a decision and a kill take none.
+  // In virtual time, a look, a decision and a kill take no time.
   if (since === null || kind === 'simulated') return [];
   const isProof = measured.outcome?.kind === 'ended';
   const before =

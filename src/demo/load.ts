@@ -6,9 +6,9 @@ export type DemoPod = {
   readonly what: string;
   readonly priority: number;
   readonly memoryRequestMiB: number | null;
-  /** Guaranteed: limits equal to its requests, for cpu too. */
+  /** Guaranteed: limits equal to its requests, for cpu, too. */
   readonly isGuaranteed: boolean;
-  /** What it keeps from its start on; its program itself costs some 13 MiB more. */
+  /** What it holds from its start on; its program takes some 13 MiB more. */
   readonly holdsMiB: number;
 };
 export type DemoPodName = 'critical' | 'database' | 'web' | 'batch';
@@ -32,7 +32,7 @@ export const EVICTION_HARD: readonly { readonly signal: Signal; readonly limit: 
 ];
 export const TRANSITION_SECONDS = 5;
 
-// Equal priority of web and batch on purpose: then what each uses above its request decides, as with the kubelet.
+// web and batch have the same priority on purpose: then the usage above the request decides, as in the kubelet.
 export const DEMO_PODS: readonly DemoPod[] = [
   {
     name: 'critical',
@@ -70,8 +70,8 @@ export const DEMO_PODS: readonly DemoPod[] = [
 
 /**
  * The programs, for `node -e`: no file to ship and nothing to compile. Each ends when its input ends, so that nothing
- * survives a demo that was killed. "hold" allocates and answers each line; "serve" is a web server that forgets nothing;
- * "visit" sends it requests at a steady rate and says how many were served.
+ * survives a demo that was killed. "hold" allocates and answers each line; "serve" is a web server that leaks; "visit" sends
+ * it requests at a steady rate and prints how many were served.
  */
 const LOAD_PROGRAM = `
 const [kind, a, b, c] = process.argv.slice(1);
@@ -88,7 +88,7 @@ if (kind === 'hold') {
     kept.push(Buffer.alloc(Number(b), 0xa5));
     response.end('ok');
   });
-  // Closed beneath a visitor that is late, a connection would end the visits.
+  // If a connection were closed while a visitor is late, the visits would end.
   server.keepAliveTimeout = 0;
   server.listen(a, () => say('ready'));
 } else {
@@ -99,7 +99,7 @@ if (kind === 'hold') {
   const lost = () => { say('served ' + served); process.exit(0); };
   setInterval(() => {
     const due = Number(process.hrtime.bigint() - start) / 1e9 * Number(b) - missed;
-    // Visits that were held up are not made up for all at once: that would be no leak.
+    // Delayed visits are not made up for at once: that would not be a leak.
     missed += Math.max(0, due - asked - 50);
     for (; asked < due && asked - served < 50; asked++) {
       get({ socketPath: a, path: '/', agent }, (response) => response.resume().on('end', () => served++)).on('error', lost);
@@ -109,7 +109,7 @@ if (kind === 'hold') {
 }
 `;
 
-/** Fewer V8 threads: the pids of the node are a signal too. */
+/** Fewer V8 threads, because the node's pids are a signal, too. */
 const NODE_FLAGS = ['--v8-pool-size=1', '-e', LOAD_PROGRAM];
 
 export function podArgv(pod: DemoPod, program: string, socket: string): readonly string[] {
@@ -132,7 +132,7 @@ export function podFacts({ memoryRequestMiB, isGuaranteed, priority }: DemoPod):
   return `${isGuaranteed ? 'Guaranteed' : 'Burstable'}, requests ${memoryRequestMiB} MiB${critical}`;
 }
 
-/** A v1 Pod as the agent and the simulator read it; `cgroup` is relative to the node's. */
+/** A v1 Pod for the agent and the simulator; `cgroup` is relative to the node's. */
 export function manifestOf({ name, priority, memoryRequestMiB, isGuaranteed }: DemoPod): object {
   const memory = memoryRequestMiB === null ? {} : { memory: `${memoryRequestMiB}Mi` };
   const resources = isGuaranteed

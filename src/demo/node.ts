@@ -17,18 +17,18 @@ export type DemoNode = {
   readonly mounts: CgroupMounts;
   readonly cgroup: BoundedCgroup;
   readonly directory: string;
-  /** In memory, as /run is: the agent's state, sockets. */
+  /** In memory, like /run: the agent's state, sockets. */
   readonly runtimeDirectory: string;
   readonly configFile: string;
-  /** Ends what runs in it and removes both; the sentences say what is left. */
+  /** Ends everything in it and removes both; the sentences say what is left. */
   readonly close: () => Promise<readonly string[]>;
 };
 
-/** With the pid and the start of its process, so that a later run knows whose maker is dead. */
+/** Followed by the pid and start of the process, so that a later run knows which creators are dead. */
 const PREFIX = 'nodewarden-demo-';
 const NAME = /(?:^|\/)nodewarden-demo-([0-9]{1,10})-([0-9]{1,16})(?:[.-][^/]*)?$/;
 
-/** What the real demo needs and does not find here is the `detail` of the unknown. */
+/** If the real demo lacks something here, that is the `detail` of the unknown. */
 export async function openDemoNode(clock: Clock): Promise<Reading<DemoNode>> {
   const uid = process.getuid?.();
   if (uid !== 0) return unknown('absent', 'root', `not root (uid ${uid}), and only root can create cgroups`);
@@ -58,7 +58,7 @@ export async function openDemoNode(clock: Clock): Promise<Reading<DemoNode>> {
   return known({ mounts: mounts.value, cgroup: cgroup.value, ...paths, configFile, close });
 }
 
-/** Removes what runs left that were killed, and says what it was. Needs no cgroups to be there. */
+/** Removes what killed runs left, and says what it was. Works without cgroups. */
 export async function clearLeftovers(clock: Clock): Promise<readonly string[]> {
   const mounts = findCgroupMounts();
   const cgroups = mounts.known && process.getuid?.() === 0 ? listBoundedCgroups(mounts.value, PREFIX) : [];
@@ -73,7 +73,7 @@ export async function clearLeftovers(clock: Clock): Promise<readonly string[]> {
   return said;
 }
 
-/** Its maker is gone: no such process, or another one that was given the same pid. */
+/** Its creator is gone: there is no such process, or another one got the same pid. */
 function isAbandoned(name: string): boolean {
   const [, pid, ticks] = NAME.exec(name) ?? [];
   return pid !== undefined && startTicks(Number(pid)) !== Number(ticks);

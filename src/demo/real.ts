@@ -21,17 +21,22 @@ type RealNeeds = {
   readonly keep: boolean;
 };
 
-/** Of the whole story, within the minute; it has some 17 s of its own, on a slow machine the programs start later. */
+/** For the whole story, within the minute. It takes some 17 s; on a slow machine, the programs start later. */
 const STORY_DEADLINE_MS = 52_000;
-/** The agent ends in some milliseconds; its own clean-up is bounded too. */
+/** The agent ends within some milliseconds; its own cleanup is bounded, too. */
 const STOP_DEADLINE_MS = 10_000;
-/** As nodewarden.service runs the agent where it gets no real-time policy; after the programs, which would inherit it. */
+/**
+ * As in nodewarden.service if it gets no real-time policy. Set after the programs have started, which would inherit it.
+ */
 const UNIT_NICE = 10;
 const DRAW_MS = 100;
-/** For whoever watches: the node that recovered, before the summary. */
+/** Shows the recovered node to whoever watches, before the summary. */
 const LOOK_BACK_MS = 1_000;
 
-/** The real agent on a real node, until the story is over, `stop` is aborted or time is up; then nothing is left of it. */
+/**
+ * Runs the real agent on a real node until the story is over, `stop` is aborted or time is up, and leaves nothing
+ * behind.
+ */
 export async function tellReally(needs: RealNeeds, stop: AbortSignal): Promise<boolean> {
   const { terminal, clock, node, keep } = needs;
   const say = (...lines: readonly string[]): void => terminal.write(lines.map((line) => `${line}\n`).join(''));
@@ -73,7 +78,7 @@ type Play = RealNeeds & {
   readonly story: Story;
 };
 
-/** Null when the story is over, else the sentence why it ended before. */
+/** Null when the story is over, else a sentence that says why it ended early. */
 async function play({ clock, cast, agent, screen, story }: Play, stop: AbortSignal): Promise<string | null> {
   const endMs = clock.monoMs() + STORY_DEADLINE_MS;
   const happens = (isTrue: () => boolean): Promise<boolean> =>
@@ -110,13 +115,13 @@ async function play({ clock, cast, agent, screen, story }: Play, stop: AbortSign
 type Agent = {
   readonly start: () => void;
   readonly isReady: () => boolean;
-  /** Its status and why, or null while it runs. */
+  /** Its exit status and the reason, or null while it runs. */
   readonly ended: () => string | null;
   readonly report: () => Report | null;
   readonly close: () => Promise<void>;
 };
 
-/** The daemon as `run` starts it, in this process; what it tells of itself becomes the story. */
+/** The daemon as `run` starts it, in this process; what it reports becomes the story. */
 function createAgent(node: DemoNode, clock: Clock, story: Story): Agent {
   const stop = new AbortController();
   let report: Report | null = null;
@@ -166,7 +171,7 @@ function hear(story: Story, entry: Entry): void {
   if (entry.kind === 'note' && entry.note.kind === 'evidence') story.stopBegan(entry.note.of, entry.note.stopBeganAtMs);
 }
 
-/** A report carries wall time in whole ms: the look was at most 1 ms earlier, and that is what is taken. */
+/** A report has wall time in whole ms, so the look was at most 1 ms earlier, which is assumed. */
 function lookMs(report: Report, clock: Clock): number {
   return clock.monoMs() - Math.max(0, clock.wallMs() - report.atWallMs) - 1;
 }
@@ -178,7 +183,7 @@ function sampleOf(status: Report['signals'][number] | undefined): Gauge['sample'
   return known({ available: status.available, capacity: status.capacity, sampledAtMs: 0 });
 }
 
-/** The configured signals; those derived from them (allocatable memory, containerfs) would only repeat. */
+/** The configured signals; derived ones (allocatable memory, containerfs) would only repeat them. */
 function frameOf(report: Report): { readonly gauges: readonly Gauge[]; readonly conditions: readonly NodeCondition[] } {
   return {
     gauges: report.signals

@@ -5,7 +5,7 @@ import type { Terminal } from './screen.ts';
 import { tellVirtually } from './virtual.ts';
 
 type DemoOptions = {
-  /** Stay until `stop` when the story is over. */
+  /** After the story, stay until `stop`. */
   readonly keep: boolean;
   /** Virtual time even where the real demo could run. */
   readonly simulated: boolean;
@@ -13,8 +13,8 @@ type DemoOptions = {
 };
 
 /**
- * The main job on real processes in real cgroups; where that cannot be, the same story in virtual time, said first.
- * True only if the story holds and nothing is left behind. The last line names `real` or `simulated`.
+ * Shows an eviction end to end on real processes in real cgroups or, if that is not possible, in virtual time, and says so
+ * first. True only if the story holds and nothing is left behind. The last line names `real` or `simulated`.
  */
 export async function runDemo(options: DemoOptions, stop: AbortSignal): Promise<boolean> {
   const { terminal } = options;

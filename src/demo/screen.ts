@@ -22,19 +22,19 @@ export type Frame = {
   readonly pods: readonly PodLine[];
 };
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
-/** Text in a colour; the identity where there is none. */
+/** Text in a colour; unchanged if there are no colours. */
 export type Paint = (style: Style, text: string) => string;
 export type Terminal = {
   readonly write: (text: string) => void;
   readonly paint: Paint;
-  /** Null: not a terminal, or too small for the picture: plain lines. Asked anew for each picture. */
+  /** Null: not a terminal, or too small for the picture, so plain lines are printed. Queried for each picture. */
   readonly size: () => { readonly columns: number; readonly rows: number } | null;
 };
 export type Screen = {
   readonly say: (...lines: readonly string[]) => void;
   /** Draws at most ten times a second on a terminal, once a second in plain lines. */
   readonly show: (frame: Frame) => void;
-  /** Leaves the last picture where it is; what is said afterwards stands below it. */
+  /** Leaves the last picture in place; later text is printed below it. */
   readonly leave: () => void;
 };
 
@@ -102,7 +102,7 @@ function picture(
   ].map((line) => clip(line, columns - 1));
 }
 
-/** What is left, filled from the left; the mark is the threshold: red when the filling does not reach it. */
+/** A bar of what is left, filled from the left. The mark is the threshold, and red if the bar does not reach it. */
 export function gaugeLine({ signal, sample, limits }: Gauge, paint: Paint): string {
   const label = ` ${signal.padEnd(18)}`;
   if (!sample.known) return `${label} ${paint('yellow', `unknown: ${sample.detail}`)}`;

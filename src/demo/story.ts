@@ -9,14 +9,14 @@ import { sayOutcome } from '../words/decision.ts';
 import { sayThreshold } from '../words/phrases.ts';
 import { DEMO_NAMESPACE, DEMO_PODS, MEMORY_THRESHOLD_BYTES, uidOf } from './load.ts';
 
-/** Follows what the agent tells of itself, in the order in which it happens. */
+/** Follows what the agent reports, in order. */
 export type Story = {
   readonly decided: (decision: Decision) => void;
   readonly stopBegan: (of: DecisionId, atMs: MonoMs) => void;
   readonly ended: (outcome: Outcome) => void;
   /** Each look of the agent: what it saw of memory.available. */
   readonly look: (atMs: MonoMs, memory: Reading<SignalSample>) => void;
-  /** The eviction is over, memory is back and the node has no pressure any more. */
+  /** The eviction is over, memory is free again and the node is no longer under pressure. */
   readonly isOver: () => boolean;
   readonly measured: () => Measured;
 };
@@ -25,7 +25,7 @@ type Evict = Extract<Decision, { kind: 'evict' }>;
 export type Measured = {
   readonly evictions: readonly Evict[];
   readonly outcome: Outcome | null;
-  /** The last look that saw the threshold unmet: the crossing lies between it and `threshold.sinceMs`. */
+  /** The last look that saw the threshold unmet: the crossing is between it and `threshold.sinceMs`. */
   readonly unmetLookMs: MonoMs | null;
   readonly stopBeganMs: MonoMs | null;
   /** The first look after the decision that saw the threshold unmet again. */
@@ -34,7 +34,7 @@ export type Measured = {
 };
 type StoryNeeds = { readonly startMs: MonoMs; readonly say: (...lines: readonly string[]) => void };
 
-/** Follows one eviction: says what happens in words and keeps what was measured for the ending. */
+/** Follows one eviction: describes what happens, and keeps what was measured for the summary. */
 export function createStory({ startMs, say }: StoryNeeds): Story {
   let measured: Measured = {
     evictions: [],
@@ -72,7 +72,7 @@ export function createStory({ startMs, say }: StoryNeeds): Story {
       measured = { ...measured, availableNow: memory.value.available };
       const first = measured.evictions[0];
       if (first === undefined) {
-        // The look that saw it met is told by the decision's own `sinceMs`.
+        // The decision's own `sinceMs` is the look that saw it met.
         if (memory.value.available >= MEMORY_THRESHOLD_BYTES) measured = { ...measured, unmetLookMs: atMs };
       } else if (
         measured.backMs === null &&
@@ -93,7 +93,7 @@ export function podName(uid: PodUid): string {
   return pod === undefined ? uid : `${DEMO_NAMESPACE}/${pod.name}`;
 }
 
-/** The ranking with the values that decided it, and why the first is evicted and not the next. */
+/** The ranking with the values that decided it, and why the first pod is evicted and not the next one. */
 function sayRanking({ ranking, victim }: Evict): readonly string[] {
   const rows = ranking.map((row, place) => {
     const cells = [

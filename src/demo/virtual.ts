@@ -29,13 +29,13 @@ import { createScreen, type Gauge, type PodLine, type Terminal } from './screen.
 import { createStory } from './story.ts';
 
 const MIB = 1024 * 1024;
-/** Assumed: what a Node.js program without data uses, and when the visitors come. */
+/** Assumptions: what a Node.js program without data uses, and when the visitors come. */
 const PROGRAM_BYTES = 13 * MIB;
 const PROCESS_THREADS = 8;
 const VISITORS_FROM_MS = 1_000;
-/** More the node has not got. */
+/** More than the node has. */
 const MOST_LEAKED_BYTES = 300 * MIB;
-/** A machine that has nothing to do with this one. */
+/** A machine unrelated to this one. */
 const FS = {
   availableBytes: 20 * 1024 * MIB,
   capacityBytes: 40 * 1024 * MIB,
@@ -43,14 +43,16 @@ const FS = {
   inodes: 2_500_000,
 };
 const UNTIL_MS = 30_000;
-/** A look for each request. */
+/** One look per request. */
 const STEP_MS = 1_000 / REQUESTS_PER_SECOND;
-/** The node that recovered, before the summary. */
+/** Shows the recovered node, before the summary. */
 const LOOK_BACK_MS = 500;
-/** On a terminal a step takes this long, so that the story can be read. */
+/** How long a step takes on a terminal, so that the story can be read. */
 const STEP_REAL_MS = 8;
 
-/** The demo's story in virtual time, as `simulate` runs a scenario. Same output at any time on any machine. */
+/**
+ * The demo's story in virtual time, run like a scenario of `simulate`. The output is always the same, on any machine.
+ */
 export async function tellVirtually(
   { terminal, clock }: { readonly terminal: Terminal; readonly clock: Clock },
   stop: AbortSignal,
@@ -62,7 +64,7 @@ export async function tellVirtually(
   let overMs: number | null = null;
   for (const { atMs, observation, decisions, result } of runEviction(demo, demo.config, true)) {
     if (stop.aborted || (overMs !== null && atMs - overMs >= LOOK_BACK_MS) || observation === null) break;
-    // A kill takes no virtual time: what it freed is what the victim used at the look before.
+    // A kill takes no virtual time: it freed what the victim used at the previous look.
     const freed = usedBy(alive, LEAKER);
     for (const outcome of observation.outcomes) {
       if (outcome.kind === 'ended') story.ended({ ...outcome, releasedBytes: freed });
@@ -122,7 +124,7 @@ function leakedBytes(atMs: number): number {
   return Math.min(bytes, MOST_LEAKED_BYTES);
 }
 
-/** What `/stats/summary` would say of the node, had nobody been evicted. */
+/** What `/stats/summary` would report for the node without an eviction. */
 function summaryAt(atMs: number): object {
   const pods = DEMO_PODS.map(({ name, holdsMiB }) => ({
     podRef: { name, namespace: DEMO_NAMESPACE },

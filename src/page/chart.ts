@@ -8,7 +8,7 @@ type Curve = {
   readonly amounts: readonly (number | null)[];
   readonly capacity: number;
   readonly lines: readonly Line[];
-  /** When a pod was evicted for it, in seconds since 1970. */
+  /** When pods were evicted for it, in seconds since 1970. */
   readonly evictions: readonly number[];
 };
 export type Chart = { readonly show: (curve: Curve, nowSeconds: number) => void };
@@ -18,7 +18,7 @@ const SPANS_SECONDS = { most: 3_600, least: 300 };
 const HEIGHT = 116;
 const FONT = '11px system-ui, sans-serif';
 
-/** The last hour of one amount above its thresholds. It is a picture: the text beside it says what it shows. */
+/** The last hour of one amount above its thresholds. It is only a picture: the text beside it says what it shows. */
 export function createChart(
   place: HTMLElement,
   sayAmount: (amount: number) => string,
@@ -103,7 +103,9 @@ function startOf({ at }: Curve, nowSeconds: number): number {
   return nowSeconds - Math.min(most, Math.max(least, nowSeconds - (at[0] ?? nowSeconds)));
 }
 
-/** A round amount above all that is drawn: what is far below capacity would be a flat line at its foot otherwise. */
+/**
+ * A round amount above everything that is drawn: up to the capacity, a low amount would be a flat line at the bottom.
+ */
 function topOf({ capacity, lines, amounts }: Curve, max: number | null): number {
   const most = Math.max(max ?? 0, ...lines.map(({ amount }) => amount), ...(amounts.length === 0 ? [capacity] : []));
   const wanted = Math.max(1, most * 1.08);

@@ -1,6 +1,6 @@
 import type { Clock } from '../ports.ts';
 
-/** The browser's. */
+/** The browser's clock. */
 export const clock: Clock = {
   monoMs: () => performance.now(),
   wallMs: () => Date.now(),

@@ -3,7 +3,7 @@ import { byId, el, emptyNote, keep, setText, timeOf } from './dom.ts';
 import { sayAgo, sayWhen } from './say.ts';
 
 type DecisionStatus = StatusReport['decisions'][number];
-/** What came of the others is in the log. */
+/** The outcomes of all others are in the log. */
 const HAS_END: readonly string[] = ['evict', 'evict-over-limit', 'reclaim', 'stop-for-shutdown'];
 const ENDED: { readonly [kind: string]: readonly [string, string] } = {
   ended: ['ok', 'done'],
@@ -12,7 +12,7 @@ const ENDED: { readonly [kind: string]: readonly [string, string] } = {
   dropped: ['', 'dropped'],
 };
 
-/** Says new decisions, and what came of them, to those who do not see them come. */
+/** Announces new decisions and their outcomes to screen readers. */
 export function createDecisionsView(say: (text: string) => void): (status: StatusReport, nowWallMs: number) => void {
   let heard: ReadonlySet<string> | null = null;
   return ({ decisions, node }, nowWallMs) => {

@@ -4,8 +4,8 @@ type Attributes = { readonly [name: string]: string };
 type Child = Node | string;
 
 /**
- * An element with its attributes and children. What tenants chose comes into the document here and in `setText` alone: as
- * text, with everything escaped that could hide or reorder it.
+ * An element with its attributes and children. Only this and `setText` put what tenants chose into the document: as text,
+ * with everything escaped that could hide or reorder it.
  */
 export function el<K extends keyof HTMLElementTagNameMap>(
   tag: K,
@@ -18,7 +18,9 @@ export function el<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** Touches the document only for another text: a reader's selection and screen reader stay where they are. */
+/**
+ * Changes the document only if the text differs, so that a reader's selection and screen reader stay where they are.
+ */
 export function setText(node: Node, text: string): void {
   const shown = escapeUnsafe(text);
   if (node.textContent !== shown) node.textContent = shown;
@@ -34,7 +36,7 @@ export function byId(id: string): HTMLElement {
   return found;
 }
 
-/** The children of `parent` become those of `wanted`; equal ones, by their HTML, stay the same nodes. */
+/** Replaces the children of `parent` by `wanted`; those with equal HTML stay the same nodes. */
 export function keep(parent: Element, wanted: readonly Element[]): void {
   wanted.forEach((next, i) => {
     const now = parent.children[i];
@@ -49,9 +51,9 @@ export function timeOf(wallMs: number, text: string): HTMLTimeElement {
   return el('time', { datetime: new Date(wallMs).toISOString() }, text);
 }
 
-/** A name that others chose: its direction changes nothing around it. */
+/** A name that others chose: its text direction does not affect what surrounds it. */
 export const nameOf = (name: string): HTMLElement => el('bdi', { class: 'name' }, name);
 
-/** In place of a list without entries: what is not there, and what would be. */
+/** Shown instead of an empty list: that there is nothing, and what would be there. */
 export const emptyNote = (head: string, note: string): HTMLElement =>
   el('div', { class: 'empty' }, el('p', {}, el('strong', {}, head)), el('p', {}, note));

@@ -1,14 +1,14 @@
-/** What a request brought: its answer, or in words why there is none. */
+/** The result of a request: its answer, or why there is none, in words. */
 export type Fetched<T> =
   | { readonly ok: true; readonly answer: T }
   | { readonly ok: false; readonly why: string; readonly isReached: boolean };
 
-/** One JSON document of this agent. Never rejects. */
+/** Fetches one JSON document of this agent. Never rejects. */
 export async function fetchJson<T>(path: string, timeoutMs: number): Promise<Fetched<T>> {
   try {
     const response = await fetch(path, { signal: AbortSignal.timeout(timeoutMs), cache: 'no-store' });
     const body: unknown = await response.json();
-    // The page and the agent are one program; a page of before an upgrade sees another schema.
+    // The page and the agent are one program; only a page from before an upgrade sees another schema.
     if (response.ok && isOurs(body)) return { ok: true, answer: body as T };
     return { ok: false, why: errorIn(body), isReached: true };
   } catch (cause) {

@@ -1,25 +1,25 @@
 /** An amount that was available at a time. */
 export type Point = { readonly atMs: number; readonly amount: number };
-/** How an amount changes, per second. `steady`: no direction can be told from chance. */
+/** How an amount changes, per second. `steady`: no direction can be distinguished from chance. */
 export type Trend =
   | { readonly kind: 'too-few' }
   | { readonly kind: 'steady' }
   | { readonly kind: 'falling' | 'rising'; readonly perSecond: number };
 
 const WINDOW_MS = 60_000;
-/** Less says nothing about a rate. */
+/** A shorter time says nothing about a rate. */
 const LEAST_MS = 8_000;
 const LEAST_POINTS = 4;
-/** Of all pairs of points so many more have to agree than differ. */
+/** The share of all pairs of points by which those that agree must outnumber those that differ. */
 const AGREED = 0.6;
 const JUMP = 4;
 const JUMP_SHARE = 0.02;
-/** As far ahead as a rate of one minute is worth something. */
+/** The rate of one minute is not extrapolated further than this. */
 const AHEAD_MS = 60 * 60_000;
 
 /**
- * The trend of the last minute: the median of the slopes of all pairs (Theil and Sen), which one outlier does not move.
- * What an eviction gave back is no trend: only points since the last large jump upwards count.
+ * The trend of the last minute: the median of the slopes of all pairs (Theil and Sen), which one outlier does not change.
+ * What an eviction freed is no trend: only points since the last large jump upwards count.
  */
 export function trendOf(points: readonly Point[], nowMs: number): Trend {
   const recent = sinceJump(points.filter(({ atMs }) => atMs > nowMs - WINDOW_MS && atMs <= nowMs));
@@ -43,7 +43,10 @@ export function crossesInMs(amount: number, limit: number, trend: Trend): number
   return ms <= AHEAD_MS ? ms : null;
 }
 
-/** A jump: upwards from the last three by more than half of what all points span, by far more than they usually move, and by some percent. */
+/**
+ * A jump: upwards from the last three by more than half of the range of all points, by far more than they usually
+ * change, and by some percent.
+ */
 function sinceJump(points: readonly Point[]): readonly Point[] {
   const amounts = points.map(({ amount }) => amount);
   const after = amounts.slice(1);

@@ -5,7 +5,7 @@ import { byId, el, keep, nameOf, setClass, setText, timeOf } from './dom.ts';
 import { sayAbout, sayAgo, sayFor, sayWhen } from './say.ts';
 import type { Forecast } from './signals-view.ts';
 
-/** Who this is, and how it goes. */
+/** Which agent this is, and its state. */
 export function showHead({ node, atWallMs, config }: StatusReport, nowWallMs: number): void {
   setText(byId('node'), node.name);
   document.title = `${node.name} · nodewarden`;
@@ -43,7 +43,7 @@ function footOf({ path, loadedWallMs, lastReload }: StatusReport['config'], nowW
 
 type Level = 'ok' | 'warn' | 'bad';
 
-/** One sentence for all of it, and why. */
+/** One sentence about the overall state, and why. */
 export function showVerdict(status: StatusReport, forecasts: readonly Forecast[]): void {
   const { level, text, why } = verdictOf(status, forecasts);
   setClass(byId('verdict-box'), `verdict ${level}`);

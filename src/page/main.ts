@@ -13,15 +13,15 @@ import { showShutdown } from './shutdown-view.ts';
 import { createSignalsView } from './signals-view.ts';
 
 const LIVE_MS = 2_000;
-/** An answer takes the agent some 0.2 ms for each pod, of which a page may take less than 1 % of a core. */
+/** An answer costs the agent some 0.2 ms per pod, and a page may use less than 1 % of a core. */
 const LIVE_POD_MS = 20;
 const LIVE_SLOWEST_MS = 10_000;
 const HISTORY_MS = 10_000;
 const REHEARSAL_MS = 60_000;
-/** Why there is none may be over soon. */
+/** Without a rehearsal, the reason may pass soon. */
 const NOT_REHEARSED_MS = 10_000;
 const ANSWER_MS = 6_000;
-/** Samples are up to 10 s apart (or what monitoringInterval says): older, the loop of the agent stands still. */
+/** Samples are up to 10 s apart (or monitoringInterval.max): if the last one is older, the agent's loop hangs. */
 const OLD_SAMPLE_MS = 30_000;
 const SAID_MAX = 5;
 
@@ -29,7 +29,7 @@ const samples = createRecentSamples();
 const signalsView = createSignalsView(samples);
 const decisionsView = createDecisionsView(say);
 let live: LiveAnswer | null = null;
-/** On this page's clock. */
+/** By this page's clock. */
 let heardMs: number | null = null;
 let lost: { readonly sinceMs: number; readonly why: string } | null = null;
 let rehearsal: RehearsalAnswer | null = null;
@@ -117,7 +117,7 @@ async function pollHistory(): Promise<void> {
   if (fetched.ok) samples.steps(fetched.answer);
 }
 
-/** The agent makes it in a process of its own, at most once a minute. */
+/** The agent rehearses in a process of its own, at most once a minute. */
 async function pollRehearsal(): Promise<void> {
   if (live === null || live.status.shutdown.phases.length === 0 || clock.monoMs() < rehearseNextMs) return;
   rehearseNextMs = Number.POSITIVE_INFINITY;
@@ -128,7 +128,7 @@ async function pollRehearsal(): Promise<void> {
   show();
 }
 
-/** Again and again while somebody looks; a hidden page asks nothing. */
+/** Repeats while the page is visible; a hidden page asks nothing. */
 function every(ms: () => number, ask: () => Promise<void>): void {
   let isAsking = false;
   let cancel = (): void => undefined;

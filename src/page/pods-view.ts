@@ -9,10 +9,10 @@ import { byId, el, emptyNote, keep, nameOf, setText } from './dom.ts';
 import { capital, sayUsage } from './say.ts';
 import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from './table.ts';
 
-/** More are counted, not drawn. */
+/** Further rows are counted, not drawn. */
 const ROWS_MAX = 50;
 
-/** The ranking as `explain` has it. */
+/** The same ranking as in `explain`. */
 export function showPods(report: ExplainReport): void {
   const { signal } = report.signal;
   setText(

@@ -4,20 +4,20 @@ import type { StatusReport } from '../serve/status.ts';
 import type { Point } from './forecast.ts';
 
 const HOUR_MS = 3_600_000;
-/** What was sampled while this page was open, for the rate of the last minute. */
+/** How long samples that this page has seen are kept, for the rate of the last minute. */
 const FINE_MS = 90_000;
 
 type Curves = { readonly at: readonly number[]; readonly amounts: readonly (number | null)[] };
 export type RecentSamples = {
   readonly heard: (status: StatusReport) => void;
   readonly steps: (history: HistoryAnswer) => void;
-  /** The hour, in seconds since 1970, up to the last sample; null: unknown, or nobody looked. */
+  /** The last hour, in seconds since 1970, up to the last sample; null: unknown, or not sampled. */
   readonly curve: (signal: Signal) => Curves;
-  /** The finest there is of the last minutes. */
+  /** The last minutes in the finest available resolution. */
   readonly points: (signal: Signal) => readonly Point[];
 };
 
-/** The agent's hour in steps, continued by what this page has seen itself. */
+/** The agent's history of the last hour, continued by what this page has seen itself. */
 export function createRecentSamples(): RecentSamples {
   let history: HistoryAnswer | null = null;
   let fine: readonly { readonly atMs: number; readonly amounts: ReadonlyMap<Signal, number> }[] = [];
@@ -56,7 +56,7 @@ export function createRecentSamples(): RecentSamples {
       });
       const sinceMs = seen[0]?.atMs ?? Number.POSITIVE_INFINITY;
       const stepMs = history?.stepMs ?? 0;
-      // The lowest of a step is somewhere in it: of a falling amount at its end.
+      // The lowest amount of a step is somewhere in it; if the amount falls, at its end.
       const before = stepsOf(signal).flatMap(({ atMs, amount }) =>
         amount === null || atMs + stepMs >= sinceMs ? [] : [{ atMs: atMs + stepMs, amount }],
       );
@@ -65,7 +65,7 @@ export function createRecentSamples(): RecentSamples {
   };
 }
 
-/** Nobody looked for longer than looks are apart: no line joins what is on both sides. */
+/** If samples are missing for longer than their interval, no line connects the two sides. */
 function withGaps(all: readonly { readonly atMs: number; readonly amount: number | null }[], mostMs: number): Curves {
   const at: number[] = [];
   const amounts: (number | null)[] = [];

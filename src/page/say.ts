@@ -21,7 +21,7 @@ export function sayShort(signal: Signal, amount: number): string {
   return unit === 'bytes' ? sayBytes(amount) : unit === 'ms' ? `${amount / 1_000} s` : compact.format(amount);
 }
 
-/** Usage of a pod, in what the ranking for the signal counts. */
+/** A pod's usage, in the unit that the ranking for the signal counts. */
 export function sayUsage(signal: Signal, amount: number): string {
   return usageUnit(signal) === 'bytes' ? sayBytes(amount) : whole.format(amount);
 }
@@ -47,7 +47,7 @@ export function sayFor(ms: number): string {
   return parts.join(' ');
 }
 
-/** "about 4 minutes": no more exact than a forecast is. */
+/** "about 4 minutes": no more exact than a forecast. */
 export function sayAbout(ms: number): string {
   if (ms < 5_000) return 'a few seconds';
   const step = ms < 90_000 ? 5_000 : 60_000;

@@ -9,7 +9,7 @@ import { byId, el, emptyNote, keep, nameOf, setText, timeOf } from './dom.ts';
 import { capital, sayAgo, sayFor, sayWhen } from './say.ts';
 import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from './table.ts';
 
-/** The plan as `rehearse shutdown` gives it; null: not asked for yet. */
+/** The plan from `rehearse shutdown`; null: not requested yet. */
 export function showShutdown(status: StatusReport, answer: RehearsalAnswer | null, nowWallMs: number): void {
   const { phases } = status.shutdown;
   const rehearsal = phases.length === 0 ? null : (answer?.rehearsal ?? null);

@@ -6,7 +6,7 @@ import { crossesInMs, type Trend, trendOf } from './forecast.ts';
 import type { RecentSamples } from './recent-samples.ts';
 import { sayAbout, sayAmount, sayFor, sayShort } from './say.ts';
 
-/** The next threshold that a signal falls to. */
+/** The next threshold that a signal will cross. */
 export type Forecast = { readonly signal: Signal; readonly kind: 'hard' | 'soft'; readonly inMs: number };
 type Card = { readonly root: HTMLElement; readonly show: (status: StatusReport, of: SignalStatus) => Forecast | null };
 export type SignalsView = { readonly show: (status: StatusReport) => readonly Forecast[] };
@@ -114,7 +114,7 @@ function levelOf({ unknown, thresholds }: SignalStatus): 'ok' | 'warn' | 'bad' {
   return unknown !== null || thresholds.some(({ isMet, metForMs }) => isMet || metForMs !== null) ? 'warn' : 'ok';
 }
 
-/** The threshold that comes first at this trend. */
+/** The threshold that is crossed first at this trend. */
 function nextOf({ signal, thresholds }: SignalStatus, available: number, trend: Trend): Forecast | null {
   const all = thresholds.flatMap(({ kind, limit }) => {
     const inMs = limit === null ? null : crossesInMs(available, limit, trend);

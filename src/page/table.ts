@@ -2,7 +2,7 @@ import { el } from './dom.ts';
 
 type Child = Node | string;
 
-/** On a phone the style sheet makes blocks of a table's parts, and only the roles still say what they are. */
+/** On a phone, the style sheet turns a table's parts into blocks, and only the roles still say what they are. */
 export const tableOf = (
   name: string,
   caption: string,

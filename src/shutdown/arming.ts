@@ -18,7 +18,7 @@ type Grant = { readonly grantedMs: number; readonly hindrance: string | null };
 /** How long logind may take to read its files again. */
 const RELOAD_MS = 10_000;
 const RELOAD_LOOK_MS = 100;
-/** Tried again although nothing has changed. */
+/** The retry interval if nothing has changed. */
 const RELOAD_AGAIN_MS = 600_000;
 
 /** kubelet-shutdown.md 12.19: what to request of logind for phases of this total. */
@@ -26,8 +26,8 @@ export const wantedDelayMs = (neededMs: number): number => neededMs + RESERVE_MS
 
 type Grants = {
   /**
-   * Reads what logind grants, and has it raised where that is less than `wantedMs`; never lowers it. `isWanted` false
-   * ends the wait for logind.
+   * Reads what logind grants, and has it raised if it is less than `wantedMs`; never lowers it. `isWanted` false ends the wait
+   * for logind.
    */
   readonly obtain: (wantedMs: number, isWanted: () => boolean) => Promise<Reading<Grant>>;
 };
@@ -63,7 +63,7 @@ export function createGrants(needs: GrantNeeds): Grants {
         return known({ grantedMs, hindrance });
       }
       const { path, isNew } = written.value;
-      // If another file is in force, logind is not told to reload every minute.
+      // If another file is in force, logind is not asked to reload every minute.
       if (isNew || clock.monoMs() - reloadedMs >= RELOAD_AGAIN_MS) {
         const reloaded = await logind.reload();
         if (!reloaded.known) {
@@ -89,7 +89,7 @@ function sayHolder(dropIn: LogindDropIn, wantedMs: number): string {
   return `${winner.path} sets it to ${winner.text}: write ${line} there, ${then}`;
 }
 
-/** Whether it is the lock that we believe to hold. */
+/** Whether it is the lock that we believe we hold. */
 export function isOurs({ who, mode, what, pid }: InhibitorLock, ourPid: number): boolean {
   return who === LOCK_WHO && mode === 'delay' && pid === ourPid && what.split(':').includes('shutdown');
 }

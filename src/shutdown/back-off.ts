@@ -1,4 +1,4 @@
-/** `firstMs`, then 1 s doubling to 30 s, for ever. */
+/** `firstMs`, then 1 s doubling to 30 s, indefinitely. */
 type BackOff = { readonly nextMs: () => number };
 
 export const LEAST_MS = 1_000;

@@ -17,13 +17,13 @@ export type InhibitorNeeds = {
   readonly dropIn: LogindDropIn;
   readonly log: Log;
   readonly onEvent: (event: ShutdownEvent) => void;
-  /** `status()` gives something else now. */
+  /** Called when `status()` changes. */
   readonly onChange?: () => void;
   /** Once per shutdown: `shutdown -c` came during the delay, and logind shuts down nevertheless (252). */
   readonly onCancelNotHonoured?: () => void;
   /**
-   * An earlier run of the agent was in the middle of a shutdown that logind had announced, or had released the lock for
-   * it: if logind knows nothing of one now, that is `cancelled`.
+   * Whether an earlier run of the agent was in the middle of a shutdown that logind had announced, or had released the lock for
+   * it: if logind knows of none now, it was `cancelled`.
    */
   readonly wasPreparing?: () => boolean;
 };
@@ -35,8 +35,8 @@ const CHANGE_MS = 1_000;
 const UNDER_WAY = 'a shutdown is in progress, and logind grants no lock unless it is cancelled';
 
 /**
- * Keeps the lock from the first `want` on: arms, proves it each minute and whenever something happened to it, and says
- * what logind does (kubelet-shutdown.md 2.7, 8.5, 9). Only a proof arms.
+ * Keeps the lock from the first `want` on: takes it, proves it each minute and after every change, and reports what logind
+ * does (kubelet-shutdown.md 2.7, 8.5, 9). It counts as armed only once proven.
  */
 export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   const { clock, logind, log, onEvent, onChange = () => undefined } = needs;
@@ -45,7 +45,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   let lock: Lock = { kind: 'off' };
   /** No lock is wanted, and logind has none of ours. */
   let isIdle = true;
-  /** Our drop-in is gone, and logind does not know it yet. */
+  /** Our drop-in was removed, and logind has not reloaded yet. */
   let isReloadDue = false;
   let isReleased = false;
   let isClosed = false;
@@ -80,7 +80,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     if (!isStill()) return NEVER;
     if (taken.kind === 'held') {
       const nextMs = await proveHeld(needed, watch, isStill);
-      // A signal may have come before we heard signals.
+      // A signal may have been sent before we were subscribed.
       if (isStill()) await watch.look();
       return nextMs;
     }
@@ -89,11 +89,11 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     return taken.againMs;
   }
 
-  /** The lock is there if logind lists it, and armed if it grants the time as well. */
+  /** The lock is held if logind lists it, and armed if logind also grants the time. */
   async function proveHeld(needed: number, { is }: Preparing, isStill: () => boolean): Promise<number> {
     const pid = holder.pid();
     if (pid === null) return NEVER;
-    // Raised within the delay it would be of no use to this shutdown (kubelet-shutdown.md 2.9).
+    // Raising it during the delay would not help this shutdown (kubelet-shutdown.md 2.9).
     const isWanted = (): boolean => isStill() && !is();
     const wantedMs = is() ? 0 : wantedDelayMs(needed);
     const grant = await grants.obtain(wantedMs, isWanted);
@@ -146,7 +146,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     return retries.nextMs();
   }
 
-  /** A bus that is gone takes no lock with it (kubelet-shutdown.md 9.4): this one is neither lost nor proven. */
+  /** A lost bus connection does not release the lock (kubelet-shutdown.md 9.4): it is neither lost nor proven. */
   const unproven = (why: Unknown): number => notArmed(sayUnproven(why), null);
 
   function tell(granted: number): void {
@@ -188,7 +188,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     askIn(0);
   }
 
-  /** Until the proof that follows nothing is claimed. */
+  /** Nothing is claimed until the next proof. */
   function pending(): void {
     const why = 'waiting for logind to answer';
     const isHeld = holder.pid() !== null;
@@ -204,7 +204,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     const removed = needs.dropIn.remove();
     if (!removed.known) log.warn({ event: 'finding' }, `${removed.where} cannot be removed: ${removed.detail}`);
     isReloadDue ||= removed.known && removed.value === 'removed';
-    // If the bus is not up yet, as soon as it is.
+    // If the bus is not up yet, this is done as soon as it is.
     if (isReloadDue) isReloadDue = !(await logind.reload()).known;
     if (neededMs !== null) return NEVER; // Wanted again meanwhile.
     if (lock.kind !== 'off') log.info({ event: 'released' }, 'shutdown off: the lock was released');
@@ -283,7 +283,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   };
 }
 
-/** "Without end" is no number that state and status, which are JSON, could hold. */
+/** State and status are JSON, which has no infinity. */
 const finite = (ms: number): number => Math.min(ms, Number.MAX_SAFE_INTEGER);
 
 const sayUnproven = ({ where, detail }: Pick<Unknown, 'where' | 'detail'>): string =>
@@ -294,7 +294,7 @@ function doubted({ neededMs }: Extract<Lock, { kind: 'armed' }>): Lock {
   return { kind: 'not-armed', neededMs, grantedMs: null, isHeld: true, why };
 }
 
-/** One proof at a time, as early as anybody asks for one. */
+/** One proof at a time, at the earliest requested time. */
 type Proofs = { readonly askIn: (ms: number) => void; readonly close: () => void };
 
 const NEVER = Number.POSITIVE_INFINITY;

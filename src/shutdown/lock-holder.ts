@@ -18,11 +18,11 @@ type LockHolder = {
   /** Null: none is held. */
   readonly pid: () => number | null;
   readonly take: () => Promise<Take>;
-  /** Also one that is being taken just now. Resolves when it is gone. */
+  /** Releases the lock, even one that is just being taken. Resolves when it is gone. */
   readonly release: () => Promise<void>;
-  /** The child is there, but its lock is not: as if it had ended. */
+  /** The child is alive but its lock is gone: treats it as if it had ended. */
   readonly giveUp: (detail: string) => void;
-  /** What failed before says nothing of the next try. */
+  /** Earlier failures no longer count for the next attempt. */
   readonly forget: () => void;
 };
 

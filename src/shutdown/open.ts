@@ -12,19 +12,19 @@ import { createSecondTier, type SecondTier } from './second-tier.ts';
 export type ShutdownListener = {
   readonly log: Log;
   readonly heard: (event: ShutdownEvent) => void;
-  /** The status of the lock is another one now. */
+  /** The status of the lock has changed. */
   readonly changed: () => void;
   readonly cancelNotHonoured: () => void;
 };
-/** What the agent has of logind. It outlives a reload of the configuration: the lock is not let go for one. */
+/** The agent's side of logind. It outlives a reload of the configuration, which must not release the lock. */
 export type ShutdownSide = {
   readonly inhibitor: Inhibitor;
   readonly secondTier: SecondTier;
-  /** Over the one connection to the system bus that this process has. */
+  /** Uses the process's only connection to the system bus. */
   readonly systemd: Systemd;
   /** Delivers the events missed so far, the present state, and everything from then on. The returned function unsubscribes. */
   readonly listen: (listener: ShutdownListener) => () => void;
-  /** Whether logind or systemd takes the machine down now. Known only if both were asked, or one says yes. */
+  /** Whether logind or systemd is taking the machine down. Known only if both answered, or one says yes. */
   readonly goesDown: () => Promise<Reading<boolean>>;
   /**
    * Whether user space started after `sinceMs`, when an earlier run of the agent was alive: then the machine went down and came

@@ -7,7 +7,7 @@ type PreparingNeeds = {
   readonly logind: Logind;
   /** An earlier run of the agent already knew of a shutdown. */
   readonly wasPreparing: boolean;
-  /** What logind granted when it was asked last; null: not known. */
+  /** What logind granted at the last query; null: not known. */
   readonly grantedMs: () => number | null;
   readonly onPreparing: (how: HowPreparing) => void;
   readonly onCancelled: () => void;
@@ -22,7 +22,7 @@ export type HowPreparing =
       readonly locks: Reading<readonly InhibitorLock[]>;
     }
   | { readonly kind: 'found'; readonly leftMs: number | null };
-/** Whether logind takes the machine down: once for a shutdown, and once that it was taken back. */
+/** Whether logind is taking the machine down: reported once per shutdown, and once if it is cancelled. */
 export type Preparing = {
   readonly is: () => boolean;
   /** Null: not known. */
@@ -34,11 +34,11 @@ export type Preparing = {
   readonly close: () => void;
 };
 
-/** kubelet-shutdown.md 8.5: 257 takes a shutdown back without a signal. */
+/** kubelet-shutdown.md 8.5: 257 cancels a shutdown without a signal. */
 const PREPARING_LOOK_MS = 1_000;
 /** The interval at rest, in case a signal got lost. A bus that loses signals closes the connection, which queries at once. */
 const REST_LOOK_MS = 30_000;
-/** Two reads are two only with some time between them. */
+/** The minimum time between two reads that confirm each other. */
 const CANCEL_MS = 500;
 /** A schedule fires some time after its instant. */
 const DUE_MS = 1_000;
@@ -100,7 +100,7 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
   async function look(): Promise<Reading<boolean>> {
     const asked = signals;
     const scheduled = await logind.scheduledShutdown();
-    // After the schedule: one that is gone while this is still true was taken back in vain.
+    // Read after the schedule: if the schedule is gone while this is still true, it was cancelled in vain.
     const read = await logind.preparingForShutdown();
     if (isClosed || asked !== signals) return read;
     if (scheduled.known) noteSchedule(scheduled.value);
@@ -122,7 +122,7 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
     if (nowMs - falseSinceMs >= CANCEL_MS) end();
   }
 
-  /** It began at some time after the last look that saw none. */
+  /** The shutdown began some time after the last look that saw none. */
   function leftMs(nowMs: MonoMs): number | null {
     const grantedMs = needs.grantedMs();
     if (grantedMs === null || lastFalseMs === null) return grantedMs;
@@ -155,7 +155,7 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
     else note(is);
   }
 
-  /** Null: not known, or a signal that came meanwhile knows better. */
+  /** Null: not known, or superseded by a signal that arrived meanwhile. */
   async function askPreparing(): Promise<boolean | null> {
     const asked = signals;
     const read = await logind.preparingForShutdown();

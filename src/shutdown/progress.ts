@@ -11,10 +11,10 @@ import { type Names, sayFact } from '../words/shutdown-fact.ts';
 type ProgressNeeds = {
   readonly log: Log;
   readonly note: (note: RecordNote) => void;
-  /** One line that people see while it runs: on the console, and as systemd's STATUS=. */
+  /** Shows one line to people while it runs: on the console, and as systemd's STATUS=. */
   readonly show: (line: string) => void;
   readonly inhibitor: () => InhibitorStatus;
-  /** As the last run of this boot left it. */
+  /** The shutdown as the last run of this boot left it. */
   readonly adopted: State['shutdown'];
 };
 type Stop = Extract<Verdict['decisions'][number], { kind: 'stop-for-shutdown' }>;
@@ -44,7 +44,7 @@ export type Progress = {
   readonly tell: (fact: ShutdownFact, atMs: number) => void;
 };
 
-/** Follows a shutdown from look to look and reports it: in the log, in the record, and to whoever watches. */
+/** Follows a shutdown from look to look and reports it: in the log, in the record, and on the console. */
 export function createProgress(needs: ProgressNeeds): Progress {
   let before = needs.adopted;
   const nameOf = new Map<PodUid, string>();

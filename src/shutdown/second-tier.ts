@@ -10,9 +10,9 @@ export type SecondTier = {
    * up, or is not known to go down, and no pod is stopped. `isAnnounced`: logind has announced a shutdown.
    */
   readonly leftMs: (isAnnounced: boolean) => Promise<number | null>;
-  /** Whether systemd itself stops everything already; in doubt it does not. */
+  /** Whether systemd itself is already stopping everything; false if in doubt. */
   readonly isMachineStopping: () => Promise<boolean>;
-  /** The stop was taken back: the agent is started again once it has ended. */
+  /** The stop was cancelled: has the agent started again once it has ended. */
   readonly comeBack: () => Promise<void>;
   /** TimeoutStopUSec of the agent's own unit, as last read; infinity: no limit; null: not known, or no unit. */
   readonly stopTimeoutMs: () => number | null;
