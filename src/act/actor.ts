@@ -13,7 +13,7 @@ import { isLess } from '../core/units/quantity.ts';
 import type { Clock, Inbox, Inhibitor, Killer, Left, NodeMarks, Recorder, StopOrder } from '../ports.ts';
 import { sayTies } from '../words/decision.ts';
 import { and, sayAmount, sayLimit, sayThreshold } from '../words/phrases.ts';
-import { type EndNeeds, ended } from './ended.ts';
+import { type EndNeeds, ended, reported } from './ended.ts';
 import type { PreKill } from './pre-kill.ts';
 import type { Reclaim } from './reclaim.ts';
 import { NOT_MEASURED } from './released-memory.ts';
@@ -211,7 +211,8 @@ export function createActor(needs: ActorNeeds): Actor {
       carryEviction(decision, victim, async (hasten) => {
         const last = begunMs === null && threshold !== null ? await lastLook(needs, threshold) : null;
         if (last !== null) return notEvicting(needs, decision, victim, last);
-        return ended(needs, victim, threshold, telling.outcome(await needs.killer.stop(order, hasten, signalled)));
+        const outcome = await needs.killer.stop(order, hasten, signalled, becoming(needs, victim, telling));
+        return ended(needs, victim, threshold, telling.outcome(outcome));
       });
     },
     resumeStop: (stop, victim, doneBefore) =>
@@ -255,7 +256,7 @@ async function evict(
     );
     if (!needs.isDry()) tellEvicted(marks, decision);
   });
-  const stopped = killer.stop(order, hasten, telling.signalled(signalled));
+  const stopped = killer.stop(order, hasten, telling.signalled(signalled), becoming(needs, victim, telling));
   if (needs.isDry()) telling.now();
   return ended(needs, victim, threshold, telling.outcome(await stopped));
 }
@@ -283,6 +284,11 @@ function tellingOnce({ clock }: Pick<ActorNeeds, 'clock'>, tell: () => void) {
       return outcome;
     },
   };
+}
+
+/** What an outcome that was not known turned out to be is recorded beside it. The core has gone on. */
+function becoming(needs: ActorNeeds, victim: Victim, telling: ReturnType<typeof tellingOnce>) {
+  return (outcome: Outcome): void => needs.recorder.outcome(reported(needs, victim, telling.outcome(outcome)));
 }
 
 function tellEvicted(marks: NodeMarks, decision: Evict): void {

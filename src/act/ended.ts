@@ -4,7 +4,7 @@ import { podName, type Victim } from '../core/pod/pod.ts';
 import { known, type Reading, valueOrNull } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS } from '../core/signal.ts';
 import type { Findings, Log, Observer, Scratch, StopOrder } from '../ports.ts';
-import { sayDropped, sayGivenBack } from '../words/decision.ts';
+import { sayDropped, sayEndUnknown, sayGivenBack } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
 
 export type EndNeeds = {
@@ -40,21 +40,31 @@ export async function ended(
   threshold: MetThreshold | null,
   outcome: Outcome,
 ): Promise<Outcome> {
-  const { log, findings } = needs;
+  if (outcome.kind !== 'ended') return reported(needs, victim, outcome);
+  const scratch = await emptyScratch(needs, victim, threshold);
+  return reported(needs, victim, { ...outcome, ...scratch, ...(await signalAfter(needs, threshold)) });
+}
+
+/** In the log, and a finding where it could not be ended. */
+export function reported(
+  { log, findings }: Pick<EndNeeds, 'log' | 'findings'>,
+  victim: Victim,
+  outcome: Outcome,
+): Outcome {
   const pod = podName(victim);
   if (outcome.kind === 'ended') {
-    const told = {
-      ...outcome,
-      ...(await emptyScratch(needs, victim, threshold)),
-      ...(await signalAfter(needs, threshold)),
-    };
-    const { via, releasedBytes } = told;
+    const { via, releasedBytes } = outcome;
     log.warn(
       { event: 'evicted', decision: outcome.of, pod, via, releasedBytes: valueOrNull(releasedBytes) },
-      `${pod} was ended by ${via}${told.signal === undefined ? ' and' : ';'} ${sayGivenBack(told)}`,
+      `${pod} was ended by ${via}${outcome.signal === undefined ? ' and' : ';'} ${sayGivenBack(outcome)}`,
     );
     findings.clear(survivedId(victim.uid));
-    return told;
+  } else if (outcome.kind === 'unknown') {
+    log.warn(
+      { event: 'api-away', decision: outcome.of, pod, detail: outcome.detail },
+      `${pod} has ended; ${sayEndUnknown(outcome.detail)}`,
+    );
+    findings.clear(survivedId(victim.uid));
   } else if (outcome.kind === 'survived') {
     log.error(
       { event: 'evict-failed', decision: outcome.of, pod, left: outcome.left },

@@ -5,7 +5,7 @@ import type { MonoMs } from '../core/reading.ts';
 import { turnOf, turnOfStop } from '../core/shutdown/chain.ts';
 import type { ShutdownStop } from '../core/state/state.ts';
 import type { Clock, Findings, Killer, Log, StopOrder } from '../ports.ts';
-import { sayDropped } from '../words/decision.ts';
+import { sayDropped, sayEndUnknown } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
 import { NOT_MEASURED } from './released-memory.ts';
 
@@ -34,7 +34,7 @@ export async function stopForShutdown(
     underWay.hasten.abort({ first: 'sigterm', graceMs });
     const outcome = await underWay.ended;
     // Any other outcome did not stop it, so it is stopped now.
-    if (outcome.kind === 'ended') return told(needs, victim, { ...outcome, of: id });
+    if (outcome.kind === 'ended' || outcome.kind === 'unknown') return told(needs, victim, { ...outcome, of: id });
   }
   return stop(needs, { ...orderOf(id, victim, graceMs), ...tierOf(decision), turn, resumedFromMs: null });
 }
@@ -86,6 +86,8 @@ function told({ log, findings }: ShutdownStopNeeds, victim: Victim, outcome: Out
   if (outcome.kind === 'ended') log.info({ ...fields, via: outcome.via }, `${pod} was ended by ${outcome.via}`);
   else if (outcome.kind === 'dropped')
     log.info({ ...fields, because: outcome.because }, `${pod} is not stopped: ${sayDropped(outcome.because)}`);
+  else if (outcome.kind === 'unknown')
+    log.info({ ...fields, detail: outcome.detail }, `${pod} has ended; ${sayEndUnknown(outcome.detail)}`);
   else if (outcome.kind === 'survived') {
     log.error({ ...fields, left: outcome.left }, `${pod} could not be ended: ${outcome.detail}`);
     findings.raise(survived(victim.uid, pod, 'stop', outcome.detail));

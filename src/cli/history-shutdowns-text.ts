@@ -3,7 +3,7 @@ import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
 import type { PhaseRecord, PodStop, ShutdownRecord } from '../record/reading/shutdown-record.ts';
-import { sayDropped } from '../words/decision.ts';
+import { sayDropped, sayEndUnknown } from '../words/decision.ts';
 import { NOT_ANNOUNCED, sayConfirmed } from '../words/reason.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 
@@ -136,6 +136,8 @@ function sayHow({ end }: PodStop): string {
       return `${end.via === 'sigkill' || end.via === 'cgroup.kill' ? 'killed' : 'ended'} by ${end.via}`;
     case 'survived':
       return `survived: ${end.detail}`;
+    case 'unknown':
+      return `ended; ${sayEndUnknown(end.detail)}`;
     case 'dropped':
       return `not stopped: ${sayDropped(end.because)}`;
     case 'under-way':

@@ -117,6 +117,8 @@ function sayEnd({ outcomes }: DecisionRecord): string {
       return 'evicted';
     case 'dropped':
       return 'did not evict';
+    case 'unknown':
+      return 'may have evicted';
     case 'survived':
       return 'could not evict';
     default:

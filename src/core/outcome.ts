@@ -47,6 +47,8 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
       /** Its scratch directories; absent: it has none, or it was not evicted for a disk. */
       readonly emptied?: Emptied;
     }
+  /** It has ended, and whether by the agent's request is not known: `detail` says why. */
+  | { readonly kind: 'unknown'; readonly detail: string }
   | {
       readonly kind: 'survived';
       /** At most ten; empty if they were not listed: `detail` then says what is left. */

@@ -98,8 +98,8 @@ export function createNotifier(needs: {
     }
     if (entry.kind !== 'outcome' || entry.outcome.kind !== 'ended') return null;
     const { outcome } = entry;
-    const decision = begun.get(outcome.of) ?? context?.decisionOf(outcome.of) ?? null;
-    if (decision === null || !isEvict(decision)) return null;
+    const decision = evictionOf(outcome.of);
+    if (decision === null) return null;
     const { ranking: _, ...rest } = { ranking: null, ...decision };
     return {
       ...said('evicted', `${sayDecision(decision)}; ${sayOutcome(outcome, null)}`),
@@ -112,7 +112,7 @@ export function createNotifier(needs: {
     seen: (entry) => {
       if (entry.kind === 'decision' && isEvict(entry.decision)) begun.set(entry.decision.id, entry.decision);
       tell(entry);
-      if (entry.kind === 'outcome') begun.delete(entry.outcome.of);
+      if (entry.kind === 'outcome') over(entry.outcome);
     },
     follow: (now) => {
       context = now;
@@ -120,6 +120,18 @@ export function createNotifier(needs: {
     },
     close: () => cancel(),
   };
+
+  function over({ of, kind }: Outcome): void {
+    // It may become known.
+    const decision = kind === 'unknown' ? evictionOf(of) : null;
+    if (decision === null) begun.delete(of);
+    else begun.set(of, decision);
+  }
+
+  function evictionOf(of: DecisionId): Evict | null {
+    const decision = begun.get(of) ?? context?.decisionOf(of) ?? null;
+    return decision !== null && isEvict(decision) ? decision : null;
+  }
 
   function tell(entry: RecordEntry): void {
     const configured = context?.configured() ?? null;

@@ -1,4 +1,4 @@
-import type { MonoMs } from '../core/reading.ts';
+import { ifKnown, known, type MonoMs, type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
@@ -71,6 +71,8 @@ export type ApiWrites = {
   readonly evictPod: (victim: ApiVictim, graceSeconds: number) => Promise<EvictAnswer>;
   /** B2: ignores disruption budgets. */
   readonly deletePod: (victim: ApiVictim, graceSeconds: number, deadlineMs?: number) => Promise<DeleteAnswer>;
+  /** Whether the server ends the pod: it is being deleted, or gone. For a request whose answer was lost. */
+  readonly isEnding: (victim: ApiVictim) => Promise<Reading<boolean>>;
   /** A dry run of the deletion. Also `rejected` if a webhook does not support dry run. */
   readonly rehearseDelete: (victim: ApiVictim, graceSeconds: number) => Promise<DeleteAnswer>;
   /** A16: immediately before the DELETE. */
@@ -214,10 +216,16 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
         });
         const read = readEvictAnswer(answer, victim);
         if (read.kind !== 'unheard' || !read.isTimeout) return read;
-        return readUnheard(await get(podPath(victim), ASK_MS), victim) ?? read;
+        return valueOrNull(readUnheard(await get(podPath(victim), ASK_MS), victim)) ?? read;
       });
     },
     deletePod: (victim, graceSeconds, deadlineMs = ACT_MS.hard) => remove(victim, graceSeconds, deadlineMs, {}),
+    isEnding: async (victim) => {
+      mustBeVictim(victim);
+      const read = await onOurNode(async () => readUnheard(await get(podPath(victim), ASK_MS), victim));
+      if (!('known' in read)) return unknown('unreadable', node, read.text);
+      return ifKnown(read, (answer) => known(answer !== null));
+    },
     rehearseDelete: (victim, graceSeconds) => remove(victim, graceSeconds, ACT_MS.soft, { dryRun: ['All'] }),
     markDisruption: (victim, reason, message) => {
       mustBeVictim(victim);

@@ -72,11 +72,15 @@ export function readDeleteAnswer(answer: ApiAnswer, name: string, right: ApiRigh
   return notDone(answer, right) ?? { kind: 'accepted' };
 }
 
-/** What a GET of the pod reveals about a request that got no answer; null: nothing. */
-export function readUnheard(answer: ApiAnswer, { name, uid }: PodRef): DeleteAnswer | null {
-  if (isGone(answer, name)) return { kind: 'gone' };
+/** What a GET of the pod reveals about a request that got no answer. Null: the server has not accepted it. */
+export function readUnheard(answer: ApiAnswer, { name, uid }: PodRef): Reading<DeleteAnswer | null> {
+  if (isGone(answer, name)) return known({ kind: 'gone' });
+  const failed = notDone(answer, null);
+  if (failed !== null) return unknown('unreadable', `GET of pod ${name}`, failed.text);
   const metadata = answer.kind === 'answer' && isObject(answer.body) ? answer.body['metadata'] : null;
-  if (notDone(answer, null) !== null || !isObject(metadata) || !isText(metadata['uid'])) return null;
-  if (metadata['uid'] !== uid) return { kind: 'replaced' };
-  return isText(metadata['deletionTimestamp']) ? { kind: 'accepted' } : null;
+  if (!isObject(metadata) || !isText(metadata['uid'])) {
+    return unknown('malformed', `GET of pod ${name}`, 'the API server answered with something that is no pod');
+  }
+  if (metadata['uid'] !== uid) return known({ kind: 'replaced' });
+  return known(isText(metadata['deletionTimestamp']) ? { kind: 'accepted' } : null);
 }

@@ -9,6 +9,7 @@ import { anonBytes, GIVEN_BACK_BYTES, isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
 import type { CgroupRef, Clock, Findings, RecordNote, StopOrder } from '../ports.ts';
+import { sayLostAnswer } from '../words/decision.ts';
 import { resists, resistsId } from '../words/finding-eviction.ts';
 import { counted } from '../words/phrases.ts';
 import type { ApiPod, Deletable } from './api-pod.ts';
@@ -28,14 +29,20 @@ export type Said =
   | { readonly kind: 'refused'; readonly text: string; readonly retryAfterMs: number }
   | { readonly kind: 'not-said'; readonly text: string; readonly because: NotSaid };
 type NotSaid = 'unheard' | 'not-now' | 'never';
+export type EndKnown = (isEnding: boolean) => void;
 /** Asks the API to end a victim (api-writes.ts). Null: the API is away (C1), so there is nothing to wait for. Never rejects. */
 export type StopThroughApi = {
   /** The Eviction subresource (B1). */
   readonly evict: (pod: Deletable, graceSeconds: number) => Promise<Said> | null;
   /** DisruptionTarget, then DELETE (A16, B2). */
   readonly remove: (pod: Deletable, graceSeconds: number, why?: 'shutdown') => Promise<Said> | null;
-  /** Queues the request until the API is back (C5). `madeAtMs`: when its age begins. Resolves when it is on the disk. */
-  readonly later: (pod: Deletable, decision: DecisionId, madeAtMs: MonoMs) => Promise<void>;
+  /** Whether the API ends the pod: it is being deleted, or gone. Unknown: the API does not answer. Never rejects. */
+  readonly isEnding: (pod: Deletable) => Promise<Reading<boolean>>;
+  /**
+   * Queues the request until the API is back (C5). `madeAtMs`: when its age begins. `known`: called if the API shows later
+   * whether it ends the pod. Resolves when it is on the disk.
+   */
+  readonly later: (pod: Deletable, decision: DecisionId, madeAtMs: MonoMs, known: EndKnown) => Promise<void>;
   /** Removes it from the queue, because the first request was answered late. */
   readonly heard: (pod: Deletable) => void;
 };
@@ -57,6 +64,7 @@ export type KubeKillerNeeds = {
 /** B11, hard: after this, processes in the pod's own cgroup are killed too. */
 const WHOLE_MS = 2_000;
 const POLL_MS = 20;
+const NOBODY = 'nobody was left in it';
 
 const NOT_ASKED: Said = { kind: 'not-said', because: 'unheard', text: 'the API is away' };
 
@@ -79,9 +87,16 @@ export type Ladder = {
   unsaid: NotSaid;
   /** What its cgroup has freed since the first request to end it. */
   released: () => Reading<number>;
+  /** Called if it is known only after the outcome whether the API ends the pod. */
+  endKnown: EndKnown;
 };
 type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
-export type Result = KillEnd | { readonly kind: 'by-api' } | { readonly drop: Drop };
+export type Result =
+  | KillEnd
+  | { readonly kind: 'by-api' }
+  /** It has ended, and nobody can say whether by our request. */
+  | { readonly kind: 'unknown'; readonly detail: string }
+  | { readonly drop: Drop };
 
 export function isAlive({ mounts }: KubeKillerNeeds, { cgroup }: LivePod): boolean {
   return cgroup.known ? isRunning(mounts, cgroup.value) : cgroup.why !== 'absent';
@@ -130,7 +145,7 @@ function hasOthers(ladder: Ladder, live: LivePod): boolean {
 }
 
 export const wasKilled = ({ doneBefore = [] }: StopOrder): boolean =>
-  doneBefore.some(({ act }) => act.startsWith('kill-') || act === 'stop-container');
+  doneBefore.some(({ act, answer }) => (act.startsWith('kill-') && answer !== NOBODY) || act === 'stop-container');
 
 const isNewer = (mounts: CgroupMounts, ref: CgroupRef, thanMs: MonoMs): boolean =>
   (oldestStartMs(mounts, ref) ?? thanMs) > thanMs;
@@ -154,14 +169,27 @@ export function tell(
   answer: string,
   more: Pick<Rung, 'isAccepted'> = {},
 ): { readonly correct: (answer: string, more?: Pick<Rung, 'isAccepted'>) => void } {
+  const rung = { atMs: ladder.needs.clock.monoMs(), act, answer, ...more };
+  keep(ladder, rung);
+  return { correct: (instead, now = {}) => keep(ladder, { ...rung, answer: instead, ...now }) };
+}
+
+function keep(ladder: Ladder, rung: Rung): void {
   const { needs, order } = ladder;
-  const rung = { atMs: needs.clock.monoMs(), act, answer, ...more };
-  const keep = (now: Rung): void => {
-    ladder.rungs = withRung(ladder.rungs, now);
-    needs.note({ kind: 'rung', of: order.decision, ...now });
-  };
-  keep(rung);
-  return { correct: (instead, now = {}) => keep({ ...rung, answer: instead, ...now }) };
+  ladder.rungs = withRung(ladder.rungs, rung);
+  needs.note({ kind: 'rung', of: order.decision, ...rung });
+}
+
+/** The requests that may have been accepted, of which no answer came; none if one was accepted. */
+export function lostAnswers({ rungs }: Ladder): readonly Rung[] {
+  const asked = rungs.filter(({ act }) => act === 'evict' || act === 'delete');
+  return asked.some(({ isAccepted }) => isAccepted) ? [] : asked.filter(({ isAccepted }) => isAccepted === undefined);
+}
+
+/** The API shows what became of them. */
+export function foundAnswers(ladder: Ladder, isEnding: boolean): void {
+  for (const rung of lostAnswers(ladder))
+    keep(ladder, { ...rung, answer: sayLostAnswer(isEnding), isAccepted: isEnding });
 }
 
 export const UNANSWERED = 'sent; the answer is not known';
@@ -220,7 +248,7 @@ export async function killAll(
   const end = await killContainers(needs, refs, kill);
   cancel();
   await whole;
-  if (end.kind === 'gone') at.correct('nobody was left in it');
+  if (end.kind === 'gone') at.correct(NOBODY);
   findings.clear(resistsId(uid));
   return end;
 }

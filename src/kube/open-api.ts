@@ -174,11 +174,11 @@ export function openKubeApi(
     isAway,
     isBudgetRequired: settings.isBudgetRequired,
     heard: (pod) => spool.heard(pod.object.uid),
-    later: async (pod, decision, madeAtMs) => {
+    later: async (pod, decision, madeAtMs, endKnown) => {
       const victim = victimOf(pod);
       if (victim === null) return;
       const said = { kind: 'delete', why: 'EvictionByNodewarden', message: LOW_ON_RESOURCES } as const;
-      spool.put({ ...said, graceSeconds: HARD_GRACE_SECONDS, decision, victim, madeAtMs, bootId });
+      spool.put({ ...said, graceSeconds: HARD_GRACE_SECONDS, decision, victim, madeAtMs, bootId }, endKnown);
       await spool.saved();
     },
   });

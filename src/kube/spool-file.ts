@@ -1,4 +1,5 @@
 import type { DecisionId } from '../core/decision.ts';
+import type { PodUid } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { isNumber, isOneOf, isText, parseJson, recordOf, shape, union } from '../core/shape.ts';
 import { readText } from '../host/files.ts';
@@ -31,10 +32,12 @@ export type Spooled =
 
 /** One act per pod, one fact per event: a later one replaces the earlier one. */
 export function keyOf(entry: Spooled): string {
-  if (entry.kind === 'delete') return `delete/${entry.victim.uid}`;
+  if (entry.kind === 'delete') return keyOfAct(entry.victim.uid);
   const { about, name } = entry.event;
   return `event/${about.kind === 'Pod' ? about.namespace : ''}/${name}`;
 }
+
+export const keyOfAct = (uid: PodUid): string => `delete/${uid}`;
 
 /** Throws if `create` or `delete` would refuse the entry. */
 export function mustBeSpooled(entry: Spooled): void {

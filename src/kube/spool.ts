@@ -9,16 +9,28 @@ import { SPOOL, spoolDamaged, spoolFull, spoolNotSaved } from '../words/finding-
 import { ACT_MS, type ApiWrites } from './api-writes.ts';
 import { rightFor } from './events.ts';
 import type { DeleteAnswer } from './eviction.ts';
-import { UNANSWERED } from './ladder.ts';
-import { keyOf, mustBeSpooled, readSpool, SPOOL_LINE_START, type Spooled, sayDone, sayEntry } from './spool-file.ts';
+import { type EndKnown, UNANSWERED } from './ladder.ts';
+import {
+  keyOf,
+  keyOfAct,
+  mustBeSpooled,
+  readSpool,
+  SPOOL_LINE_START,
+  type Spooled,
+  sayDone,
+  sayEntry,
+} from './spool-file.ts';
 import { saidOf } from './stop-through-api.ts';
 import type { NotDone } from './write-failure.ts';
 import { reportWrite } from './write-findings.ts';
 
 /** Messages to the API server, kept until it has received them (C5 to C7). */
 export type Spool = {
-  /** Never waits; throws for an entry that could never be sent. */
-  readonly put: (entry: Spooled) => void;
+  /**
+   * Never waits; throws for an entry that could never be sent. `endKnown`: called once the API server has shown whether it
+   * ends the pod of an act.
+   */
+  readonly put: (entry: Spooled, endKnown?: EndKnown) => void;
   /** It was sent elsewhere, or can never be sent; an entry that replaced it meanwhile stays. */
   readonly said: (entry: Spooled) => void;
   /**
@@ -73,6 +85,8 @@ export function openSpool(needs: SpoolNeeds): Spool {
   if (!made.known) findings.raise(spoolNotSaved(made.where, made.detail));
   const found = readSpool(path);
   const entries = new Map(found.entries);
+  /** Who wants to know what becomes of an act, by key. */
+  const askers = new Map<string, EndKnown>();
   let lines = found.lines;
   /** The file does not match `entries`, and is written as a whole. */
   let isStale = found.badLines > 0 || found.unreadable !== null;
@@ -136,8 +150,10 @@ export function openSpool(needs: SpoolNeeds): Spool {
   };
 
   const remove = (key: string): void => {
+    askers.delete(key);
     if (entries.delete(key)) save(sayDone(key));
   };
+  const endIs = (isEnding: boolean, uid: PodUid): void => askers.get(keyOfAct(uid))?.(isEnding);
   /** Removes this entry, but not one that replaced it meanwhile. */
   const settled = (entry: Spooled): void => {
     const key = keyOf(entry);
@@ -145,6 +161,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
   };
   const tell = ({ decision }: Act, rung: Rung): void => note({ kind: 'rung', of: decision, ...rung });
   const withdraw = (entry: Act, answer: string): void => {
+    if (answer !== TOO_LATE) endIs(answer === NOT_THERE, entry.victim.uid);
     remove(keyOf(entry));
     // The decisions of another boot have the same numbers.
     if (entry.bootId === needs.bootId) tell(entry, { atMs: clock.monoMs(), act: 'withdraw', answer });
@@ -211,6 +228,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
     const isGone = ended.kind === 'gone' || ended.kind === 'replaced';
     if (!isOpen && isGone) tell(act, { atMs: clock.monoMs(), act: 'withdraw', answer: NOT_THERE });
     const isDone = ended.kind === 'accepted' || isGone;
+    if (isDone && entries.get(keyOf(act)) === act) endIs(true, victim.uid);
     const waitMs = after(isDone ? null : ended, entry, blocked);
     return waitMs === null ? null : waitMs + 2 * PACE_MS;
 
@@ -269,9 +287,11 @@ export function openSpool(needs: SpoolNeeds): Spool {
   expire();
   if (isStale) saving ??= pump();
   return {
-    put: (entry) => {
+    put: (entry, endKnown) => {
       mustBeSpooled(entry);
       const key = keyOf(entry);
+      askers.delete(key);
+      if (endKnown !== undefined) askers.set(key, endKnown);
       entries.delete(key);
       entries.set(key, entry);
       save(sayEntry(entry));
@@ -283,7 +303,10 @@ export function openSpool(needs: SpoolNeeds): Spool {
       start();
     },
     said: settled,
-    heard: (uid) => remove(`delete/${uid}`),
+    heard: (uid) => {
+      endIs(true, uid);
+      remove(keyOfAct(uid));
+    },
     waiting: () => {
       const acts = [...entries.values()].filter(({ kind }) => kind === 'delete').length;
       return { acts, facts: entries.size - acts };

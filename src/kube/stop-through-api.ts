@@ -1,3 +1,4 @@
+import { known } from '../core/reading.ts';
 import { within } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import type { Deletable } from './api-pod.ts';
@@ -8,7 +9,7 @@ import { victimOf } from './write-rules.ts';
 
 type TellNeeds = {
   readonly clock: Clock;
-  readonly writes: Pick<ApiWrites, 'evictPod' | 'deletePod' | 'markDisruption'>;
+  readonly writes: Pick<ApiWrites, 'evictPod' | 'deletePod' | 'markDisruption' | 'isEnding'>;
   /** Known to be away (C1). */
   readonly isAway: () => boolean;
   /** `kubernetes.pdb: required`: without an answer, the budget counts as refusing. */
@@ -66,6 +67,10 @@ export function createStopThroughApi({
       return isBudgetRequired ? Promise.resolve(required(AWAY)) : null;
     },
     remove: (pod, graceSeconds, why) => (isAway() ? null : remove(pod, graceSeconds, why)),
+    isEnding: async (pod) => {
+      const victim = victimOf(pod);
+      return victim === null ? known(false) : writes.isEnding(victim);
+    },
     later,
     heard,
   };

@@ -3,9 +3,10 @@ import type { KillEnd } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedBy, releasedSince, usageBytes } from '../act/released-memory.ts';
+import type { Outcome } from '../core/outcome.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { podName } from '../core/pod/pod.ts';
-import { ifKnown, type MonoMs, unknown } from '../core/reading.ts';
+import { ifKnown, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { hasProcesses } from '../host/cgroupfs.ts';
 import { within } from '../host/clock.ts';
 import type { CgroupRef, Killer, StopOrder } from '../ports.ts';
@@ -15,6 +16,7 @@ import type { Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import {
   ask,
+  foundAnswers,
   hastenedOf,
   hastenedOrder,
   holdsMuch,
@@ -22,6 +24,7 @@ import {
   type KubeKillerNeeds,
   killAll,
   type Ladder,
+  lostAnswers,
   partsOf,
   type Result,
   refsOf,
@@ -47,6 +50,9 @@ const CUT_MS = 3_000;
 const NAMED_MS = 1_000;
 /** What the API has not heard is on the disk by then, or the disk hangs. */
 const KEEP_MS = 1_000;
+const NO_ANSWER = 'the API server does not answer';
+/** C5: a pod that ended so long ago may be healthy again. */
+const HEALTHY_MS = 60_000;
 
 /**
  * Stops pods beside a kubelet: requests the deletion, kills the containers' processes, and proves the end (B11, B12). A
@@ -56,17 +62,18 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
   const { clock, mounts, source } = needs;
   const kubelet = { isAtWork: false };
   return {
-    stop: async (order, hasten, signalled = () => undefined) => {
+    stop: async (order, hasten, signalled = () => undefined, became = () => undefined) => {
       const ladder = ladderFor({ needs, order, hasten, signalled, kubelet });
+      const isEnding = new Promise<boolean>((resolve) => {
+        ladder.endKnown = resolve;
+      });
       const result = await stop(ladder);
       const of = { of: order.decision, atMs: clock.monoMs(), rungs: ladder.rungs };
-      if ('drop' in result) return { ...of, kind: 'dropped', because: result.drop };
-      if (result.kind === 'survived') return { ...of, ...result };
-      const via = result.kind === 'by-api' ? 'api' : result.kind === 'ended' ? result.via : null;
-      return {
-        ...of,
-        ...(via === null ? goneBefore(ladder) : { kind: 'ended', via, releasedBytes: ladder.released() }),
-      };
+      const outcome = (how: Result): Outcome => ({ ...of, ...endOf(ladder, how) });
+      if ('kind' in result && result.kind === 'unknown') {
+        void isEnding.then((isSo) => became(outcome({ kind: isSo ? 'by-api' : 'gone' })));
+      }
+      return outcome(result);
     },
     usedBytes: ({ uid }) =>
       ifKnown(source.find(uid)?.cgroup ?? unknown('absent', uid, 'no such pod'), (ref) => usageBytes(mounts, ref)),
@@ -84,29 +91,74 @@ function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' |
   const isByUs = rungs.some(({ isAccepted }) => isAccepted);
   // Of a pod that has no cgroup any more.
   const released = () => usedBefore;
-  return { ...of, rungs, isAccepted: isByUs, asked: null, isByUs, unsaid: 'unheard', released };
+  const rest = { isAccepted: isByUs, asked: null, isByUs, unsaid: 'unheard', endKnown: () => undefined } as const;
+  return { ...of, ...rest, rungs, released };
+}
+
+type End = ReturnType<typeof goneAs> | Extract<Result, { kind: 'survived' | 'unknown' }>;
+function endOf(ladder: Ladder, result: Result): End {
+  if ('drop' in result) return { kind: 'dropped', because: result.drop };
+  switch (result.kind) {
+    case 'survived':
+    case 'unknown':
+      return result;
+    case 'by-api':
+      return { kind: 'ended', via: 'api', releasedBytes: ladder.released() };
+    case 'ended':
+      return { kind: 'ended', via: result.via, releasedBytes: ladder.released() };
+    default:
+      return goneBefore(ladder);
+  }
 }
 
 /** It had ended before this run did anything: by what an earlier one had sent, if that sent anything. */
-function goneBefore({ order, released }: Ladder): ReturnType<typeof goneAs> {
-  const { doneBefore = [] } = order;
-  if (doneBefore.length === 0 || wasKilled(order)) return goneAs(order, 'sigterm', released());
-  const isAsked = doneBefore.some(
-    ({ act, isAccepted }) => (act === 'evict' || act === 'delete') && isAccepted !== false,
-  );
-  return isAsked ? { kind: 'ended', via: 'api', releasedBytes: released() } : { kind: 'dropped', because: 'gone' };
+function goneBefore({ order, rungs, released }: Ladder): ReturnType<typeof goneAs> {
+  if (rungs.length === 0 || wasKilled(order)) return goneAs(order, 'sigterm', released());
+  return rungs.some(({ isAccepted }) => isAccepted)
+    ? { kind: 'ended', via: 'api', releasedBytes: released() }
+    : { kind: 'dropped', because: 'gone' };
 }
 
 async function stop(ladder: Ladder): Promise<Result> {
   const { needs, order } = ladder;
   const result = await stopFound(ladder, needs.source.find(order.victim.uid));
-  const isOver = 'kind' in result && result.kind === 'gone';
+  if (!('kind' in result) || result.kind !== 'gone') return result;
   // The earlier run may have died before it could keep the deletion. How old that is counts from its decision (C5).
-  if (isOver && order.resumedFromMs !== null && order.why === 'eviction' && wasKilled(order) && !ladder.isAccepted) {
+  if (order.resumedFromMs !== null && order.why === 'eviction' && wasKilled(order) && !ladder.isAccepted) {
     needs.guard.killed(order.victim.uid);
     await keepDeletion(ladder, null, order.resumedFromMs);
   }
-  return result;
+  return wasKilled(order) || lostAnswers(ladder).length === 0 ? result : byLostAnswer(ladder);
+}
+
+/**
+ * It has ended without a signal of ours, and only the API knows whether by our request. A deletion that the API has not
+ * accepted is sent again (B13), as the kubelet would restart the pod; an eviction that its budget may refuse is not.
+ */
+async function byLostAnswer(ladder: Ladder): Promise<Result> {
+  const { needs, order } = ladder;
+  const { clock } = needs;
+  const pod = deletableOf(order);
+  const madeAtMs = order.resumedFromMs ?? clock.monoMs();
+  const isDue = order.why === 'eviction' && lostAnswers(ladder).some(({ act }) => act === 'delete');
+  const ending = await isEnding(ladder, pod);
+  if (ending.known) {
+    foundAnswers(ladder, ending.value);
+    if (ending.value) return { kind: 'by-api' };
+    const again = isDue && clock.monoMs() - madeAtMs < HEALTHY_MS ? askDelete(ladder, pod, HARD_GRACE_SECONDS) : null;
+    if (again !== null) await within<unknown>(clock, HEAR_MS, again, () => null);
+    if (ladder.isByUs) return { kind: 'by-api' };
+    if (lostAnswers(ladder).length === 0) return { kind: 'gone' };
+  }
+  if (isDue) await keepDeletion(ladder, pod, madeAtMs);
+  return { kind: 'unknown', detail: ending.known ? NO_ANSWER : ending.detail };
+}
+
+/** Under a hard threshold the next victim waits: this run has waited for the answer already, and does not ask again. */
+async function isEnding({ needs, order }: Ladder, pod: Deletable): Promise<Reading<boolean>> {
+  const silent = unknown('timed-out', 'the pod in the API', NO_ANSWER);
+  if (order.isHard && order.resumedFromMs === null) return silent;
+  return within<Reading<boolean>>(needs.clock, HEAR_MS, needs.tell.isEnding(pod), () => silent);
 }
 
 async function stopFound(ladder: Ladder, found: LivePod | null): Promise<Result> {
@@ -275,7 +327,8 @@ async function keepDeletion(ladder: Ladder, told: Deletable | null, madeAtMs: Mo
   const { needs, order } = ladder;
   const { clock, tell: api } = needs;
   const pod = told ?? askedBefore(ladder) ?? deletableOf(order);
-  await within<unknown>(clock, KEEP_MS, api.later(pod, order.decision, madeAtMs), () => null);
+  const saved = api.later(pod, order.decision, madeAtMs, ladder.endKnown);
+  await within<unknown>(clock, KEEP_MS, saved, () => null);
   void ladder.asked?.then(() => hearLate(ladder, pod));
   if (!ladder.isAccepted && ladder.unsaid !== 'never') tell(ladder, 'spool', LATER[ladder.unsaid]);
 }

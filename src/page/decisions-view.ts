@@ -9,6 +9,7 @@ const ENDED: { readonly [kind: string]: readonly [string, string] } = {
   ended: ['ok', 'done'],
   reclaimed: ['ok', 'done'],
   survived: ['bad', 'failed'],
+  unknown: ['warn', 'not known'],
   dropped: ['', 'dropped'],
 };
 

@@ -60,6 +60,8 @@ export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
       );
     case 'ended':
       return `ended by ${outcome.via}${after}, ${sayGivenBack(outcome)}`;
+    case 'unknown':
+      return `ended${after}; ${sayEndUnknown(outcome.detail)}`;
     case 'survived':
       return `survived${after}: ${outcome.detail}`;
     case 'dropped':
@@ -83,6 +85,14 @@ const ACTS: { readonly [A in Rung['act']]: string } = {
   withdraw: 'dropped the deletion that was kept',
   'stop-container': 'asked the container runtime to stop a container',
 };
+
+export const sayEndUnknown = (detail: string): string => `whether by the agent's request is not known: ${detail}`;
+
+/** What the API server shows of a pod, instead of the answer to a request to end it. */
+export function sayLostAnswer(isEnding: boolean): string {
+  const shown = isEnding ? 'shows the pod as gone, or as being deleted' : 'has not accepted it';
+  return `the answer was lost; the API server ${shown}`;
+}
 
 /** What the runtime removed, of a reclaim; '' if it was not asked. */
 export function sayRemoved(removed: Removed | undefined): string {

@@ -318,6 +318,28 @@ describe('an eviction that an earlier run of the agent had under way', () => {
     }
   });
 
+  it('is not told as long as it is not known to be one', async () => {
+    let becomes = (_: Outcome): void => undefined;
+    const unknown: Outcome = { of: 'boot-1', atMs: 5, kind: 'unknown', detail: 'the API server is away' };
+    const killer: ActorNeeds['killer'] = {
+      stop: async (_, __, ___, became) => {
+        becomes = became ?? becomes;
+        return unknown;
+      },
+      usedBytes: () => known(MI),
+      largestProcesses: () => known([]),
+    };
+    const { actor, did, recorded, settled } = stage({ killer });
+    actor.resume(left, { ...nothing, decision: decided, begunMs: 1 });
+    expect(await settled()).toEqual(unknown);
+    const said = "log: shop/web has ended; whether by the agent's request is not known: the API server is away";
+    expect(did).toEqual([said]);
+    const ended: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'api', releasedBytes: known(MI) };
+    becomes(ended);
+    expect(did).toEqual([said, 'Evicted', 'log: shop/web was ended by api and gave back 1 MiB']);
+    expect(recorded).toEqual([unknown, ended]);
+  });
+
   it('but had sent nothing begins now, with its last look (D9)', async () => {
     const recovered = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
     recovered.actor.resume(left, { ...nothing, decision: decided });

@@ -114,6 +114,7 @@ describe('the history as text', () => {
   it.each([
     [[], 'began to evict shop/web'],
     [[{ of: 'b-1', atMs: 1_001, kind: 'dropped', because: 'no-longer-met' }], 'did not evict shop/web'],
+    [[{ of: 'b-1', atMs: 1_001, kind: 'unknown', detail: 'it is away' }], 'may have evicted shop/web'],
     [[{ of: 'b-1', atMs: 9_000, kind: 'survived', left: [], detail: 'in D state' }], 'could not evict shop/web'],
   ] as const)('does not call an attempt an eviction: outcome %j', (outcomes, said) => {
     const bodies = [...entries().slice(0, 2), ...outcomes.map((outcome) => ({ kind: 'outcome', outcome }) as const)];

@@ -82,6 +82,8 @@ function outcomeOf(of: string, atMs: number, kind: Outcome['kind']): Outcome {
       return { of, atMs, kind, via: 'sigkill', releasedBytes: known(1) };
     case 'survived':
       return { of, atMs, kind, left: [], detail: 'test' };
+    case 'unknown':
+      return { of, atMs, kind, detail: 'test' };
     case 'dropped':
       return { of, atMs, kind, because: 'no-longer-met' };
     case 'reclaimed':

@@ -63,12 +63,22 @@ describe('what is counted', () => {
     { of: 'b-1', atMs: 1, kind: 'dropped', because: 'dry-run' },
     { of: 'b-1', atMs: 1, kind: 'dropped', because: 'no-longer-met' },
     { of: 'b-1', atMs: 1, kind: 'survived', left: [], detail: '' },
+    { of: 'b-1', atMs: 1, kind: 'unknown', detail: 'the API server is away' },
     { of: 'b-9', atMs: 1, kind: 'ended', via: 'sigkill', releasedBytes: known(1) },
   ])('is no eviction that ended nobody: %j', (outcome) => {
     const { counters, decided, cameOut } = counting();
     decided(anEviction('b-1'));
     cameOut(outcome);
     expect(counters.now()).toMatchObject({ evictions: [], reclaimedBytes: { eviction: 0 } });
+  });
+  it('is an eviction once it is known that it was one', () => {
+    const { counters, decided, began, cameOut } = counting();
+    decided(anEviction('b-1'));
+    began('b-1', 1_000);
+    cameOut({ of: 'b-1', atMs: 1_038, kind: 'unknown', detail: 'the API server is away' });
+    cameOut({ of: 'b-1', atMs: 1_038, kind: 'ended', via: 'api', releasedBytes: known(290) });
+    const { evictions, evictionTimes } = counters.now();
+    expect([evictions.map(({ count }) => count), evictionTimes.sumMs]).toEqual([[1], 38]);
   });
   it('is an eviction once, though an earlier run or earlier parts began it', () => {
     const { counters, cameOut } = counting();

@@ -69,6 +69,19 @@ describe('notify', () => {
     expect(sent[0]?.notice['decision']).not.toHaveProperty('ranking');
   });
 
+  it('is told of one of an earlier run once it is known to be one', async () => {
+    const { clock, notifier, context, seen, sent } = stage(ALL);
+    const decisions = [evict(soft, 30)];
+    notifier.follow({ ...context, decisionOf: () => decisions.pop() ?? null });
+    const unknown = { of: 'boot-1', atMs: 1, kind: 'unknown', detail: 'the API server is away' } as const;
+    seen({ kind: 'outcome', outcome: unknown });
+    await clock.advance(5_000);
+    expect(sent).toEqual([]);
+    const became = { of: 'boot-1', atMs: 1, kind: 'ended', via: 'api', releasedBytes: known(MI) } as const;
+    for (const outcome of [became, became]) seen({ kind: 'outcome', outcome });
+    await clock.advance(5_000);
+    expect(sent.map(({ notice }) => notice['outcome'])).toEqual([became]);
+  });
   it('runs at most once a second; what does not fit in the queue is counted in the next one', async () => {
     const { clock, found, sent } = stage(ALL);
     for (let i = 0; i < 30; i++) found(`f${i}`);

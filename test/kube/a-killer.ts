@@ -1,4 +1,5 @@
 import { afterEach, beforeEach } from 'vitest';
+import type { Outcome } from '../../src/core/outcome.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
@@ -19,6 +20,7 @@ const API_POD = anApiPod({ uid: UID, namespace: 'shop', name: 'web' });
 const DECLARED = API_POD.declared;
 export const ACCEPTED: Said = { kind: 'accepted', text: '201' };
 const NEVER = new Promise<Said>(() => undefined);
+const AWAY = unknown('unreadable', 'the API server', 'the API server is away');
 /** A container that nobody can name; what it is where the runtime has listed it as the sandbox. */
 export const [UNNAMED, SANDBOX] = ['unnamed', 'pause'];
 
@@ -31,6 +33,8 @@ export let refusals: Refusals;
 export let guard: RestartGuard;
 /** The age of what was kept for later begins then, and it is on the disk when this resolves. */
 export let keptMs: number | null;
+/** Tells whoever kept it what the API shows later. */
+export let endKnown: (isEnding: boolean) => void;
 let saved: Promise<void>;
 export const savedWith = (promise: Promise<void>): void => {
   saved = promise;
@@ -69,10 +73,11 @@ type Answers = {
   readonly evict?: Promise<Said> | null;
   readonly remove?: Promise<Said> | null;
   readonly onRemove?: () => void;
+  readonly ending?: Reading<boolean>;
 };
 export const killer = (
   names: () => readonly string[],
-  { evict = NEVER, remove = NEVER, onRemove }: Answers,
+  { evict = NEVER, remove = NEVER, onRemove, ending = AWAY }: Answers,
   other: Partial<Pick<KubeKillerNeeds, 'clock' | 'runtime'>> = {},
   object: LivePod['object'] = API_POD,
 ): Killer => {
@@ -87,9 +92,11 @@ export const killer = (
       onRemove?.();
       return remove;
     },
-    later: async (_, decision, madeAtMs) => {
+    isEnding: async () => ending,
+    later: async (_, decision, madeAtMs, known) => {
       asked.push(`later ${decision}`);
       keptMs = madeAtMs;
+      endKnown = known;
       await saved;
     },
     heard: () => void asked.push('heard'),
@@ -109,6 +116,10 @@ const order = (more: Partial<StopOrder>): StopOrder => ({
   ...more,
 });
 export const soft = (graceMs: number): Partial<StopOrder> => ({ isHard: false, first: 'sigterm', graceMs });
-export const run = (of: Killer, more: Partial<StopOrder> = {}, hasten = new AbortController()) =>
-  of.stop(order(more), hasten.signal);
+export const run = (
+  of: Killer,
+  more: Partial<StopOrder> = {},
+  hasten = new AbortController(),
+  became?: (outcome: Outcome) => void,
+) => of.stop(order(more), hasten.signal, undefined, became);
 export const actsOf = (outcome: Awaited<ReturnType<Killer['stop']>>) => outcome.rungs?.map(({ act }) => act);

@@ -221,6 +221,28 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     });
   });
 
+  it('says of a victim that ended while the answer to its deletion was lost what the API server shows', async () => {
+    const uid = aUid();
+    const web = { name: 'web', uid, status: statuses };
+    stub.store.put(aV1Pod(web));
+    tree.addPod('Burstable', uid, APP, PAUSE);
+    answers = ({ method }) => (method === 'DELETE' ? { status: 403, body: { kind: 'Status', message: 'no' } } : null);
+    open(false, standing);
+    await until(() => podNamed('web') !== undefined);
+    stillMs = clock.monoMs();
+    const victim = podNamed('web');
+    const doneBefore = [{ atMs: 1, act: 'delete', answer: 'sent' } as const];
+    const resume = () => stop(victim, { resumedFromMs: stillMs, sentBefore: 'sigkill', doneBefore });
+    expect(await resume()).toMatchObject({ kind: 'dropped', because: 'gone' });
+    stub.fault(/\/pods\/web$/, { kind: 'status', status: 500 });
+    expect(await resume()).toMatchObject({ kind: 'unknown' });
+    const deletionTimestamp = new Date().toISOString();
+    stub.store.put(aV1Pod({ ...web, metadata: { deletionTimestamp } }));
+    expect(await resume()).toMatchObject({ kind: 'ended', via: 'api' });
+    stub.store.remove('default/web');
+    expect(await resume()).toMatchObject({ kind: 'ended', via: 'api' });
+  });
+
   it('leaves a pod whose disruption budget refuses, and passes it over for a while', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));

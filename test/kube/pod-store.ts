@@ -50,6 +50,16 @@ export function createPodStore() {
       add('DELETED', stamped(pod));
     },
     has: (key: string): boolean => pods.has(key),
+    get: (namespace: string, name: string): Reply => {
+      const body = pods.get(`${namespace}/${name}`);
+      if (body !== undefined) return { status: 200, body };
+      const missing = {
+        ...status(404, `pods "${name}" not found`),
+        reason: 'NotFound',
+        details: { name, kind: 'pods' },
+      };
+      return { status: 404, body: missing };
+    },
     of: (node: string): readonly Json[] => [...pods.values()].filter((pod) => isOn(node, pod)),
     bookmark: (): void => {
       const object = { kind: 'Pod', metadata: { resourceVersion: String(version) } };

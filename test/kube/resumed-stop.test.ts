@@ -1,16 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import type { Rung } from '../../src/core/outcome.ts';
+import type { Outcome, Rung } from '../../src/core/outcome.ts';
 import { known } from '../../src/core/reading.ts';
 import { until } from '../../src/demo/cast.ts';
 import { sleep } from '../../src/host/clock.ts';
-import type { KubeKillerNeeds } from '../../src/kube/ladder.ts';
-import type { Clock } from '../../src/ports.ts';
+import { type KubeKillerNeeds, type Said, UNANSWERED } from '../../src/kube/ladder.ts';
+import type { Clock, StopOrder } from '../../src/ports.ts';
 import { needsCgroups } from '../act/a-cgroup.ts';
 import {
   ACCEPTED,
   actsOf,
   asked,
   clock,
+  endKnown,
   IGNORES,
   keptMs,
   killer,
@@ -59,10 +60,8 @@ describe.skipIf(needsCgroups !== '')(`an end beside a kubelet that an earlier ru
     const { sandbox, resumedFromMs, again } = await started();
     const runtime: KubeKillerNeeds['runtime'] = { ...aRuntime(), refresh: () => new Promise(() => undefined) };
     const of = killer(() => ['again', UNNAMED], {}, { runtime });
-    expect(await run(of, { resumedFromMs, doneBefore: [unheard] })).toMatchObject({ kind: 'ended', via: 'api' });
+    expect(await run(of, { resumedFromMs, doneBefore: [unheard] })).toMatchObject({ kind: 'unknown' });
     expect([sandbox.isAlive(), again.isAlive()]).toEqual([true, true]);
-    // Nobody killed it.
-    expect(asked).toEqual([]);
   });
 
   it('leaves the sandbox of a victim that lives, once the runtime has named it', async () => {
@@ -120,6 +119,96 @@ describe.skipIf(needsCgroups !== '')(`an end beside a kubelet that an earlier ru
     await until(clock, () => !hog.isAlive(), 10_000);
     expect(again.isAlive()).toBe(true);
     expect(noted.map(({ act }) => act)).not.toContain('kill-pod');
+  });
+
+  describe('that is over, by what it had sent', () => {
+    const asked1: Rung = { atMs: 1, act: 'delete', answer: UNANSWERED };
+    const gone = (
+      doneBefore: readonly Rung[],
+      answers: Parameters<typeof killer>[1] = {},
+      more: Partial<StopOrder> = {},
+      became?: (outcome: Outcome) => void,
+    ) => {
+      const before = { resumedFromMs: clock.monoMs(), sentBefore: 'sigkill', usedBefore: known(2 ** 30) } as const;
+      const of = killer(() => [], answers);
+      return run(of, { ...before, doneBefore, ...more }, undefined, became);
+    };
+
+    it('and that was answered', async () => {
+      const outcome = await gone([{ ...asked1, isAccepted: true }]);
+      expect(outcome).toMatchObject({ kind: 'ended', via: 'api', releasedBytes: { known: true } });
+      expect(await gone([{ ...asked1, isAccepted: false }])).toMatchObject({ kind: 'dropped', because: 'gone' });
+      expect(await gone([asked1, KILLED])).toMatchObject({ kind: 'ended', via: 'sigkill' });
+      expect(await gone([])).toMatchObject({ kind: 'ended', via: 'sigkill' });
+    });
+
+    it('if the API ends the pod, although its answer was lost', async () => {
+      for (const act of ['evict', 'delete'] as const) {
+        const outcome = await gone([{ ...asked1, act }], { ending: known(true) });
+        expect(outcome).toMatchObject({ kind: 'ended', via: 'api', releasedBytes: { known: true } });
+        expect(outcome.rungs).toMatchObject([{ atMs: 1, act, isAccepted: true }]);
+      }
+      expect(asked).toEqual([]);
+    });
+
+    it('not if the API has not taken its deletion, which is sent again', async () => {
+      const refused: Said = { kind: 'not-said', because: 'never', text: '403' };
+      const outcome = await gone([asked1], { ending: known(false), remove: Promise.resolve(refused) });
+      expect(outcome).toMatchObject({ kind: 'dropped', because: 'gone' });
+      expect(outcome.rungs).toMatchObject([
+        { atMs: 1, isAccepted: false },
+        { act: 'delete', answer: '403' },
+      ]);
+      const taken = await gone([asked1], { ending: known(false), remove: Promise.resolve(ACCEPTED) });
+      expect(taken).toMatchObject({ kind: 'ended', via: 'api' });
+      expect(asked).toEqual(['delete 1', 'delete 1']);
+    });
+
+    it('nor is it sent again of a pod that its budget protects, that ended a minute ago, or that a shutdown stops', async () => {
+      const ending = known(false);
+      const evict: Rung = { ...asked1, act: 'evict' };
+      const aMinuteAgo = { resumedFromMs: clock.monoMs() - 60_000 };
+      const shutdown = { why: 'shutdown' } as const;
+      expect(await gone([evict], { ending }, { isHard: false })).toMatchObject({ kind: 'dropped', because: 'gone' });
+      expect(await gone([asked1], { ending }, aMinuteAgo)).toMatchObject({ kind: 'dropped', because: 'gone' });
+      expect(await gone([asked1], { ending }, shutdown)).toMatchObject({ kind: 'dropped', because: 'gone' });
+      expect(asked).toEqual([]);
+    });
+
+    it('which is not known while the API is away: its deletion is kept', async () => {
+      const resumedFromMs = clock.monoMs() - 5_000;
+      const outcome = await gone([asked1], {}, { resumedFromMs });
+      expect(outcome).toMatchObject({ kind: 'unknown', detail: 'the API server is away' });
+      expect(actsOf(outcome)).toEqual(['delete', 'spool']);
+      expect(asked).toEqual(['later d1']);
+      expect(keptMs).toBe(resumedFromMs);
+      expect(await gone([{ ...asked1, act: 'evict' }], {}, { isHard: false })).toMatchObject({ kind: 'unknown' });
+      expect(asked).toEqual(['later d1']);
+    });
+
+    it('nor where this run has waited for the answer in vain, and the pod ended meanwhile', async () => {
+      const app = await pod.child('app');
+      const onRemove = (): void => app.kill('SIGKILL');
+      const slow: Clock = { ...clock, after: (ms, then) => clock.after(ms === 100 ? 5_000 : ms, then) };
+      const silent: Said = { kind: 'not-said', because: 'unheard', text: 'no answer within 500 ms' };
+      const remove = until(clock, () => !app.isAlive(), 10_000).then(() => silent);
+      const of = killer(() => ['app'], { remove, onRemove, ending: known(true) }, { clock: slow });
+      expect(await run(of)).toMatchObject({ kind: 'unknown', detail: 'the API server does not answer' });
+      expect(asked).toEqual(['delete 1', 'later d1']);
+    });
+
+    it('and becomes known once the API answers', async () => {
+      const became: Outcome[] = [];
+      for (const isEnding of [true, false]) {
+        const outcome = await gone([asked1], {}, {}, (known) => void became.push(known));
+        expect(outcome.kind).toBe('unknown');
+        endKnown(isEnding);
+        await until(clock, () => became.length > 0, 10_000);
+        const [what] = became.splice(0);
+        expect(what).toMatchObject(isEnding ? { kind: 'ended', via: 'api' } : { kind: 'dropped', because: 'gone' });
+        expect(what?.atMs).toBe(outcome.atMs);
+      }
+    });
   });
 
   it('asks the API by the name that the decision has, where an earlier run had asked', async () => {

@@ -5,7 +5,7 @@ import { until } from '../../src/demo/cast.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import type { ApiPod } from '../../src/kube/api-pod.ts';
-import type { KubeKillerNeeds, Said } from '../../src/kube/ladder.ts';
+import type { KubeKillerNeeds, Said, StopThroughApi } from '../../src/kube/ladder.ts';
 import type { LivePod } from '../../src/kube/live-pods.ts';
 import { createRefusals } from '../../src/kube/refusals.ts';
 import { createRestartGuard } from '../../src/kube/restart-guard.ts';
@@ -40,20 +40,22 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       containers: found?.known ? [{ id: APP, name: 'main', cgroup: found.value }] : [],
     };
   };
+  const tell: StopThroughApi = {
+    evict: () => null,
+    remove: async (_, grace, why) => {
+      asked.push(`delete ${grace} ${why}`);
+      return ACCEPTED;
+    },
+    isEnding: async () => known(false),
+    later: async () => void asked.push('later'),
+    heard: () => undefined,
+  };
   const stop = (tier: 'stop' | null, seconds: number, more: Partial<KubeKillerNeeds> = {}) => {
     if (mounts === null) throw new Error('no cgroups');
     const killer = createKubeKiller({
       ...{ clock, mounts, findings: none, guard: createRestartGuard(clock), refusals: createRefusals(clock, none) },
       source: { find: live, stopBegan: () => undefined, stopEnded: () => undefined },
-      tell: {
-        evict: () => null,
-        remove: async (_, grace, why) => {
-          asked.push(`delete ${grace} ${why}`);
-          return ACCEPTED;
-        },
-        later: async () => void asked.push('later'),
-        heard: () => undefined,
-      },
+      tell,
       runtime: aRuntime(),
       note: () => undefined,
       deleting: ({ object }) => void asked.push(`deleting ${object.name}`),
@@ -103,7 +105,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     const app = await cgroup.child(APP, OBEYS);
     const remove = async (): Promise<Said> => REFUSED;
     const outcome = await stop(null, 1, {
-      tell: { evict: () => null, remove, later: async () => void asked.push('later'), heard: () => undefined },
+      tell: { ...tell, remove },
     });
     expect(outcome).toMatchObject({ kind: 'dropped', because: 'not-deleted' });
     expect(app.isAlive()).toBe(true);
@@ -117,7 +119,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       return REFUSED;
     };
     const stopping = stop(null, 30, {
-      tell: { evict: () => null, remove, later: async () => undefined, heard: () => undefined },
+      tell: { ...tell, remove },
     });
     await sleep(clock, 100);
     app.kill('SIGTERM');

@@ -69,7 +69,17 @@ function aSpool(api = anApi(), clock = aClock()) {
   const said = () => api.sent().map(({ method, path: at }) => `${method} ${at.slice(at.lastIndexOf('/') + 1)}`);
   return { spool, clock, api, found, logged, noted, said, ready };
 }
+type Staged = ReturnType<typeof aSpool>;
 const thereAre = () => true;
+async function tooLate({ spool, clock }: Staged): Promise<void> {
+  await clock.advance(300_001);
+  spool.flush(thereAre);
+}
+async function aMinuteLater({ spool, clock, ready }: Staged): Promise<void> {
+  ready.add(VICTIM.uid);
+  await clock.advance(60_001);
+  spool.flush(thereAre);
+}
 
 describe('what could not be said', () => {
   it('is said after a relist: the pod marked and deleted first, events last', async () => {
@@ -161,6 +171,21 @@ describe('what could not be said', () => {
 });
 
 describe('what became of a deletion that was kept', () => {
+  it.each([
+    ['it was sent', true, async ({ spool }: Staged) => spool.flush(thereAre)],
+    ['the pod is being deleted', true, async ({ spool }: Staged) => spool.flush(() => false)],
+    ['the first answer came late', true, async ({ spool }: Staged) => spool.heard(VICTIM.uid)],
+    ['the pod is well', false, aMinuteLater],
+    ['nobody knows', null, tooLate],
+  ])('is said to who kept it: %s', async (_, isEnding, then) => {
+    const staged = aSpool();
+    const known: boolean[] = [];
+    staged.spool.put(act(), (isSo) => void known.push(isSo));
+    await then(staged);
+    await staged.clock.advance(1_000);
+    expect(known).toEqual(isEnding === null ? [] : [isEnding]);
+    expect(staged.spool.waiting().acts).toBe(0);
+  });
   it('belongs to its decision, also in the next run: what was sent, and the answer', async () => {
     const { spool } = aSpool();
     spool.put(act());

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { Rung } from '../../src/core/outcome.ts';
 import { known } from '../../src/core/reading.ts';
 import { until } from '../../src/demo/cast.ts';
 import { sleep } from '../../src/host/clock.ts';
@@ -101,25 +100,6 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     ]);
     const gone = await endedBy('two', { kind: 'gone', text: 'it is gone' });
     expect(gone).toMatchObject({ kind: 'dropped', because: 'gone' });
-  });
-
-  it('that ended while no agent ran was ended by what an earlier run had sent, if that was taken', async () => {
-    const usedBefore = known(2 ** 30);
-    const gone = (...doneBefore: readonly Rung[]) =>
-      run(
-        killer(() => [], {}),
-        { resumedFromMs: 0, sentBefore: 'sigkill', doneBefore, usedBefore },
-      );
-    const asked: Rung = { atMs: 1, act: 'delete', answer: '201' };
-    const killed: Rung = { atMs: 2, act: 'kill-containers', answer: 'SIGKILL to 1 cgroup' };
-    for (const rung of [asked, { ...asked, isAccepted: true }]) {
-      const outcome = await gone(rung);
-      expect(outcome).toMatchObject({ kind: 'ended', via: 'api', rungs: [rung] });
-      expect(outcome.kind === 'ended' && outcome.releasedBytes).toMatchObject({ known: true });
-    }
-    expect(await gone({ ...asked, isAccepted: false })).toMatchObject({ kind: 'dropped', because: 'gone' });
-    expect(await gone(asked, killed)).toMatchObject({ kind: 'ended', via: 'sigkill' });
-    expect(await gone()).toMatchObject({ kind: 'ended', via: 'sigkill' });
   });
 
   it('writes down what is sent before the answer is there, and again with it', async () => {

@@ -105,6 +105,11 @@ export async function startStubApi(
     if (pathname === '/version') return reply(response, 200, { major: '1', minor: '36' });
     if (pathname === '/api/v1') return reply(response, 200, { kind: 'APIResourceList', resources });
     if (pathname === `/api/v1/nodes/${NODE}`) return reply(response, 200, node);
+    const [, namespace, name] = /^\/api\/v1\/namespaces\/([^/]+)\/pods\/([^/]+)$/.exec(pathname) ?? [];
+    if (namespace !== undefined && name !== undefined) {
+      const pod = store.get(namespace, name);
+      return reply(response, pod.status, pod.body);
+    }
     if (pathname !== '/api/v1/pods') return reply(response, 404, status(404, `${pathname} not found`));
     if (searchParams.get('watch') !== 'true') {
       const listed = store.list(searchParams);

@@ -59,7 +59,7 @@ export function settleEvictions(
   for (const eviction of state.act.kind === 'evicting' ? state.act.evictions : []) {
     const heard = observation.outcomes.filter(({ of }) => of === eviction.decision);
     const outcome = heard.find(isEnd);
-    if (outcome?.kind === 'ended' || isLetGo(eviction, outcome)) prove(eviction);
+    if (outcome?.kind === 'ended' || outcome?.kind === 'unknown' || isLetGo(eviction, outcome)) prove(eviction);
     else if (outcome !== undefined && isDryDrop(outcome)) {
       if (eviction.cause.kind === 'threshold') dryDropped = [...dryDropped, eviction.cause.threshold.id];
       else dryOverLimit = [...dryOverLimit, eviction.victim.uid];

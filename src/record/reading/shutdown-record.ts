@@ -101,7 +101,7 @@ type PodEnd =
       readonly afterMs: number;
       readonly via: Extract<Outcome, { kind: 'ended' }>['via'];
     }
-  | { readonly kind: 'survived'; readonly afterMs: number; readonly detail: string }
+  | { readonly kind: 'survived' | 'unknown'; readonly afterMs: number; readonly detail: string }
   | { readonly kind: 'dropped'; readonly because: Extract<Outcome, { kind: 'dropped' }>['because'] }
   | { readonly kind: 'under-way' }
   /** How it ended is not in the record: the agent or the machine was gone before. */
@@ -372,7 +372,8 @@ function podEndOf(outcome: Outcome, toldMs: MonoMs): PodEnd | null {
     case 'ended':
       return { kind: 'ended', afterMs, via: outcome.via };
     case 'survived':
-      return { kind: 'survived', afterMs, detail: outcome.detail };
+    case 'unknown':
+      return { kind: outcome.kind, afterMs, detail: outcome.detail };
     case 'dropped':
       return { kind: 'dropped', because: outcome.because };
     default:

@@ -109,5 +109,6 @@ const DECISIONS: Demands = {
 const OUTCOMES: Demands = {
   ended: { via: isText },
   survived: { left: Array.isArray, detail: isText },
+  unknown: { detail: isText },
   dropped: { because: isText },
 };
