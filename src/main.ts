@@ -3,7 +3,7 @@ import { sayLast } from './host/stderr.ts';
 
 process.title = 'nodewarden';
 
-/** The command has come to its end, or why it did not is said: no way out of this process is silent. */
+/** The command has ended, or the reason why it did not is printed: this process never ends silently. */
 let isOver = false;
 
 function endWith(error: unknown): void {
@@ -25,13 +25,14 @@ const args = process.argv.slice(2);
 const isDaemon = args[0] === 'run';
 if (isDaemon) {
   keepHeapSmall();
-  // Nobody reads us any more, which is no reason to leave the node alone; and a reload may be asked for before there is
-  // anything to load anew (daemon/run.ts hears of it later).
+  // If nobody reads our output any more, the node must still be guarded. A reload may be requested before there is
+  // anything to
+  // reload (daemon/run.ts gets it later).
   process.stdout.on('error', () => undefined);
   process.stderr.on('error', () => undefined);
   process.on('SIGHUP', () => undefined);
 } else {
-  // Who reads us may go: `nodewarden history | head` is no failure.
+  // The reader may go away: `nodewarden history | head` is not a failure.
   process.stdout.on('error', () => {
     isOver = true;
     process.exit(0);

@@ -19,16 +19,16 @@ export type Clock = {
   readonly after: (ms: number, run: () => void) => () => void;
 };
 export type Observer = {
-  /** Synchronous: kernel files are read now, slow sources give their last sample (2.4). Never throws. */
+  /** Synchronous: kernel files are read now, slow sources return their last sample (2.4). Never throws. */
   readonly look: (want: NextLook, arrived: Arrived) => Observation;
-  /** memory.available alone, read now, between looks; absent: that is no cheaper than a look. Never throws. */
+  /** Only memory.available, read now, between looks; absent: a look costs no more. Never throws. */
   readonly glance?: () => Reading<SignalSample>;
   /** D9: one signal, read again right before a kill, and before and after a reclaim. Never a value from before the call. */
   readonly reread: (signal: Signal) => Promise<Reading<SignalSample>>;
 };
 /** A cgroup is its inode, not its path: a new one may have the same path. */
 export type CgroupRef = { readonly path: string; readonly inode: number };
-/** A mode says what a pod declares and where it runs; observe/ measures it and makes the PodView. */
+/** A mode says what a pod declares and where it runs; observe/ measures it and builds the PodView. */
 export type BoundPod = {
   readonly declared: Omit<PodView, 'usage'>;
   readonly cgroup: Reading<CgroupRef>;
@@ -52,15 +52,15 @@ export type DiskWalk = {
   readonly pod: DiskUsage;
   readonly containers: readonly Omit<ContainerUsage, 'workingSetBytes'>[];
   readonly volumes: readonly VolumeUsage[];
-  /** What the sum is made of; absent: the mode has no directories to name. */
+  /** The parts of the sum; absent: the mode names no directories. */
   readonly directories?: readonly WalkedDirectory[];
 };
-/** One of the requested directories, without what lies below another one of them. */
+/** One of the requested directories, without what is below another one of them. */
 export type WalkedDirectory = {
   readonly path: string;
   /** st_dev. */
   readonly device: number;
-  /** The directory itself included: `ownBytes` of it, and one inode. */
+  /** Includes the directory itself: `ownBytes`, and one inode. */
   readonly bytes: number;
   readonly inodes: number;
   readonly ownBytes: number;
@@ -79,7 +79,7 @@ export type OpenFiles = {
 export type PodSource = {
   /** With their current cgroups; never waits for a network. */
   readonly pods: () => Reading<readonly BoundPod[]>;
-  /** As they were 10 s ago at most, for who only wants to know whether there is something to do. Absent: ask `pods`. */
+  /** At most 10 s old, for callers that only want to know whether there is something to do. Absent: use `pods`. */
   readonly podsLately?: () => Reading<readonly BoundPod[]>;
   /**
    * Why no pod may be chosen yet, for this signal or (`all`) for a shutdown: right after a start, pods may be missing. Null:
@@ -95,22 +95,28 @@ export type StopOrder = {
   readonly victim: Victim;
   readonly graceMs: number;
   readonly why: 'eviction' | 'shutdown';
-  /** A hard threshold, or a local storage limit: nobody is asked for leave, and nothing is waited for (beside-a-kubelet.md B1, B6). */
+  /**
+   * A hard threshold, or a local storage limit: no budget is asked, and nothing is waited for (beside-a-kubelet.md B1,
+   * B6).
+   */
   readonly isHard: boolean;
   /**
-   * When an earlier run of the agent decided it; null for a decision of this run. A process that started later is not part
-   * of the victim: nothing is ended twice.
+   * When an earlier run of the agent decided it; null for a decision of this run. A process that started later is not part of
+   * the victim, so nothing is killed twice.
    */
   readonly resumedFromMs: MonoMs | null;
   /** The signal that an earlier run had sent: if the victim is gone, the agent ended it. Absent: none is known. */
   readonly sentBefore?: Signalled['with'] | undefined;
   /** What an earlier run had done about the victim, in mode kubelet. Absent: nothing. */
   readonly doneBefore?: readonly Rung[];
-  /** The memory that was charged to the victim right before its first signal, also one of an earlier run. Absent: it is read now. */
+  /**
+   * The memory that was charged to the victim right before its first signal, even by an earlier run. Absent: it is read
+   * now.
+   */
   readonly usedBefore?: Reading<number>;
   /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what is reported to the API. */
   readonly first: 'sigterm' | 'sigkill';
-  /** Of a shutdown: because the agent itself is stopped; absent: after logind's signal. */
+  /** For a shutdown: because the agent itself is stopped; absent: after logind's signal. */
   readonly tier?: 'stop';
   /** For a shutdown: its grace period begins when the pod is asked to stop, in its turn. */
   readonly turn?: Turn;
@@ -142,8 +148,8 @@ export type Killer = {
   readonly largestProcesses: (victim: Victim, count: number, budgetMs: number) => Reading<readonly ProcessView[]>;
 };
 /**
- * A container runtime gives disk space back (kubelet-eviction.md 6.5, 6.6). Never rejects; resolves within 60 s or, of what it
- * is then doing, 30 s more. `containers` with nothing to remove is no problem.
+ * A container runtime frees disk space (kubelet-eviction.md 6.5, 6.6). Never rejects; resolves within 60 s, plus up to 30 s
+ * for a call in progress. `containers` with nothing to remove is not a problem.
  */
 export type NodeReclaim = (calls: readonly ReclaimCall[]) => Promise<Removed>;
 /** Directories that a pod declares as scratch. */
@@ -153,7 +159,7 @@ export type Scratch = {
 };
 export type NodeMarks = {
   readonly setCondition: (condition: NodeCondition, status: boolean, message: string) => void;
-  /** Never waits; a mode without an API tells nobody. */
+  /** Never waits; a mode without an API ignores it. */
   readonly event: (
     reason: 'Evicted' | 'EvictionThresholdMet' | 'NodeShutdown',
     message: string,
@@ -166,7 +172,9 @@ export type NodeMarks = {
     },
   ) => void;
 };
-/** What is known of a decision in progress of an earlier run of the agent, or of the parts before a reload. */
+/**
+ * What is known about a decision in progress that an earlier run of the agent, or the parts before a reload, had made.
+ */
 export type Left = {
   readonly decision: Decision | null;
   /** Right before the first signal to its victim; null: none was sent. */
@@ -224,7 +232,7 @@ export type InhibitorStatus = {
       }
     | { readonly kind: 'released' };
   readonly isPreparing: boolean;
-  /** `poweroff`, `reboot`, `halt`, … as logind said it (255 and later, or from the schedule); null = not known. */
+  /** `poweroff`, `reboot`, `halt`, … as reported by logind (255 and later, or from the schedule); null = not known. */
   readonly type: string | null;
   /** The kubelet holds a shutdown lock of its own; null: not known. */
   readonly isKubeletArmed: boolean | null;
@@ -232,11 +240,11 @@ export type InhibitorStatus = {
   readonly scheduled: { readonly type: string; readonly atWallMs: number } | null;
 };
 
-/** How an earlier boot ended, as the record shows it. */
+/** How an earlier boot ended, from the record. */
 export type BootEndSaid = {
   readonly bootId: string;
   readonly end: 'graceful' | 'cut' | 'ungraceful' | 'not-watched' | 'unknown';
-  /** No run of the running boot has said it before. */
+  /** No earlier run of the current boot has reported it. */
   readonly isNew: boolean;
 };
 
@@ -251,7 +259,7 @@ export type RecordNote =
       readonly largestProcesses: Reading<readonly ProcessView[]>;
       readonly podStatus: PodStatus;
     }
-  /** What was done about a victim, as it is done, and again with its answer. */
+  /** What is done about a victim: recorded when it is done, and again with its answer. */
   | ({ readonly kind: 'rung'; readonly of: DecisionId } & Rung)
   | {
       readonly kind: 'kernel-oom-kill';
@@ -282,7 +290,10 @@ export type ShutdownFact =
       readonly grantedMs: number | null;
       /** Less than the phases need in total: they were shrunk to fit (D11); null = not limited. */
       readonly limitMs: number | null;
-      /** Of a shutdown whose first tier has told already: what it left is stopped with the agent. Absent: it is not. */
+      /**
+       * The second tier of a shutdown that has already been reported: what the first one left is stopped with the
+       * agent.
+       */
       readonly isSecond?: true;
       /** The kubelet stops the pods; absent: nodewarden does. */
       readonly byKubelet?: true;

@@ -8,7 +8,7 @@ const NO_SYSTEMD =
 
 type Where = {
   readonly directory: string;
-  /** The files; null: none was to be. */
+  /** The written files; null: none were requested. */
   readonly written: readonly string[] | null;
   /** The configuration that was named. */
   readonly config: string | null;

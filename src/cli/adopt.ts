@@ -22,7 +22,7 @@ type Options = {
 const BUS_MS = 5_000;
 const POLL_MS = 50;
 const MODE = 0o644;
-/** As sd_booted(3) has it. */
+/** As in sd_booted(3). */
 const BOOTED = '/run/systemd/system';
 const MANIFESTS = '/etc/nodewarden/pods.d';
 const HELP = `
@@ -80,7 +80,7 @@ export function adoptCommand(): Command {
     });
 }
 
-/** The paths that were written. */
+/** Returns the paths that were written. */
 function write({ proposals }: Adoption, directory: string, fail: (text: string) => void): readonly string[] {
   const listed = listDirectory(directory, Number.POSITIVE_INFINITY);
   const distrusted = distrust(directory) ?? (listed.known ? null : `${directory}: ${listed.detail}`);

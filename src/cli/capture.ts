@@ -36,7 +36,10 @@ daemon is not running.`;
 
 const OWNER_ONLY = 0o600;
 const LEAST_INTERVAL_MS = 100;
-/** The looks as JSON: what simulate reads of YAML (16 MiB, written out wider than JSON), and what this process can hold. */
+/**
+ * The maximum size of the looks as JSON: what simulate accepts as YAML (16 MiB, which is longer than the JSON), and
+ * what this process can hold.
+ */
 const MOST_CHARS: { readonly [F in Output['format']]: number } = { yaml: 10 * 1024 * 1024, json: 48 * 1024 * 1024 };
 
 export function captureCommand(): Command {
@@ -60,7 +63,7 @@ export function captureCommand(): Command {
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
       const stop = new AbortController();
-      // Once: a second one ends the process at once.
+      // Only once, so that a second signal ends the process at once.
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
       const { socket } = daemonPathsOf(options.config ?? null);
       const of = { socket, config: options.config };
@@ -117,7 +120,7 @@ async function record(socket: string, options: Options, clock: Clock, stop: Abor
     if (!isFirst && chars > MOST_CHARS[output.format]) return { looks, end: { kind: 'full' } };
     looks.push(look);
     if (nextMs + interval - startMs > duration) return { looks, end: { kind: 'done' } };
-    // Checked before anything is recorded in vain.
+    // Checked first, so that nothing is recorded in vain.
     const isWritable = !isFirst || output.path === null || put(textOf(options, looks) ?? '', output);
     if (!isWritable) return { looks, end: { kind: 'unwritable' } };
   }

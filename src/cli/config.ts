@@ -19,7 +19,7 @@ const DEFAULT_HELP = `(default: ${DEFAULT_CONFIG_FILE} or all defaults)`;
 const CHECK_HELP = `It also warns about valid settings that are probably not intended. It does not compare manifests with each other or
 with what runs on this machine: only the agent does.`;
 
-/** `config check|show|schema`. Exit status: 0, or 2 where the configuration has errors. */
+/** `config check|show|schema`. Exit status: 0, or 2 if the configuration has errors. */
 export function configCommand(): Command {
   const status = '\n\nExit status: 0, or 2 when there are errors.';
   const check = new Command('check')
@@ -115,7 +115,7 @@ function podWarnings(
   pods: CheckedManifests['pods'],
 ): readonly string[] {
   const signals = thresholds.map(({ signal }) => signal);
-  // What is not armed evicts nobody anyway.
+  // A dry run evicts nobody anyway.
   const nobody = dryRun ? null : nobodyToEvict(pods, signals, podManifests);
   return [nobody, ...pods.map((pod) => evictedForIt(pod, pods, signals))].filter((text) => text !== null);
 }

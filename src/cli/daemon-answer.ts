@@ -12,7 +12,7 @@ export type Failure = Exclude<Asked, { kind: 'answer' }>;
 
 export const OTHER_VERSION: Failure = { kind: 'failed', detail: 'the daemon runs another version; restart it' };
 
-/** The daemon that is asked, and the configuration that was named for it. */
+/** The daemon to query, and the configuration that was named for it. */
 export type Addressee = { readonly socket: string; readonly config?: string | undefined };
 
 /** Prints why the daemon did not answer, and returns the exit status. */
@@ -57,7 +57,7 @@ export async function askLook(socket: string, clock: Clock): Promise<ObservedLoo
   return isLook(asked.answer) ? asked.answer : OTHER_VERSION;
 }
 
-/** `isReport`, and whatever every command reads before it prints. */
+/** `isReport`, plus whatever every command reads before it prints. */
 function isLook(answer: unknown): answer is ObservedLook {
   if (!isObject(answer) || !isObject(answer['node'])) return false;
   return answer['schema'] === 1 && isObject(answer['observation']) && 'pods' in answer['observation'];

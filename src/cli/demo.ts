@@ -4,7 +4,7 @@ import { runDemo } from '../demo/run.ts';
 import type { Paint, Terminal } from '../demo/screen.ts';
 import { exitWithin } from '../host/clock.ts';
 
-/** What is still to be printed when the story is over, to a slow reader. */
+/** How long a slow reader may take for the last output. */
 const LAST_MS = 2_000;
 
 const EXAMPLE = `
@@ -26,7 +26,8 @@ export function demoCommand(): Command {
       const abort = (): void => stop.abort();
       // All three end the story in order: a terminal that is closed must leave nothing behind either.
       for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, abort);
-      // A reader that went away (`demo | head`), too: other commands may just end then, this one has to clear up.
+      // So does a reader that went away (`demo | head`): other commands may just end then, but this one has to clean
+      // up.
       process.stdout.removeAllListeners('error').on('error', abort);
       const isProven = await runDemo({ ...options, terminal: terminalOf(process.stdout) }, stop.signal);
       process.exitCode = isProven ? 0 : 1;

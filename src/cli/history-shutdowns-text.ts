@@ -29,7 +29,7 @@ export function shutdownText(shutdown: ShutdownRecord, paint: Paint): string {
   return `${sayWhen(beganWallMs)}  ${mark}${paint(colour, title)}\n${block.join('\n')}\n\n`;
 }
 
-/** Of a boot that ended without a trace: its last sign of life, and what ran. */
+/** A boot that ended without a trace: its last sign of life, and what ran. */
 export function ungracefulText({ bootId, dry, lastWallMs, running }: BootRecord, paint: Paint): string {
   const mark = dry ? paint('yellow', '[dry run]  ') : '';
   const what = `boot ${bootId} ended some time after this, without a shutdown (power cut, crash, reboot -f, or nodewarden was killed before)`;
@@ -119,7 +119,7 @@ function podRow({ phase }: PhaseRecord, stop: PodStop, paint: Paint): readonly s
   ];
 }
 
-/** Longer than a query to systemd takes. */
+/** Longer than a query to systemd. */
 const TOLD_LATE_MS = 500;
 
 function sayPodEnd(stop: PodStop): string {
@@ -147,7 +147,7 @@ function sayHow({ end }: PodStop): string {
   }
 }
 
-/** Lines that a shutdown that follows its plan does not have. */
+/** Lines about deviations from the plan. */
 function otherwiseLines(shutdown: ShutdownRecord): string[][] {
   const { startedAgain, lockLost, resumed, cancelled, undone, end, beganMs } = shutdown;
   const after = (atMs: number): string => `after ${saySpan(atMs - beganMs)}`;
@@ -193,7 +193,7 @@ function indented(text: string): readonly string[] {
     .map((line) => `  ${line}`);
 }
 
-/** To a tenth of a second: a shutdown is judged by seconds. */
+/** To a tenth of a second, because seconds matter in a shutdown. */
 function saySpan(ms: number): string {
   const step = Math.abs(ms) < 1_000 ? 1 : 100;
   return sayDuration(Math.round(ms / step) * step);

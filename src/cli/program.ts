@@ -14,7 +14,7 @@ import { simulateCommand } from './simulate.ts';
 import { statusCommand } from './status.ts';
 import { trialCommand } from './trial.ts';
 
-/** For the man page and the completions, which are made of the commands that are built. */
+/** For the man page and the completions, which are generated from the built commands. */
 export { createProgram };
 
 /** `runCommands` with every command. */

@@ -8,7 +8,7 @@ const OBSERVED_MARGIN = 1.25;
 /** Used when all that is known is that the time was too short. */
 const UNFINISHED_MARGIN = 2;
 
-/** Of a phase only the longest. `chained`: those that share its time with others. */
+/** Only the largest change per phase. `chained`: pods that share its time with others. */
 export function changesOf(phases: readonly PhaseRow[], chained: ReadonlySet<PodUid>): readonly Change[] {
   const ofPhases: Change[] = [];
   const ofPods: Change[] = [];
@@ -39,7 +39,7 @@ function podChanges(row: PodStopRow, seconds: number): readonly Change[] {
   return changes;
 }
 
-/** What all phases with the proposed values fit into, if the current ones do not fit. */
+/** The agent's TimeoutStopSec that all phases with the proposed values would fit into, if the current one is too short. */
 export function agentChanges(
   configured: readonly ShutdownPhase[],
   changes: readonly Change[],

@@ -24,10 +24,10 @@ export function notesOf(
   ]);
 }
 
-/** So long a pod serves on, unless a hook keeps it up, while others hear that it goes. */
+/** With a grace period up to this, a pod may end before traffic is routed elsewhere. */
 const SHORT_SECONDS = 5;
 
-/** beside-a-kubelet.md E11, E16: what the mode has read of the pods, none of it in standalone. */
+/** beside-a-kubelet.md E11, E16: notes from what the mode knows about the pods; none in standalone. */
 export function traitNotes(
   phases: readonly Phase[],
   withAgent: readonly Phase[],

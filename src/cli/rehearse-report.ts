@@ -25,7 +25,7 @@ export type RehearseInput = {
   readonly status: Pick<ShutdownStatus, 'lock' | 'stopTimeoutMs' | 'secondTier' | 'running'>;
   readonly observed: ReadonlyMap<PodUid, ObservedStops>;
   readonly timeouts: StopTimeouts;
-  /** The daemon's, of which those about the binding of a pod are shown. */
+  /** The daemon's findings; those about the binding of a pod are shown. */
   readonly findings: readonly Finding[];
 };
 
@@ -39,7 +39,7 @@ export function rehearseReport(given: RehearseInput): RehearseReport {
   const { lock } = status;
   const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
   const aroundMs = neededMs - totalMs(config.phases);
-  // The phases get only a part of what logind grants.
+  // The phases get only part of what logind grants.
   const forPhasesMs = grantedMs === null ? neededMs : Math.max(0, grantedMs - aroundMs);
   const first = { ...input, pods: pods.filter(({ leaves }) => leaves === undefined) };
   const played = playedOf(first, { kind: 'logind', grantedMs: forPhasesMs });
@@ -102,7 +102,7 @@ const timeoutOf = ({ uid }: Pick<PodView, 'uid'>, { timeouts }: RehearseInput): 
   return unit === undefined ? null : valueOrNull(unit.timeoutMs);
 };
 
-/** TimeoutStopSec counts for each ExecStop= and for the signal after them. */
+/** TimeoutStopSec applies to each ExecStop= and to the signal after them. */
 const stepsOf = ({ uid }: Pick<PodView, 'uid'>, { timeouts }: RehearseInput): number =>
   1 + (timeouts.units.get(uid)?.stopCommands ?? 0);
 
@@ -127,7 +127,7 @@ function expectedOf(pod: PodView, input: RehearseInput): RehearsedPod {
   return { ...worst, stopMs: Math.min(observed.endedMs, worst.stopMs ?? Number.POSITIVE_INFINITY) };
 }
 
-/** If nothing is known of a pod, it is not known either whether those after it have to wait. */
+/** If nothing is known about a pod, it is also unknown whether those after it have to wait. */
 function soonestOf(pod: PodView, input: RehearseInput): RehearsedPod {
   const expected = expectedOf(pod, input);
   return { ...expected, ...(input.observed.has(pod.uid) ? {} : { stopMs: 0 }), isHeldUp: false };
@@ -158,7 +158,7 @@ function phaseRows(input: RehearseInput, { worst, expected, soonest }: Rehearsal
   }));
 }
 
-/** `mostMs`: what it gets if those before it, whose duration is unknown, end at once. */
+/** `mostMs`: what it gets if predecessors of unknown duration end at once. */
 type RowTurn = { readonly toldAfterMs: number; readonly turnMs: number; readonly mostMs: number };
 
 function podRow(pod: PodView, graceSeconds: number, turn: RowTurn, input: RehearseInput): PodStopRow {

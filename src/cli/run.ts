@@ -23,7 +23,7 @@ export function runCommand(): Command {
       let asked: string | null = null;
       let isReady = false;
       const end = (signal: string): void => {
-        // For a user who does not want to wait.
+        // A second signal is for a user who does not want to wait.
         if (asked !== null)
           leave(`a second signal, ${signal}, stopped nodewarden at once; the next run resumes where it left off`);
         asked = signal;

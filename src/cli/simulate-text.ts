@@ -108,7 +108,7 @@ function crossedText(reason: StepReport['reasons'][number], known: readonly stri
   return known.includes(name) || isDerived(name) ? [] : [`${name} is crossed, ${left}`];
 }
 
-/** Its source is named. */
+/** Whether it is derived from a threshold that is already named. */
 function isDerived(name: string): boolean {
   return DERIVED.some((signal) => name.startsWith(`${signal}/`));
 }
@@ -134,7 +134,10 @@ function decisionText(decision: Decision, { result }: StepReport, paint: Paint):
   return `${paint('red', said)}; ${facts.join('; ')}`;
 }
 
-/** What its processes get before SIGKILL on a live node; what the kubelet gives is what `gracePeriodSeconds` expects (D12). */
+/**
+ * What its processes get before SIGKILL on a live node; `gracePeriodSeconds` in an expectation is what the kubelet
+ * gives (D12).
+ */
 function graceText(decision: Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>): string {
   const saidMs = givenSeconds(decision.graceSeconds) * 1_000;
   const liveMs = decision.kind === 'evict' ? effectiveGraceMs(decision.threshold, decision.graceSeconds) : saidMs;
@@ -171,7 +174,7 @@ function shutdownText({ result, reasons }: ShutdownReport, paint: Paint): readon
 type Ended = NonNullable<NonNullable<ShutdownResult['pods']>[string]>;
 type Phase = NonNullable<ShutdownResult['phases']>[number];
 
-/** Of a pod that was killed, or that its phase left running, or both. */
+/** For a pod that was killed, or left running by its phase, or both. */
 function endText(
   { killedAt, stoppedAt, effectiveGracePeriodSeconds }: Ended,
   leftBy: Phase | null,

@@ -190,7 +190,7 @@ function findingsText({ findings, warnings }: StatusReport, paint: Paint): strin
   return lines.join('');
 }
 
-/** What came of the others is in the log. */
+/** The outcomes of all others are in the log. */
 const HAS_END: readonly string[] = ['evict', 'evict-over-limit', 'reclaim', 'stop-for-shutdown'];
 
 function decisionsText({ decisions }: StatusReport, paint: Paint): string {

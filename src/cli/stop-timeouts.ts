@@ -7,7 +7,7 @@ import { createManifestFiles } from '../standalone/manifest-files.ts';
 import { type UnitTimeout, unitTimeout } from '../standalone/stop-timeouts.ts';
 
 export type StopTimeouts = {
-  /** Of pods that are bound to a unit. */
+  /** The timeouts of pods that are bound to a unit. */
   readonly units: ReadonlyMap<PodUid, UnitTimeout>;
   /** The default for units that set no timeout of their own. */
   readonly defaultMs: Reading<number>;
@@ -17,7 +17,7 @@ export type StopTimeouts = {
 
 const NOBODY_ASKED = unknown('not-asked', 'DefaultTimeoutStopUSec', 'no pod is bound to a unit');
 
-/** Reads the manifests as the daemon does, and asks systemd about the units that they name. */
+/** Reads the manifests as the daemon does, and queries systemd about the units that they name. */
 export async function stopTimeouts(podManifests: string, clock: Clock): Promise<StopTimeouts> {
   const problems: string[] = [];
   const findings: Findings = {

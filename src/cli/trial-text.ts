@@ -40,7 +40,7 @@ function unknownText({ isWhole, missing, runs, fromWallMs, sinceWallMs }: Trial)
   return lines.map((line) => `${line}\n`).join('');
 }
 
-/** Between two runs nobody watched. */
+/** Between two runs, nothing was observed. */
 function gapText(before: TrialRun | undefined, { fromWallMs, lastEntryWallMs }: TrialRun): string {
   const ended = before?.toWallMs ?? null;
   const from = ended ?? before?.lastEntryWallMs ?? lastEntryWallMs;

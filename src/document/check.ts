@@ -20,8 +20,8 @@ type Schema = z.core.$ZodType;
 type Issue = z.core.$ZodIssue;
 
 /**
- * The document's value as the schema wants it, or every mistake in it. `at` is where in the document the value stands.
- * Sentences are made here from the issues' fields; a schema's own check gives its sentence as the message of a `custom`
+ * The document's value in the form of the schema, or every mistake in it. `at` is the value's position in the document.
+ * Sentences are built here from the issues' fields; a schema's own check gives its sentence as the message of a `custom`
  * issue, and an example of a valid value as `examples` in its metadata.
  */
 export function check<S extends Schema>(schema: S, document: YamlDocument, at: Path = []): Checked<z.core.output<S>> {
@@ -32,7 +32,10 @@ export function check<S extends Schema>(schema: S, document: YamlDocument, at: P
   return { value: null, problems };
 }
 
-/** The same of a value that came from no file; a mistake is `path: what is wrong`, with nothing in it that could end a line. */
+/**
+ * The same for a value that is not from a file; a mistake is `path: what is wrong`, without anything that could end a
+ * line.
+ */
 export function checkValue<S extends Schema>(
   schema: S,
   value: unknown,
@@ -46,7 +49,7 @@ export function checkValue<S extends Schema>(
 const NOWHERE = { file: '', line: 1, column: 1 };
 const MAX_MISTAKE = 300;
 
-/** Text that `wrong` finds nothing against: it gives the sentence that says what is wrong, or null. */
+/** Text for which `wrong` returns null; otherwise it returns a sentence that says what is wrong. */
 export function text(wrong: (value: string) => string | null, facts: { readonly [key: string]: unknown }) {
   return z.string().check((context) => {
     const message = wrong(context.value);
@@ -67,14 +70,14 @@ function problemsOf(issue: Issue, root: Schema, document: YamlDocument, at: Path
     const custom = issue.issues.find(({ code }) => code === 'custom');
     return [document.problemAt(path, custom?.message ?? sayUnknownName(key, valid, what), 'key')];
   }
-  // A name that is wrong is told beside a value that is; a value is told once.
+  // A wrong name is reported in addition to a wrong value; a value is reported once.
   if (document.told.has(sayPath(path))) return [];
   const value = valueAt(document.value, path);
   const schema = schemaAt(root, inner);
   return [document.problemAt(path, `${sayIssue(issue, value)}${sayExample(schema, issue)}`)];
 }
 
-/** `unknown field`, with the valid name it was probably meant to be, or all of them where they are few. */
+/** `unknown field`, with the valid name that was probably meant, or all valid names if they are few. */
 export function sayUnknownName(name: string, valid: readonly string[], what: string): string {
   const nearest = nearestName(name, valid);
   if (nearest !== null) return `unknown ${what}; did you mean ${nearest}?`;
@@ -84,7 +87,7 @@ export function sayUnknownName(name: string, valid: readonly string[], what: str
     : `unknown ${what}; valid are ${valid.join(', ')}`;
 }
 
-/** What a value that is none of these must be, with the one it was probably meant to be. */
+/** What a value must be that is none of these, with the one that was probably meant. */
 export function sayNotAmong(valid: readonly string[], value: unknown): string {
   const must = `must be ${valid.length === 1 ? '' : 'one of '}${valid.join(', ')}`;
   if (value === undefined) return `missing; ${must}`;
@@ -145,14 +148,14 @@ export function sayValue(value: unknown): string {
 }
 
 function sayExample(schema: Schema | null, issue: Issue): string {
-  // Where the valid values are listed an example adds nothing.
+  // If the valid values are listed, an example adds nothing.
   if (schema === null || issue.code === 'invalid_value') return '';
   const { examples } = z.globalRegistry.get(schema) ?? {};
   const example = Array.isArray(examples) ? examples[0] : undefined;
   return example === undefined ? '' : `; for example ${JSON.stringify(example)}`;
 }
 
-/** The value at a path; undefined where there is none. */
+/** The value at a path; undefined if there is none. */
 export function valueAt(value: unknown, path: Path): unknown {
   let at = value;
   for (const step of path) {
@@ -162,7 +165,7 @@ export function valueAt(value: unknown, path: Path): unknown {
   return at;
 }
 
-/** The schema of the value at a path, or null where the schema does not say. */
+/** The schema of the value at a path, or null if it is not defined. */
 function schemaAt(root: Schema, path: Path): Schema | null {
   let schema = unwrapped(root);
   for (const step of path) {
@@ -176,7 +179,7 @@ function schemaAt(root: Schema, path: Path): Schema | null {
   return schema;
 }
 
-/** Without default, optional and nullable around it, unless metadata stands on the outside. */
+/** Without surrounding default, optional and nullable, unless these have metadata. */
 function unwrapped(schema: Schema): Schema {
   if (z.globalRegistry.has(schema)) return schema;
   const isWrapper =
@@ -187,7 +190,7 @@ function unwrapped(schema: Schema): Schema {
   return isWrapper ? unwrapped(schema._zod.def.innerType) : schema;
 }
 
-/** The valid keys of a mapping, and what they are called; a record's key schema says it as its title. */
+/** The valid keys of a mapping, and what they are called: the title of a record's key schema. */
 function namesOf(schema: Schema | null): { readonly what: string; readonly valid: readonly string[] } {
   if (schema instanceof $ZodObject) return { what: 'field', valid: Object.keys(schema._zod.def.shape) };
   if (!(schema instanceof $ZodRecord)) return { what: 'field', valid: [] };

@@ -20,8 +20,8 @@ import type { V1Container, V1Pod, V1Resources } from './pod.ts';
 const DEFAULT_GRACE_SECONDS = 30;
 
 /**
- * What a v1 Pod declares, with every default of the API. What only its source knows (start, owner, protection, being
- * static, volumes that are measured) stands as if there were none.
+ * What a v1 Pod declares, with every default of the API. What only its source knows (start, owner, protection, whether it is
+ * static, measured volumes) is set as if there were none.
  */
 export function declaredPodOf(pod: V1Pod): Omit<PodView, 'usage'> {
   const spec = withDefaultRequests(specOf(pod));

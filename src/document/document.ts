@@ -15,38 +15,40 @@ import { type Path, type Problem, sayPath } from './problem.ts';
 import { aliasTargets, treesOf } from './yaml-trees.ts';
 
 /**
- * `ours`: YAML 1.2, spellings that another reader understands differently are problems. `core`: YAML 1.2 core, and no
- * more (scenarios.md 1.1). `kubelet`: YAML 1.1 as the kubelet reads it.
+ * `ours`: YAML 1.2, in which spellings that other readers understand differently are problems. `core`: YAML 1.2 core, and
+ * nothing else (scenarios.md 1.1). `kubelet`: YAML 1.1 as the kubelet reads it.
  */
 export type Dialect = 'ours' | 'core' | 'kubelet';
 export type YamlDocument = {
   readonly file: string;
   /** Null, booleans, numbers, strings, arrays, and objects without a prototype. */
   readonly value: unknown;
-  /** A problem at a place in this document; at the nearest place above where the path does not exist. */
+  /** A problem at a path in this document; if the path does not exist, at the nearest one above. */
   readonly problemAt: (path: Path, text: string, of?: 'key' | 'value') => Problem;
-  /** Paths whose value is told already, as `dryRun` for `yes`: what a schema finds there is the same mistake. */
+  /**
+   * Paths whose value is already reported, such as `dryRun` for `yes`: what a schema finds there is the same mistake.
+   */
   readonly told: ReadonlySet<string>;
 };
 export type ParsedDocuments = { readonly documents: readonly YamlDocument[]; readonly problems: readonly Problem[] };
 
-/** A file that a person wrote is smaller; bounds what the parser may spend. */
+/** Files that people write are smaller; limits what the parser may cost. */
 export const MAX_DOCUMENT_BYTES = 1024 * 1024;
-/** What one text may be: its length, its words and signs, and the values of one document in it. */
+/** The limits of one text: its length, its tokens, and the values in one of its documents. */
 export type Bounds = { readonly maxLength: number; readonly maxTokens: number; readonly maxValues: number };
 export const MAX_DEPTH = 64;
-/** Aliases multiply: 100 are enough for a person and too few for a bomb of `maxValues`. */
+/** Aliases multiply values: 100 are enough for a person and too few to exceed `maxValues`. */
 const MAX_ALIASES = 100;
-/** Tokens cost up to 20 µs each: this many less than a second. A line of a manifest has some five. */
+/** A token costs up to 20 µs, so this many take less than a second. A line of a manifest has some five. */
 const WRITTEN_BY_HAND: Bounds = { maxLength: MAX_DOCUMENT_BYTES, maxTokens: 50_000, maxValues: 200_000 };
 const NOT_A_NUMBER = /^\.nan$/i;
-/** Problems are for reading; the count of the rest is told. */
+/** People cannot read more; the rest is counted. */
 const MAX_PROBLEMS = 100;
 
 /**
- * All documents of a YAML text with their positions, and everything that is wrong with its form: syntax, duplicate
- * keys, size, depth. Documents that can be read are given even where there are problems, so that all mistakes can be
- * told in one pass; an empty text has no documents.
+ * All documents of a YAML text with their positions, and all problems of form: syntax, duplicate keys, size, depth. Readable
+ * documents are returned even if there are problems, so that all mistakes can be reported in one pass; an empty text has no
+ * documents.
  */
 export function parseDocuments(
   text: string,
@@ -62,7 +64,7 @@ export function parseDocuments(
   const options = {
     lineCounter: lines,
     prettyErrors: false,
-    // Ours below needs a set where theirs compares each key with each.
+    // Our own check below uses a set; theirs compares every key with every other.
     uniqueKeys: false,
     version: dialect === 'kubelet' ? '1.1' : '1.2',
     merge: false,
@@ -89,7 +91,7 @@ export function parseDocuments(
   return { documents, problems: inOrder(problems) };
 }
 
-/** In the order of the files, each said once. At most 100; the last one then says how many more there are. */
+/** In the order of the files, without duplicates. At most 100; the last one then says how many more there are. */
 export function inOrder(problems: readonly Problem[]): readonly Problem[] {
   const once = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
   const files = [...new Set(problems.map(({ file }) => file))];
@@ -133,7 +135,7 @@ function placeOf({ file, lines, tree, aliases }: Located): Place {
   };
 }
 
-/** Of a key that is there twice the first pair: that is the one whose value was kept. */
+/** For a duplicate key, the first pair, whose value was kept. */
 function pairsByKey(map: YAMLMap): ReadonlyMap<string, Pair> {
   const pairs = new Map<string, Pair>();
   for (const pair of map.items) {
@@ -143,7 +145,7 @@ function pairsByKey(map: YAMLMap): ReadonlyMap<string, Pair> {
   return pairs;
 }
 
-/** Where the path's value, or the key that names it, begins; the nearest node above where there is none. */
+/** The offset of the path's value, or of its key; if there is none, of the nearest node above. */
 function offsetOf(
   { tree, aliases }: Tree,
   path: Path,
@@ -180,7 +182,7 @@ function keyOf({ key }: Pair): string | null {
 
 type Report = (offset: number, path: Path, text: string) => void;
 
-/** From the tree to plain values, within the bounds, telling what is wrong with the form. */
+/** Converts the tree to plain values, within the limits, and reports problems of form. */
 function createReader(
   { tree, aliases: targets, dialect, maxValues }: Tree & { readonly dialect: Dialect; readonly maxValues: number },
   report: Report,
@@ -213,7 +215,7 @@ function createReader(
   function readList(list: YAMLSeq, path: Path): unknown[] {
     const value: unknown[] = [];
     for (const [index, item] of list.items.entries()) {
-      // Beyond a bound nothing more is wanted; a list that holds itself has 64 levels of all its entries to go.
+      // Beyond a limit, nothing more is read: a list that contains itself would have 64 levels of all its entries.
       if (isReported) break;
       value.push(readNode(item, [...path, index]));
     }
@@ -253,17 +255,17 @@ function createReader(
       const wrong = sayAmbiguous(source, value);
       if (wrong !== null) report(startOf(scalar) ?? 0, path, wrong);
     }
-    // The parser's YAML 1.1 takes e1 for a number, though without a value.
+    // The parser's YAML 1.1 treats e1 as a number, but without a value.
     if (Number.isNaN(value)) return NOT_A_NUMBER.test(source) ? value : source;
     const isKept = value === null || ['string', 'number', 'boolean'].includes(typeof value);
-    // YAML 1.1 also has dates and binary; as text they are what was written.
+    // YAML 1.1 also has dates and binary, which stay as written.
     return isKept ? value : source;
   }
 
   return { read: () => readNode(tree.contents, []) };
 }
 
-/** What YAML 1.2 and the 1.1 of other readers take differently, or what loses digits. */
+/** Why a spelling means something else in YAML 1.1, or loses digits; null: neither. */
 function sayAmbiguous(source: string, value: unknown): string | null {
   if (/^(yes|no|on|off|y|n)$/i.test(source)) {
     const meant = /^(yes|on|y)$/i.test(source) ? 'true' : 'false';

@@ -1,11 +1,11 @@
 /**
- * JSON by the letter, for what JSON.parse does not tell: where a value stands, where a text is not JSON, which key was
- * written twice. Offsets count UTF-16 units. Slow beside JSON.parse, so asked only when there is something to tell.
+ * Reads JSON character by character for what JSON.parse does not report: the position of a value, where a text is not JSON,
+ * and duplicate keys. Offsets count UTF-16 units. Slow compared with JSON.parse, so used only when there is a problem.
  */
 
 export type Member = {
   readonly key: string | number;
-  /** Where the key begins; in a list where the value does. */
+  /** Where the key begins; in a list, where the value begins. */
   readonly keyOffset: number;
   readonly offset: number;
 };
@@ -17,7 +17,7 @@ const COLON = 58;
 const SCALAR = /(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?)(?![\w.+-])/y;
 const ESCAPED = /["\\/bfnrt]|u[0-9a-fA-F]{4}/y;
 
-/** Keys of all mappings of a valid text together, those that were written twice included. */
+/** The number of keys in all mappings of a valid text, including duplicates. */
 export function countKeys(text: string): number {
   let keys = 0;
   for (let at = text.indexOf('"'); at !== -1; at = text.indexOf('"', at)) {
@@ -27,10 +27,10 @@ export function countKeys(text: string): number {
   return keys;
 }
 
-/** Of a string that begins at `offset`, the offset behind it. */
+/** The offset after the string that begins at `offset`. */
 function endOfString(text: string, offset: number): number {
   let end = text.indexOf('"', offset + 1);
-  // A quote behind an odd number of backslashes is part of the text.
+  // A quote after an odd number of backslashes is part of the text.
   for (; end !== -1; end = text.indexOf('"', end + 1)) {
     let backslashes = 0;
     while (text.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes++;
@@ -39,7 +39,7 @@ function endOfString(text: string, offset: number): number {
   return text.length;
 }
 
-/** The next offset that is no white space. */
+/** The offset of the next character that is not white space. */
 export function skipBlank(text: string, offset: number): number {
   let at = offset;
   for (; at < text.length; at++) {
@@ -49,7 +49,7 @@ export function skipBlank(text: string, offset: number): number {
   return at;
 }
 
-/** What stands in the mapping or list that begins at `offset` in a valid text; nothing for any other value. */
+/** The members of the mapping or list that begins at `offset` in a valid text; none for any other value. */
 export function membersAt(text: string, offset: number): readonly Member[] {
   const members: Member[] = [];
   if (text[offset] === '{' || text[offset] === '[') {
@@ -58,7 +58,7 @@ export function membersAt(text: string, offset: number): readonly Member[] {
   return members;
 }
 
-/** Where a text that JSON.parse refuses stops being JSON, and what is wanted there. */
+/** Where a text that JSON.parse refuses stops being JSON, and what is expected there. */
 export function findMistake(text: string, maxDepth: number): Mistake | null {
   const start = skipBlank(text, 0);
   const end = readValue(text, start, maxDepth);
@@ -67,7 +67,7 @@ export function findMistake(text: string, maxDepth: number): Mistake | null {
   return rest === text.length ? null : wrong(rest, 'unexpected text after the document');
 }
 
-/** The offset behind a valid value, or the first mistake in it. */
+/** The offset after a valid value, or the first mistake in it. */
 function readValue(text: string, at: number, levels: number): number | Mistake {
   switch (text[at]) {
     case undefined:

@@ -7,9 +7,9 @@ import { type Path, type Problem, sayPath } from './problem.ts';
 type TextStart = { readonly line: number; readonly column: number };
 
 /**
- * One strict JSON text as a document; objects have their usual prototype. Parsed by JSON.parse, some 100 MB/s; places
- * are looked for only when a problem is told. A duplicate key is a problem, as in YAML, but the last value is kept; the
- * first hundred of them are told.
+ * One strict JSON text as a document; objects have their usual prototype. JSON.parse reads it at some 100 MB/s; positions are
+ * searched for only to report a problem. A duplicate key is a problem, as in YAML, but the last value is kept; the first
+ * hundred are reported.
  */
 export function parseJsonDocument(
   text: string,
@@ -26,7 +26,7 @@ export function parseJsonDocument(
     value = JSON.parse(text);
   } catch (cause) {
     const mistake = findMistake(text, MAX_DEPTH);
-    // Both follow one grammar; should they ever disagree, JSON.parse has the last word.
+    // Both follow the same grammar; if they ever disagree, JSON.parse decides.
     const said = mistake?.text ?? sayCause(cause);
     return refused(mistake?.offset ?? 0, `not valid JSON: ${said}`);
   }
@@ -38,7 +38,10 @@ export function parseJsonDocument(
   return { documents: [document], problems };
 }
 
-/** Keys of all mappings together; null = nested deeper than `levels`. With for-in: Object.values takes six times as long. */
+/**
+ * The number of keys in all mappings; null = nested deeper than `levels`. With for-in: Object.values takes six times as
+ * long.
+ */
 function keysOf(value: object, levels: number): number | null {
   if (levels === 0) return null;
   const isList = Array.isArray(value);
@@ -99,16 +102,16 @@ function createPlaces(text: string, file: string, start: TextStart): Places {
 
 type MemberOf = (step: string | number) => Member | undefined;
 
-/** A list is not made a Map, which cannot hold more than 2^24 entries. */
+/** A list does not become a Map, which cannot hold more than 2^24 entries. */
 function memberIn(members: readonly Member[]): MemberOf {
   if (typeof members[0]?.key === 'number') return (step) => (typeof step === 'number' ? members[step] : undefined);
-  // Of a key that is there twice the last one counts, as in the value.
+  // For a duplicate key, the last one counts, as in the value.
   const byKey = new Map(members.map((member) => [member.key, member]));
   return (step) => byKey.get(step);
 }
 
 type Duplicate = { readonly path: Path; readonly member: Member };
-/** More are not looked for. */
+/** The search stops after this many. */
 const MAX_DUPLICATES = 100;
 
 function findDuplicates(text: string, offset: number, path: Path, duplicates: Duplicate[]): void {
@@ -130,7 +133,7 @@ function lineStartsOf(text: string): readonly number[] {
   return starts;
 }
 
-/** The index of the last number that is at most `limit`, in a rising list that begins with 0. */
+/** The index of the last number that is at most `limit`, in an ascending list that begins with 0. */
 function lastAtMost(rising: readonly number[], limit: number): number {
   let low = 0;
   let high = rising.length - 1;

@@ -1,15 +1,15 @@
 const MAX_DISTANCE = 2;
-/** Longer names are no misspelling of ours, and the table below grows with the square. */
+/** Longer names are not misspellings of ours, and the table below grows with the square. */
 const MAX_NAME_LENGTH = 100;
 
-/** The valid name that a wrong one was probably meant to be: at most two edits away, or equal but for case. */
+/** The valid name that was probably meant: at most two edits away, or equal except for case. */
 export function nearestName(wrong: string, valid: readonly string[]): string | null {
   if (wrong.length > MAX_NAME_LENGTH) return null;
   let best: string | null = null;
   let bestDistance = MAX_DISTANCE + 1;
   for (const name of valid) {
     const distance = name.toLowerCase() === wrong.toLowerCase() ? 0 : editDistance(wrong, name);
-    // In a short name two edits change nearly everything.
+    // In a short name, two edits change nearly everything.
     if (distance < bestDistance && distance < wrong.length) {
       best = name;
       bestDistance = distance;

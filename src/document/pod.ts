@@ -5,8 +5,8 @@ import { sayValue, text } from './check.ts';
 import { parseInstant } from './instant.ts';
 
 /**
- * What is read of a v1 Pod. It is Kubernetes' kind, so unknown fields are nobody's mistake here; null is as absent, as
- * in the API.
+ * The parts of a v1 Pod that are read. It is Kubernetes' kind, so unknown fields are not mistakes here; null counts as absent,
+ * as in the API.
  */
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
@@ -30,7 +30,10 @@ const uid = text(
   { examples: ['0f8fad5b-d9cb-469f-a165-70867728950e'] },
 );
 
-/** Written as text, with white space around it or none (kubelet-eviction.md 2.4.1), or as a number; else an example is told. */
+/**
+ * Written as text, possibly with white space around it (kubelet-eviction.md 2.4.1), or as a number; else an example is
+ * given.
+ */
 const quantity = z
   .pipe(
     z.unknown(),
@@ -68,7 +71,7 @@ export const evictForMistake = (value: string): string | null =>
     ? `must be none, or some of ${EVICT_RESOURCES.join(', ')}, separated by commas, not ${sayValue(value)}`
     : null;
 
-/** A pod has a handful; bounds what one manifest may cost. */
+/** A pod has a handful; limits what one manifest may cost. */
 const MAX_ENTRIES = 100;
 
 export const podSchema = z.object({
@@ -100,18 +103,18 @@ const ownerReference = z.object({
 const instant = text((value) => (parseInstant(value) === null ? 'must be a time as RFC 3339 writes it' : null), {
   examples: ['2026-01-31T10:00:00Z'],
 });
-/** Loose: that no source at all is named has a meaning. */
+/** Loose, because a volume without any source has a meaning. */
 const volume = z.looseObject({
   name: z.string(),
   emptyDir: z.nullish(z.object({ medium: z.nullish(z.string()), sizeLimit: z.nullish(quantity) })),
 });
 
-/** In a scenario a name is only shown and compared: whatever somebody invented will do. */
+/** In a scenario, a name is only shown and compared, so any name will do. */
 const anyName = z.string().check(z.minLength(1), z.maxLength(253), z.meta({ examples: ['web'] }));
 const hook = z.nullish(z.looseObject({}));
 const anyContainer = z.extend(container, { name: anyName, lifecycle: z.nullish(z.object({ preStop: hook })) });
 
-/** What the API adds when a pod runs (`kubectl get pods -o json`), as far as it is read: scenarios.md 2.3.1. */
+/** The parts that are read of what the API adds to a running pod (`kubectl get pods -o json`): scenarios.md 2.3.1. */
 export const runningPodSchema = z.extend(podSchema, {
   metadata: z.extend(podSchema.shape.metadata, {
     name: anyName,
@@ -142,7 +145,7 @@ const containerStatus = z.object({
   allocatedResources: resourceList,
 });
 const containerStatuses = z.nullish(z.array(containerStatus));
-/** Of the rest of it only whether it is there counts. */
+/** For the rest, only its presence matters. */
 const apiContainer = z.extend(container, {
   ports: z.nullish(z.array(z.unknown())),
   readinessProbe: hook,
@@ -150,8 +153,8 @@ const apiContainer = z.extend(container, {
 });
 
 /**
- * A pod as the API server has it. Its size is bounded by who reads it, not here: a pod with more containers or a longer
- * grace than anybody needs must be read like any other, or a tenant could make one that is never chosen.
+ * A pod from the API server. Its reader limits the size, not this schema: a pod with more containers or a longer grace period
+ * than anybody needs must be read like any other, or a tenant could create one that is never chosen.
  */
 export const apiPodSchema = z.extend(runningPodSchema, {
   metadata: z.extend(runningPodSchema.shape.metadata, {

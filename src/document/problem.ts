@@ -1,9 +1,9 @@
 import { escapeUnsafe } from '../core/units/escape.ts';
 
-/** Keys and indexes from the document's root to a place in it. */
+/** Keys and indexes from the document's root to a position in it. */
 export type Path = readonly (string | number)[];
 
-/** One mistake in a file a person wrote. `line` and `column` count from 1; `path` is '' at the document's root. */
+/** One mistake in a file that a person wrote. `line` and `column` count from 1; `path` is '' at the document's root. */
 export type Problem = {
   readonly file: string;
   readonly line: number;
@@ -12,11 +12,11 @@ export type Problem = {
   readonly text: string;
 };
 
-/** A key or a value in it may be as long as the file; the line and column say the rest. */
+/** A key or a value in it may be as long as the file; line and column give the position anyway. */
 const MAX_PATH = 400;
 const MAX_TEXT = 1_000;
 
-/** `file:line:column: path: what is wrong`, harmless on a terminal, on one line that can be read. */
+/** `file:line:column: path: what is wrong`, safe for a terminal, on one line of readable length. */
 export function sayProblem({ file, line, column, path, text }: Problem): string {
   const where = path === '' ? '' : `${cut(path, MAX_PATH)}: `;
   return escapeUnsafe(`${file}:${line}:${column}: ${where}${cut(text, MAX_TEXT)}`);
@@ -26,7 +26,7 @@ function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length)}…`;
 }
 
-/** Dots and `[i]`, `["key"]` for keys that are no identifiers: `evictionHard["memory.available"]`. */
+/** With dots and `[i]`, and `["key"]` for keys that are not identifiers: `evictionHard["memory.available"]`. */
 export function sayPath(path: Path): string {
   let said = '';
   for (const step of path) {

@@ -4,8 +4,8 @@ import { parseInstant } from './instant.ts';
 import type { V1RunningPod } from './pod.ts';
 
 /**
- * What a pod of the API declares, with its volumes, its owner and its start. Whether it is static or protected depends on
- * who says so, and stands as if it were neither.
+ * What a pod from the API declares, with its volumes, its owner and its start. Whether it is static or protected depends on
+ * who says so, and is set as if it were neither.
  */
 export function runningPodOf(pod: V1RunningPod): Omit<PodView, 'usage'> {
   const declared = declaredPodOf(pod);
@@ -33,7 +33,7 @@ export function localVolumesOf(pod: V1RunningPod): readonly string[] {
   });
 }
 
-/** D6 counts by the controller; D8 needs the kind alone. */
+/** D6 counts by the controller; D8 needs only the kind. */
 function ownerOf(pod: V1RunningPod, namespace: string): Pick<PodView, 'ownerKey' | 'isDaemonSet'> {
   const owners = pod.metadata.ownerReferences ?? [];
   const controller = owners.find((owner) => owner.controller === true);

@@ -1,13 +1,13 @@
 import { escapeUnsafe } from '../core/units/escape.ts';
 
-/** Longer than this a mapping or list is written line by line. */
+/** A mapping or list longer than this is written line by line. */
 const WIDTH = 120;
 const PLAIN = /^[A-Za-z][A-Za-z0-9_./-]*$/;
 const AMOUNT = /^[0-9]+(\.[0-9]+)?([KMGTPE]i|%)$/;
-/** Text here, but something else to one reader or another. */
+/** Text here, but something else to some readers. */
 const RESERVED = /^(true|false|yes|no|on|off|y|n|null|nan|inf)$/i;
 
-/** A value of JSON as YAML that a person can read, with the same meaning in YAML 1.1 and 1.2. */
+/** A JSON value as readable YAML, with the same meaning in YAML 1.1 and 1.2. */
 export function yamlText(value: unknown): string {
   return `${blockText(value, 0)}\n`;
 }

@@ -17,16 +17,22 @@ import {
 type TreeOptions = ParseOptions & DocumentOptions & { readonly lineCounter: LineCounter };
 type Trees = {
   readonly trees: readonly Document.Parsed[];
-  /** Why and where the text was not read to its end; the document there is left out. */
+  /** Where and why reading stopped before the end of the text; the document there is left out. */
   readonly stopped: { readonly offset: number; readonly text: string } | null;
 };
 
-/** `maxDepth`: lists and mappings in each other. Twice as many are composed: a reader can say better where. */
+/**
+ * `maxDepth`: nesting of lists and mappings. Twice as many levels are composed, because a reader can report the
+ * position better.
+ */
 type TreeBounds = { readonly maxTokens: number; readonly maxDepth: number };
 
-/** Each error costs as much as 10 tokens, in time and in memory. */
+/** An error costs as much as 10 tokens, in time and in memory. */
 const MAX_ERRORS = 100;
-/** Never three of them in a row, whatever lies between: told as one error each, but only once all is composed. */
+/**
+ * Never three of these in a row, whatever is between them: each is reported as an error, but only once everything is
+ * composed.
+ */
 const NEVER_THREE: readonly unknown[] = [
   'comma',
   'anchor',
@@ -38,9 +44,9 @@ const NEVER_THREE: readonly unknown[] = [
 const BETWEEN: readonly unknown[] = ['space', 'newline', 'comment'];
 
 /**
- * The trees of a YAML text. The tokens are counted before anything is composed from them, because the composer goes
- * down by recursion: nesting that exhausts the stack inside a regular expression ends the process (Node 20: 64 KiB of
- * `{"a":`), which nobody can catch.
+ * The trees of a YAML text. The tokens are counted before anything is composed from them, because the composer is recursive:
+ * nesting that exhausts the stack inside a regular expression ends the process (Node 20: 64 KiB of `{"a":`), which nobody can
+ * catch.
  */
 export function treesOf(text: string, options: TreeOptions, { maxTokens, maxDepth }: TreeBounds): Trees {
   const { lineCounter } = options;
@@ -77,7 +83,10 @@ export function treesOf(text: string, options: TreeOptions, { maxTokens, maxDept
   return { trees, stopped: null };
 }
 
-/** What each alias stands for: the last node before it with its anchor. One pass; their own looks through all for each. */
+/**
+ * The target of each alias: the last node before it with its anchor. In one pass; the package's own method searches all
+ * nodes for each alias.
+ */
 export function aliasTargets(tree: Document.Parsed): ReadonlyMap<Alias, unknown> {
   const anchors = new Map<string, unknown>();
   const targets = new Map<Alias, unknown>();

@@ -9,8 +9,8 @@ import type { RecordNote } from '../ports.ts';
 import type { EvictionScenario } from './scenarios/scenario-of.ts';
 
 /**
- * One line of the record. Everything about one decision is spread over several lines, since it becomes known one after
- * the other, and joined by the decision's id (`joinDecisions`).
+ * One line of the record. What is known about a decision is spread over several lines, because it becomes known bit by bit;
+ * `joinDecisions` joins them by the decision's id.
  */
 export type RecordEntry = EntryHead & EntryBody;
 type EntryHead = {
@@ -22,7 +22,7 @@ type EntryHead = {
 };
 export type EntryBody =
   | { readonly kind: 'decision'; readonly decision: Decision; readonly reasons: readonly Reason[] }
-  /** What the decisions of one look were made from. */
+  /** The basis of the decisions of one look. */
   | ({ readonly kind: 'observation'; readonly of: readonly DecisionId[] } & Evidence)
   /** The disk was late: the first signal did not wait for these decisions to be durable. */
   | { readonly kind: 'deferred'; readonly of: readonly DecisionId[]; readonly waitedMs: number }
@@ -34,7 +34,7 @@ export type Evidence = {
   readonly atMs: MonoMs;
   readonly signals: Observation['signals'];
   readonly psi: Observation['psi'];
-  /** null: the pods were not known at this look, so nothing can be derived again. */
+  /** null: the pods were not known at this look, so nothing can be re-derived. */
   readonly scenario: EvictionScenario | null;
   /** Pods that are not in it because they could not be chosen: a reason may name them. Absent: none. */
   readonly others?: readonly Pick<PodView, 'uid' | 'namespace' | 'name'>[];
@@ -60,7 +60,7 @@ export function sayEntry(entry: RecordEntry): string {
   return `${JSON.stringify(entry)}\n`;
 }
 
-/** null: no whole line of the record. The agent is the only writer, so only the envelope is checked. */
+/** null: not a complete line of the record. The agent is the only writer, so only the envelope is checked. */
 export function parseEntry(line: string): RecordEntry | null {
   // JSON.parse takes 20 µs to reject a line: a file full of short bad lines would take minutes.
   if (!line.startsWith(LINE_START)) return null;
@@ -80,7 +80,7 @@ function isEntry(json: unknown): json is RecordEntry {
   );
 }
 
-/** What a Date can hold. */
+/** The range of a Date. */
 const isInstant = (wallMs: unknown): boolean => isNumber(wallMs) && Math.abs(wallMs) <= 8.64e15;
 
 function hasBody(entry: { readonly [key: string]: unknown }): boolean {
@@ -89,7 +89,7 @@ function hasBody(entry: { readonly [key: string]: unknown }): boolean {
   return kind === 'lost' ? isNumber(entry['entries']) : Array.isArray(entry['of']);
 }
 
-/** A decision with everything that became known of it: what `history` shows. */
+/** A decision with everything that became known about it: what `history` shows. */
 export type DecisionRecord = {
   readonly atWallMs: number;
   readonly bootId: string;
@@ -101,16 +101,16 @@ export type DecisionRecord = {
   /** The largest processes of the victim and the status sent to the API; null where none was taken. */
   readonly evidence: Extract<RecordNote, { kind: 'evidence' }> | null;
   readonly outcomes: readonly Outcome[];
-  /** All that was done about the victim, whichever run did it, with the answers that came after the outcome. */
+  /** Everything that any run did about the victim, including answers that came after the outcome. */
   readonly rungs: readonly Rung[];
 };
 
 export const rungOf = ({ kind, of, ...rung }: Extract<RecordNote, { kind: 'rung' }>): Rung => rung;
 
-/** The decisions in the order of the record. What belongs to a decision outside these entries is left out. */
+/** The decisions in the order of the record. Lines about a decision outside these entries are left out. */
 export function joinDecisions(entries: readonly RecordEntry[]): readonly DecisionRecord[] {
   const records: DecisionRecord[] = [];
-  // Of two decisions with one id (the state was lost within a boot) later lines belong to the later one.
+  // If two decisions have the same id (the state was lost within a boot), later lines belong to the later one.
   const placeOf = new Map<DecisionId, number>();
   const change = (id: DecisionId, more: (record: DecisionRecord) => Partial<DecisionRecord>): void => {
     const place = placeOf.get(id);

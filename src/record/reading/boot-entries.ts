@@ -6,14 +6,14 @@ import { recordName } from './record-file.ts';
 
 /** Boots and shutdowns leave few lines; a report reads no more than this. */
 const ENTRIES_MAX = 20_000;
-/** What a line of interest has in its head; what a decision was made from is most of the record, and is passed over unread. */
+/** The heads of the lines of interest. The basis of decisions is most of the record, and is skipped unread. */
 const WANTED =
   /"kind":"(?:note|outcome)"|"kind":"decision".{0,120}"kind":"(?:stop-for-shutdown|release-lock|take-lock|undo-stops)"/;
 const HEAD_CHARS = 400;
 
 /**
- * The entries that say how boots ended, of the two newest files, oldest first: line by line, so that neither memory nor
- * the looks notice it. Unknown: a file that is there and cannot be read.
+ * The entries about how boots ended, from the two newest files, oldest first. They are read line by line, so that this
+ * affects neither memory nor looks. Unknown: a file exists but cannot be read.
  */
 export async function readBootEntries(directory: string, dry: boolean): Promise<Reading<readonly RecordEntry[]>> {
   const entries: RecordEntry[] = [];

@@ -6,20 +6,20 @@ import type { BootRecord } from './boots.ts';
 import type { ShutdownRecord } from './shutdown-record.ts';
 import { shutdownsOf } from './shutdowns.ts';
 
-/** What the first run of the agent in a boot has to say of the boot before. */
+/** What the first run of the agent in a boot reports about the previous boot. */
 type BootReport = {
   readonly boot: BootRecord;
-  /** Its last one; null: none is in the record. */
+  /** The last shutdown of that boot; null: none is in the record. */
   readonly shutdown: ShutdownRecord | null;
-  /** For the log. Names of pods in it are as tenants chose them. */
+  /** For the log. Pod names in it are as tenants chose them. */
   readonly sentence: string;
-  /** null: nothing that a person has to look at. */
+  /** null: nothing that needs a person's attention. */
   readonly finding: Finding | null;
 };
 
 /**
- * null: a run of this boot has said it already (it is in the record that it started), or there is no earlier boot in the
- * record. `entries` are read before this run notes that it started.
+ * null: an earlier run of this boot has already reported it (the record shows that it started), or the record has no earlier
+ * boot. `entries` are read before this run records its start.
  */
 export function lastBoot(entries: readonly RecordEntry[], bootId: string): BootReport | null {
   const isSaid = entries.some(
@@ -50,7 +50,7 @@ function summaryOf({ plan, phases, end, released, beganMs }: ShutdownRecord): La
   return {
     type: plan?.type ?? null,
     phases: phases.length,
-    // A pod that was started meanwhile has more than one stop.
+    // A pod that was started again meanwhile has more than one stop.
     pods: pods.filter(({ isAgain }) => !isAgain).length,
     late: namesOf(pods.filter(({ isLate }) => isLate)),
     lost: namesOf(pods.filter((stop) => stop.end.kind === 'cut-off' && !stop.isLate)),

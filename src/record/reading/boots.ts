@@ -5,24 +5,24 @@ import type { ShutdownRecord } from './shutdown-record.ts';
 /** How an earlier boot ended, as far as the record shows it. */
 export type BootRecord = {
   readonly bootId: string;
-  /** Nothing but dry runs were recorded in it. */
+  /** Only dry runs were recorded in it. */
   readonly dry: boolean;
   readonly firstWallMs: number;
-  /** The last entry of it: it ended some time later. */
+  /** Its last entry: the boot ended some time later. */
   readonly lastWallMs: number;
   readonly end: BootEnd;
-  /** Pods that ran when they were last written down, at most a minute late; null: not recorded. */
+  /** Pods that were running when they were last recorded, at most a minute late; null: not recorded. */
   readonly running: { readonly atWallMs: number; readonly pods: readonly string[] } | null;
 };
 /**
  * `graceful`: a shutdown released its lock, or the agent was stopped because the machine went down. `cut`: a shutdown
- * had begun and did not come to its end. `ungraceful`: the agent ran and has left no trace of an end: power cut, panic,
- * watchdog, `reboot -f`, or it was killed and not started again. `not-watched`: the agent had been stopped while the
- * machine stayed up. `unknown`: the record has no beginning of the agent, as that of an older version has none.
+ * had begun but did not finish. `ungraceful`: the agent ran and left no trace of an end: power cut, panic, watchdog,
+ * `reboot -f`, or it was killed and not started again. `not-watched`: the agent had been stopped while the machine stayed
+ * up. `unknown`: the record does not show the start of the agent, as with an older version.
  */
 type BootEnd = 'graceful' | 'cut' | 'ungraceful' | 'not-watched' | 'unknown';
 
-/** `entries`: all of one boot, sound ones only. `shutdowns`: those of that boot. */
+/** `entries`: all undamaged ones of one boot. `shutdowns`: those of that boot. */
 export function bootOf(entries: readonly RecordEntry[], shutdowns: readonly ShutdownRecord[]): BootRecord | null {
   const [first] = entries;
   if (first === undefined) return null;
@@ -57,7 +57,7 @@ function endOf(run: Run | null, shutdown: ShutdownRecord | null, hasRun: boolean
   return run.machine === 'goes-down' ? 'graceful' : 'not-watched';
 }
 
-/** null: the machine stayed up after it, so it says nothing of how the boot ended. */
+/** null: the machine stayed up afterwards, so it says nothing about how the boot ended. */
 function whatItCameTo({ end, beganMs, released, resumed }: ShutdownRecord, run: Run | null): BootEnd | null {
   if (end.kind === 'cancelled') return null;
   const goesOnMs = Math.max(beganMs, released?.atMs ?? 0, resumed.at(-1)?.atMs ?? 0);

@@ -1,4 +1,4 @@
-/** In the order in which each key came first. */
+/** In the order of each key's first appearance. */
 export function groupBy<T, K>(list: readonly T[], keyOf: (item: T) => K): ReadonlyMap<K, readonly T[]> {
   const groups = new Map<K, T[]>();
   for (const item of list) {

@@ -6,10 +6,13 @@ import type { DecisionRecord } from '../entry.ts';
 
 type Stop = { readonly tookMs: number; readonly isEnded: boolean };
 
-/** Older ones say little about the program of today. */
+/** Older ones say little about today's program. */
 const STOPS_COUNTED = 5;
 
-/** Of every pod that an eviction or a shutdown asked to end, from records in their order. A kill without a question says nothing. */
+/**
+ * For every pod that an eviction or a shutdown asked to stop, from records in order. A kill without a request says
+ * nothing.
+ */
 export function observedStops(records: readonly DecisionRecord[]): ReadonlyMap<PodUid, ObservedStops> {
   const stopsOf = new Map<PodUid, Stop[]>();
   for (const record of records) {
@@ -23,7 +26,9 @@ export function observedStops(records: readonly DecisionRecord[]): ReadonlyMap<P
   return new Map([...stopsOf].map(([uid, stops]) => [uid, sumUp(stops.slice(-STOPS_COUNTED))]));
 }
 
-/** An entry's body is believed when it is read; one that a sick disk changed says nothing, and hides no other. */
+/**
+ * Bodies of entries are not checked when they are read; one that a failing disk changed is ignored, and hides no other.
+ */
 function believed(stop: () => Stop | null): Stop | null {
   try {
     const found = stop();
@@ -43,10 +48,10 @@ function stopOf({ decision, outcomes, evidence }: DecisionRecord): Stop | null {
   // A pod that was not signalled was not asked to stop.
   if (toldMs === null) return null;
   const tookMs = outcome.atMs - (toldMs ?? evidence?.stopBeganAtMs ?? decision.atMs);
-  // Neither holds of an entry that a sick disk changed.
+  // An entry that a failing disk changed may violate either.
   if (!(tookMs >= 0) || !Number.isFinite(decision.graceSeconds)) return null;
   const isEnded = outcome.kind === 'ended' && (outcome.via === 'sigterm' || outcome.via === 'stop-unit');
-  // The grace of an eviction may have been cut meanwhile; what came after the grace was the kill.
+  // The grace period of an eviction may have been cut meanwhile; the kill came after it.
   const givenMs = givenSeconds(decision.graceSeconds) * 1_000;
   return { tookMs: isEnded ? tookMs : Math.min(tookMs, givenMs), isEnded };
 }

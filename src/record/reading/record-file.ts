@@ -9,25 +9,25 @@ export function recordName(dry: boolean): string {
 }
 
 export type ReadRecord = {
-  /** Oldest first; of very long records the newest. */
+  /** Oldest first; only the newest ones of a very long record. */
   readonly entries: readonly RecordEntry[];
-  /** Lines that are not whole: an agent that was killed while writing leaves one. */
+  /** Incomplete lines: an agent that was killed while writing leaves one. */
   readonly tornLines: number;
-  /** Files that are there and could not be read, with the reason. */
+  /** Files that exist but could not be read, with the reason. */
   readonly unreadable: readonly string[];
 };
 type RecordQuery = {
-  /** Only entries from this instant on. */
+  /** Only entries from this time on. */
   readonly sinceWallMs?: number;
   readonly dry?: boolean;
 };
 
 const ENTRIES_MAX = 100_000;
-/** One line may go beyond the size at which a file is rotated. */
+/** A line may exceed the size at which a file is rotated. */
 const FILE_MAX_BYTES = 2 * RECORD_MAX_BYTES;
 const DIRECTORY_ENTRIES_MAX = 10_000;
 
-/** The record with its rotated files, as far as it can be read. No record at all is an empty one. */
+/** The readable part of the record and its rotated files. Without a record, it is empty. */
 export function readRecord(directory: string, query: RecordQuery = {}): ReadRecord {
   const name = recordName(query.dry ?? false);
   const names = listDirectory(directory, DIRECTORY_ENTRIES_MAX);
@@ -52,10 +52,13 @@ export function readRecord(directory: string, query: RecordQuery = {}): ReadReco
   return { entries, tornLines, unreadable };
 }
 
-/** At the start nothing observes yet: the whole record is read only where this holds no whole line, or only notes of the boot. */
+/**
+ * Nothing observes during the start, so the whole record is read only if this part has no complete line, or only notes
+ * of the boot.
+ */
 const TAIL_BYTES = 1024 * 1024;
 
-/** The highest number in the ids of a boot's decisions, by the newest record; 0 = it has none. */
+/** The highest number in the ids of a boot's decisions, from the newest record; 0 = none. */
 export function lastDecisionNumber(directory: string, bootId: string, dry: boolean): number {
   const tail = readTail(`${directory}/${recordName(dry)}`, TAIL_BYTES);
   if (!tail.known) return 0;
@@ -72,7 +75,7 @@ function numbersOf(entries: readonly RecordEntry[], bootId: string): readonly nu
   );
 }
 
-/** Of a decision, as the core counts them. */
+/** A decision's number, as counted by the core. */
 export function numberOf(id: DecisionId): number {
   const number = Number(id.slice(id.lastIndexOf('-') + 1));
   return Number.isSafeInteger(number) ? number : 0;
@@ -81,7 +84,7 @@ export function numberOf(id: DecisionId): number {
 function readLines(text: string, sinceWallMs: number): { readonly entries: RecordEntry[]; readonly tornLines: number } {
   const entries: RecordEntry[] = [];
   let tornLines = 0;
-  // Line by line: of a file of nothing but line ends the parts would take 300 MiB.
+  // Line by line: splitting a file that consists of line ends would take 300 MiB.
   for (let from = 0, end = 0; end < text.length; from = end + 1) {
     end = text.indexOf('\n', from);
     if (end < 0) end = text.length;

@@ -9,31 +9,31 @@ import type { RecordNote, ShutdownFact } from '../../ports.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../entry.ts';
 import { groupBy } from './group-by.ts';
 
-/** One shutdown, plan against fact. Every `atMs` belongs to `bootId`. */
+/** One shutdown, plan versus actual. Every `atMs` belongs to `bootId`. */
 export type ShutdownRecord = {
   readonly bootId: string;
   /** In a dry run: nothing was stopped. */
   readonly dry: boolean;
   readonly beganWallMs: number;
   readonly beganMs: MonoMs;
-  /** null: the record does not hold its beginning. */
+  /** null: the record does not contain its beginning. */
   readonly plan: ShutdownPlan | null;
-  /** By number: all that were configured, those without pods too. */
+  /** By number: all configured phases, including those without pods. */
   readonly phases: readonly PhaseRecord[];
   /** Beside a kubelet: the result of the announcement before the first phase; null: none in time. Absent: no announcement. */
   readonly announced?: { readonly atMs: MonoMs; readonly detail: string | null };
   /** Beside a kubelet: what the API still showed at the end; null: it did not answer. Absent: no confirmation was awaited. */
   readonly confirmed?: { readonly atMs: MonoMs; readonly tookMs: number; readonly left: Unconfirmed | null };
-  /** Pods that were started meanwhile and stopped again, oldest first. `times`: stops before; from 3 on it is left running. */
+  /** Pods that were started meanwhile and stopped again. `times`: earlier stops; from 3 on, it is left running. */
   readonly startedAgain: readonly { readonly atMs: MonoMs; readonly pod: string; readonly times: number }[];
   readonly lockLost: readonly { readonly atMs: MonoMs; readonly phase: number; readonly detail: string }[];
-  /** An agent that was started in the middle went on with it. */
+  /** An agent that was started during the shutdown continued it. */
   readonly resumed: readonly { readonly atMs: MonoMs; readonly phase: number }[];
   readonly cancelled: CancelRecord | null;
   readonly undone: { readonly started: readonly string[]; readonly notUndone: readonly string[] } | null;
   readonly released: { readonly atMs: MonoMs; readonly why: 'all-phases-done' | 'out-of-time' } | null;
   readonly end: ShutdownEnd;
-  /** All that were decided for it, in the order of the record. */
+  /** All its decisions, in the order of the record. */
   readonly decisions: readonly DecisionId[];
 };
 type ShutdownPlan = {
@@ -45,7 +45,7 @@ type ShutdownPlan = {
   readonly grantedMs: number | null;
   /** The phases were shrunk into this (D11); null = they were not. */
   readonly limitMs: number | null;
-  /** It stops what the phases on logind's signal left; absent: there were none. */
+  /** It stops what the phases after logind's signal left; absent: there were no such phases. */
   readonly isSecond?: true;
   /** The kubelet stopped the pods. */
   readonly byKubelet?: true;
@@ -54,24 +54,24 @@ type CancelRecord = {
   readonly atMs: MonoMs;
   readonly phase: number;
   readonly why: string;
-  /** false: logind went down all the same. */
+  /** false: logind continued the shutdown. */
   readonly isHonoured: boolean;
 };
 /** `phase`: the one that ran, or ran last; 0 = none had begun. */
 type ShutdownEnd =
   | { readonly kind: 'released' }
   | { readonly kind: 'cancelled' }
-  /** Not to its end: the boot was over, or the agent had ended and did not go on. */
+  /** It did not finish: the boot ended, or the agent ended and did not continue. */
   | { readonly kind: 'cut'; readonly phase: number; readonly by: 'boot-ended' | 'agent-ended' }
   | { readonly kind: 'running'; readonly phase: number };
 export type PhaseRecord = {
   /** Counted from 1. */
   readonly phase: number;
-  /** null: the record does not hold the plan. */
+  /** null: the record does not contain the plan. */
   readonly fromPriority: number | null;
-  /** Its own period; null: the record does not hold it. */
+  /** Its own period; null: not in the record. */
   readonly wantedMs: number | null;
-  /** `waiting`: a shutdown that runs has not come to it; `not-reached`: it ended before. */
+  /** `waiting`: the running shutdown has not reached it yet; `not-reached`: the shutdown ended before. */
   readonly state: 'over' | 'running' | 'cut' | 'no-pods' | 'waiting' | 'not-reached';
   readonly began: { readonly atMs: MonoMs; readonly wallMs: number; readonly periodMs: number } | null;
   readonly over: { readonly atMs: MonoMs; readonly tookMs: number; readonly by: PhaseEnd } | null;
@@ -80,19 +80,19 @@ export type PhaseRecord = {
 export type PodStop = {
   /** namespace/name. */
   readonly pod: string;
-  /** `uid`, `priority`, `graceSeconds` and `decision` are null where only the phase names it: its decision is lost. */
+  /** `uid`, `priority`, `graceSeconds` and `decision` are null if its decision is lost: only the phase names it. */
   readonly uid: PodUid | null;
   readonly priority: number | null;
   readonly graceSeconds: number | null;
   readonly decision: DecisionId | null;
-  /** When its turn was planned, with its phase. */
+  /** When its stop was decided, with its phase. */
   readonly atMs: MonoMs;
   /** How long after that it was asked to stop; null: it was not; absent: not known. */
   readonly toldAfterMs?: number | null;
-  /** It had been stopped before in this shutdown, and was started. */
+  /** It had been stopped before in this shutdown, and was started again. */
   readonly isAgain: boolean;
   readonly end: PodEnd;
-  /** Its phase was over before it had ended. */
+  /** Its phase ended before it did. */
   readonly isLate: boolean;
 };
 type PodEnd =
@@ -104,7 +104,7 @@ type PodEnd =
   | { readonly kind: 'survived' | 'unknown'; readonly afterMs: number; readonly detail: string }
   | { readonly kind: 'dropped'; readonly because: Extract<Outcome, { kind: 'dropped' }>['because'] }
   | { readonly kind: 'under-way' }
-  /** How it ended is not in the record: the agent or the machine was gone before. */
+  /** Its end is not in the record: the agent or the machine was gone before. */
   | { readonly kind: 'cut-off' };
 
 type Fact = Extract<RecordNote, { kind: 'shutdown' }> & { readonly wallMs: number };
@@ -114,19 +114,19 @@ type FactAt<W extends ShutdownFact['what']> = {
   readonly wallMs: number;
   readonly fact: Extract<ShutdownFact, { what: W }>;
 };
-/** The part of a boot's entries that one shutdown is derived from. */
+/** The part of a boot's entries from which one shutdown is derived. */
 type Part = {
   readonly facts: readonly Fact[];
   readonly decisions: readonly DecisionRecord[];
   readonly stops: readonly Stop[];
-  /** Of runs of the agent that began or ended meanwhile. */
+  /** Runs of the agent that began or ended meanwhile. */
   readonly runs: readonly { readonly kind: 'started' | 'stopped'; readonly atMs: MonoMs }[];
   readonly isLast: boolean;
   readonly isBootOver: boolean;
 };
 const KINDS: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock', 'take-lock', 'undo-stops'];
 
-/** Those of one boot and one kind of run, dry or not, oldest first. Entries that are not sound must be left out before. */
+/** The shutdowns of one boot and one kind of run, dry or not, oldest first. Damaged entries must be left out before. */
 export function shutdownsOfBoot(entries: readonly RecordEntry[], boot: 'running' | 'over'): readonly ShutdownRecord[] {
   const [first] = entries;
   if (first === undefined) return [];
@@ -175,7 +175,7 @@ function recordOf(part: Part, of: { readonly bootId: string; readonly dry: boole
     ...(fact === undefined ? [] : [fact]),
     ...(stop === undefined ? [] : [{ atMs: stop.decision.atMs, wallMs: stop.atWallMs }]),
   ].toSorted((a, b) => a.atMs - b.atMs)[0];
-  // A lock that is taken again is no shutdown.
+  // Taking the lock again is not a shutdown.
   if (first === undefined) return null;
   const plan = factsOf(facts, 'began')[0]?.fact;
   const undone = factsOf(facts, 'undone').at(-1)?.fact;
@@ -251,7 +251,7 @@ function releaseOf({ facts, decisions }: Part): ShutdownRecord['released'] {
   return decided?.kind === 'release-lock' ? { atMs: decided.atMs, why: decided.why } : null;
 }
 
-/** The phase that had begun last at this instant; 0 = none. */
+/** The last phase that had begun at this time; 0 = none. */
 function phaseAt({ facts, stops }: Part, untilMs: MonoMs): number {
   const begun = [
     ...[...factsOf(facts, 'phase'), ...factsOf(facts, 'resumed')].map(({ atMs, fact }) => ({ atMs, of: fact.phase })),
@@ -260,7 +260,7 @@ function phaseAt({ facts, stops }: Part, untilMs: MonoMs): number {
   return begun.reduce((last, { atMs, of }) => (atMs <= untilMs ? Math.max(last, of) : last), 0);
 }
 
-/** Of one phase. */
+/** The entries about one phase. */
 type PhaseParts = {
   readonly own: ShutdownPhase | undefined;
   readonly ran: FactAt<'phase'> | undefined;
@@ -365,7 +365,7 @@ function lostStops(
     }));
 }
 
-/** null: of a reclaim, or of a kind that a later version writes; it says nothing of a pod. */
+/** null: the outcome of a reclaim, or of a kind that a later version writes, which says nothing about a pod. */
 function podEndOf(outcome: Outcome, toldMs: MonoMs): PodEnd | null {
   const afterMs = Math.max(0, outcome.atMs - toldMs);
   switch (outcome.kind) {

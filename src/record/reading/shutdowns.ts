@@ -5,18 +5,18 @@ import { groupBy } from './group-by.ts';
 import { type ShutdownRecord, shutdownsOfBoot } from './shutdown-record.ts';
 
 export type Shutdowns = {
-  /** In the order of the record; also those of the boot that runs. */
+  /** In the order of the record, including those of the current boot. */
   readonly shutdowns: readonly ShutdownRecord[];
-  /** Every earlier boot, in the order of the record: the wall clock of one may have been wrong. */
+  /** Every earlier boot, in the order of the record, because the wall clock may have been wrong. */
   readonly boots: readonly BootRecord[];
-  /** Entries whose body is damaged: left out. */
+  /** The number of entries with a damaged body, which are left out. */
   readonly damaged: number;
 };
 
 /**
- * What the record says about shutdowns, and how boots ended. `entries`: of one record, or of the real and the dry one
- * behind each other. `bootId`: of the boot that runs, which has not ended; null = not known, then nothing is said of
- * how the last boot in the record ended.
+ * What the record says about shutdowns, and how boots ended. `entries`: of one record, or of the real one followed by the dry
+ * one. `bootId`: the current boot, which has not ended; null = not known, so nothing is said about how the last boot in the
+ * record ended.
  */
 export function shutdownsOf(entries: readonly RecordEntry[], bootId: string | null): Shutdowns {
   const sound = entries.filter(isSound);
@@ -41,9 +41,8 @@ function newest(entries: readonly RecordEntry[]): RecordEntry | null {
 }
 
 /**
- * Whether a reader of shutdowns may go on with this entry. An entry's body is believed when it is read; whoever joins
- * several of them must not lose all for one that a failing disk changed. Kinds that no shutdown is derived from are
- * skipped.
+ * Whether a reader of shutdowns can use this entry. Bodies are not checked when they are read, and one entry that a failing
+ * disk changed must not cost the reader all others. Kinds from which no shutdown is derived are skipped.
  */
 function isSound(entry: RecordEntry): boolean {
   switch (entry.kind) {
@@ -60,7 +59,7 @@ function isSound(entry: RecordEntry): boolean {
 
 type Demands = { readonly [kind: string]: { readonly [name: string]: Check } };
 
-/** The fields that its kind demands; a kind that is not listed has none. */
+/** Whether it has the fields that its kind requires; a kind that is not listed requires none. */
 function hasBody(kinds: Demands, name: string, value: unknown): boolean {
   if (!isObject(value) || !isText(value[name])) return false;
   const kind = String(value[name]);

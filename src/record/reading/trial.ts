@@ -5,31 +5,31 @@ import { SIGNAL_FACTS, type Signal } from '../../core/signal.ts';
 import type { Advice } from '../../words/trial.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../entry.ts';
 
-/** What a dry run would have done, by its record. Instants in ms since 1970. */
+/** What a dry run would have done, from its record. Times in ms since 1970. */
 export type Trial = {
   readonly schema: 1;
-  /** Asked for; null: all of it. */
+  /** The requested start; null: the whole record. */
   readonly sinceWallMs: number | null;
-  /** The oldest and the newest entry from then on; null: there is none. */
+  /** The oldest and the newest entry since then; null: there is none. */
   readonly fromWallMs: number | null;
   readonly toWallMs: number | null;
-  /** False: the record begins later than asked for. */
+  /** False: the record begins later than requested. */
   readonly isWhole: boolean;
-  /** Entries that are known to be lost, and lines that cannot be read. */
+  /** The number of entries known to be lost and lines that cannot be read. */
   readonly missing: number;
   readonly runs: readonly TrialRun[];
   readonly stops: readonly TrialStop[];
   /** How often each signal's reclaim would have run. */
   readonly reclaims: readonly { readonly signal: Signal; readonly times: number }[];
   readonly kernelOomKills: readonly OomKills[];
-  /** As they were raised, the latest text of each. */
+  /** What was raised, with the latest text of each. */
   readonly findings: readonly { readonly id: string; readonly text: string; readonly times: number }[];
   readonly advice: readonly Advice[];
 };
 /** One run of the agent. Between runs, nothing was observed. */
 export type TrialRun = {
   readonly bootId: string;
-  /** Null: it began before the record, or before the time asked for. */
+  /** Null: it began before the record, or before the requested time. */
   readonly fromWallMs: number | null;
   /** Null: it still runs, or its end was not recorded. */
   readonly toWallMs: number | null;
@@ -45,23 +45,23 @@ type TrialStop = {
   readonly takesAlong: readonly string[];
 };
 export type TrialCause = {
-  /** A signal, or the pod's own limit of local storage. */
+  /** A signal, or the pod's own local storage limit. */
   readonly signal: Signal | 'ephemeral-storage.limit';
   readonly kind: 'hard' | 'soft' | 'limit';
   readonly times: number;
   /** How often it used no more than it requests; signals without a request never count. */
   readonly withinRequest: number;
-  /** What it held at the last of them: at most so much would have come back, in the signal's unit. Null: not known. */
+  /** What it used at the last one, in the signal's unit: the most that would have been freed. Null: not known. */
   readonly atMost: number | null;
 };
 type OomKills = { readonly atWallMs: number; readonly count: number; readonly pods: readonly string[] };
 type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
 type Evicted = DecisionRecord & { readonly decision: Evict };
 const OFTEN = 3;
-/** A kill by the kernel so soon after a decision is what that eviction would have prevented. */
+/** An eviction would have prevented a kernel OOM kill that followed its decision within this time. */
 const PREVENTED_MS = 60_000;
 
-/** `entries`: all of the dry run's record. */
+/** `entries`: the whole record of the dry run. */
 export function trialOf(entries: readonly RecordEntry[], tornLines: number, sinceWallMs: number | null): Trial {
   const since = sinceWallMs ?? Number.NEGATIVE_INFINITY;
   const found = entries.filter(({ atWallMs }) => atWallMs >= since);
@@ -90,7 +90,7 @@ export function trialOf(entries: readonly RecordEntry[], tornLines: number, sinc
 const isEvict = (decision: Decision): decision is Evict =>
   decision.kind === 'evict' || decision.kind === 'evict-over-limit';
 
-/** A run writes a few entries before the one that says that it began. */
+/** A run may write a few entries before the one about its start. */
 const BEGINNING_MS = 60_000;
 
 function runsOf(entries: readonly RecordEntry[]): readonly TrialRun[] {
@@ -153,7 +153,7 @@ function isWithinRequest({ decision }: Evicted): boolean {
   return over?.known === true && over.value === false;
 }
 
-/** Of the sample that decided. What of a disk comes back is only what would be emptied, or is deleted and still open. */
+/** From the deciding sample. On a disk, only what would be emptied, or is deleted but still open, would be freed. */
 function heldBy({ decision, observation }: Evicted, signal: Signal): number | null {
   const summary = observation?.scenario?.steps[0].summary['pods'];
   const pods: readonly unknown[] = Array.isArray(summary) ? summary : [];

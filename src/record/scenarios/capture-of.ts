@@ -15,10 +15,10 @@ export type Capture = Omit<EvictionScenario, 'steps'> & {
 };
 
 /**
- * Looks of one configuration as a scenario, oldest first: what the agent saw, one step a look. What it remembered before
- * the first one (grace periods that run, evictions under way) no scenario can say; pods that could not be chosen
- * (being stopped by us, or limited by what the mode knows) are left out, and so are looks whose pods were not known.
- * null: no look is left.
+ * Looks of one configuration as a scenario, oldest first: what the agent saw, one step per look. A scenario cannot express
+ * what the agent remembered before the first one (running grace periods, evictions in progress). Pods that could not be
+ * chosen (being stopped by us, or excluded by the mode) are left out, and so are looks whose pods were not known. null: no look
+ * is left.
  */
 export function captureOf(name: string, looks: readonly CapturedLook[], config: CoreConfig): Capture | null {
   const seen = looks.filter(({ observation }) => observation.pods.known);
@@ -60,7 +60,7 @@ function podsOf({ pods }: Observation): readonly PodView[] {
   return pods.known ? pods.value.filter(isInScenario) : [];
 }
 
-/** Off if a scenario does not set it. */
+/** The loop guard is off if a scenario does not set it. */
 function guardOf({ guard }: CoreConfig): Json {
   return guard === null ? {} : { guard: { sameOwnerKills: guard.kills, window: sayDuration(guard.windowMs) } };
 }

@@ -2,9 +2,9 @@ import { type PodView, podName } from '../../core/pod/pod.ts';
 import type { CapturedLook } from './capture-of.ts';
 
 /**
- * The looks with every name that a person chose replaced: pods, namespaces, uids, containers, volumes, owners. The same
- * one is replaced by the same one throughout. Pseudonyms sort as what they stand for, so that equals are settled the
- * same way (D1); priorities, requests, usage and times stay. Names are those of the API, without a slash.
+ * The looks with every name that a person chose replaced: pods, namespaces, uids, containers, volumes, owners. Equal names
+ * get equal pseudonyms throughout. Pseudonyms sort like the originals, so that ties are broken the same way (D1); priorities,
+ * requests, usage and times stay. Names are those of the API, without a slash.
  */
 export function redactLooks(looks: readonly CapturedLook[]): readonly CapturedLook[] {
   const pods = looks.flatMap(({ observation }) => (observation.pods.known ? observation.pods.value : []));
@@ -36,7 +36,7 @@ type Names = { readonly [N in 'namespaces' | 'pods' | 'uids' | 'owners']: Pseudo
 
 /** Numbered in the order of the originals, all with the same number of digits. */
 function pseudonyms(prefix: string, originals: readonly string[]): Pseudonyms {
-  // Code units, as the core compares them.
+  // By code units, as in the core.
   const sorted = [...new Set(originals)].toSorted();
   const digits = String(sorted.length).length;
   return new Map(sorted.map((original, i) => [original, `${prefix}-${String(i + 1).padStart(digits, '0')}`]));
@@ -69,7 +69,7 @@ function redactPod(pod: PodView, names: Names): PodView {
   };
 }
 
-/** In the order in which they are declared. */
+/** Numbered in the order of declaration. */
 function numbered(prefix: string, named: readonly { readonly name: string }[]): Pseudonyms {
   const names = [...new Set(named.map(({ name }) => name))];
   return new Map(names.map((name, i) => [name, `${prefix}-${i + 1}`]));

@@ -12,7 +12,7 @@ import { percentText } from '../../core/units/float32.ts';
 import { isLess } from '../../core/units/quantity.ts';
 import { type Json, podOf, quantityText, statsOf } from './scenario-pod.ts';
 
-/** scenarios.md: a document with one step that `simulate` takes. */
+/** scenarios.md: a document with one step, for `simulate`. */
 export type EvictionScenario = {
   readonly apiVersion: 'nodewarden.dev/v1alpha1';
   readonly kind: 'EvictionScenario';
@@ -26,7 +26,7 @@ type ScenarioInput = {
   readonly name: string;
   readonly observation: Observation;
   readonly config: CoreConfig;
-  /** The threshold acted on; null for local storage limits. */
+  /** The threshold on which it acted; null for local storage limits. */
   readonly acted: MetThreshold | null;
   /** The pods that the look decided to stop, some although the mode had excluded them; absent: none. */
   readonly victims?: readonly PodUid[];
@@ -36,11 +36,10 @@ type ScenarioInput = {
 export const isInScenario = (pod: PodView): boolean => !isBeingStopped(pod) && pod.limitedBy === null;
 
 /**
- * One look as a scenario from which ranking and victim can be derived again; null when the pods were not known.
- * A scenario begins without a history. The threshold that was acted on is therefore written as it stood at this look:
- * a grace period that was over as 0s, a threshold held by its min reclaim with that added. Thresholds of another
- * resource that were met too, and had their turn or waited (D3), are left out, and so are pods that could not be chosen
- * (being stopped by us, or limited by what the mode knows).
+ * One look as a scenario from which ranking and victim can be re-derived; null if the pods were not known. A scenario begins
+ * without history, so the threshold that was acted on is written as it was at this look: a finished grace period as 0s, and a
+ * threshold held by its min reclaim with that added. Met thresholds of other resources, which were handled before or waited
+ * (D3), are left out, and so are pods that could not be chosen (being stopped by us, or excluded by the mode).
  */
 export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
   const { observation, config, acted, victims = [] } = input;
@@ -65,7 +64,7 @@ export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
   };
 }
 
-/** scenarios.md 2.1. `acted`: the one threshold that is written as it stood, not as it is configured. */
+/** scenarios.md 2.1. `acted`: the only threshold that is written as it was, not as configured. */
 export function configOf(config: CoreConfig, acted: MetThreshold | null): Json {
   const hard: Record<string, string> = {};
   const soft: Record<string, string> = {};
@@ -74,7 +73,7 @@ export function configOf(config: CoreConfig, acted: MetThreshold | null): Json {
   let stall: Json = {};
   const isTwin = ({ id }: Threshold): boolean => id.endsWith('/twin');
   for (const threshold of config.thresholds) {
-    // Twins and containerfs are derived from the others, in the scenario too.
+    // Twins and containerfs are derived from the others, also in the scenario.
     if (isTwin(threshold) || fileSystemOf(threshold.signal) === 'containerfs') continue;
     const isActed = acted !== null && acted.id === threshold.id;
     const { signal } = threshold;
@@ -113,7 +112,7 @@ function valueText(value: ThresholdValue): string {
   return value.kind === 'quantity' ? quantityText(value.amount) : percentText(value.fraction);
 }
 
-/** The threshold is what of the time must be free of a stall. */
+/** The threshold is the share of time that must be free of stall. */
 function stallPercent(value: ThresholdValue): string {
   const percent = 100 - Number.parseFloat(valueText(value));
   return `${Number(percent.toPrecision(9))}%`;
@@ -132,7 +131,7 @@ export function layoutOf({ fsLayout }: Observation): Json {
   }
 }
 
-/** scenarios.md 2.5. `zeroMs`: the instant of `at: 0`. */
+/** scenarios.md 2.5. `zeroMs`: the time of `at: 0`. */
 export function summaryOf(observation: Observation, pods: readonly PodView[], zeroMs: MonoMs): Json {
   const node = Object.values(NODE_STATS).map((stats) => withoutNull(stats(observation, zeroMs)));
   return { node: Object.assign({}, ...node), pods: pods.flatMap((pod) => statsOf(pod) ?? []) };
@@ -177,13 +176,13 @@ const NODE_STATS: { readonly [S in SignalSource]: (observation: Observation, zer
       containerFs: fileSystem(observation, 'containerfs', zeroMs),
     }),
   }),
-  // Beside that of the images, in `runtime`.
+  // It is with imagefs, in `runtime`.
   containerfs: () => ({}),
 };
 
 function memory({ signals }: Observation, signal: Signal, zeroMs: MonoMs): Json | null {
   return map(signals[signal], (sample) => {
-    // Counted as `reclaimable` it may be negative, which the format has no number for.
+    // By the `reclaimable` formula, it may be negative, which the format cannot express.
     const availableBytes = Math.max(0, sample.available);
     const workingSetBytes = Math.max(0, sample.capacity - availableBytes);
     return { time: since(zeroMs, sample), availableBytes, workingSetBytes };

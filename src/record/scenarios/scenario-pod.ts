@@ -8,7 +8,7 @@ import { bytesUp, decimalOf, parseQuantity, type Quantity, sayQuantity } from '.
 /** A JSON object whose names are those of the scenario format, the kubelet or Kubernetes. */
 export type Json = { readonly [key: string]: unknown };
 
-/** The v1 Pod whose effective requests, ranking and messages are those of the view. */
+/** A v1 Pod with the effective requests, ranking and messages of the view. */
 export function podOf(pod: PodView): Json {
   const init = pod.containers.filter(({ kind }) => kind !== 'app');
   const overhead = overheadOf(pod);
@@ -22,7 +22,7 @@ export function podOf(pod: PodView): Json {
       ...ownersOf(pod),
     },
     spec: {
-      // D16: the priority that it was ranked with.
+      // D16: the priority with which it was ranked.
       priority: priorityOf(pod),
       terminationGracePeriodSeconds: pod.terminationGraceSeconds,
       containers: pod.containers.filter(({ kind }) => kind === 'app').map(containerOf),
@@ -36,7 +36,7 @@ export function podOf(pod: PodView): Json {
   };
 }
 
-/** Of a controller that is no DaemonSet only the key is known. */
+/** Only the key is known of a controller that is not a DaemonSet. */
 function ownersOf({ isDaemonSet, ownerKey }: PodView): Json {
   if (!isDaemonSet && ownerKey === null) return {};
   const kind = isDaemonSet ? { apiVersion: 'apps/v1', kind: 'DaemonSet' } : {};
@@ -90,7 +90,7 @@ function namedIn({ memory, ephemeralStorage }: Amounts): readonly (readonly [str
   return named.flatMap(([name, amount]) => (amount === null ? [] : [[name, amount] as const]));
 }
 
-/** A mode may count directories that are no declared volume; they stand as one more. */
+/** A mode may count directories that are not declared volumes; they become one additional volume. */
 const OTHER_VOLUME = 'other-local-volumes';
 
 function volumesOf(pod: PodView): readonly Json[] {
@@ -101,7 +101,7 @@ function volumesOf(pod: PodView): readonly Json[] {
   return hasVolumes(pod.usage.disk) ? [...declared, { name: OTHER_VOLUME, emptyDir: {} }] : declared;
 }
 
-/** The pod's entry in the summary; null: it has no statistics, and ranks as such. */
+/** The pod's entry in the summary; null: it has no statistics, and is ranked accordingly. */
 export function statsOf(pod: PodView): Json | null {
   const { usage } = pod;
   if (!usage.containers.known) return null;
@@ -140,7 +140,7 @@ function reliefStats({ diskRelief, usage }: PodView): Json {
   return { diskRelief: Object.fromEntries(known), ...atLeast };
 }
 
-/** Per container only bytes are known: the inodes, and bytes that no container names, stand with the first one. */
+/** Only bytes are known per container: inodes, and bytes of no container, are assigned to the first one. */
 function containerStats(pod: PodView, containers: readonly ContainerUsage[]): readonly Json[] {
   const disk = pod.usage.disk.known ? pod.usage.disk.value : null;
   const sum = (part: 'logsBytes' | 'rootfsBytes'): number =>
@@ -186,7 +186,10 @@ function field(section: string, name: string, reading: Reading<number>): Json {
   return reading.known ? { [section]: { [name]: reading.value } } : {};
 }
 
-/** Read again it is the same amount: what the kubelet prints without its suffix, above 999E, is written out. */
+/**
+ * A text that parses to the same amount: above 999E, which the kubelet prints without its suffix, digits are written
+ * out.
+ */
 export function quantityText(quantity: Quantity): string {
   const said = quantity.text ?? sayQuantity(quantity);
   const parsed = parseQuantity(said);

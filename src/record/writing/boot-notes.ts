@@ -9,13 +9,13 @@ import type { ShutdownRecord } from '../reading/shutdown-record.ts';
 type BootNotesNeeds = {
   readonly clock: Clock;
   readonly bootId: string;
-  /** Of the record. */
+  /** The record's directory. */
   readonly directory: string;
-  /** Hears of the shutdown that ended the last boot. */
+  /** Gets the shutdown that ended the last boot. */
   readonly counters: {
     readonly lastShutdown: (times: { readonly startWallMs: number; readonly endWallMs: number | null }) => void;
   };
-  /** False if a reload rebuilt the parts within one run of the agent. */
+  /** False if a reload rebuilt the parts during a run of the agent. */
   readonly isFirst: boolean;
   readonly parts: {
     readonly log: Log;
@@ -28,9 +28,9 @@ type BootNotesNeeds = {
     };
   };
 };
-/** What the next boot has to know of this one, and what this one says of the last. */
+/** What the next boot has to know about this one, and what this one reports about the last. */
 type BootNotes = {
-  /** Reads the record, says once in a boot how the last one ended, and notes that this run began. */
+  /** Reads the record, reports once per boot how the last one ended, and records the start of this run. */
   readonly tell: (dry: boolean) => Promise<void>;
   readonly seen: (atMs: MonoMs) => void;
   readonly stopped: (machine: 'stays' | 'goes-down') => void;
@@ -82,7 +82,7 @@ function timesOf({ beganWallMs, beganMs, released }: ShutdownRecord) {
   return { startWallMs: beganWallMs, endWallMs: released === null ? null : beganWallMs + released.atMs - beganMs };
 }
 
-/** Records which pods run, so that the report of an unexpected end can name them. */
+/** Records which pods are running, so that the report of an unexpected end can name them. */
 type RunningNote = {
   /** `pods`: as namespace/name. */
   readonly seen: (pods: readonly string[], atMs: MonoMs) => void;
@@ -93,10 +93,10 @@ type RunningNoteNeeds = { readonly note: (note: RecordNote) => void; readonly cl
 
 /** Pods that come and go must not fill the record. */
 const PACE_MS = 60_000;
-/** The first by name; a node has at most a few hundred. */
+/** The maximum, first by name; a node has at most a few hundred. */
 const NAMES_MAX = 1_000;
 
-/** The first set at once, every other one when it differs, at most once a minute. */
+/** Records the first set at once, and later ones if they differ, at most once a minute. */
 export function createRunningNote({ note, clock }: RunningNoteNeeds): RunningNote {
   let written: { readonly key: string; readonly atMs: MonoMs } | null = null;
   let latest: { readonly pods: readonly string[]; readonly key: string; readonly atMs: MonoMs } | null = null;

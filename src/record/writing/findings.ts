@@ -5,24 +5,24 @@ import { tooManyFindings } from '../../words/finding-own.ts';
 
 type FindingsNeeds = { readonly clock: Clock; readonly log: Log };
 export type OpenFindings = Findings & {
-  /** Where they are recorded, those raised so far too: some come up before the record is open. */
+  /** Sets where findings are recorded, including those raised so far: some are raised before the record is open. */
   readonly recordIn: (recorder: Pick<Recorder, 'note'>) => void;
   readonly close: () => void;
 };
 
-/** Ids may name pods, which tenants make. Beyond the bound one finding says that there are more. */
+/** Ids may name pods, which tenants create. Beyond this number, one finding says that there are more. */
 const FINDINGS_MAX = 500;
 const TOO_MANY = tooManyFindings(FINDINGS_MAX);
 /** A finding that returns within this time is flapping: from then on, one line per interval says how often. */
 const PACE_MS = 60_000;
 
-/** A finding that went a moment ago, and since then perhaps came and went. */
+/** A finding that was cleared a moment ago, and perhaps raised and cleared again since. */
 type Episode = {
   finding: Finding;
   readonly sinceMs: MonoMs;
-  /** How often it came, with the first. */
+  /** How often it was raised, including the first time. */
   times: number;
-  /** It came back for the first time, and that was reported. */
+  /** Its first return was reported. */
   isReturnReported: boolean;
   /** Changes that no log line has reported. */
   unreported: number;

@@ -8,7 +8,7 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 /** beside-a-kubelet.md H5. */
 const FIELD_BYTES = 4 * 1024;
 const LINE_BYTES = 16 * 1024;
-/** Of a line that is too long this much of its sentence remains: escaped it is at most 6 times as long. */
+/** How much of its sentence a line keeps that is too long: escaping makes it at most 6 times as long. */
 const SHORT_MSG_CHARS = 1024;
 /** journald's priorities (SyslogLevelPrefix=). */
 const PRIORITY: { readonly [L in LogLevel]: number } = { debug: 7, info: 6, warn: 4, error: 3 };
@@ -45,12 +45,12 @@ export function createLog(level: LogLevel, stdout: Stdout, env: NodeJS.ProcessEn
 }
 
 function levelOf(line: string): LogLevel {
-  // Our formatter puts the level first; nothing that a tenant names can come before it.
+  // Our formatter puts the level first, before anything that a tenant names.
   const label = line.slice('{"level":"'.length, line.indexOf('"', '{"level":"'.length));
   return label === 'debug' || label === 'warn' || label === 'error' ? label : 'info';
 }
 
-/** pino puts the level first; a reader of the journal wants the sentence. */
+/** pino puts the level first, but a reader of the journal wants the sentence first. */
 function levelLast(level: LogLevel, line: string): string {
   const head = `{"level":"${level}",`;
   return `{${line.slice(head.length, -1)},"level":"${level}"}`;

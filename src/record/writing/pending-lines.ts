@@ -9,28 +9,28 @@ import { parseEntry, type RecordEntry, rungOf } from '../entry.ts';
 import { numberOf, readRecord } from '../reading/record-file.ts';
 
 /**
- * Lines that the record's disk has not taken yet, and those of decisions that the state still waits for, beside the
- * live state and on tmpfs as it is: an agent that is killed loses none, and its next run knows how far each had come.
+ * Lines that the record's disk has not accepted yet, and those of decisions for which the state still waits. They are next to
+ * the live state, on tmpfs as well: an agent that is killed loses none, and its next run knows how far each had come.
  */
 type PendingLines = {
-  /** Written at once. The function that is returned says that the record has the lines, or has given them up. */
+  /** Writes the lines at once. Call the returned function once the record has them, or has given them up. */
   readonly add: (ids: readonly DecisionId[], lines: string) => () => void;
-  /** Called when the state is written: drops lines that the record has and the state no longer waits for. */
+  /** Call it when the state is written: drops lines that the record has and for which the state no longer waits. */
   readonly follow: (state: State) => void;
   /** Writes all of it again: the file was lost. */
   readonly rewrite: () => void;
-  /** How far a decision had come that the state still waits for. */
+  /** How far a decision had come for which the state still waits. */
   readonly left: (of: DecisionId) => Left;
 };
 type Kept = { readonly ids: readonly DecisionId[]; readonly lines: string; isRecorded: boolean };
 
-/** More than the lines of a verdict with some evictions of 1,000 pods each. */
+/** More than the lines of a verdict with several evictions among 1,000 pods. */
 const FILE_MAX_BYTES = 32 * 1024 * 1024;
-/** A disk that takes nothing for long: the oldest are left to the memory of the record. */
+/** If the disk accepts nothing for long, the oldest lines stay only in the record's memory. */
 const KEPT_MAX = 1_000;
 /** A decision among 1,000 pods has some 0.5 MB. */
 const KEPT_CHARS = 4 * 1024 * 1024;
-/** The file is rewritten when it has this many characters more than that. */
+/** The file is rewritten when it exceeds what is kept by this many characters. */
 const STALE_CHARS = 4 * 1024 * 1024;
 const MODE = 0o640;
 
@@ -44,7 +44,7 @@ type UnsettledNeeds = {
   readonly adopted: State;
 };
 
-/** `lost` are lines of an earlier run that the record has not got. */
+/** `lost`: lines of an earlier run that the record does not have. */
 export function openPendingLines(needs: UnsettledNeeds): {
   readonly pending: PendingLines;
   readonly lost: readonly { readonly line: string; readonly recorded: () => void }[];
@@ -71,7 +71,7 @@ export function openPendingLines(needs: UnsettledNeeds): {
       return;
     }
     const written = appendText(path, lines, MODE);
-    // A part of it may be there.
+    // Part of it may be in the file.
     fileChars = written.known ? fileChars + lines.length : null;
     told(written);
   };
@@ -141,8 +141,8 @@ function noted(note: RecordNote, { rungs }: Left): Partial<Left> {
 }
 
 /**
- * What an earlier run of this boot left. A decision that its state does not know of was never begun and does not count,
- * unless something came after it: then the state was lost.
+ * What an earlier run of this boot left. A decision that is not in its state was never begun and does not count, unless
+ * something came after it: then the state was lost.
  */
 function leftBy({ path, recordDirectory, dry, adopted }: UnsettledNeeds): readonly Kept[] {
   const text = readText(path, FILE_MAX_BYTES);
@@ -171,7 +171,7 @@ function entriesOf(lines: string): readonly { readonly line: string; readonly en
   });
 }
 
-/** The highest number in the ids of a boot's decisions that are kept in the file; 0 = none. */
+/** The highest number in the ids of a boot's decisions in the file; 0 = none. */
 export function lastPendingNumber(path: string, bootId: string): number {
   const text = readText(path, FILE_MAX_BYTES);
   const entries = text.known ? entriesOf(text.value).map(({ entry }) => entry) : [];
@@ -189,6 +189,6 @@ function idsIn(entry: RecordEntry): readonly DecisionId[] {
   return isOfOne ? [entry.note.of] : [];
 }
 
-/** Of a rung there are two, without its answer and with it. */
+/** A rung has two entries, without and with its answer. */
 const keyOf = (entry: RecordEntry): string =>
   JSON.stringify([entry.kind, entry.bootId, idsIn(entry), entry.kind === 'note' ? entry.note : null]);

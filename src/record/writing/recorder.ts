@@ -19,18 +19,18 @@ import { createSpool } from './spool.ts';
 
 export type RecorderNeeds = {
   readonly clock: Clock;
-  /** stateFilePath(): on tmpfs, since it is written within the look. */
+  /** stateFilePath(): on tmpfs, because it is written within the look. */
   readonly stateFile: string;
   readonly recordDirectory: string;
-  /** As loaded: what an earlier run decided and did not get onto the disk is recorded now. */
+  /** As loaded: what an earlier run decided but did not get onto the disk is recorded now. */
   readonly adopted: State;
   readonly dry: boolean;
   readonly bootId: string;
   readonly findings: Findings;
   readonly config: () => CoreConfig;
-  /** Hears that the record's file had been removed or replaced, and was made again. */
+  /** Called if the record's file was removed or replaced, and has been recreated. */
   readonly onRecordLost?: () => void;
-  /** Hears every entry, whether or not the disk takes it. */
+  /** Called for every entry, whether or not the disk accepts it. */
   readonly onEntry?: (entry: RecordEntry) => void;
 };
 type RecentDecision = {
@@ -38,7 +38,7 @@ type RecentDecision = {
   readonly decision: Decision;
   /** null: not known yet. */
   readonly outcome: Outcome | null;
-  /** Of an eviction: right before its first signal; null: not known yet. */
+  /** For an eviction: right before its first signal; null: not known yet. */
   readonly stopBeganAtMs: MonoMs | null;
 };
 type PartsNeeds = Pick<RecorderNeeds, 'findings' | 'config' | 'onRecordLost'>;
@@ -47,15 +47,15 @@ type Observed = (step: { readonly observation: Observation; readonly verdict: Ve
 export type OpenRecorder = Recorder & {
   /** The last decisions of this run, newest first; at most 10. */
   readonly recent: () => readonly RecentDecision[];
-  /** How far a decision of an earlier run, or of parts before, had come that the adopted state still waits for. */
+  /** How far a decision of an earlier run, or of earlier parts, had come for which the adopted state still waits. */
   readonly left: (of: DecisionId) => Left;
-  /** Makes of a step what `intent` would write, and writes nothing. */
+  /** Builds from a step what `intent` would write, but writes nothing. */
   readonly rehearse: Observed;
   /** Writes what is still in memory; waits at most 2 s for a disk that accepts nothing. */
   readonly close: () => Promise<void>;
-  /** After close: continues for rebuilt parts, with what the disk has not taken yet. */
+  /** After close: continues for rebuilt parts, with what the disk has not accepted yet. */
   readonly reopen: (parts: PartsNeeds) => void;
-  /** The files beside the state were lost: they are written again. */
+  /** The files next to the state were lost: writes them again. */
   readonly rewrite: () => void;
   /** Checks that the record's file is still in its place, independent of writes. */
   readonly checkRecord: () => void;
@@ -66,12 +66,15 @@ const KEEP_MS = 1_000;
 /** While nothing happens, a restart loses nothing within this time. */
 const CALM_KEEP_MS = 60_000;
 const CLOSE_MS = 2_000;
-/** An observation of 1,000 pods costs 10 ms to write down, which no kill waits for. Only an agent that dies within this loses it. */
+/**
+ * Serialising an observation of 1,000 pods takes 10 ms, and no kill may wait for that. Only an agent that dies within
+ * this time loses it.
+ */
 const EVIDENCE_MS = 20;
 
 /**
- * The recorders of one process: one for each file, across reloads. A second one would write once more what a full
- * disk still holds up in the first, and cut off what that one appends.
+ * The recorders of one process: one per file, across reloads. A second one would write again what a full disk still delays in
+ * the first, and truncate what that one appends.
  */
 export function createRecorders(): (needs: RecorderNeeds) => OpenRecorder {
   const opened = new Map<string, OpenRecorder>();
@@ -112,13 +115,16 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
   for (const { line, recorded } of lost) spool.put(line, (how) => how !== 'waiting' && recorded());
   const stateFile = keepState({ ...needs, findings }, pending.follow);
   let recent: readonly RecentDecision[] = [];
-  /** What the last decisions were made from: written once the first signals are out. */
+  /** The basis of the last decisions, written once the first signals are sent. */
   const evidence: (() => void)[] = [];
   const putEvidenceSoon = (put: () => void): void => {
     evidence.push(put);
     clock.after(EVIDENCE_MS, putEvidence);
   };
-  /** Beside the state at once, so that an agent that is killed now has it; the returned function hands it to the disk. */
+  /**
+   * Written next to the state at once, so that it survives if the agent is killed now; the returned function hands it
+   * to the disk.
+   */
   const keepLine = (of: DecisionId, line: string): (() => void) => {
     const recorded = pending.add([of], line);
     return () => spool.put(line, (how) => how !== 'waiting' && recorded());
@@ -189,7 +195,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
 
   async function closeDisk(): Promise<void> {
     await spool.drained();
-    // A disk that hangs may outlast the deadline, and by then it has been opened again.
+    // A hanging disk may outlast the deadline, and by then it may be open again.
     if (!isOpen) await disk.close();
   }
 
@@ -219,7 +225,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
   }
 }
 
-/** Those a person asks about; conditions and the lock have places of their own. */
+/** Decisions that a person asks about; conditions and the lock are shown elsewhere. */
 function isShown({ kind }: Decision): boolean {
   return kind !== 'set-condition' && kind !== 'take-lock' && kind !== 'release-lock';
 }
@@ -254,7 +260,10 @@ type StateFile = {
   readonly close: () => void;
 };
 
-/** Written at once when what a restart would miss has changed, else at most once a second, and more rarely while all is calm. */
+/**
+ * Written at once if anything changed that a restart would miss, else at most once a second, and less often while all
+ * is calm.
+ */
 function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (state: State) => void): StateFile {
   let writtenMs = Number.NEGATIVE_INFINITY;
   let writtenKey = '';
@@ -268,7 +277,7 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (stat
     now = state;
     writtenMs = clock.monoMs();
     writtenKey = urgentPart(state);
-    // Nothing in it means anything after the boot: an fsync would only hold up the look.
+    // Nothing in it matters after the boot, so an fsync would only delay the look.
     const done = writeAtomic(stateFile, JSON.stringify(state), 0o640, 'boot');
     if (done.known) {
       findings.clear(STATE_FILE);
@@ -291,7 +300,7 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (stat
         return;
       }
       latest = state;
-      // While all is calm the next one brings it along: a timer would wake the process for it.
+      // While all is calm, it waits for the next write: a timer would wake the process.
       if (isAtRest) return;
       cancelTimer ??= clock.after(waitMs, () => {
         cancelTimer = null;

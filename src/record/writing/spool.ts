@@ -3,16 +3,15 @@ import type { RecordDisk } from '../../host/record-disk.ts';
 import type { Clock, Findings } from '../../ports.ts';
 import { RECORD, recordHangs, recordRefused } from '../../words/finding-own.ts';
 
-/** Lines on their way to the disk. What the disk does not take stays in memory until there is room. */
+/** Lines on their way to the disk. What the disk does not accept stays in memory until there is room. */
 type Spool = {
   /**
-   * `ended` is called with `waiting` whenever the disk refused the line, which is kept, and finally with `durable` or
-   * `lost`.
+   * `ended` is called with `waiting` whenever the disk refuses the line, which is kept, and finally with `durable` or `lost`.
    */
   readonly put: (line: string, ended?: Ended) => void;
-  /** Looks whether the file is still in its place, as soon as nothing is being written. */
+  /** Checks whether the file is still in its place, as soon as nothing is being written. */
   readonly check: () => void;
-  /** Resolves when everything is on the disk, or when the disk refuses. */
+  /** Resolves when everything is on the disk, or the disk refuses. */
   readonly drained: () => Promise<void>;
 };
 type SpoolNeeds = {
@@ -25,12 +24,12 @@ type SpoolNeeds = {
 
 /** product.md section 7: up to 10,000 entries in memory, then the oldest are counted and dropped. */
 const ENTRIES_MAX = 10_000;
-/** An entry with 1,000 pods has about 1 MB: the count alone does not bound the memory. */
+/** An entry with 1,000 pods has about 1 MB, so the count alone does not limit the memory. */
 const CHARS_MAX = 8 * 1024 * 1024;
 /** One write at a time; the next one takes everything queued meanwhile. */
 const BATCH_CHARS = 1024 * 1024;
 const RETRY_MS = 1_000;
-/** A write that takes longer is reported: the disk hangs, and all that can be done is to go on. */
+/** A write that takes longer is reported: the disk hangs, and all that can be done is to continue. */
 const HUNG_MS = 10_000;
 
 type Ended = (how: 'durable' | 'waiting' | 'lost') => void;
@@ -64,8 +63,7 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
     });
   };
   const pump = async (): Promise<void> => {
-    // Also with nothing to write: the file is then open before the first decision, and a disk that refuses is reported
-    // early.
+    // Even with nothing to write: this opens the file before the first decision, and reports a disk that refuses early.
     do {
       if (isCheckWanted) {
         isCheckWanted = false;

@@ -15,12 +15,12 @@ export function stateFilePath(runtimeDirectory: string, dry: boolean): string {
   return `${runtimeDirectory}/${dry ? 'state-dry.json' : 'state.json'}`;
 }
 
-/** Further places that know a boot's decisions: their ids must not be reused if the state is lost. */
+/** Other places with a boot's decisions, whose ids must not be reused if the state is lost. */
 type Decided = { readonly recordDirectory: string; readonly dry: boolean };
 
 /**
- * The state that the last run of this boot left, or a fresh one. A file that cannot be understood is kept aside as
- * `.corrupt-<time>` and is a finding (product.md section 11).
+ * The state that the last run of this boot left, or a fresh one. An invalid file is kept aside as `.corrupt-<time>`, with a
+ * finding (product.md section 11).
  */
 export function loadState(path: string, bootId: string, clock: Clock, decided: Decided): LoadedState {
   const fresh = (): State => ({ ...initialState(bootId), nextDecision: lastDecision(path, bootId, decided) + 1 });
@@ -39,8 +39,8 @@ function lastDecision(path: string, bootId: string, { recordDirectory, dry }: De
 }
 
 /**
- * Whether the last run of this boot was in the middle of a shutdown that logind had announced. Only looks; what is
- * wrong with the file is reported by `loadState`.
+ * Whether the last run of this boot was in the middle of a shutdown that logind had announced. Only reads; `loadState`
+ * reports problems with the file.
  */
 export function wasPreparing(path: string, bootId: string): boolean {
   const saved = valueOrNull(readOwnFile(path, readState));
