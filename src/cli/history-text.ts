@@ -12,6 +12,7 @@ import type { ShutdownRecord } from '../record/reading/shutdown-record.ts';
 import { sayDecision, sayMs, sayOutcome, sayRung, sayTies, victimIn } from '../words/decision.ts';
 import { sayAmount, sayKilled, sayLimit, sayUsage } from '../words/phrases.ts';
 import { sayReason } from '../words/reason.ts';
+import { sayUnsaid } from '../words/unsaid.ts';
 import { shutdownText, ungracefulText } from './history-shutdowns-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
 
@@ -165,7 +166,9 @@ export function whyChosen(ranking: readonly RankRow[], uid: PodUid): string {
   if (row === undefined) return 'not in the ranking';
   if (row.decidedBy === null) return ranking.length === 1 ? 'the only pod' : 'last in the ranking';
   const passed = place === 0 ? '' : `, ${place} passed over,`;
-  return `of ${ranking.length} pods${passed} it comes first by ${comparatorNamed(row.decidedBy)?.by ?? row.decidedBy}`;
+  const unsaid = sayUnsaid(row.decidedBy, row.values);
+  const how = unsaid === null ? ` by ${comparatorNamed(row.decidedBy)?.by ?? row.decidedBy}` : `: ${unsaid}`;
+  return `of ${ranking.length} pods${passed} it comes first${how}`;
 }
 
 function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid: PodUid) => string): string[][] {

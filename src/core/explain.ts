@@ -83,7 +83,8 @@ export function explain(look: ExplainedLook, signal: Signal): Explanation | null
   const question = questionOf(look, signal);
   if (question === null) return null;
   const ranking = rank(signal, question.pods, question.layout);
-  const { victim } = choose(question, ranking);
+  const { victim, unproven, passedOver } = choose(question, ranking);
+  const isNobody = victim === null && unproven === null;
   const first = ranking.find(({ pod }) => pod.uid === victim?.uid);
   return {
     signal,
@@ -91,7 +92,7 @@ export function explain(look: ExplainedLook, signal: Signal): Explanation | null
     pods: ranking.map((entry) => ({
       ...entry,
       usage: measuredUsage(signal, entry.pod, question.layout),
-      candidate: candidateOf(question, entry, first),
+      candidate: isNobody ? passedOverIn(passedOver, entry) : candidateOf(question, entry, first),
     })),
     victim,
   };
@@ -152,8 +153,11 @@ function choose({ signal, underWay: stopping, guarded, lacking }: Question, rank
 /** Whether this pod would be passed over if it ranked right before the chosen one. */
 function candidateOf(question: Question, entry: Ranked, victim: Ranked | undefined): Candidate {
   if (entry === victim) return { kind: 'victim' };
-  const { passedOver } = choose(question, victim === undefined ? [entry] : [entry, victim]);
-  const reason = passedOver.find((passed) => passed.code === 'passed-over' && passed.uid === entry.pod.uid);
+  return passedOverIn(choose(question, victim === undefined ? [entry] : [entry, victim]).passedOver, entry);
+}
+
+function passedOverIn(reasons: readonly Reason[], { pod }: Ranked): Candidate {
+  const reason = reasons.find((passed) => passed.code === 'passed-over' && passed.uid === pod.uid);
   return reason?.code === 'passed-over' ? { kind: 'passed-over', because: reason.because } : { kind: 'candidate' };
 }
 

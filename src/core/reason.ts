@@ -53,6 +53,8 @@ export type Reason =
         | 'others-end'
         /** C9: it is not known to exceed its request, and another pod may. */
         | 'not-over-request'
+        /** C9: its request is not known, and it holds less than is lacking, or another pod may be the one to blame. */
+        | 'declaration-unknown'
         /** D18: a budget has refused another pod, and this one does not exceed its request. */
         | 'budget-innocent'
         /** D14: its end is not known to free or save anything. */
@@ -66,9 +68,10 @@ export type Reason =
       readonly signal: Signal;
       readonly threshold: MetThreshold;
       /**
-       * D7: pods could be stopped, but not for this resource. D14: no pod's end is known to free anything.
+       * D7: pods could be stopped, but not for this resource. D14: no pod's end is known to free anything. C9: what is lacking
+       * is held by pods that nobody has named, and no other pod is known to be to blame.
        */
-      readonly because?: 'evict-for' | 'no-relief';
+      readonly because?: 'evict-for' | 'no-relief' | 'unnamed';
       /** As in a decision to evict. */
       readonly growth?: Reading<Attribution>;
     }

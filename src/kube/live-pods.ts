@@ -6,6 +6,7 @@ import type { BoundPod, CgroupRef } from '../ports.ts';
 import { type ApiPod, type Deletable, isTerminal } from './api-pod.ts';
 import type { FoundPods, PodCgroup } from './pod-cgroups.ts';
 import { type FoundContainers, nameContainers, type RuntimeIndex } from './pod-containers.ts';
+import type { RuntimeSandbox } from './runtime.ts';
 
 /** A pod of this node: as the API declares it, where its cgroup is, or both. */
 export type LivePod = FoundContainers & {
@@ -125,7 +126,7 @@ function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): Li
   const { uid, qos, cgroup } = found;
   const sandbox = facts.runtime.podOf.get(uid);
   const containers = nameContainers(found.containers, null, facts.runtime);
-  const isStatic = sandbox?.source === 'file';
+  const isStatic = isStaticPod(uid, sandbox);
   const isApi = sandbox?.source === 'api';
   const { namespace, name } = sandbox ?? { namespace: NOT_KNOWN, name: uid };
   const request = requestOf(found, facts);
@@ -158,6 +159,12 @@ function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): Li
     },
     cgroup: known(cgroup),
   };
+}
+
+/** By the runtime's word; else D5: the API server's uids have dashes, and those that the kubelet makes of a manifest have none. */
+function isStaticPod(uid: string, sandbox: RuntimeSandbox | undefined): boolean {
+  const source = sandbox?.source ?? null;
+  return source === null ? !uid.includes('-') : source !== 'api';
 }
 
 /**
@@ -207,6 +214,6 @@ function limitOf(
   const own = facts.ownLimitOf(uid);
   if (own === 'restart-guard') return own;
   if (!isStoppable || uid === facts.ownUid) return 'not-stoppable';
-  if (!isDeclared) return 'declaration-unknown';
+  if (!isDeclared) return 'unnamed';
   return facts.isKubeletEvicting ? 'kubelet-evicting' : own;
 }

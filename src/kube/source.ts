@@ -64,6 +64,8 @@ const SETTLE_SHUTDOWN_MS = 500;
 const KUBELET_EVICTS_MS = 10_000;
 /** The minimum time between queries to the runtime while there are containers that it has not listed. */
 const ASK_RUNTIME_MS = 1_000;
+/** The same for pods that nobody has named: a choice may wait for them, and their sandbox be just about to be listed. */
+const ASK_NAME_MS = 100;
 /** If it does not list them either, the pause doubles up to this: a cgroup may have been left behind. */
 const ASK_RUNTIME_MOST_MS = 60_000;
 
@@ -100,7 +102,8 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   let hasSettled = false;
   let evictingSinceMs: MonoMs | null = null;
   let askedRuntimeMs: MonoMs = Number.NEGATIVE_INFINITY;
-  const untold = { pods: '', againMs: ASK_RUNTIME_MS };
+  /** `unnamed`: those of the pods that nobody has named. */
+  const untold = { pods: '', unnamed: new Set<string>(), againMs: ASK_RUNTIME_MS };
   let refreshedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let comparedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let identities = '';
@@ -195,23 +198,31 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     return evictingSinceMs !== null && clock.monoMs() - evictingSinceMs < KUBELET_EVICTS_MS;
   }
 
-  /** The runtime may know who it is. */
-  function isUntold({ pod, declared, containers }: LivePod): boolean {
-    return (pod === null && !index().podOf.has(declared.uid)) || containers.some(({ name }) => name === null);
-  }
+  const isUnnamed = ({ pod, declared }: LivePod): boolean => pod === null && !index().podOf.has(declared.uid);
 
+  /** The runtime may know who it is. */
+  const isUntold = (live: LivePod): boolean => isUnnamed(live) || live.containers.some(({ name }) => name === null);
+
+  /** A pod that is unnamed for the first time is asked for at once. */
   function askOf(live: readonly LivePod[]): void {
     const pods = live.map(({ declared }) => declared.uid).join(' ');
-    if (pods !== untold.pods) untold.againMs = ASK_RUNTIME_MS;
+    const unnamed = new Set(live.filter(isUnnamed).map(({ declared }) => declared.uid));
+    const leastMs = unnamed.size > 0 ? ASK_NAME_MS : ASK_RUNTIME_MS;
+    if ([...unnamed].some((uid) => !untold.unnamed.has(uid))) untold.againMs = 0;
+    else if (pods !== untold.pods) untold.againMs = leastMs;
     untold.pods = pods;
-    if (pods !== '' && askRuntime(untold.againMs)) untold.againMs = Math.min(2 * untold.againMs, ASK_RUNTIME_MOST_MS);
+    untold.unnamed = unnamed;
+    if (pods === '' || !askRuntime(untold.againMs)) return;
+    untold.againMs = Math.min(Math.max(2 * untold.againMs, leastMs), ASK_RUNTIME_MOST_MS);
   }
 
   /** Whether it is queried now: not if the last query is more recent than that. */
   function askRuntime(pauseMs = ASK_RUNTIME_MS): boolean {
     if (isClosed || clock.monoMs() - askedRuntimeMs < pauseMs) return false;
     askedRuntimeMs = clock.monoMs();
-    void runtime.refresh();
+    void runtime.refresh().then(() => {
+      if (untold.unnamed.size > 0 && !isClosed) needs.wake();
+    });
     return true;
   }
 
@@ -250,7 +261,8 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   function tick(): void {
     if (isClosed) return;
     refresh();
-    tickAfter(isFar ? FAR_REFRESH_MS : REFRESH_MS);
+    const nameMs = untold.unnamed.size > 0 ? untold.againMs : Number.POSITIVE_INFINITY;
+    tickAfter(Math.min(isFar ? FAR_REFRESH_MS : REFRESH_MS, nameMs));
   }
 
   function tickAfter(ms: number): void {

@@ -1,9 +1,10 @@
-import { COMPARATORS, type Comparator } from '../core/eviction/comparator.ts';
+import { COMPARATORS } from '../core/eviction/comparator.ts';
 import { podName } from '../core/pod/pod.ts';
 import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { ExplainedRow, ExplainReport } from '../serve/explain-report.ts';
 import { sayTies } from '../words/decision.ts';
 import { sayPassedOver } from '../words/reason.ts';
+import { sayUnsaid } from '../words/unsaid.ts';
 import { sayChange } from '../words/what-if.ts';
 import { byId, el, emptyNote, keep, nameOf, setText } from './dom.ts';
 import { capital, sayUsage } from './say.ts';
@@ -125,11 +126,9 @@ function priorityOf(row: ExplainedRow): readonly (Node | string)[] {
   ];
 }
 
-function whyOf({ candidate, decidedBy }: ExplainedRow, i: number, count: number): readonly (Node | string)[] {
+function whyOf({ candidate, decidedBy, values }: ExplainedRow, i: number, count: number): readonly (Node | string)[] {
   const passed =
     candidate.kind === 'passed-over' ? [el('span', {}, `${capital(sayPassedOver(candidate.because))}.`), ' '] : [];
   if (decidedBy === null) return [...passed, count === 1 ? 'The only pod.' : 'Last.'];
-  return [...passed, `Before ${i + 2}: ${becauseOf(decidedBy)}.`];
+  return [...passed, `Before ${i + 2}: ${sayUnsaid(decidedBy, values) ?? COMPARATORS[decidedBy].because}.`];
 }
-
-const becauseOf = (by: Comparator): string => COMPARATORS[by].because;

@@ -25,8 +25,9 @@ function idOfReason(reason: Reason): string | null {
   switch (reason.code) {
     case 'not-signalled':
       return `${reason.code}/${reason.uid}`;
-    case 'order-unproven':
     case 'no-candidate':
+      return `${reason.because === 'unnamed' ? 'pod-unnamed' : reason.code}/${reason.signal}`;
+    case 'order-unproven':
       return `${reason.code}/${reason.signal}`;
     case 'pods-unknown':
       return reason.code;

@@ -39,9 +39,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'passed-over':
       return `${nameOf(reason.uid)} is passed over: ${sayPassedOver(reason.because)}`;
     case 'no-candidate':
-      return reason.because === 'no-relief'
-        ? `${reason.signal}: no pod is evicted, since none is known to free anything there`
-        : and(`${reason.signal}: no pod may be evicted${sayRuledOut(reason)}`, sayCulprit(reason.growth));
+      return sayNobody(reason);
     case 'order-unproven':
       return `${reason.signal}: no pod is chosen: ${nameOf(reason.uid)} ranks first, but ${nameOf(reason.against)} is only partly measured and may use more`;
     case 'shutdown-phase':
@@ -69,9 +67,20 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
   }
 }
 
-function sayRuledOut({ signal, because }: Extract<Reason, { code: 'no-candidate' }>): string {
-  if (because !== 'evict-for') return '';
-  return `; ${EVICT_FOR} rules out pods that could otherwise be evicted for ${evictResourceOf(signal)}`;
+function sayNobody({ signal, because, growth }: Extract<Reason, { code: 'no-candidate' }>): string {
+  switch (because) {
+    case 'no-relief':
+      return `${signal}: no pod is evicted, since none is known to free anything there`;
+    case 'unnamed':
+      return `${signal}: no pod is evicted until the API server or the container runtime has named the pod that may be the cause`;
+    case 'evict-for':
+    case undefined: {
+      const ruledOut = `; ${EVICT_FOR} rules out pods that could otherwise be evicted for ${evictResourceOf(signal)}`;
+      return and(`${signal}: no pod may be evicted${because === undefined ? '' : ruledOut}`, sayCulprit(growth));
+    }
+    default:
+      return assertNever(because);
+  }
 }
 
 type PassedOver = Extract<Reason, { code: 'passed-over' }>['because'];
@@ -92,6 +101,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'restart-guard': 'it has just restarted after an eviction',
   'not-stoppable': 'it cannot be stopped',
   'declaration-unknown': 'it is not yet known to the API, or not in full',
+  unnamed: 'neither the API server nor the container runtime has named it yet',
   'kubelet-evicting': 'the kubelet has just evicted a pod, and the agent waits for what that frees',
   'budget-refused': 'its disruption budget has just refused its eviction',
   'budgets-refuse': 'the disruption budgets of three pods have just refused their evictions',

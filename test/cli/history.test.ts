@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type History, historyText } from '../../src/cli/history-text.ts';
+import { type History, historyText, whyChosen } from '../../src/cli/history-text.ts';
 import { jsonText, painter } from '../../src/cli/print.ts';
+import { rank } from '../../src/core/eviction/rank.ts';
 import { known } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { type EntryBody, entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
@@ -81,6 +82,15 @@ describe('the history as text', () => {
     ] as EntryBody[];
     const decisions = joinDecisions(written.map((body) => entryOf(head, body)));
     expect(historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain)).toContain('shop/ending is passed over');
+  });
+
+  it('does not say that a pod exceeds a request that is not known', () => {
+    const unsaid = { why: 'undeclared', priority: true, requests: true } as const;
+    const pods = [aPod({ name: 'db' }), aPod({ name: 'new', workingSetBytes: 5, unsaid })];
+    const ranking = rank('memory.available', pods, 'nodefs-only').map(({ row }) => row);
+    expect(whyChosen(ranking, 'uid-new')).toBe(
+      'of 2 pods it comes first: its request is unknown (not yet known to the API)',
+    );
   });
 
   it('is one block for an eviction: who, for what, why this pod, what it gave back', () => {

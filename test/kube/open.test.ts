@@ -131,7 +131,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     const born = aUid();
     runPod(born);
     await until(() => podNamed(born) !== undefined);
-    expect(podNamed(born)?.declared).toMatchObject({ qos: 'Burstable', limitedBy: 'declaration-unknown' });
+    expect(podNamed(born)?.declared).toMatchObject({ qos: 'Burstable', limitedBy: 'unnamed' });
     stub.store.put(aV1Pod({ name: 'fresh', uid: born, status: statuses }));
     await until(() => podNamed('fresh')?.declared.limitedBy === null);
   });
@@ -196,7 +196,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     open();
     await until(() => stub.heard.some(({ path }) => path.startsWith('/api/v1/nodes/')));
     await until(() => pods().length === 1);
-    expect(pods().map(({ declared }) => declared.limitedBy)).toEqual(['declaration-unknown']);
+    expect(pods().map(({ declared }) => declared.limitedBy)).toEqual(['unnamed']);
     await until(() => [...parts.present.values()].some((text) => text.includes('kubernetes.nodeName')));
   });
 
@@ -301,7 +301,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
       await until(() => [...parts.present.values()].some((text) => text.includes('kubernetes.nodeName')));
       await restart();
       await until(() => [...parts.present.keys()].includes('api-away') && pods().length === 1);
-      expect(pods().map(({ declared }) => declared.limitedBy)).toEqual(['declaration-unknown']);
+      expect(pods().map(({ declared }) => declared.limitedBy)).toEqual(['unnamed']);
     });
   });
 

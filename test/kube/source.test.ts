@@ -138,7 +138,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await podsOf(source)).toEqual([]);
     tree.addPod('Guaranteed', WEB, APP);
     expect(await podOf(source)).toMatchObject({
-      declared: { name: WEB, namespace: '?', qos: 'Guaranteed', limitedBy: 'declaration-unknown' },
+      declared: { name: WEB, namespace: '?', qos: 'Guaranteed', limitedBy: 'unnamed' },
       cgroup: { known: true },
     });
     expect(asked).toBe(1);
@@ -156,7 +156,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
   it('are candidates before the API tells of them where the runtime says that they are of the API, and are asked for', async () => {
     tree.addPod('BestEffort', WEB, APP);
     const source = open();
-    expect(await limitOf(source)).toBe('declaration-unknown');
+    expect(await limitOf(source)).toBe('unnamed');
     expect(lookedUp).toEqual([]);
     tellRuntime({ sandboxes: [aSandbox({ id: SANDBOX, podUid: WEB, name: 'web', source: 'api' })] });
     expect((await podOf(source))?.declared).toMatchObject({
@@ -361,7 +361,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(unsettled('memory.available')).not.toBeNull();
     time.ahead(1_500);
     expect(unsettled('memory.available')).toBeNull();
-    expect(await limitOf(source)).toBe('declaration-unknown');
+    expect(await limitOf(source)).toBe('unnamed');
     api = known(listed);
     await podsOf(source);
     expect(source.isSettled()).toBe(true);

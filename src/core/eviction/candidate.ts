@@ -6,7 +6,7 @@ import type { Reason } from '../reason.ts';
 import { hasRequest, isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
 import type { State } from '../state/state.ts';
 import { COMPARATORS } from './comparator.ts';
-import { firstOf, isOverRequest, isToBlame } from './give-way.ts';
+import { firstOf, isOverRequest, isToBlame, mayBeToBlame } from './give-way.ts';
 import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
 import { isHelp, reliefOf } from './relief.ts';
@@ -24,7 +24,7 @@ export type Choice = {
   readonly unproven: { readonly first: PodView; readonly against: PodView } | null;
   readonly passedOver: readonly Reason[];
   /** Why nobody can be chosen, if there is neither a victim nor an unproven one; null: no particular reason. */
-  readonly nobody: 'evict-for' | 'no-relief' | null;
+  readonly nobody: NonNullable<Extract<Reason, { code: 'no-candidate' }>['because']> | null;
   readonly differences: readonly Difference[];
 };
 
@@ -33,7 +33,8 @@ export type Choice = {
  * that we are stopping (D3), pods that must not be evicted for this resource (D7), pods that the mode excludes (D13),
  * DaemonSet pods within their request (D8), pods whose end frees nothing or next to nothing of what a disk lacks (D14), and
  * pods that stall in their own memory limit (D17). Only if no other pod is left: DaemonSet pods for
- * signals without a request (D8), then protected ones (D7). `lacking`: what the signal lacks.
+ * signals without a request (D8), then protected ones (D7). Nobody is chosen while a pod that nobody has named may be to
+ * blame instead (C9). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
   signal: Signal,
@@ -53,7 +54,8 @@ export function firstCandidate(
   const turnOf = (pod: PodView): number => (pod.isProtected ? 2 : 0) + (isLate(pod) ? 1 : 0);
   const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
-  const allowed = firstOf({ signal, entries: pool, guarded, lacking });
+  const unnamed = ranking.filter(({ pod }) => barred.get(pod.uid) === 'unnamed');
+  const allowed = firstOf({ signal, entries: pool, unnamed, guarded, lacking });
   const isRefused = ({ pod }: Ranked): boolean => BUDGETS.includes(barred.get(pod.uid) ?? null);
   const first = allowed !== null && isInsteadOfRefused(signal, allowed, ranking, isRefused, lacking) ? null : allowed;
   const because = ({ pod }: Ranked): Why => {
@@ -67,8 +69,11 @@ export function firstCandidate(
   const isSpared = (entry: Ranked): boolean =>
     barred.get(entry.pod.uid) === 'evict-for' && neverBecause(forAll(entry), signal, underWay, lacking) === null;
   const isUseless = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief';
-  const nobody = ranking.some(isSpared) ? 'evict-for' : ranking.some(isUseless) ? 'no-relief' : null;
-  const choice = { ...explainChoice(ranking, first, because), nobody: first === null ? nobody : null } as const;
+  const nobodyBecause = (): Choice['nobody'] => {
+    if (allowed === null && mayBeToBlame(signal, unnamed, lacking)) return 'unnamed';
+    return ranking.some(isSpared) ? 'evict-for' : ranking.some(isUseless) ? 'no-relief' : null;
+  };
+  const choice = { ...explainChoice(ranking, first, because), nobody: first === null ? nobodyBecause() : null };
   return first === null || against === null
     ? { ...choice, unproven: null }
     : { ...choice, victim: null, unproven: { first, against } };
@@ -187,6 +192,7 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'restart-guard': 'D13',
   'not-stoppable': 'D13',
   'declaration-unknown': 'D13',
+  unnamed: 'D13',
   'kubelet-evicting': 'D13',
   'budget-refused': 'D18',
   'budgets-refuse': 'D18',

@@ -83,12 +83,13 @@ export type PodView = {
 export type PodTrait = 'serves-to-the-end' | 'uses-volumes' | 'csi-plugin';
 /**
  * beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; then B1 and B11: its disruption budget refused its eviction
- * recently, or those of three other pods did. None exists in standalone mode.
+ * recently, or those of three other pods did. None exists in standalone mode. `unnamed`: neither the API server nor the
+ * container runtime has said which pod it is.
  */
 export type CandidateLimit =
   | 'restart-guard'
   | 'not-stoppable'
-  | 'declaration-unknown'
+  | 'unnamed'
   | 'kubelet-evicting'
   | 'budget-refused'
   | 'budgets-refuse';

@@ -72,7 +72,7 @@ describe('why a pod is passed over', () => {
     ['terminating', { isTerminating: true }, [], 'terminating', ['D3']],
     ['just restarted', { limitedBy: 'restart-guard' }, guarded, 'restart-guard', ['D13']],
     ['not stoppable', { limitedBy: 'not-stoppable' }, [], 'not-stoppable', ['D13']],
-    ['not declared', { limitedBy: 'declaration-unknown' }, [], 'declaration-unknown', ['D13']],
+    ['not declared', { limitedBy: 'unnamed' }, [], 'unnamed', ['D13']],
     ['evicted by the kubelet', { limitedBy: 'kubelet-evicting' }, [], 'kubelet-evicting', ['D13']],
   ])('%s: it is said, with the difference', (_, rest, names, because, differences) => {
     const { victim: chosen, passedOver, differences: given } = choice('memory.available', [first(rest), web], names);
