@@ -45,7 +45,7 @@ export type GuardDecision = {
   /** A dead node is not fenced: told when the first closed gate is another one. */
   | { readonly kind: 'hold'; readonly node: NodeRef; readonly gates: readonly GateRow[] }
   /** A mark of ours on a node without a record: removed, and nothing else. */
-  | { readonly kind: 'unmark'; readonly node: NodeRef; readonly act: Act }
+  | { readonly kind: 'unmark'; readonly node: NodeRef; readonly value: string; readonly act: Act }
   /** To be stored in `guard-orders`. */
   | { readonly kind: 'answer'; readonly order: string; readonly answer: OrderAnswer }
   /** Give the lease back and do not run for this long: the own node is suspect. */
@@ -96,7 +96,7 @@ export type GateRow = {
 /** What a fencing would free (guard.md 6.4). */
 export type Frees = { readonly pods: readonly PodOnNode[]; readonly attachments: readonly Attachment[] };
 
-/** What the core wants to know at the next look. */
+/** What the core wants to know at the next look. What is asked for again while it is under way is one request. */
 export type NextGuardLook = {
   /** At the latest; news (an outcome, an answer, an order) may bring it earlier. */
   readonly afterMs: number;
@@ -145,7 +145,7 @@ export type GuardReason =
       readonly node: NodeRef;
       readonly fencing: FencingId;
       readonly phase: Phase;
-      readonly waitsMs: number;
+      readonly by: string;
     }
   | { readonly code: 'higher-epoch'; readonly fencing: FencingId; readonly epoch: number }
   | { readonly code: 'unreadable-record'; readonly fencing: FencingId; readonly problem: string }

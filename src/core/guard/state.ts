@@ -1,6 +1,7 @@
 import type { MonoMs } from '../reading.ts';
 import type { MethodKey } from './config.ts';
-import type { DeviceAnswer, LeaseView, NodeObject, ReleaseScope } from './observation.ts';
+import type { Announcement, NodeFacts } from './node-facts.ts';
+import type { ActResult, LeaseView, NodeObject, ReleaseScope } from './observation.ts';
 import type {
   Contradiction,
   DecisionId,
@@ -33,8 +34,12 @@ export type GuardState = {
   readonly orders: ReadonlyMap<string, { readonly seenMs: MonoMs; readonly isAnswered: boolean }>;
   /** By node uid: what would have been fenced in dry run, until it lives again. */
   readonly dryFenced: ReadonlyMap<string, { readonly wallMs: number }>;
-  /** By node uid or other subject: what was said last and when, so that it is said once. */
-  readonly said: ReadonlyMap<string, { readonly what: string; readonly atMs: MonoMs }>;
+  /** By node uid: the gate that was last told to hold it, so that it is told once. */
+  readonly held: ReadonlyMap<string, string>;
+  /** By node uid: a mark of ours or a foreign one, and since when it is seen there. */
+  readonly marks: ReadonlyMap<string, { readonly what: string; readonly atMs: MonoMs }>;
+  /** Records that cannot be read, as told. */
+  readonly unreadable: readonly FencingId[];
   /** When the patrol last asked, and which method is next. */
   readonly patrol: { readonly askedMs: MonoMs | null; readonly at: number };
 };
@@ -50,28 +55,35 @@ export type SelfMemory = {
   readonly readMs: MonoMs | null;
   /** When any node last gave a sign of life; null: never. */
   readonly anySignMs: MonoMs | null;
-  /** The epoch of the leadership whose kept memory was adopted; null: none, or not leader. */
-  readonly adoptedEpoch: number | null;
+  /** When it was last elected; null: never. */
+  readonly electedMs: MonoMs | null;
+  /** `electedMs` of the leadership for which the kept memory was adopted; null: none was. */
+  readonly adoptedMs: MonoMs | null;
 };
 export type SettlesFor = 'start' | 'election' | 'api-return' | 'clock-jump';
 
 export type NodeMemory = {
-  /** As last seen; what is derived from it is derived again when it is another one. */
+  /** As last seen, and what it says: derived again when it is another one. */
   readonly object: NodeObject;
+  readonly facts: NodeFacts;
   readonly lease: LeaseView | null;
-  /** Tokens as last seen. */
-  readonly tokens: { readonly lease: string | null; readonly ready: string; readonly own: string };
+  /** The last of the kubelet's and of the node agent's tokens: kept while the controller speaks for them. */
+  readonly readyToken: string | null;
+  readonly ownToken: string;
   /** When this process saw the last change of a token; null: never. */
   readonly signMs: MonoMs | null;
   /** Since when it is watched without a gap. */
   readonly sinceMs: MonoMs;
-  /** The first look at which it was older than `deadAfter`; null: it is not. */
-  readonly overdueMs: MonoMs | null;
+  readonly isSuspect: boolean;
+  /** When it fell silent, as long as it counts in a storm; null: it does not. */
+  readonly onsetMs: MonoMs | null;
   /** Until then it counts as suspect in a storm, though it shows life. */
   readonly countsUntilMs: MonoMs;
-  readonly isSuspect: boolean;
-  /** Since when a shutdown is announced, it is cordoned, or it is asked to be left alone; null: it is not. */
-  readonly announcedMs: MonoMs | null;
+  /** The first read at which it was older than `deadAfter`; null: it is not. */
+  readonly overdueMs: MonoMs | null;
+  /** As its last own word has it: the controller, which speaks for a silent node, takes nothing back. */
+  readonly announced: Announcement | null;
+  /** Since when it is seen cordoned, and asking to be left alone; null: it is not. */
   readonly cordonedMs: MonoMs | null;
   readonly skippedMs: MonoMs | null;
 };
@@ -88,10 +100,12 @@ export type Fencing = {
   readonly pending: { readonly decision: DecisionId; readonly atMs: MonoMs; readonly becomes: FencingRecord } | null;
   /** When the last `off` returned; null: none did while this process watched. */
   readonly offReturnedMs: MonoMs | null;
-  /** Of this phase, by method, oldest first; at most 8 each. */
-  readonly answers: ReadonlyMap<MethodKey, readonly DeviceAnswer[]>;
-  /** When an act last failed, so that it is tried again a second later; null: it did not. */
-  readonly actFailedMs: MonoMs | null;
+  /** How the act of the present revision ended; null: it had none, or another process began it. */
+  readonly acted: ActResult | null;
+  /** When a store or an act last failed, so that it is tried again a second later; null: it did not. */
+  readonly failedMs: MonoMs | null;
+  /** It is not drained in time. */
+  readonly isOverdue: boolean;
   /** Since when it has been Ready and alive; null: it is not. */
   readonly readyMs: MonoMs | null;
 };
@@ -103,7 +117,7 @@ export type DeviceMemory = {
   /** When the status was begun, by this process; null: told by an earlier leader. */
   readonly begunMs: MonoMs | null;
   readonly wallMs: number;
-  /** The last answers on or off, at most 3, oldest first. */
+  /** The last answers on or off, at most 8, oldest first. */
   readonly recent: readonly { readonly says: PowerState; readonly begunMs: MonoMs; readonly endedMs: MonoMs }[];
   readonly hasSaidOn: boolean;
   readonly contradicted: Contradiction | null;
@@ -138,7 +152,8 @@ export function initialGuardState(atMs: MonoMs, settleMs: number): GuardState {
       clocks: null,
       readMs: null,
       anySignMs: null,
-      adoptedEpoch: null,
+      electedMs: null,
+      adoptedMs: null,
     },
     nodes: new Map(),
     fencings: new Map(),
@@ -148,7 +163,9 @@ export function initialGuardState(atMs: MonoMs, settleMs: number): GuardState {
     releases: [],
     orders: new Map(),
     dryFenced: new Map(),
-    said: new Map(),
+    held: new Map(),
+    marks: new Map(),
+    unreadable: [],
     patrol: { askedMs: null, at: 0 },
   };
 }

@@ -1,0 +1,137 @@
+import { planOf } from './config.ts';
+import type { Frees, GateRow } from './decision.ts';
+import { lackOfLevel, levelOffAlready, refOf } from './devices.ts';
+import { type AtGate, atGate, firstShut, gatesOf, type Look } from './gates.ts';
+import { ageOf, isDead } from './health.ts';
+import { type Progress, withDecision, withNewFencing } from './progress.ts';
+import { fencingsToday, isLoop } from './rate.ts';
+import type { FencingRecord } from './record.ts';
+import type { GuardState } from './state.ts';
+import { FRESH_MS, freesOf, leftOf } from './worth.ts';
+
+/** A dead node that is not in a fencing, and its first closed gate; null: all are open. */
+export type DeadNode = { readonly at: AtGate; readonly closed: GateRow | null };
+
+export const isSettled = ({ state: { self }, observation: { atMs } }: Pick<Look, 'state' | 'observation'>): boolean =>
+  atMs >= self.settlesMs;
+
+/** All dead nodes at their gates (guard.md 6.2). */
+export function deadNodes(look: Look): readonly DeadNode[] {
+  const { state, asOfMs } = look;
+  const settled = isSettled(look);
+  const fenced = fencedUids(state);
+  const dead: DeadNode[] = [];
+  for (const memory of state.nodes.values()) {
+    if (!isDead(memory, asOfMs) || fenced.has(memory.object.uid)) continue;
+    const at = atGate(look, memory, ageOf(memory, asOfMs, settled), null);
+    dead.push({ at, closed: firstShut(at) });
+  }
+  return dead;
+}
+
+export function fencedUids({ fencings, dryFenced }: Pick<GuardState, 'fencings' | 'dryFenced'>): ReadonlySet<string> {
+  return new Set([...[...fencings.values()].map(({ record }) => record.node.uid), ...dryFenced.keys()]);
+}
+
+/** Fences the first of those that nothing holds, if there is one. */
+export function fenceOne(progress: Progress, look: Look, dead: readonly DeadNode[]): Progress {
+  const first = dead
+    .filter(({ closed }) => closed === null)
+    .map(({ at }) => at)
+    .sort(compare)[0];
+  if (first === undefined) return progress;
+  return withNewFencing(progress, look, recordOf(first), { gates: gatesOf(first), frees: freesAt(first) });
+}
+
+/** Highest pod priority, then volumes, then longest dead, then name. */
+function compare(a: AtGate, b: AtGate): number {
+  const one = weightOf(a);
+  const other = weightOf(b);
+  return (
+    other.priority - one.priority ||
+    other.volumes - one.volumes ||
+    (b.ageMs ?? 0) - (a.ageMs ?? 0) ||
+    (a.memory.object.name < b.memory.object.name ? -1 : 1)
+  );
+}
+
+function weightOf({ memory, observation }: AtGate): { readonly priority: number; readonly volumes: number } {
+  const left = leftOf(memory.object, observation, observation.atMs - FRESH_MS);
+  if (!left.known) return { priority: LEAST_PRIORITY, volumes: 0 };
+  const priority = left.value.pods.reduce((most, pod) => Math.max(most, pod.priority), LEAST_PRIORITY);
+  return { priority, volumes: left.value.attachments.length };
+}
+/** Kubernetes' priorities are 32 bits. */
+const LEAST_PRIORITY = -(2 ** 31);
+
+const NO_FREES: Frees = { pods: [], attachments: [] };
+
+/** What a fencing of the node would free, as far as it is known. */
+export function freesAt({ memory, observation }: AtGate): Frees {
+  const frees = freesOf(memory.object, observation, observation.atMs - FRESH_MS);
+  return frees.known ? frees.value : NO_FREES;
+}
+
+/** The record with which a fencing begins. */
+export function recordOf(at: AtGate, order: FencingRecord['order'] = null): FencingRecord {
+  const { memory, observation, config, state, ageMs } = at;
+  const { object } = memory;
+  const { atMs, wallMs, self, records } = observation;
+  const plan = planOf(config, object.name) ?? { isolation: [], levels: [] };
+  const { requireRehearsal } = config;
+  const already = levelOffAlready(object.uid, plan, state.devices, atMs, requireRehearsal);
+  const level = plan.levels.findIndex(
+    (methods) => lackOfLevel(object.uid, methods, state.devices, atMs, requireRehearsal) === null,
+  );
+  const stored = records.known ? records.value : [];
+  const isOneTooMany = isLoop(fencingsToday(stored, state.fencings, object.uid, wallMs), config);
+  const isAlive = !memory.isSuspect;
+  return {
+    schema: 1,
+    id: `${object.key}-${nextCount(at)}`,
+    node: refOf(memory),
+    purpose: order?.verb === 'rehearse' ? 'rehearse' : 'fence',
+    phase: 'decided',
+    revision: 1,
+    epoch: self.leadership.isLeader ? self.leadership.epoch : 0,
+    writer: self.writer,
+    plan,
+    level: already ?? Math.max(0, level),
+    attempt: 0,
+    retries: 0,
+    offSent: [],
+    onSent: [],
+    onAttempt: 0,
+    renewed: isAlive ? null : (memory.lease?.renewed ?? null),
+    order,
+    proof: null,
+    staysOff: config.recovery.powerOn ? (isOneTooMany ? 'loop' : null) : 'power-on-off',
+    isAlive: false,
+    why: already === null ? null : 'off-already',
+    answers: [],
+    steps: [{ phase: 'decided', wallMs }],
+    silentMs: ageMs ?? 0,
+  };
+}
+
+/** One more than the highest count of the node's records, open ones that are not yet read back included. */
+function nextCount({ memory, observation: { records }, state }: AtGate): number {
+  const prefix = `${memory.object.key}-`;
+  const ids = [...state.fencings.keys(), ...(records.known ? records.value.map(({ id }) => id) : [])];
+  const counts = ids.filter((id) => id.startsWith(prefix)).map((id) => Number(id.slice(prefix.length)));
+  return 1 + counts.reduce((most, count) => (Number.isSafeInteger(count) ? Math.max(most, count) : most), 0);
+}
+
+/** Tells of each dead node what keeps it from being fenced, when that is news. */
+export function withHolds(progress: Progress, look: Look, dead: readonly DeadNode[]): Progress {
+  const before = look.state.held;
+  const held = new Map(dead.map(({ at, closed }) => [at.memory.object.uid, whatHolds(closed)]));
+  if (held.size === before.size && [...held].every(([uid, what]) => before.get(uid) === what)) return progress;
+  const told = dead.reduce((so, { at, closed }) => {
+    const isNews = closed !== null && before.get(at.memory.object.uid) !== whatHolds(closed);
+    return isNews ? withDecision(so, look, { kind: 'hold', node: refOf(at.memory), gates: gatesOf(at) }) : so;
+  }, progress);
+  return { ...told, state: { ...told.state, held } };
+}
+
+const whatHolds = (closed: GateRow | null): string => (closed === null ? '' : `${closed.gate} ${closed.because}`);

@@ -1,0 +1,186 @@
+import { type DeadNode, deadNodes, fenceOne, withHolds } from './candidates.ts';
+import { type GuardConfig, planOf } from './config.ts';
+import type { GuardReason, GuardVerdict, NextGuardLook, StatusAsk } from './decision.ts';
+import { adoptDevices, dueStatus, refOf, stepDevices } from './devices.ts';
+import { stepFencings } from './fencings.ts';
+import { authorityShut, type Look, lookOf } from './gates.ts';
+import { stepNodes } from './health.ts';
+import { stepMarks } from './marks.ts';
+import type { GuardObservation } from './observation.ts';
+import { pruneOrders, stepOrders } from './orders.ts';
+import { stepPatrol } from './patrol.ts';
+import { type Progress, withDecision } from './progress.ts';
+import { stepSelf, withSign } from './self.ts';
+import type { GuardState } from './state.ts';
+import { adoptHolds, stepStorm } from './storm.ts';
+import { stepTurns, type Wanted } from './turns.ts';
+
+/** Leases are listed this often, and less often in a large cluster (guard.md 5). */
+const LOOK_MS = 5_000;
+const LARGE_LOOK_MS = 10_000;
+const LARGE = 500;
+/** While something is under way. */
+const BUSY_LOOK_MS = 1_000;
+/** So many nodes are asked about at a look, those first of which least is known. */
+const MAX_ASKED = 20;
+/** What was asked of a node is asked again after this. */
+const ASK_AGAIN_MS = 10_000;
+/** A leader whose own node is suspect does not run for this long (guard.md 7.1). */
+const RESIGN_MS = 300_000;
+
+/**
+ * One look of the guard (guard.md 6): what it remembers, decides, and wants to know next. The same for the daemon, the
+ * simulator and `explain`.
+ */
+export function decideGuard(before: GuardState, observation: GuardObservation, config: GuardConfig): GuardVerdict {
+  const taken = takeIn(before, observation, config);
+  const look = lookOf(taken.state, observation, config);
+  const ordered = stepOrders(taken, look);
+  const turned = stepTurns(ordered.progress, look);
+  const marked = stepMarks(turned.progress, look);
+  const now = lookOf(marked.state, observation, config);
+  const dead = deadNodes(now);
+  const fenced = withHolds(fenceOne(marked, now, dead), now, dead);
+  const resigned = withResignation(fenced, now);
+  const { patrol, asks } =
+    authorityShut(look) === null ? stepPatrol(resigned.state, observation, config) : IDLE(resigned.state);
+  const next = nextLook(now, dead, turned.wanted, ordered.awaited, asks);
+  return { ...resigned, state: { ...resigned.state, patrol }, next };
+}
+
+const IDLE = ({ patrol }: GuardState) => ({ patrol, asks: [] });
+
+/** Everything that this look brings, before anything is decided. */
+export function takeIn(before: GuardState, observation: GuardObservation, config: GuardConfig): Progress {
+  const { atMs, wallMs } = observation;
+  const own = stepSelf(before.self, observation, config);
+  const settled = atMs >= own.self.settlesMs;
+  const seen = stepNodes(before.nodes, observation, config, { isSettled: settled, startsAnew: own.startsAnew });
+  const signed = seen.hasSign ? withSign(own.self, atMs, config) : { ...own, startsAnew: false };
+  const { nodes } = signed.startsAnew
+    ? stepNodes(before.nodes, observation, config, { isSettled: false, startsAnew: true })
+    : seen;
+  const adopted = adoptKept({ ...before, self: signed.self, nodes }, observation);
+  const devices = stepDevices(adopted.devices, observation.answers, nodes, wallMs);
+  const fencings = stepFencings(adopted, observation);
+  const time = { atMs, asOfMs: observation.nodes.known ? observation.nodes.value.asOfMs : atMs, isSettled: settled };
+  const storm = stepStorm({ ...adopted, fencings: fencings.fencings }, time, config);
+  const state: GuardState = {
+    ...adopted,
+    devices: devices.devices,
+    fencings: fencings.fencings,
+    holds: storm.holds,
+    orders: pruneOrders(adopted.orders, observation.orders),
+    dryFenced: stillSilent(adopted.dryFenced, nodes),
+    unreadable: unreadableOf(adopted, observation),
+  };
+  const reasons = [...settles(before, state), ...devices.reasons, ...fencings.reasons, ...storm.reasons];
+  return { state, decisions: [], reasons: [...reasons, ...newlyUnreadable(before, observation)] };
+}
+
+/** What earlier leaders kept, once for each election (guard.md 7.1). */
+function adoptKept(state: GuardState, { atMs, kept, self: { leadership } }: GuardObservation): GuardState {
+  if (!leadership.isLeader || !kept.known || state.self.adoptedMs === leadership.sinceMs) return state;
+  return {
+    ...state,
+    self: { ...state.self, adoptedMs: leadership.sinceMs },
+    devices: adoptDevices(state.devices, kept.value.devices),
+    paused: kept.value.state.paused,
+    holds: adoptHolds(state.holds, kept.value.state.holds, atMs),
+    releases: [],
+  };
+}
+
+function settles(before: GuardState, { self: { settlesMs, settlesFor } }: GuardState): readonly GuardReason[] {
+  return settlesMs === before.self.settlesMs ? [] : [{ code: 'settling', for: settlesFor, untilMs: settlesMs }];
+}
+
+function unreadableOf({ unreadable }: GuardState, { records }: GuardObservation): GuardState['unreadable'] {
+  if (!records.known) return unreadable;
+  const now = records.value.filter(({ record }) => record === null).map(({ id }) => id);
+  return now.length === 0 && unreadable.length === 0 ? unreadable : now;
+}
+
+function newlyUnreadable({ unreadable }: GuardState, { records }: GuardObservation): readonly GuardReason[] {
+  if (!records.known) return [];
+  return records.value.flatMap((stored) =>
+    stored.record === null && !unreadable.includes(stored.id)
+      ? [{ code: 'unreadable-record', fencing: stored.id, problem: stored.problem } as const]
+      : [],
+  );
+}
+
+function stillSilent(dryFenced: GuardState['dryFenced'], nodes: GuardState['nodes']): GuardState['dryFenced'] {
+  const isSilent = (uid: string): boolean => nodes.get(uid)?.isSuspect === true;
+  if ([...dryFenced.keys()].every(isSilent)) return dryFenced;
+  return new Map([...dryFenced].filter(([uid]) => isSilent(uid)));
+}
+
+function withResignation(progress: Progress, look: Look): Progress {
+  const { leadership, node } = look.observation.self;
+  if (!leadership.isLeader || node === null) return progress;
+  for (const { object, isSuspect } of look.state.nodes.values()) {
+    if (object.name === node)
+      return isSuspect ? withDecision(progress, look, { kind: 'resign', forMs: RESIGN_MS }) : progress;
+  }
+  return progress;
+}
+
+function nextLook(
+  look: Look,
+  dead: readonly DeadNode[],
+  wanted: Wanted,
+  awaited: ReadonlySet<string>,
+  patrol: readonly StatusAsk[],
+): NextGuardLook {
+  const { state, observation } = look;
+  const { atMs, asked } = observation;
+  const suspects = authorityShut(look) === null ? suspectsOf(look, awaited) : [];
+  const dueFor = (what: 'witness' | 'pods'): readonly string[] => {
+    const readMs = (uid: string): number => {
+      const reading = asked.get(uid)?.[what];
+      return reading?.known === true ? reading.value.asOfMs : Number.NEGATIVE_INFINITY;
+    };
+    return suspects
+      .filter((uid) => atMs - readMs(uid) >= ASK_AGAIN_MS)
+      .sort((a, b) => readMs(a) - readMs(b))
+      .slice(0, MAX_ASKED);
+  };
+  const pods = dueFor('pods');
+  const status = [...wanted.status, ...statusOf(look, dead, awaited), ...patrol];
+  const isBusy = state.fencings.size > 0 || suspects.length > 0 || observation.orders.length > 0;
+  const quietMs = state.nodes.size > LARGE ? LARGE_LOOK_MS : LOOK_MS;
+  return {
+    afterMs: Math.max(0, Math.min(isBusy ? BUSY_LOOK_MS : quietMs, wanted.dueMs - atMs)),
+    witness: dueFor('witness'),
+    pods: [...new Set([...wanted.pods, ...pods])],
+    attachments: wanted.attachments || pods.length > 0,
+    looks: wanted.looks,
+    status,
+  };
+}
+
+/** Suspect, not in a fencing; and those that an order waits for. */
+function suspectsOf({ state }: Look, awaited: ReadonlySet<string>): readonly string[] {
+  const fenced = new Set([...state.fencings.values()].map(({ record }) => record.node.uid));
+  const uids: string[] = [];
+  for (const { object, isSuspect } of state.nodes.values()) {
+    if ((isSuspect && !fenced.has(object.uid)) || awaited.has(object.uid)) uids.push(object.uid);
+  }
+  return uids;
+}
+
+/** The devices of nodes that would be fenced but for what their devices say: also in a storm they may be off already. */
+function statusOf(look: Look, dead: readonly DeadNode[], awaited: ReadonlySet<string>): readonly StatusAsk[] {
+  const { state, observation, config } = look;
+  const asked = dead.filter(({ closed }) => closed === null || LAST_GATES.has(closed.gate)).map(({ at }) => at.memory);
+  const ordered = [...awaited].flatMap((uid) => state.nodes.get(uid) ?? []);
+  return [...ordered, ...asked]
+    .flatMap((memory) => {
+      const plan = planOf(config, memory.object.name);
+      const methods = plan === null ? [] : plan.levels.flat();
+      return dueStatus(refOf(memory), methods, state.devices, observation.atMs, 'dead');
+    })
+    .slice(0, MAX_ASKED);
+}
+const LAST_GATES: ReadonlySet<string> = new Set(['device', 'storm', 'rate']);

@@ -1,0 +1,200 @@
+import type { MonoMs } from '../reading.ts';
+import { type GuardConfig, keysOf, type MethodKey, type NodePlan, planOf } from './config.ts';
+import type { GuardReason, StatusAsk } from './decision.ts';
+import type { DeviceAnswer } from './observation.ts';
+import type { Contradiction, KeptDevice, NodeRef } from './record.ts';
+import { type DeviceMemory, deviceKey, type GuardState, type NodeMemory } from './state.ts';
+
+/** Two answers this far apart are two rounds (guard.md 8.3). */
+export const ROUNDS_APART_MS = 5_000;
+/** A status is believed for this long when a fencing is decided. */
+export const STATUS_FRESH_MS = 30_000;
+/** The devices of a dead node are asked again after this. */
+const STATUS_AGAIN_MS = 10_000;
+/** A lease renewed this long after a device said off is a contradiction: renewals are 10 s apart, and listed every 5 s. */
+const CONTRADICTED_AFTER_MS = 15_000;
+/** Both words of a contradiction lie within this, so that no machine was off and on again in between. */
+export const CONTRADICTED_WITHIN_MS = 120_000;
+const KEPT_ANSWERS = 8;
+
+type Devices = GuardState['devices'];
+
+/** The devices' memory after the answers of this look, and what of them cannot be true (guard.md 11.2). */
+export function stepDevices(
+  before: Devices,
+  answers: readonly DeviceAnswer[],
+  nodes: GuardState['nodes'],
+  wallMs: number,
+): { readonly devices: Devices; readonly reasons: readonly GuardReason[] } {
+  if (answers.length === 0) return { devices: before, reasons: [] };
+  const devices = new Map(before);
+  const reasons: GuardReason[] = [];
+  for (const answer of answers) {
+    const key = deviceKey(answer.node, answer.method);
+    const known = devices.get(key);
+    const node = nodes.get(answer.node);
+    const isFalse = known !== undefined && node !== undefined && isFalseOff(known, answer, node);
+    const heard = withAnswer(known, answer, wallMs);
+    if (!isFalse || heard.contradicted !== null) {
+      devices.set(key, heard);
+      continue;
+    }
+    const contradicted: Contradiction = { why: 'off-while-alive', wallMs };
+    devices.set(key, { ...heard, contradicted });
+    reasons.push({ code: 'device-contradicted', node: refOf(node), method: answer.method, by: contradicted });
+  }
+  return { devices, reasons };
+}
+
+/** Off twice, and in between the node renewed its lease. */
+function isFalseOff(
+  { recent }: DeviceMemory,
+  { says, begunMs }: DeviceAnswer,
+  { signMs, isSuspect }: NodeMemory,
+): boolean {
+  const last = recent.at(-1);
+  if (says !== 'off' || last?.says !== 'off' || isSuspect || signMs === null) return false;
+  const isBetween = signMs > last.endedMs + CONTRADICTED_AFTER_MS && signMs <= begunMs;
+  return isBetween && begunMs - last.endedMs <= CONTRADICTED_WITHIN_MS;
+}
+
+function withAnswer(known: DeviceMemory | undefined, answer: DeviceAnswer, wallMs: number): DeviceMemory {
+  const { node, method, says, begunMs, endedMs } = answer;
+  const recent = known?.recent ?? [];
+  return {
+    node,
+    method,
+    says,
+    begunMs,
+    wallMs,
+    recent: says === 'unknown' ? recent : [...recent, { says, begunMs, endedMs }].slice(-KEPT_ANSWERS),
+    hasSaidOn: says === 'on' || known?.hasSaidOn === true,
+    contradicted: known?.contradicted ?? null,
+    rehearsedWallMs: known?.rehearsedWallMs ?? null,
+  };
+}
+
+/** What an earlier leader kept, where this process knows nothing itself; what it holds against a device counts always. */
+export function adoptDevices(own: Devices, kept: readonly KeptDevice[]): Devices {
+  const devices = new Map(own);
+  for (const device of kept) {
+    const key = deviceKey(device.node, device.method);
+    const known = devices.get(key);
+    devices.set(
+      key,
+      known === undefined
+        ? { ...device, begunMs: null, recent: [] }
+        : {
+            ...known,
+            hasSaidOn: known.hasSaidOn || device.hasSaidOn,
+            contradicted: known.contradicted ?? device.contradicted,
+            rehearsedWallMs: device.rehearsedWallMs ?? known.rehearsedWallMs,
+          },
+    );
+  }
+  return devices;
+}
+
+/** To be stored in `guard-devices`: only nodes that exist and methods that are configured. */
+export function keptDevices(
+  { devices, nodes }: Pick<GuardState, 'devices' | 'nodes'>,
+  config: GuardConfig,
+): readonly KeptDevice[] {
+  const kept: KeptDevice[] = [];
+  for (const { node, method, says, wallMs, hasSaidOn, contradicted, rehearsedWallMs } of devices.values()) {
+    const memory = nodes.get(node);
+    const plan = memory === undefined ? null : planOf(config, memory.object.name);
+    if (plan === null || !keysOf(plan).includes(method)) continue;
+    kept.push({ node, method, says, wallMs, hasSaidOn, contradicted, rehearsedWallMs });
+  }
+  return kept;
+}
+
+/** Everything that was said by these methods of a node is not believed any more. */
+export function contradict(
+  devices: Devices,
+  uid: string,
+  methods: readonly MethodKey[],
+  contradicted: Contradiction,
+): Devices {
+  const after = new Map(devices);
+  for (const method of methods) {
+    const known = devices.get(deviceKey(uid, method));
+    if (known !== undefined) after.set(deviceKey(uid, method), { ...known, contradicted });
+  }
+  return after;
+}
+
+/** What keeps a level from being used; null: nothing. */
+export type LevelLack = 'silent' | 'contradicted' | 'never-on' | 'not-rehearsed';
+
+export function lackOfLevel(
+  uid: string,
+  level: readonly MethodKey[],
+  devices: Devices,
+  atMs: MonoMs,
+  requireRehearsal: boolean,
+): LevelLack | null {
+  const known = level.map((method) => devices.get(deviceKey(uid, method)));
+  if (known.some((device) => device !== undefined && device.contradicted !== null)) return 'contradicted';
+  if (!known.every((device) => isAnswering(device, atMs))) return 'silent';
+  if (!known.every((device) => device?.hasSaidOn)) return 'never-on';
+  if (requireRehearsal && !known.every((device) => (device?.rehearsedWallMs ?? null) !== null)) return 'not-rehearsed';
+  return null;
+}
+
+function isAnswering(device: DeviceMemory | undefined, atMs: MonoMs): boolean {
+  if (device === undefined || device.says === 'unknown' || device.begunMs === null) return false;
+  return atMs - device.begunMs <= STATUS_FRESH_MS;
+}
+
+/** Two rounds of status of one level. The second one began at `begunMs` at the earliest and ended at `endedMs` at the latest. */
+export type Rounds = { readonly begunMs: MonoMs; readonly endedMs: MonoMs };
+
+/** Every method said off in two rounds that were begun at `sinceMs` or later, and nothing else since; null: not so. */
+export function offTwice(uid: string, level: readonly MethodKey[], devices: Devices, sinceMs: MonoMs): Rounds | null {
+  const second: { begunMs: MonoMs; endedMs: MonoMs } = { begunMs: Number.POSITIVE_INFINITY, endedMs: 0 };
+  for (const method of level) {
+    const device = devices.get(deviceKey(uid, method));
+    const answers = (device?.recent ?? []).filter(({ begunMs }) => begunMs >= sinceMs);
+    const last = answers.at(-1);
+    if (last === undefined || device?.says !== 'off' || answers.some(({ says }) => says !== 'off')) return null;
+    if (!answers.some(({ endedMs }) => last.begunMs - endedMs >= ROUNDS_APART_MS)) return null;
+    second.begunMs = Math.min(second.begunMs, last.begunMs);
+    second.endedMs = Math.max(second.endedMs, last.endedMs);
+  }
+  return level.length === 0 ? null : second;
+}
+
+/** A level by which the machine is off already (guard.md 6.2); null: none. */
+export function levelOffAlready(
+  uid: string,
+  { levels }: NodePlan,
+  devices: Devices,
+  atMs: MonoMs,
+  requireRehearsal: boolean,
+): number | null {
+  const at = levels.findIndex(
+    (level) =>
+      lackOfLevel(uid, level, devices, atMs, requireRehearsal) === null &&
+      offTwice(uid, level, devices, atMs - STATUS_FRESH_MS) !== null,
+  );
+  return at === -1 ? null : at;
+}
+
+/** The methods that were not asked within `againMs`. */
+export function dueStatus(
+  node: NodeRef,
+  methods: readonly MethodKey[],
+  devices: Devices,
+  atMs: MonoMs,
+  reason: StatusAsk['for'],
+  againMs: number = STATUS_AGAIN_MS,
+): readonly StatusAsk[] {
+  return methods.flatMap((method) => {
+    const begunMs = devices.get(deviceKey(node.uid, method))?.begunMs ?? null;
+    return begunMs !== null && atMs - begunMs < againMs ? [] : [{ node, method, for: reason }];
+  });
+}
+
+export const refOf = ({ object: { name, uid, bootId } }: NodeMemory): NodeRef => ({ name, uid, bootId });

@@ -1,0 +1,195 @@
+import { type MonoMs, unknown } from '../reading.ts';
+import { type GuardConfig, meets, planOf } from './config.ts';
+import type { GateName, GateRow } from './decision.ts';
+import { lackOfLevel, levelOffAlready } from './devices.ts';
+import { isDead, TWO_LOOKS_MS } from './health.ts';
+import type { GuardObservation } from './observation.ts';
+import { isSkipped, plannedBy } from './planned.ts';
+import { controlPlaneHold, cutsWallMs, inFlight, rateHold } from './rate.ts';
+import type { StoredRecord } from './record.ts';
+import { LEAST_AUTHORITY_MS, READ_AWAY_MS, STALE_MS, WRITE_AWAY_MS } from './self.ts';
+import type { GuardState, NodeMemory } from './state.ts';
+import { holdOn, isReleased } from './storm.ts';
+import { FRESH_MS, freesOf, isNothing, readSince } from './worth.ts';
+
+/** One look, after everything of it is taken in. */
+export type Look = {
+  readonly state: GuardState;
+  readonly observation: GuardObservation;
+  readonly config: GuardConfig;
+  /** When what is known of the nodes was read. */
+  readonly asOfMs: MonoMs;
+  /** Why nothing new may be begun (G6); null: it may. */
+  readonly self: Shut | null;
+};
+
+export function lookOf(state: GuardState, observation: GuardObservation, config: GuardConfig): Look {
+  const asOfMs = observation.nodes.known ? observation.nodes.value.asOfMs : observation.atMs;
+  return { state, observation, config, asOfMs, self: selfShut({ state, observation }) };
+}
+
+/** A node at its gates. `fencing`: the one that is begun again, which does not stand in its own way. */
+export type AtGate = Look & {
+  readonly memory: NodeMemory;
+  readonly ageMs: number | null;
+  readonly fencing: string | null;
+  /** A level says that it is off already: nothing is switched off (guard.md 6.2). */
+  readonly isOff: boolean;
+};
+
+export type Shut = Omit<GateRow, 'gate' | 'isOpen'>;
+const shut = (
+  because: string,
+  value: Shut['value'] = null,
+  limit: Shut['limit'] = null,
+  opensMs: MonoMs | null = null,
+): Shut => ({ because, value, limit, opensMs });
+
+/** guard.md 6.2: null = open. In the order of `GATES`, and the first closed one is the reason. */
+const RULES: { readonly [G in GateName]: (at: AtGate) => Shut | null } = {
+  self: ({ self }) => self,
+  scope: ({ memory, state, observation, config }) => scopeShut(memory, state, observation, config),
+  planned: ({ memory, ageMs, observation: { atMs }, asOfMs, config: { plannedWaitMs } }) => {
+    const by = plannedBy(memory, atMs);
+    if (by === null || (ageMs ?? 0) >= plannedWaitMs) return null;
+    return shut(by, ageMs, plannedWaitMs, ageMs === null ? null : asOfMs - ageMs + plannedWaitMs);
+  },
+  dead: ({ memory, ageMs, asOfMs, config }) => {
+    if (isDead(memory, asOfMs)) return null;
+    const limitMs = Math.max(config.deadAfterMs, memory.lease?.durationMs ?? 0);
+    if (ageMs === null) return shut('no-age', null, limitMs);
+    const because = memory.overdueMs === null ? 'not-silent-enough' : 'seen-once';
+    return shut(because, ageMs, limitMs, Math.max(asOfMs - ageMs + limitMs, memory.overdueMs ?? asOfMs) + TWO_LOOKS_MS);
+  },
+  witness: ({ memory, observation, config: { kubeletAnswers } }) => {
+    if (kubeletAnswers === 'ignore') return null;
+    const asked = observation.asked.get(memory.object.uid)?.witness ?? unknown('not-asked', 'kubelet', '');
+    const witness = readSince(asked, observation.atMs - FRESH_MS, 'kubelet');
+    if (!witness.known) return shut('witness-unknown', witness.why);
+    return witness.value === 'answers' ? shut('kubelet-answers', witness.value) : null;
+  },
+  worth: ({ memory, observation, config: { fenceWhen } }) => {
+    if (fenceWhen === 'always') return null;
+    const frees = freesOf(memory.object, observation, observation.atMs - FRESH_MS);
+    if (!frees.known) return shut('stuck-unknown', frees.why);
+    return isNothing(frees.value) ? shut('nothing-to-free', 0, 1) : null;
+  },
+  device: ({ memory, state: { devices }, observation: { atMs }, config }) => {
+    const plan = planOf(config, memory.object.name);
+    if (plan === null) return shut('no-method');
+    const lacks = plan.levels.map((level) =>
+      lackOfLevel(memory.object.uid, level, devices, atMs, config.requireRehearsal),
+    );
+    return lacks.includes(null) ? null : shut(lacks.find((lack) => lack !== 'silent') ?? 'silent', 0, lacks.length);
+  },
+  storm: ({ memory, state, observation: { atMs }, config, isOff }) => {
+    const hold = isOff ? null : holdOn(memory, state, atMs);
+    if (hold === null) return null;
+    if (hold.endedMs === null) return shut(hold.kind, 'lasts');
+    const { coolDownMs } = config.storm;
+    return shut('cool-down', atMs - hold.endedMs, coolDownMs, hold.endedMs + coolDownMs);
+  },
+  rate: rateShut,
+};
+
+/** Every gate, open or closed, for a person to see. */
+export function gatesOf(at: AtGate): readonly GateRow[] {
+  return GATE_NAMES.map((gate) => rowOf(gate, RULES[gate](at)));
+}
+
+/** The first closed gate of those not skipped; null: all are open. */
+export function firstShut(at: AtGate, skipped: readonly GateName[] = []): GateRow | null {
+  for (const gate of GATE_NAMES) {
+    const closed = skipped.includes(gate) ? null : RULES[gate](at);
+    if (closed !== null) return rowOf(gate, closed);
+  }
+  return null;
+}
+
+const GATE_NAMES = Object.keys(RULES) as readonly GateName[];
+
+function rowOf(gate: GateName, closed: Shut | null): GateRow {
+  if (closed !== null) return { gate, isOpen: false, ...closed };
+  return { gate, isOpen: true, because: 'open', value: null, limit: null, opensMs: null };
+}
+
+/** Whether this process may act at all; what is under way goes on behind this gate alone. */
+export function authorityShut({ observation: { atMs, self } }: Pick<Look, 'observation'>): Shut | null {
+  const { leadership } = self;
+  if (!leadership.isLeader) return shut('not-leader');
+  const leftMs = leadership.authorityUntilMs - atMs;
+  return leftMs < LEAST_AUTHORITY_MS ? shut('authority', leftMs, LEAST_AUTHORITY_MS) : null;
+}
+
+/** G6. */
+function selfShut({ state, observation }: Pick<Look, 'state' | 'observation'>): Shut | null {
+  const { atMs, records, kept } = observation;
+  const { leadership } = observation.self;
+  const { settlesMs, settlesFor, readMs, anySignMs } = state.self;
+  const authority = authorityShut({ observation });
+  if (authority !== null) return authority;
+  if (!records.known) return shut('records-unknown', records.why);
+  const highest = highestEpoch(records.value);
+  if (leadership.isLeader && highest > leadership.epoch) return shut('higher-epoch', highest, leadership.epoch);
+  if (!kept.known) return shut('kept-unknown', kept.why);
+  if (atMs < settlesMs) return shut('settling', settlesFor, settlesMs - atMs, settlesMs);
+  if (state.paused !== null) return shut('paused', state.paused.by);
+  if (readMs === null || atMs - readMs > READ_AWAY_MS) {
+    return shut('api-reads', readMs === null ? null : atMs - readMs, READ_AWAY_MS);
+  }
+  const writeMs = observation.self.lastWriteMs;
+  if (writeMs === null || atMs - writeMs > WRITE_AWAY_MS) {
+    return shut('api-writes', writeMs === null ? null : atMs - writeMs, WRITE_AWAY_MS);
+  }
+  if (anySignMs === null || atMs - anySignMs > STALE_MS) {
+    return shut('no-sign-from-anybody', anySignMs === null ? null : atMs - anySignMs, STALE_MS);
+  }
+  return null;
+}
+
+/** A record of a higher epoch: somebody else leads, whatever the lease says (guard.md 7.2). */
+export const highestEpoch = (records: readonly StoredRecord[]): number =>
+  records.reduce((highest, { record }) => Math.max(highest, record?.epoch ?? 0), 0);
+
+/** Never the own node, nor one that is somebody else's (G9, guard.md 10). */
+export function scopeShut(
+  memory: NodeMemory,
+  { nodes }: Pick<GuardState, 'nodes'>,
+  { atMs, self }: Pick<GuardObservation, 'atMs' | 'self'>,
+  config: GuardConfig,
+): Shut | null {
+  const { object, facts, skippedMs } = memory;
+  if (object.name === self.node) return shut('own-node', object.name);
+  if (!nodes.has(object.uid)) return shut('node-deleted');
+  if (facts.leaving !== null) return shut('leaving', facts.leaving);
+  if (facts.isExcluded) return shut('excluded');
+  if (isSkipped(memory, atMs)) {
+    const endsMs = (skippedMs ?? atMs) + (facts.skipMs ?? 0);
+    return shut('skip', null, null, Number.isFinite(endsMs) ? endsMs : null);
+  }
+  if (facts.isControlPlane && config.controlPlane === 'never') return shut('control-plane', 'never');
+  if (!meets(object.labels, config.nodes)) return shut('outside-nodes');
+  return facts.owner !== null && config.otherOwner === 'respect' ? shut('other-owner', facts.owner) : null;
+}
+
+function rateShut({ memory, state, observation, config, fencing, isOff }: AtGate): Shut | null {
+  const { atMs, wallMs, records } = observation;
+  const flying = inFlight(state.fencings, fencing);
+  if (flying >= config.rate.maxInFlight) return shut('max-in-flight', flying, config.rate.maxInFlight);
+  const majority = memory.facts.isControlPlane ? controlPlaneHold(state, memory.object.uid) : null;
+  if (majority !== null) return shut(majority.because, majority.value, majority.limit);
+  if (isOff || isReleased(memory.object, state.releases, atMs)) return null;
+  if (!records.known) return shut('records-unknown', records.why);
+  const hold = rateHold(cutsWallMs(records.value, state, wallMs, fencing), wallMs, config.rate);
+  return hold === null ? null : shut(hold.because, hold.value, hold.limit, atMs + (hold.inMs ?? 0));
+}
+
+/** The node as it stands at its gates now. */
+export function atGate(look: Look, memory: NodeMemory, ageMs: number | null, fencing: string | null): AtGate {
+  const plan = planOf(look.config, memory.object.name);
+  const { state, observation, config } = look;
+  const isOff =
+    plan !== null &&
+    levelOffAlready(memory.object.uid, plan, state.devices, observation.atMs, config.requireRehearsal) !== null;
+  return { ...look, memory, ageMs, fencing, isOff };
+}

@@ -1,0 +1,217 @@
+import { freesAt, isSettled, recordOf } from './candidates.ts';
+import { planOf } from './config.ts';
+import type { GateName, OrderAnswer } from './decision.ts';
+import { atGate, authorityShut, firstShut, gatesOf, type Look, scopeShut } from './gates.ts';
+import { ageOf } from './health.ts';
+import type { Order } from './observation.ts';
+import { ORDER_SKIPS } from './phases-off.ts';
+import { powerOn } from './phases-on.ts';
+import { type Progress, with_, withDecision, withMove, withNewFencing } from './progress.ts';
+import type { FencingRecord, Phase } from './record.ts';
+import { deviceKey, type Fencing, type GuardState, type NodeMemory } from './state.ts';
+import type { Move } from './turn.ts';
+
+/** What has to be known first is awaited for this long; the command that gave the order waits 30 s. */
+const AWAIT_MS = 25_000;
+/** `release` lasts at most this long (guard.md 3). */
+export const MAX_RELEASE_MS = 2 * 3_600_000;
+
+type Result =
+  /** Something has to be known first. */
+  | 'await'
+  | { readonly isAccepted: false; readonly gate: GateName | null; readonly why: string }
+  | { readonly isAccepted: true; readonly fencing: string | null; readonly apply: (progress: Progress) => Progress };
+
+/** The orders of this look: answered, or awaiting what has to be known first of the nodes `awaited` (uids). */
+export function stepOrders(
+  before: Progress,
+  look: Look,
+): { readonly progress: Progress; readonly awaited: ReadonlySet<string> } {
+  const { observation } = look;
+  const awaited = new Set<string>();
+  // Without authority nobody may answer: the next leader refuses what was not written for it.
+  if (authorityShut(look) !== null) return { progress: before, awaited };
+  let progress = before;
+  for (const order of observation.orders) {
+    const known = progress.state.orders.get(order.id);
+    if (known?.isAnswered) continue;
+    const seenMs = known?.seenMs ?? observation.atMs;
+    const result = resultOf(order, { ...look, state: progress.state });
+    const isAwaited = result === 'await' && observation.atMs - seenMs < AWAIT_MS;
+    if (isAwaited && 'node' in order) awaited.add(order.node.uid);
+    progress = withSeen(progress, order.id, { seenMs, isAnswered: !isAwaited });
+    if (!isAwaited) progress = answered(progress, look, order.id, result === 'await' ? NOT_KNOWN : result);
+  }
+  return { progress, awaited };
+}
+
+const refuse = (why: string, gate: GateName | null = null) => ({ isAccepted: false, gate, why }) as const;
+const NOT_KNOWN = refuse('not-known-in-time');
+
+function answered(progress: Progress, look: Look, id: string, result: Exclude<Result, 'await'>): Progress {
+  const { apply, answer } = result.isAccepted
+    ? { apply: result.apply, answer: { isAccepted: true, fencing: result.fencing } satisfies OrderAnswer }
+    : { apply: (same: Progress) => same, answer: result };
+  return withDecision(apply(progress), look, { kind: 'answer', order: id, answer });
+}
+
+function withSeen(
+  progress: Progress,
+  id: string,
+  seen: { readonly seenMs: number; readonly isAnswered: boolean },
+): Progress {
+  const { state } = progress;
+  return { ...progress, state: { ...state, orders: with_(state.orders, id, seen) } };
+}
+
+/** Answered orders that are gone from where they were written. */
+export function pruneOrders(orders: GuardState['orders'], present: readonly Order[]): GuardState['orders'] {
+  if (orders.size === 0) return orders;
+  const ids = new Set(present.map(({ id }) => id));
+  return [...orders.keys()].every((id) => ids.has(id)) ? orders : new Map([...orders].filter(([id]) => ids.has(id)));
+}
+
+function resultOf(order: Order, look: Look): Result {
+  if (order.to !== look.observation.self.writer) return refuse('stale');
+  if (order.by.trim() === '') return refuse('no-by');
+  switch (order.verb) {
+    case 'pause':
+      return accept((progress) => withPaused(progress, pausedBy(order, look)));
+    case 'resume':
+      return accept((progress) => withPaused(progress, null));
+    case 'release':
+      return release(order, look);
+    case 'fence':
+      return onNode(order.node, look, (memory) => fence(order, memory, look));
+    case 'confirm-off':
+      return onNode(order.node, look, (memory) => confirmOff(order, memory, look));
+    case 'power-on':
+      return onNode(order.node, look, (memory) => switchOn(memory, look));
+    case 'rehearse':
+      return refuse('not-yet');
+    case 'unknown':
+      return refuse('unknown-verb');
+  }
+}
+
+const accept = (apply: (progress: Progress) => Progress, fencing: string | null = null): Result => ({
+  isAccepted: true,
+  fencing,
+  apply,
+});
+
+const pausedBy = ({ by, because }: Order, { observation: { wallMs } }: Look) => ({ by, because, wallMs });
+
+function withPaused(progress: Progress, paused: GuardState['paused']): Progress {
+  return { ...progress, state: { ...progress.state, paused } };
+}
+
+function release({ scope, forMs, by }: Extract<Order, { verb: 'release' }>, { observation: { atMs } }: Look): Result {
+  if (!(forMs > 0 && forMs <= MAX_RELEASE_MS)) return refuse('more-than-2h');
+  return accept((progress) => {
+    const { state } = progress;
+    const lasting = state.releases.filter(({ untilMs }) => untilMs > atMs);
+    return { ...progress, state: { ...state, releases: [...lasting, { scope, untilMs: atMs + forMs, by }] } };
+  });
+}
+
+/** The person's node, unless another one has its name by now. */
+function onNode(
+  { uid, name }: { readonly uid: string; readonly name: string },
+  look: Look,
+  then: (memory: NodeMemory) => Result,
+): Result {
+  const memory = look.state.nodes.get(uid);
+  if (memory === undefined || memory.object.name !== name) return refuse('no-such-node', 'scope');
+  return look.config.dryRun ? refuse('dry-run') : then(memory);
+}
+
+const openFencing = ({ fencings }: GuardState, uid: string): Fencing | undefined =>
+  [...fencings.values()].find(({ record }) => record.node.uid === uid && record.phase !== 'closed');
+
+const saidBy = ({ by, because }: Order, verb: NonNullable<FencingRecord['order']>['verb']) => ({ verb, by, because });
+
+const move = (look: Look, fencing: Fencing, arrow: Move): Result =>
+  accept((progress) => withMove(progress, look, fencing, arrow), fencing.record.id);
+
+/** Passes over "dead", "nothing to free" and the storm; never over own health, G9 or proof. */
+function fence(order: Order, memory: NodeMemory, look: Look): Result {
+  const open = openFencing(look.state, memory.object.uid);
+  if (open?.pending != null) return 'await';
+  if (open !== undefined && !(BEGUN_AGAIN.has(open.record.phase) && open.record.onSent.length === 0)) {
+    return refuse('already-open');
+  }
+  const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), open?.record.id ?? null);
+  const closed = firstShut(at, ORDER_SKIPS);
+  if (closed !== null) return NOT_ASKED.has(closed.because) ? 'await' : refuse(closed.because, closed.gate);
+  const said = saidBy(order, 'fence');
+  if (open !== undefined) {
+    const change = { order: said, retries: 0, attempt: 0, why: null };
+    return move(look, open, { to: 'decided', change, act: null });
+  }
+  const record = recordOf(at, said);
+  return accept(
+    (progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: freesAt(at) }),
+    record.id,
+  );
+}
+const BEGUN_AGAIN: ReadonlySet<Phase> = new Set(['failed', 'stuck']);
+/** Closed only because nobody was asked yet. */
+const NOT_ASKED: ReadonlySet<string> = new Set(['witness-unknown', 'silent']);
+
+/** A person stands for the proof (G1), not against what a device says now. */
+function confirmOff(order: Extract<Order, { verb: 'confirm-off' }>, memory: NodeMemory, look: Look): Result {
+  const { object, isSuspect } = memory;
+  if (order.checked !== object.name) return refuse('not-checked');
+  if (look.self !== null) return refuse(look.self.because, 'self');
+  if (scopeShut(memory, look.state, look.observation, look.config)?.because === 'own-node') {
+    return refuse('own-node', 'scope');
+  }
+  if (!isSuspect) return refuse('alive', 'dead');
+  const word = deviceWord(memory, look, look.state.orders.get(order.id)?.seenMs ?? look.observation.atMs);
+  if (word === 'await') return 'await';
+  if (word === 'on' && !order.isDeviceWrong) return refuse('device-says-on', 'device');
+  const open = openFencing(look.state, object.uid);
+  const said = saidBy(order, 'confirm-off');
+  const proof = { by: 'person', name: order.by } as const;
+  const why = word === 'on' ? 'device-is-wrong' : null;
+  if (open !== undefined) {
+    if (open.pending !== null) return 'await';
+    if (!CONFIRMED.has(open.record.phase)) return refuse('already-open');
+    return move(look, open, { to: 'proving', change: { order: said, proof, why }, act: null, kind: 'confirm' });
+  }
+  const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), null);
+  const record: FencingRecord = { ...recordOf(at, said), phase: 'proving', proof, why };
+  return accept(
+    (progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: freesAt(at) }),
+    record.id,
+  );
+}
+const CONFIRMED: ReadonlySet<Phase> = new Set(['proving', 'failed', 'stuck']);
+
+/** What the node's devices say to a status begun since the order: any `on` counts, and silence does not. */
+function deviceWord({ object }: NodeMemory, look: Look, sinceMs: number): 'on' | 'not-on' | 'await' {
+  const plan = planOf(look.config, object.name);
+  const methods = plan === null ? [] : plan.levels.flat();
+  const known = methods.map((method) => look.state.devices.get(deviceKey(object.uid, method)));
+  const isAsked = known.map((device) => device !== undefined && device.begunMs !== null && device.begunMs >= sinceMs);
+  if (known.some((device, i) => isAsked[i] && device?.says === 'on')) return 'on';
+  const isLate = look.observation.atMs - sinceMs >= AWAIT_MS - AWAIT_RESERVE_MS;
+  return isLate || isAsked.every((asked) => asked) ? 'not-on' : 'await';
+}
+/** So much before the order's end a silent device is taken for one that does not say on. */
+const AWAIT_RESERVE_MS = 5_000;
+
+/** For a machine that a fencing left off, or that is not back: after the taint, never under it (G2). */
+function switchOn(memory: NodeMemory, look: Look): Result {
+  const open = openFencing(look.state, memory.object.uid);
+  if (open === undefined) return refuse('no-fencing');
+  if (open.pending !== null || open.record.phase === 'untainting') return 'await';
+  const { record } = open;
+  const change = { why: 'power-on', staysOff: null } as const;
+  if (record.phase === 'tainted') return move(look, open, { to: 'untainting', change, act: { kind: 'untell' } });
+  if (!SWITCHED_ON.has(record.phase)) return refuse('wrong-phase');
+  const turned = powerOn({ ...record, ...change }, change);
+  return turned.move === null ? refuse('no-method', 'device') : move(look, open, turned.move);
+}
+const SWITCHED_ON: ReadonlySet<Phase> = new Set(['left-off', 'not-back', 'stuck']);

@@ -1,0 +1,289 @@
+import type { MonoMs } from '../reading.ts';
+import type { MethodKey } from './config.ts';
+import type { GateName, GateRow } from './decision.ts';
+import { levelOffAlready, STATUS_FRESH_MS } from './devices.ts';
+import { atGate, firstShut } from './gates.ts';
+import { ageOf } from './health.ts';
+import { proofOf } from './proof.ts';
+import type { FencingRecord, Phase } from './record.ts';
+import {
+  ask,
+  firstLevel,
+  go,
+  isUnchanged,
+  levelOf,
+  lifeSign,
+  lookSince,
+  predecessorEndsMs,
+  ROUND_MS,
+  saidSince,
+  saysOn,
+  stay,
+  type Turn,
+  type Turned,
+} from './turn.ts';
+
+/** `off` commands to one level before the next one (guard.md 8.2), and if another process sent one of them. */
+const ATTEMPTS = 2;
+const ATTEMPTS_TAKEN_OVER = 3;
+/** Answers of a device are awaited for this long after the deadline of its status. */
+const ANSWER_RESERVE_MS = 20_000;
+const MINUTE_MS = 60_000;
+/** How long a failed fencing waits before each further try (guard.md 7.3). */
+const RETRY_AFTER_MS = [MINUTE_MS, 2 * MINUTE_MS, 5 * MINUTE_MS];
+/** A fencing that was not begun stays visible for this long. */
+const ABORTED_MS = MINUTE_MS;
+/** What a person's order passes over (guard.md 3). */
+export const ORDER_SKIPS: readonly GateName[] = ['dead', 'worth', 'storm'];
+
+type OffPhase = Extract<
+  Phase,
+  'decided' | 'isolating' | 'off-sent' | 'proving' | 'proven' | 'failed' | 'stuck' | 'aborted'
+>;
+
+/** From the decision to the proof: the rows of guard.md 7.3. */
+export const OFF_PHASES: { readonly [P in OffPhase]: (turn: Turn) => Turned } = {
+  decided,
+  isolating,
+  'off-sent': offSent,
+  proving,
+  proven,
+  failed,
+  stuck,
+  aborted,
+};
+
+/** The last look: nothing is switched off unless it shows that nothing has changed. */
+function decided(turn: Turn): Turned {
+  const { record, fencing } = turn;
+  if (lifeSign(turn) !== null) return ended(turn, 'life');
+  const closed = gateOf(turn, fencing.isTakenOver ? [] : PASSED_AT_DECISION);
+  // Somebody else decided: what has changed since is looked at from the start, and waits for a better moment.
+  if (closed !== null) return PASSING.includes(closed.gate) ? ask({ stuck: true }) : ended(turn, closed.because);
+  return afterLook(turn, () => {
+    const { isolation } = record.plan;
+    const already = levelOffAlready(
+      record.node.uid,
+      record.plan,
+      turn.state.devices,
+      turn.observation.atMs,
+      turn.config.requireRehearsal,
+    );
+    if (already !== null && record.order?.verb !== 'rehearse') return go('proving', { level: already });
+    if (record.why === 'off-already') return ended(turn, 'not-off-any-more');
+    const level = firstLevel(turn);
+    if (level === null) return ended(turn, 'silent');
+    if (isolation.length === 0) return sendOff(turn, level, 1);
+    return go('isolating', { level, offSent: withSent(record, isolation) }, { kind: 'off', methods: isolation });
+  });
+}
+/** At the decision these were open a moment ago; the last look and the devices speak now. */
+const PASSED_AT_DECISION: readonly GateName[] = ['dead', 'witness', 'worth', 'device', 'storm', 'rate'];
+/** These may open again by themselves, while nothing was sent. */
+const PASSING: readonly GateName[] = ['self', 'storm', 'rate', 'witness', 'worth', 'device'];
+
+/** Best effort: the fabric is no proof, and its failure no reason to stop. */
+function isolating(turn: Turn): Turned {
+  const { record, fencing, observation } = turn;
+  const { isolation } = record.plan;
+  if (lifeSign(turn) !== null) return ended(turn, 'life');
+  if (fencing.isTakenOver) {
+    const endsMs = predecessorEndsMs(turn);
+    if (observation.atMs < endsMs) return stay({ dueMs: endsMs });
+    const said = saidSince(turn, isolation, endsMs);
+    const givesUpMs = endsMs + turn.config.deadlineMs + ANSWER_RESERVE_MS;
+    if (said === null && observation.atMs < givesUpMs) return ask({ status: isolation }, givesUpMs);
+    const missing = said === null ? isolation : said.filter(({ says }) => says === 'on').map(({ method }) => method);
+    if (missing.length > 0) {
+      return afterLook(turn, () => go('isolating', {}, { kind: 'off', methods: missing }));
+    }
+  } else if (fencing.acted?.kind === 'not-begun') return again(turn, isolation);
+  return afterLook(turn, () => sendOff(turn, record.level, 1));
+}
+
+function offSent(turn: Turn): Turned {
+  const { record, fencing } = turn;
+  if (fencing.isTakenOver) return offSentByAnother(turn);
+  if (fencing.acted?.kind === 'ran') return go('proving');
+  if (lifeSign(turn) !== null) return ended(turn, 'life');
+  return again(turn, levelOf(record));
+}
+
+/** guard.md 7.3: the device is asked first. */
+function offSentByAnother(turn: Turn): Turned {
+  const { record, observation, config } = turn;
+  const endsMs = predecessorEndsMs(turn);
+  if (observation.atMs < endsMs) return stay({ dueMs: endsMs });
+  if (lifeSign(turn) !== null) return ended(turn, 'life');
+  const level = levelOf(record);
+  const said = saidSince(turn, level, endsMs);
+  if (said?.every(({ says }) => says === 'off')) return go('proving');
+  const givesUpMs = endsMs + config.deadlineMs + ANSWER_RESERVE_MS;
+  if (said === null && observation.atMs < givesUpMs) return ask({ status: level }, givesUpMs);
+  if (record.attempt < ATTEMPTS_TAKEN_OVER)
+    return afterLook(turn, () => sendOff(turn, record.level, record.attempt + 1));
+  return nextLevel(turn);
+}
+
+/** Two rounds of status, then a consistent look: all of guard.md 8.3. */
+function proving(turn: Turn): Turned {
+  const { record, fencing } = turn;
+  const sign = lifeSign(turn);
+  if (sign !== null) return ended(turn, 'life');
+  const sinceMs = fencing.isTakenOver ? fencing.sinceMs : (fencing.offReturnedMs ?? fencing.sinceMs);
+  const proof = proofOf(turn, sinceMs, sinceMs);
+  switch (proof.kind) {
+    case 'proven':
+      return go('proven', proof.change, record.purpose === 'rehearse' ? null : proof.act);
+    case 'baseline':
+      return go('proving', { renewed: proof.renewed });
+    case 'wait':
+      return ask(proof.asks, proof.dueMs);
+    case 'life':
+      return ended(turn, 'life');
+    case 'gone':
+      return go('left-off', { staysOff: 'node-deleted' });
+    case 'rounds':
+      return notProven(turn, sinceMs);
+  }
+}
+
+/** Two attempts for each level, then the next one (guard.md 8.2). */
+function notProven(turn: Turn, sinceMs: MonoMs): Turned {
+  const { record, observation, config } = turn;
+  const level = levelOf(record);
+  const isOn = saidSince(turn, level, sinceMs + ROUND_MS)?.some(({ says }) => says === 'on') === true;
+  const givesUpMs = sinceMs + 2 * config.deadlineMs + ANSWER_RESERVE_MS;
+  if (!isOn && observation.atMs < givesUpMs) return ask({ status: level }, givesUpMs);
+  const next = afterProving(turn);
+  if (next.move === null) return next;
+  const lacks = isOn ? 'says-on' : 'silent';
+  return { ...next, reasons: [{ code: 'not-proven', node: record.node, fencing: record.id, lacks }] };
+}
+
+function afterProving(turn: Turn): Turned {
+  const { record } = turn;
+  if (record.offSent.length === 0) return ended(turn, 'not-off-any-more');
+  if (record.attempt < ATTEMPTS) return afterLook(turn, () => sendOff(turn, record.level, record.attempt + 1));
+  return nextLevel(turn);
+}
+
+/** The patch was sent with the arrow to here; here it is seen to have been taken. */
+function proven(turn: Turn): Turned {
+  const { record, fencing } = turn;
+  if (record.purpose === 'rehearse') return go('on-sent', onChange(record), onAct(record));
+  if (fencing.acted?.kind === 'patched') return go('tainted');
+  // It may have been taken all the same: what it may have written is removed first.
+  if (lifeSign(turn) !== null) return go('untainting', { isAlive: true }, { kind: 'untell' });
+  const roundsSinceMs = fencing.isTakenOver
+    ? fencing.sinceMs
+    : (fencing.offReturnedMs ?? fencing.sinceMs - STATUS_FRESH_MS);
+  const proof = proofOf(turn, roundsSinceMs, fencing.sinceMs);
+  switch (proof.kind) {
+    case 'proven':
+      return go('proven', proof.change, proof.act);
+    case 'life':
+      return go('untainting', { isAlive: true }, { kind: 'untell' });
+    case 'gone':
+      return go('left-off', { staysOff: 'node-deleted' });
+    case 'wait':
+      return ask(proof.asks, proof.dueMs);
+    case 'rounds':
+      return saysOn(turn) ? go('untainting', { isAlive: true }, { kind: 'untell' }) : ask({ status: levelOf(record) });
+    case 'baseline':
+      return stay();
+  }
+}
+
+/** Begun again after 1, 2 and 5 minutes, with all gates; then a person is asked. */
+function failed(turn: Turn): Turned {
+  const { record, fencing, observation } = turn;
+  if (turn.memory === null) return go('left-off', { staysOff: 'node-deleted' });
+  if (lifeSign(turn) !== null) return ended(turn, 'life');
+  const afterMs = RETRY_AFTER_MS[record.retries];
+  if (afterMs === undefined || record.onSent.length > 0) return go('stuck');
+  const dueMs = fencing.sinceMs + afterMs;
+  if (observation.atMs < dueMs) return stay({ dueMs });
+  if (gateOf(turn, []) !== null) return ask({ stuck: true, status: record.plan.levels.flat() });
+  return go('decided', { retries: record.retries + 1, attempt: 0, why: null });
+}
+
+function stuck(turn: Turn): Turned {
+  if (turn.memory === null) return go('left-off', { staysOff: 'node-deleted' });
+  return lifeSign(turn) === null ? stay() : ended(turn, 'life');
+}
+
+/** Nothing was sent: it stays for a moment, so that it is seen. */
+function aborted({ fencing, observation: { atMs } }: Turn): Turned {
+  const dueMs = fencing.sinceMs + ABORTED_MS;
+  return atMs < dueMs ? stay({ dueMs }) : go('closed', {}, { kind: 'clear' });
+}
+
+/** Its node lives, or its moment is over. What was switched off is switched on, if not by this arrow then by the next. */
+function ended({ record }: Turn, why: string): Turned {
+  const isAlive = why === 'life';
+  if (record.offSent.length === 0) return go('aborted', { why, isAlive });
+  const isRecovered = isAlive && ['isolating', 'failed', 'stuck'].includes(record.phase);
+  return isRecovered
+    ? go('on-sent', { why, isAlive, ...onChange(record) }, onAct(record))
+    : go('failed', { why, isAlive });
+}
+
+/** The fields and the act of an `on` for everything that got an `off`: isolation first, then power in reverse order. */
+export function onAct({ plan, offSent: sent }: FencingRecord): {
+  readonly kind: 'on';
+  readonly steps: readonly (readonly MethodKey[])[];
+} {
+  const steps = [plan.isolation, ...plan.levels.toReversed()].map((step) => step.filter((key) => sent.includes(key)));
+  return { kind: 'on', steps: steps.filter((step) => step.length > 0) };
+}
+export function onChange(record: FencingRecord): Pick<FencingRecord, 'onSent' | 'onAttempt'> {
+  return { onSent: [...new Set([...record.onSent, ...record.offSent])], onAttempt: record.onAttempt + 1 };
+}
+
+/** The same command once more: it was not begun, because authority ended. */
+const again = (turn: Turn, methods: readonly MethodKey[]): Turned =>
+  afterLook(turn, () => go(turn.record.phase, {}, { kind: 'off', methods }));
+
+function sendOff({ record }: Turn, level: number, attempt: number): Turned {
+  // G4: whatever came before, after an `on` there is no `off`.
+  if (record.onSent.length > 0) return go('stuck', { why: 'on-sent' });
+  const methods = record.plan.levels[level] ?? [];
+  return go('off-sent', { level, attempt, offSent: withSent(record, methods) }, { kind: 'off', methods });
+}
+
+function nextLevel(turn: Turn): Turned {
+  const { record } = turn;
+  if (record.level + 1 >= record.plan.levels.length) return go('failed', { why: 'not-proven' });
+  return afterLook(turn, () => sendOff(turn, record.level + 1, 1));
+}
+
+const withSent = ({ offSent: sent }: FencingRecord, methods: readonly MethodKey[]): readonly MethodKey[] => [
+  ...new Set([...sent, ...methods]),
+];
+
+/** A consistent look that was sent in this phase: goes on only if nothing has changed. */
+function afterLook(turn: Turn, then: () => Turned): Turned {
+  const { fencing, record, observation } = turn;
+  const freshMs = Math.max(fencing.sinceMs, observation.atMs - LOOK_FRESH_MS);
+  const look = lookSince(turn, freshMs);
+  if (look === null) return ask({ look: true });
+  if (look.node === null) {
+    return record.offSent.length === 0
+      ? go('aborted', { why: 'node-deleted' })
+      : go('left-off', { staysOff: 'node-deleted' });
+  }
+  return isUnchanged(record, look) ? then() : ended(turn, 'life');
+}
+/** "Right before": a look that is older is taken again. */
+const LOOK_FRESH_MS = 3_000;
+
+/** The first closed gate but those passed over; a person's order passes over some by itself. */
+function gateOf(turn: Turn, passed: readonly GateName[]): GateRow | null {
+  const { memory, record, observation, state } = turn;
+  if (memory === null)
+    return { gate: 'scope', isOpen: false, because: 'node-deleted', value: null, limit: null, opensMs: null };
+  const ageMs = ageOf(memory, turn.asOfMs, observation.atMs >= state.self.settlesMs);
+  const skipped = record.order === null ? passed : [...passed, ...ORDER_SKIPS];
+  return firstShut(atGate(turn, memory, ageMs, record.id), skipped);
+}

@@ -1,0 +1,147 @@
+import { onAct, onChange } from './phases-off.ts';
+import type { FencingRecord, Phase, StaysOff } from './record.ts';
+import {
+  ask,
+  go,
+  levelOf,
+  lifeSign,
+  nodeOf,
+  owedOn,
+  predecessorEndsMs,
+  ROUND_MS,
+  saidSince,
+  saysOn,
+  stay,
+  type Turn,
+  type Turned,
+} from './turn.ts';
+import { isNothing, leftOf } from './worth.ts';
+
+/** guard.md 9.2: how often power is asked while the taint stands. */
+const WATCH_MS = 10_000;
+/** k/k podgc runs every 20 s, and works from a cache. */
+const UNTAINTED_MS = 25_000;
+/** Between two `on` of a device that says off. */
+const ON_AGAIN_MS = 60_000;
+/** A fencing whose Node was deleted stays visible for this long. */
+const DELETED_MS = 3_600_000;
+
+type OnPhase = Extract<Phase, 'tainted' | 'untainting' | 'on-sent' | 'booting' | 'left-off' | 'not-back' | 'closed'>;
+
+/** From the taint to the end: the rows of guard.md 7.3. */
+export const ON_PHASES: { readonly [P in OnPhase]: (turn: Turn) => Turned } = {
+  tainted,
+  untainting,
+  'on-sent': onSent,
+  booting,
+  'left-off': leftOff,
+  'not-back': leftOff,
+  closed: () => stay(),
+};
+
+/** G2: any sign of life takes the taint away first. Else it stays until everything of the node is free. */
+function tainted(turn: Turn): Turned {
+  const { record, fencing, memory, observation, config } = turn;
+  if (memory === null) return go('left-off', { staysOff: 'node-deleted' });
+  const sign = lifeSign(turn) ?? (isWatched(record) && saysOn(turn) ? 'power' : null);
+  if (sign !== null) {
+    const reasons = [{ code: 'life-after-proof', node: nodeOf(turn), fencing: record.id, sign } as const];
+    return go('untainting', { isAlive: true }, { kind: 'untell' }, { reasons });
+  }
+  const left = leftOf(record.node, observation, fencing.sinceMs);
+  if (left.known && isNothing(left.value)) return go('untainting', {}, { kind: 'untell' });
+  const dueMs = fencing.sinceMs + config.drainWaitMs;
+  const asks = { status: isWatched(record) ? levelOf(record) : [], againMs: WATCH_MS, stuck: true };
+  if (observation.atMs < dueMs) return ask(asks, dueMs);
+  const free = left.known ? left.value : { pods: [], attachments: [] };
+  const reasons = [{ code: 'not-drained', node: record.node, fencing: record.id, left: free } as const];
+  if (staysOff(record) === null) return go('untainting', {}, { kind: 'untell' }, { reasons });
+  return { ...ask(asks), reasons, isOverdue: true };
+}
+
+/** A person who said that it is off may have overruled its devices. */
+const isWatched = ({ proof }: FencingRecord): boolean => proof?.by === 'devices';
+
+function untainting(turn: Turn): Turned {
+  const { record, fencing, memory, observation } = turn;
+  if (memory === null) return go('left-off', { staysOff: 'node-deleted' });
+  if (fencing.acted?.kind !== 'patched') return go('untainting', {}, { kind: 'untell' });
+  const isAlive = record.isAlive || lifeSign(turn) !== null;
+  const dueMs = fencing.sinceMs + UNTAINTED_MS;
+  if (!isAlive && observation.atMs < dueMs) return stay({ dueMs });
+  if (isAlive) return owedOn(record).length > 0 ? powerOn(record, { isAlive }) : go('booting', { isAlive });
+  const why = staysOff(record);
+  return why === null ? powerOn(record, {}) : go('left-off', { staysOff: why });
+}
+
+/** Why the machine is not to be switched on; null: it is. Only what this fencing switched off is switched on. */
+export function staysOff({ staysOff: said, proof, offSent, why }: FencingRecord): StaysOff | null {
+  if (why === 'power-on') return null;
+  if (said !== null) return said;
+  if (proof?.by === 'person') return 'person';
+  return offSent.length === 0 ? 'nothing-sent' : null;
+}
+
+/** An `on` for everything that got an `off`; for a person's order also without one. */
+export function powerOn(record: FencingRecord, change: Partial<FencingRecord>): Turned {
+  const meant = record.offSent.length > 0 ? record : { ...record, offSent: levelOf(record) };
+  return go('on-sent', { ...change, ...onChange(meant) }, onAct(meant));
+}
+
+function onSent(turn: Turn): Turned {
+  const { record, fencing, memory, observation, config } = turn;
+  const { atMs } = observation;
+  if (memory === null) return go('left-off', { staysOff: 'node-deleted' });
+  const sinceMs = fencing.isTakenOver ? predecessorEndsMs(turn) : fencing.sinceMs;
+  if (atMs < sinceMs) return stay({ dueMs: sinceMs });
+  if (fencing.acted?.kind === 'not-begun') return go('on-sent', {}, onAct(record));
+  const power = record.plan.levels.flat().filter((method) => record.onSent.includes(method));
+  const said = saidSince(turn, power, sinceMs);
+  if (said?.every(({ says }) => says === 'on') || lifeSign(turn) !== null) return go('booting');
+  const isOff = said?.some(({ says }) => says === 'off') === true;
+  const againMs = sinceMs + (fencing.isTakenOver ? 0 : ON_AGAIN_MS);
+  if (isOff && atMs >= againMs) {
+    return record.onAttempt < config.recovery.attempts ? powerOn(record, {}) : go('not-back', { why: 'on-refused' });
+  }
+  const givesUpMs = sinceMs + config.recovery.bootTimeMs;
+  if (atMs >= givesUpMs) return go('not-back', { why: 'power-unknown' });
+  return ask({ status: power, againMs: ROUND_MS }, isOff ? againMs : givesUpMs);
+}
+
+function booting(turn: Turn): Turned {
+  const { fencing, memory, observation, config } = turn;
+  if (memory === null) return go('left-off', { staysOff: 'node-deleted' });
+  const back = backOf(turn);
+  if (back !== null) return back;
+  const dueMs = fencing.sinceMs + config.recovery.bootTimeMs;
+  return observation.atMs < dueMs ? stay({ dueMs }) : go('not-back', { why: 'not-ready' });
+}
+
+/** Stays visible until the node is back by somebody else's hand. */
+function leftOff(turn: Turn): Turned {
+  const { record, fencing, memory, observation } = turn;
+  if (memory === null) {
+    const dueMs = fencing.sinceMs + DELETED_MS;
+    return observation.atMs < dueMs ? stay({ dueMs }) : go('closed');
+  }
+  const owed = owedOn(record);
+  if (owed.length > 0 && lifeSign(turn) !== null) return powerOn(record, { isAlive: true });
+  return backOf(turn) ?? stay();
+}
+
+/** guard.md 9.3: Ready for long enough with another boot; the same one means that the machine never lost its power. */
+function backOf(turn: Turn): Turned | null {
+  const { record, fencing, memory, observation, config } = turn;
+  if (memory === null || fencing.readyMs === null || lifeSign(turn) === null) return null;
+  const dueMs = fencing.readyMs + config.recovery.stableForMs;
+  if (observation.atMs < dueMs) return stay({ dueMs });
+  const clear = { kind: 'clear' } as const;
+  const isSameBoot = memory.object.bootId === record.node.bootId;
+  if (!isSameBoot) return go('closed', {}, clear);
+  if (record.proof === null) return go('closed', { why: 'alive' }, clear);
+  const reasons = [{ code: 'life-after-proof', node: nodeOf(turn), fencing: record.id, sign: 'same-boot' } as const];
+  const by = { why: 'life-after-proof', wallMs: observation.wallMs } as const;
+  const contradicts =
+    record.proof.by === 'devices' ? { methods: record.plan.levels[record.proof.level] ?? [], by } : null;
+  return go('closed', { why: 'life-after-proof' }, clear, { reasons, contradicts });
+}

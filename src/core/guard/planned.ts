@@ -1,0 +1,21 @@
+import type { MonoMs } from '../reading.ts';
+import type { NodeMemory } from './state.ts';
+
+/** A cordon that is older than this says nothing about the silence of now (guard.md 10). */
+const FRESH_CORDON_MS = 30 * 60_000;
+
+/** What says that its silence is intended; null: nothing. A cordon of unknown age counts as fresh. */
+export function plannedBy({ announced, cordonedMs }: NodeMemory, atMs: MonoMs): string | null {
+  if (announced !== null) return announced;
+  return cordonedMs !== null && atMs - cordonedMs < FRESH_CORDON_MS ? 'cordon' : null;
+}
+
+/** Announced, and not yet silent for longer than such a shutdown may take. */
+export function isPlanned(memory: NodeMemory, ageMs: number, atMs: MonoMs, plannedWaitMs: number): boolean {
+  return ageMs < plannedWaitMs && plannedBy(memory, atMs) !== null;
+}
+
+/** Asked to be left alone, and the time it asked for is not over. */
+export function isSkipped({ facts, skippedMs }: NodeMemory, atMs: MonoMs): boolean {
+  return facts.skipMs !== null && skippedMs !== null && atMs - skippedMs < facts.skipMs;
+}

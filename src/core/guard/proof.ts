@@ -1,0 +1,65 @@
+import type { MonoMs } from '../reading.ts';
+import type { Act } from './decision.ts';
+import type { FencingRecord } from './record.ts';
+import { type Asks, isUnchanged, levelOf, lookSince, ROUND_MS, roundsOff, type Turn } from './turn.ts';
+
+/** guard.md 8.3 (e): how old the second round may be when the patch is sent. */
+export const ROUND_VALID_MS = 15_000;
+/** A node that was alive at the decision has missed two renewals of its lease. */
+const TWO_RENEWALS_MS = 20_000;
+
+/** What of guard.md 8.3 holds: `rounds` lack, something else is awaited, or all of it. */
+export type ProofStep =
+  | { readonly kind: 'rounds' }
+  | { readonly kind: 'wait'; readonly asks: Partial<Asks>; readonly dueMs: MonoMs | null }
+  | { readonly kind: 'life' }
+  | { readonly kind: 'gone' }
+  /** The lease's token is taken only now, because the node was alive at the decision. */
+  | { readonly kind: 'baseline'; readonly renewed: string }
+  | { readonly kind: 'proven'; readonly change: Partial<FencingRecord>; readonly act: Act };
+
+/**
+ * Proof of off for the level of the record. Rounds count if begun at `roundsSinceMs` or later, the consistent look if sent
+ * at `lookSinceMs` or later and after them.
+ */
+export function proofOf(turn: Turn, roundsSinceMs: MonoMs, lookSinceMs: MonoMs): ProofStep {
+  const { record, observation } = turn;
+  const { atMs } = observation;
+  if (record.proof?.by === 'person') return looked(turn, Math.max(lookSinceMs, atMs - ROUND_VALID_MS), null);
+  const status = levelOf(record);
+  const rounds = roundsOff(turn, roundsSinceMs);
+  if (rounds === null) return { kind: 'rounds' };
+  const validUntilMs = rounds.begunMs + ROUND_VALID_MS;
+  if (atMs >= validUntilMs) return { kind: 'wait', asks: { status }, dueMs: null };
+  return looked(turn, Math.max(lookSinceMs, rounds.endedMs), validUntilMs);
+}
+
+/** (d): the same lease and boot, and Ready no longer True: Kubernetes frees nothing before (k/k podgc, gcTerminating). */
+function looked(turn: Turn, sinceMs: MonoMs, validUntilMs: MonoMs | null): ProofStep {
+  const { record, fencing, observation } = turn;
+  const asks: Partial<Asks> = { look: true, status: record.proof?.by === 'person' ? [] : levelOf(record) };
+  const quietMs = wasAlive(record) && record.renewed !== null ? fencing.sinceMs + TWO_RENEWALS_MS : sinceMs;
+  const look = lookSince(turn, Math.max(sinceMs, quietMs));
+  if (look === null) {
+    const isEarly = observation.atMs < quietMs;
+    return { kind: 'wait', asks: { ...asks, look: !isEarly }, dueMs: isEarly ? quietMs : null };
+  }
+  if (look.node === null) return { kind: 'gone' };
+  if (!isUnchanged(record, look)) return { kind: 'life' };
+  const renewed = look.lease?.renewed ?? null;
+  if (record.renewed === null && renewed !== null) return { kind: 'baseline', renewed };
+  const ready = look.node.conditions.find(({ type }) => type === 'Ready');
+  if (ready?.status === 'True' && record.purpose === 'fence') {
+    return { kind: 'wait', asks, dueMs: observation.atMs + ROUND_MS };
+  }
+  const notAfterMs = validUntilMs ?? observation.atMs + ROUND_VALID_MS;
+  const proof = record.proof ?? ({ by: 'devices', level: record.level } as const);
+  return {
+    kind: 'proven',
+    change: { proof },
+    act: { kind: 'tell', resourceVersion: look.resourceVersion, notAfterMs },
+  };
+}
+
+/** A person had a living node switched off. */
+const wasAlive = ({ silentMs, order }: FencingRecord): boolean => order !== null && silentMs < TWO_RENEWALS_MS;

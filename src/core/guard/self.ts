@@ -1,0 +1,65 @@
+import type { MonoMs } from '../reading.ts';
+import type { GuardConfig } from './config.ts';
+import type { GuardObservation } from './observation.ts';
+import type { SelfMemory, SettlesFor } from './state.ts';
+
+/** No answered read for this long, or no own write: the API is away (guard.md 6.2). */
+export const READ_AWAY_MS = 15_000;
+export const WRITE_AWAY_MS = 10_000;
+/** No sign from any node for this long: what is read is stale, whatever its status codes say. */
+export const STALE_MS = 20_000;
+/** Authority that ends sooner is not enough for an act. */
+export const LEAST_AUTHORITY_MS = 3_000;
+/** Clocks that went so far apart since the last look: the process slept, or a clock was set. */
+const JUMP_MS = 2_000;
+
+export type SelfStep = {
+  readonly self: SelfMemory;
+  /** What happened since the last look is not known: every age begins again. */
+  readonly startsAnew: boolean;
+  readonly isJumped: boolean;
+};
+
+/** G6: what this look says about the guard itself. */
+export function stepSelf(before: SelfMemory, observation: GuardObservation, { settleMs }: GuardConfig): SelfStep {
+  const { atMs, wallMs, nodes } = observation;
+  const clocks = { atMs, wallMs, uptimeMs: observation.self.uptimeMs };
+  const isJumped = before.clocks !== null && clocksApart(before.clocks, clocks);
+  const readMs = nodes.known ? nodes.value.asOfMs : before.readMs;
+  const isBack = readMs !== null && readMs - (before.readMs ?? before.startedMs) > READ_AWAY_MS;
+  const startsAnew = isJumped || isBack;
+  const moved = { ...before, clocks, readMs, anySignMs: startsAnew ? null : before.anySignMs };
+  const elected = withElection(moved, observation, settleMs);
+  if (!startsAnew) return { self: elected, startsAnew, isJumped };
+  return { self: settle(elected, isJumped ? 'clock-jump' : 'api-return', atMs, settleMs), startsAnew, isJumped };
+}
+
+/** A sign of any node after a time without one: the read path was stale until now. */
+export function withSign(self: SelfMemory, atMs: MonoMs, { settleMs }: GuardConfig): SelfStep {
+  const isBack = self.anySignMs !== null && atMs - self.anySignMs > STALE_MS;
+  const signed = { ...self, anySignMs: atMs };
+  return {
+    self: isBack ? settle(signed, 'api-return', atMs, settleMs) : signed,
+    startsAnew: isBack,
+    isJumped: false,
+  };
+}
+
+type Clocks = NonNullable<SelfMemory['clocks']>;
+
+/** The wall clock or `/proc/uptime` went otherwise than the monotonic clock: this process slept, or a clock was set. */
+export function clocksApart(before: Clocks, now: Clocks): boolean {
+  const wentMs = now.atMs - before.atMs;
+  const isApart = (clockMs: number): boolean => Math.abs(clockMs - wentMs) >= JUMP_MS;
+  return isApart(now.wallMs - before.wallMs) || isApart(now.uptimeMs - before.uptimeMs);
+}
+
+function withElection(self: SelfMemory, { self: { leadership } }: GuardObservation, settleMs: number): SelfMemory {
+  if (!leadership.isLeader || leadership.sinceMs === self.electedMs) return self;
+  return settle({ ...self, electedMs: leadership.sinceMs }, 'election', leadership.sinceMs, settleMs);
+}
+
+function settle(self: SelfMemory, settlesFor: SettlesFor, fromMs: MonoMs, settleMs: number): SelfMemory {
+  const settlesMs = fromMs + settleMs;
+  return settlesMs > self.settlesMs ? { ...self, settlesMs, settlesFor } : self;
+}

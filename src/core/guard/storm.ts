@@ -1,0 +1,232 @@
+import type { MonoMs } from '../reading.ts';
+import type { GuardConfig, StormLimits } from './config.ts';
+import type { GuardReason } from './decision.ts';
+import { ageOf } from './health.ts';
+import { isPlanned, isSkipped } from './planned.ts';
+import type { HoldScope, KeptHold, StormKind } from './record.ts';
+import type { GuardState, Hold, NodeMemory, Release } from './state.ts';
+
+export type Group = Extract<HoldScope, { kind: 'cluster' }>['group'];
+/** guard.md 6.3: a domain is a storm from more than this many nodes on, and in full disruption from this many. */
+const DOMAIN_MORE_THAN = 2;
+const DOMAIN_FULL = 3;
+
+/** The nodes of one group or domain. `unhealthy`: suspects, nodes in a fencing, and nodes left off. */
+type Count = { total: number; unhealthy: number };
+type Member = { readonly memory: NodeMemory; readonly group: Group; readonly isUnhealthy: boolean };
+
+export type StormView = Pick<GuardState, 'nodes' | 'fencings' | 'holds'>;
+export type StormTime = { readonly atMs: MonoMs; readonly asOfMs: MonoMs; readonly isSettled: boolean };
+type StormConfig = Pick<GuardConfig, 'storm' | 'domainLabels' | 'plannedWaitMs'>;
+
+/** The holds after this look: those that last, those in their cool-down, and what began or ended. */
+export function stepStorm(
+  state: StormView,
+  time: StormTime,
+  config: StormConfig,
+): { readonly holds: readonly Hold[]; readonly reasons: readonly GuardReason[] } {
+  const { holds } = state;
+  const now = stormsNow(state, time, config);
+  if (now.length === 0 && holds.length === 0) return { holds, reasons: [] };
+  const reasons: GuardReason[] = [];
+  const after: Hold[] = [];
+  for (const hold of holds) {
+    const lasting = now.find((storm) => keyOf(storm) === keyOf(hold));
+    if (lasting !== undefined) {
+      after.push({ ...hold, scope: joined(hold.scope, lasting.scope), endedMs: null });
+      if (hold.endedMs !== null) reasons.push({ code: 'storm-began', ...lasting });
+    } else if (hold.endedMs === null) {
+      after.push({ ...hold, endedMs: time.atMs });
+      reasons.push({ code: 'storm-ended', kind: hold.kind, scope: hold.scope });
+    } else if (time.atMs - hold.endedMs < config.storm.coolDownMs) after.push(hold);
+  }
+  for (const storm of now) {
+    if (holds.some((hold) => keyOf(hold) === keyOf(storm))) continue;
+    after.push({ ...storm, sinceMs: time.atMs, endedMs: null });
+    reasons.push({ code: 'storm-began', ...storm });
+  }
+  return { holds: after, reasons };
+}
+
+/** Storms that another leader knew: what ended meanwhile is not known, so their cool-down begins anew (guard.md 6.3). */
+export function adoptHolds(holds: readonly Hold[], kept: readonly KeptHold[], atMs: MonoMs): readonly Hold[] {
+  const unknown = kept.filter((storm) => !holds.some((hold) => keyOf(hold) === keyOf(storm)));
+  return [...holds, ...unknown.map((storm) => ({ ...storm, sinceMs: atMs, endedMs: atMs }))];
+}
+
+/** The first hold on a node that no person has released; null: none. */
+export function holdOn(
+  { object: { name, uid, labels }, facts }: NodeMemory,
+  { holds, releases }: Pick<GuardState, 'holds' | 'releases'>,
+  atMs: MonoMs,
+): Hold | null {
+  if (holds.length === 0 || isReleased({ name, labels }, releases, atMs)) return null;
+  const group = groupOf(facts);
+  return holds.find(({ scope }) => isIn(scope, uid, labels, group)) ?? null;
+}
+
+/** A person released the node, its domain, or all. */
+export function isReleased(
+  { name, labels }: Pick<NodeMemory['object'], 'name' | 'labels'>,
+  releases: readonly Release[],
+  atMs: MonoMs,
+): boolean {
+  return releases.some(({ scope, untilMs }) => atMs < untilMs && covers(scope, name, labels));
+}
+
+function covers(scope: Release['scope'], name: string, labels: NodeMemory['object']['labels']): boolean {
+  switch (scope.kind) {
+    case 'cluster':
+      return true;
+    case 'domain':
+      return domainOf(labels, scope.label) === scope.value;
+    case 'node':
+      return scope.name === name;
+  }
+}
+
+export const groupOf = ({ isControlPlane }: NodeMemory['facts']): Group =>
+  isControlPlane ? 'control-plane' : 'workers';
+
+/** How many of a group may be unhealthy before all of it is held. */
+export function mostUnhealthy(total: number, { maxUnhealthyShare }: StormLimits): number {
+  return Math.max(1, Math.floor(maxUnhealthyShare * total + ROUNDING));
+}
+/** 0.3 x 10 is 3, whatever binary fractions say. */
+const ROUNDING = 1e-9;
+
+/** Nodes without the label are one domain. */
+const domainOf = (labels: NodeMemory['object']['labels'], label: string): string =>
+  Object.hasOwn(labels, label) ? (labels[label] ?? '') : '';
+
+function isIn(scope: HoldScope, uid: string, labels: NodeMemory['object']['labels'], group: Group): boolean {
+  switch (scope.kind) {
+    case 'cluster':
+      return scope.group === group;
+    case 'domain':
+      return domainOf(labels, scope.label) === scope.value;
+    case 'nodes':
+      return scope.nodes.includes(uid);
+  }
+}
+
+/** A burst keeps its identity while its nodes change. */
+function keyOf({ kind, scope }: KeptHold): string {
+  switch (scope.kind) {
+    case 'cluster':
+      return `${kind} ${scope.group}`;
+    case 'domain':
+      return `${kind} ${scope.label}=${scope.value}`;
+    case 'nodes':
+      return kind;
+  }
+}
+
+/** What a burst held once it holds until it is over. */
+function joined(held: HoldScope, now: HoldScope): HoldScope {
+  if (held.kind !== 'nodes' || now.kind !== 'nodes') return now;
+  return { kind: 'nodes', nodes: [...new Set([...held.nodes, ...now.nodes])] };
+}
+
+/** Every storm of this look. One row of `STORMS` for each kind. */
+export function stormsNow(state: StormView, time: StormTime, config: StormConfig): readonly KeptHold[] {
+  if (state.fencings.size === 0 && !hasSilent(state.nodes)) return [];
+  const members = membersOf(state, time, config);
+  if (!members.some(({ isUnhealthy }) => isUnhealthy)) return [];
+  const question: Question = { members, groups: countBy(members, ({ group }) => group), state, config };
+  return Object.values(STORMS).flatMap((storm) => storm(question));
+}
+
+/** Most looks end here, at the cost of one pass. */
+function hasSilent(nodes: GuardState['nodes']): boolean {
+  for (const { onsetMs } of nodes.values()) if (onsetMs !== null) return true;
+  return false;
+}
+
+type Question = {
+  readonly members: readonly Member[];
+  readonly groups: ReadonlyMap<Group, Count>;
+  readonly state: StormView;
+  readonly config: StormConfig;
+};
+
+const STORMS: { readonly [K in StormKind]: (question: Question) => readonly KeptHold[] } = {
+  cluster: ({ groups, config }) =>
+    [...groups].flatMap(([group, { total, unhealthy }]) =>
+      unhealthy > mostUnhealthy(total, config.storm) ? [{ kind: 'cluster', scope: { kind: 'cluster', group } }] : [],
+    ),
+  domain: ({ members, config }) => {
+    const workers = members.filter(({ group }) => group === 'workers');
+    return config.domainLabels.flatMap((label) =>
+      [...countBy(workers, ({ memory }) => domainOf(memory.object.labels, label))].flatMap(([value, count]) =>
+        isDisrupted(count, config.storm) ? [{ kind: 'domain', scope: { kind: 'domain', label, value } } as const] : [],
+      ),
+    );
+  },
+  burst: (question) => {
+    const nodes = burstOf(question);
+    return nodes.length === 0 ? [] : [{ kind: 'burst', scope: { kind: 'nodes', nodes } }];
+  },
+  all: ({ groups }) =>
+    [...groups].flatMap(([group, { total, unhealthy }]) =>
+      unhealthy === total ? [{ kind: 'all', scope: { kind: 'cluster', group } } as const] : [],
+    ),
+};
+
+/** k/k's own states of a zone: partial, and full (nodelifecycle controller, ComputeZoneState). */
+function isDisrupted({ total, unhealthy }: Count, { domainShare }: StormLimits): boolean {
+  const isPartial = unhealthy > DOMAIN_MORE_THAN && unhealthy >= domainShare * total - ROUNDING;
+  return isPartial || (unhealthy === total && total >= DOMAIN_FULL);
+}
+
+/** uids of nodes that fell silent with so many others that it was not each by itself. */
+function burstOf({ members, state, config: { storm } }: Question): readonly string[] {
+  const proven = new Set(
+    [...state.fencings.values()].filter(({ record }) => record.proof !== null).map(({ record }) => record.node.uid),
+  );
+  const onsets = members
+    .flatMap(({ memory: { object, onsetMs, signMs } }) => {
+      // When it fell silent is not known, but why is.
+      const isExplained = signMs === null && proven.has(object.uid);
+      return onsetMs === null || isExplained ? [] : [{ uid: object.uid, onsetMs }];
+    })
+    .sort((a, b) => a.onsetMs - b.onsetMs);
+  const { nodes, withinMs } = storm.burst;
+  const inBurst = new Set<string>();
+  let first = 0;
+  for (let last = 0; last < onsets.length; last += 1) {
+    while (onsetAt(onsets, last) - onsetAt(onsets, first) > withinMs) first += 1;
+    if (last - first + 1 < nodes) continue;
+    for (const { uid } of onsets.slice(first, last + 1)) inBurst.add(uid);
+  }
+  return [...inBurst];
+}
+const onsetAt = (onsets: readonly { readonly onsetMs: MonoMs }[], at: number): MonoMs => onsets[at]?.onsetMs ?? 0;
+
+function membersOf(
+  { nodes, fencings }: StormView,
+  { atMs, asOfMs, isSettled }: StormTime,
+  { plannedWaitMs }: StormConfig,
+): readonly Member[] {
+  const fenced = new Set([...fencings.values()].map(({ record }) => record.node.uid));
+  const members: Member[] = [];
+  for (const memory of nodes.values()) {
+    if (memory.facts.isUncounted || isSkipped(memory, atMs)) continue;
+    const isFenced = fenced.has(memory.object.uid);
+    if (!isFenced && isPlanned(memory, ageOf(memory, asOfMs, isSettled) ?? 0, atMs, plannedWaitMs)) continue;
+    members.push({ memory, group: groupOf(memory.facts), isUnhealthy: isFenced || memory.onsetMs !== null });
+  }
+  return members;
+}
+
+function countBy<K>(members: readonly Member[], keyFor: (member: Member) => K): ReadonlyMap<K, Count> {
+  const counts = new Map<K, Count>();
+  for (const member of members) {
+    const key = keyFor(member);
+    const count = counts.get(key) ?? { total: 0, unhealthy: 0 };
+    if (count.total === 0) counts.set(key, count);
+    count.total += 1;
+    if (member.isUnhealthy) count.unhealthy += 1;
+  }
+  return counts;
+}

@@ -1,0 +1,161 @@
+import type { MonoMs } from '../reading.ts';
+import type { MethodKey } from './config.ts';
+import type { Act, GuardReason } from './decision.ts';
+import { lackOfLevel, offTwice, type Rounds } from './devices.ts';
+import type { Look } from './gates.ts';
+import type { ConsistentLook } from './observation.ts';
+import type { Contradiction, FencingRecord, NodeRef, Phase } from './record.ts';
+import { deviceKey, type Fencing, type NodeMemory } from './state.ts';
+
+/** One open fencing at one look. */
+export type Turn = Look & {
+  readonly fencing: Fencing;
+  readonly record: FencingRecord;
+  /** Null: no node has its uid any more. */
+  readonly memory: NodeMemory | null;
+};
+
+/** What a phase does at a look: at most one arrow of guard.md 7.3, and what it wants to know meanwhile. */
+export type Turned = {
+  readonly move: Move | null;
+  readonly asks: Asks;
+  /** When it is due by itself; null: when something is heard. */
+  readonly dueMs: MonoMs | null;
+  readonly reasons: readonly GuardReason[];
+  /** What its devices said is not true. */
+  readonly contradicts: { readonly methods: readonly MethodKey[]; readonly by: Contradiction } | null;
+  readonly isOverdue: boolean;
+};
+
+/** To the phase `to`, which is stored with `change` before `act` begins. */
+export type Move = {
+  readonly to: Phase;
+  readonly change: Partial<FencingRecord>;
+  readonly act: Act | null;
+  /** Another name than that of the phase it leads to. */
+  readonly kind?: 'confirm';
+};
+
+export type Asks = {
+  readonly look: boolean;
+  /** Methods whose status is wanted, unless it was asked within `againMs`. */
+  readonly status: readonly MethodKey[];
+  readonly againMs: number;
+  /** Its pods, and all attachments. */
+  readonly stuck: boolean;
+};
+
+const NOTHING: Asks = { look: false, status: [], againMs: 0, stuck: false };
+
+/** The pause between two status of one device while a proof is awaited: two rounds, with some time for the answer. */
+export const ROUND_MS = 6_000;
+/** A failed write is tried again after this. */
+const AGAIN_MS = 1_000;
+/** What a predecessor's command may take beyond its deadline (guard.md 7.3). */
+const DEADLINE_RESERVE_MS = 5_000;
+
+export function stay(rest: Partial<Turned> = {}): Turned {
+  return { move: null, asks: NOTHING, dueMs: null, reasons: [], contradicts: null, isOverdue: false, ...rest };
+}
+
+export const ask = (asks: Partial<Asks>, dueMs: MonoMs | null = null): Turned =>
+  stay({ asks: { ...NOTHING, againMs: ROUND_MS, ...asks }, dueMs });
+
+export function go(
+  to: Phase,
+  change: Partial<FencingRecord> = {},
+  act: Act | null = null,
+  rest: Partial<Turned> = {},
+): Turned {
+  return stay({ move: { to, change, act }, ...rest });
+}
+
+/** After a failed store or act a moment passes, whatever failed; null: none did. */
+export const retriesMs = ({ failedMs }: Fencing): MonoMs | null => (failedMs === null ? null : failedMs + AGAIN_MS);
+
+/** Until then a command of the process that wrote this phase may run (G8). */
+export const predecessorEndsMs = ({ fencing, config }: Turn): MonoMs =>
+  fencing.sinceMs + config.deadlineMs + DEADLINE_RESERVE_MS;
+
+/** A sign of life since the record's; null: none is known. */
+export type LifeSign = 'lease' | 'boot' | 'power';
+
+export function lifeSign(turn: Turn): LifeSign | null {
+  const { memory, record, observation } = turn;
+  const listed = memory === null ? null : changeOf(record, memory.object.bootId, memory.lease?.renewed ?? null);
+  if (listed !== null) return listed;
+  const look = observation.asked.get(record.node.uid)?.look;
+  if (look === undefined || !look.known || look.value.value.node === null) return null;
+  if (look.value.asOfMs < turn.fencing.sinceMs) return null;
+  return changeOf(record, look.value.value.node.bootId, look.value.value.lease?.renewed ?? null);
+}
+
+function changeOf({ node, renewed }: FencingRecord, bootId: string, token: string | null): LifeSign | null {
+  if (bootId !== node.bootId) return 'boot';
+  return renewed !== null && token !== null && token !== renewed ? 'lease' : null;
+}
+
+/** GET of Lease and Node, sent at `sinceMs` or later; null: not there yet. */
+export function lookSince({ record, observation }: Turn, sinceMs: MonoMs): ConsistentLook | null {
+  const look = observation.asked.get(record.node.uid)?.look;
+  return look?.known === true && look.value.asOfMs >= sinceMs ? look.value.value : null;
+}
+
+/** Whether the lease and the boot are still those of the record. */
+export function isUnchanged({ node, renewed }: FencingRecord, look: ConsistentLook): boolean {
+  if (look.node === null || look.node.uid !== node.uid || look.node.bootId !== node.bootId) return false;
+  return look.lease !== null && look.lease.renewed !== null && (renewed === null || look.lease.renewed === renewed);
+}
+
+export const levelOf = ({ plan, level }: FencingRecord): readonly MethodKey[] => plan.levels[level] ?? [];
+
+/** (a) to (c) of guard.md 8.3, for rounds that were begun at `sinceMs` or later; null: not so. */
+export function roundsOff({ record, state }: Turn, sinceMs: MonoMs): Rounds | null {
+  const { uid } = record.node;
+  const level = levelOf(record);
+  const isBelieved = level.every((method) => {
+    const device = state.devices.get(deviceKey(uid, method));
+    return device?.hasSaidOn === true && device.contradicted === null;
+  });
+  return isBelieved ? offTwice(uid, level, state.devices, sinceMs) : null;
+}
+
+/** What each of the methods said last to a status begun at `sinceMs` or later; null: one has not said on or off. */
+export function saidSince(
+  { record, state }: Turn,
+  methods: readonly MethodKey[],
+  sinceMs: MonoMs,
+): readonly { readonly method: MethodKey; readonly says: 'on' | 'off' }[] | null {
+  const said: { readonly method: MethodKey; readonly says: 'on' | 'off' }[] = [];
+  for (const method of methods) {
+    const device = state.devices.get(deviceKey(record.node.uid, method));
+    if (device === undefined || device.begunMs === null || device.begunMs < sinceMs || device.says === 'unknown') {
+      return null;
+    }
+    said.push({ method, says: device.says });
+  }
+  return said;
+}
+
+/** A device of the level that proved it off says on, in this phase. */
+export const saysOn = (turn: Turn): boolean =>
+  levelOf(turn.record).some(
+    (method) => saidSince(turn, [method], turn.fencing.sinceMs)?.some(({ says }) => says === 'on') === true,
+  );
+
+/** The first level whose methods all answer and are believed; null: none. */
+export function firstLevel({ record, state, observation: { atMs }, config }: Turn): number | null {
+  const at = record.plan.levels.findIndex(
+    (level) => lackOfLevel(record.node.uid, level, state.devices, atMs, config.requireRehearsal) === null,
+  );
+  return at === -1 ? null : at;
+}
+
+/** Methods that got an `off` and no `on` yet: they get it before a fencing ends with a living node. */
+export const owedOn = ({ offSent, onSent }: FencingRecord): readonly MethodKey[] =>
+  offSent.filter((method) => !onSent.includes(method));
+
+export const nodeOf = ({ record, memory }: Turn): NodeRef => ({
+  ...record.node,
+  bootId: memory?.object.bootId ?? record.node.bootId,
+});

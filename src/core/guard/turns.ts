@@ -1,0 +1,70 @@
+import type { NextGuardLook } from './decision.ts';
+import { contradict, dueStatus } from './devices.ts';
+import { authorityShut, type Look } from './gates.ts';
+import { OFF_PHASES } from './phases-off.ts';
+import { ON_PHASES } from './phases-on.ts';
+import { type Progress, withFencing, withMove } from './progress.ts';
+import type { Phase } from './record.ts';
+import type { Fencing } from './state.ts';
+import { retriesMs, type Turn, type Turned } from './turn.ts';
+
+/** guard.md 7.3, one row for each phase. */
+const RULES: { readonly [P in Phase]: (turn: Turn) => Turned } = { ...OFF_PHASES, ...ON_PHASES };
+
+export type Wanted = Pick<NextGuardLook, 'looks' | 'pods' | 'status' | 'attachments'> & {
+  /** When the next fencing is due by itself; Infinity: none is. */
+  readonly dueMs: number;
+};
+
+/** At most one arrow for each open fencing. Without authority, or in dry run, none. */
+export function stepTurns(before: Progress, look: Look): { readonly progress: Progress; readonly wanted: Wanted } {
+  let progress = before;
+  let dueMs = Number.POSITIVE_INFINITY;
+  const looks: string[] = [];
+  const pods: string[] = [];
+  const status: NextGuardLook['status'][number][] = [];
+  const { atMs } = look.observation;
+  const mayAct = authorityShut(look) === null && !look.config.dryRun && look.self?.because !== 'higher-epoch';
+  for (const fencing of mayAct ? before.state.fencings.values() : []) {
+    // An order may have moved it at this look.
+    if (progress.state.fencings.get(fencing.record.id) !== fencing || fencing.pending !== null) continue;
+    const retryMs = retriesMs(fencing);
+    if (retryMs !== null && atMs < retryMs) {
+      dueMs = Math.min(dueMs, retryMs);
+      continue;
+    }
+    const turned = turnOf(fencing, look);
+    progress = withTurned(progress, look, fencing, turned);
+    const { asks } = turned;
+    const { node } = fencing.record;
+    if (asks.look) looks.push(node.uid);
+    if (asks.stuck) pods.push(node.uid);
+    status.push(...dueStatus(node, asks.status, look.state.devices, atMs, 'fencing', asks.againMs));
+    dueMs = Math.min(dueMs, turned.dueMs ?? Number.POSITIVE_INFINITY);
+  }
+  return { progress, wanted: { looks, pods, status, attachments: pods.length > 0, dueMs } };
+}
+
+/** What a fencing does at this look. */
+export function turnOf(fencing: Fencing, look: Look): Turned {
+  const { record } = fencing;
+  const memory = look.state.nodes.get(record.node.uid) ?? null;
+  return RULES[record.phase]({ ...look, fencing, record, memory });
+}
+
+function withTurned(before: Progress, look: Look, fencing: Fencing, turned: Turned): Progress {
+  const { move, contradicts, isOverdue } = turned;
+  const { record } = fencing;
+  // Said once, not at every look.
+  const isNews = move !== null || isOverdue !== fencing.isOverdue;
+  let progress = isNews ? { ...before, reasons: [...before.reasons, ...turned.reasons] } : before;
+  if (contradicts !== null) {
+    const { state } = progress;
+    const { methods, by } = contradicts;
+    const reasons = methods.map((method) => ({ code: 'device-contradicted', node: record.node, method, by }) as const);
+    const devices = contradict(state.devices, record.node.uid, methods, by);
+    progress = { ...progress, state: { ...state, devices }, reasons: [...progress.reasons, ...reasons] };
+  }
+  if (move !== null) return withMove(progress, look, fencing, move);
+  return isOverdue === fencing.isOverdue ? progress : withFencing(progress, record.id, { ...fencing, isOverdue });
+}

@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest';
+import { aMachine, aWorld } from './a-world.ts';
+
+const MINUTE = 60_000;
+const SETTLED = 5 * MINUTE;
+const five = () => ['w1', 'w2', 'w3', 'w4', 'w5'].map((name) => aMachine(name));
+
+describe('a machine that dies', () => {
+  const world = aWorld(five()).run(SETTLED);
+  world.machine('w1').isHeard = false;
+  world.run(15 * MINUTE);
+
+  it('is switched off once, freed, switched on, and left without a mark', () => {
+    expect(world.kinds().filter((kind) => !kind.startsWith('hold'))).toEqual([
+      'fence w1',
+      'advance w1 decided > off-sent [off]',
+      'advance w1 off-sent > proving',
+      'advance w1 proving > proven [tell]',
+      'advance w1 proven > tainted',
+      'advance w1 tainted > untainting [untell]',
+      'recover w1 untainting > on-sent [on]',
+      'advance w1 on-sent > booting',
+      'close w1 booting > closed [clear]',
+    ]);
+    const { offs, boots, taints, pods, attachments } = world.machine('w1');
+    expect({ offs, boots, taints, pods, attachments }).toEqual({
+      offs: 1,
+      boots: 2,
+      taints: [],
+      pods: [],
+      attachments: [],
+    });
+  });
+  it('is decided within deadAfter and 20 s of its last sign of life', () => {
+    const fenced = world.told.find(({ decision }) => decision.kind === 'fence');
+    expect(fenced?.atMs).toBeLessThanOrEqual(SETTLED + 2 * MINUTE + 20_000);
+  });
+  it('leaves everybody else alone', () => {
+    expect(world.commands.map(({ method }) => method)).toEqual(['vm w1', 'vm w1']);
+  });
+});
