@@ -22,16 +22,19 @@ export function letGo(child: ChildProcess): void {
   }
 }
 
-/**
- * Returns the first `maxBytes` of a stream when called. The rest is read and dropped: a full pipe would stop the child.
- */
-export function gather(stream: Readable | null, maxBytes: number): () => string {
+/** What a stream has given so far. `isCut`: more came than was kept. */
+export type Gathered = { readonly text: () => string; readonly isCut: () => boolean };
+
+/** Keeps the first `maxBytes` of a stream. The rest is read and dropped: a full pipe would stop the child. */
+export function gather(stream: Readable | null, maxBytes: number): Gathered {
   const chunks: Buffer[] = [];
   let left = maxBytes;
+  let isCut = false;
   stream?.on('data', (chunk: Buffer) => {
+    if (chunk.length > left) isCut = true;
     if (left === 0) return;
     chunks.push(chunk.subarray(0, left));
     left = Math.max(0, left - chunk.length);
   });
-  return () => Buffer.concat(chunks).toString('utf8');
+  return { text: () => Buffer.concat(chunks).toString('utf8'), isCut: () => isCut };
 }

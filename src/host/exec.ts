@@ -15,7 +15,7 @@ export type ExecResult =
   | { readonly kind: 'timed-out' };
 
 /** Not our own environment: it may contain what a child must not see, and a PATH that someone else chose. */
-const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' };
+export const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' };
 
 /**
  * Runs a command without a shell, in a process group of its own. When the command ends, or at the deadline, the rest of the
@@ -45,7 +45,7 @@ export function run(argv: readonly string[], options: ExecOptions): Promise<Exec
     const say = ({ code, signal }: Ended): ExecResult =>
       code === null
         ? { kind: 'failed', detail: `${program} was ended by ${signal}` }
-        : { kind: 'exited', code, stdout: stdout(), stderr: stderr() };
+        : { kind: 'exited', code, stdout: stdout.text(), stderr: stderr.text() };
     const cancel = createClock().after(options.timeoutMs, () => {
       killGroup(child);
       finish(ended === null ? { kind: 'timed-out' } : say(ended));

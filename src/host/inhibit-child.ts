@@ -51,7 +51,7 @@ export function takeInhibitLock(clock: Clock, env: NodeJS.ProcessEnv = process.e
   if (typeof child === 'string') {
     return Promise.resolve({ kind: 'failed', why: unknown('unreadable', PROGRAM, child) });
   }
-  const stderr = gather(child.stderr, MAX_STDERR_BYTES);
+  const stderr = gather(child.stderr, MAX_STDERR_BYTES).text;
   const end = watchEnd(clock, child, stderr);
   // Its input breaks when the child ends first.
   child.stdin?.on('error', () => undefined);

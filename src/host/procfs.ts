@@ -357,6 +357,12 @@ export function processState(pid: number): Reading<string> {
   return statField(pid, 0, /^[A-Za-z]$/, '');
 }
 
+/** The session that it is in: the pid of the process that began it. */
+export function sessionOf(pid: number): Reading<number> {
+  const session = statField(pid, 3, /^\d{1,10}$/, '');
+  return session.known ? known(Number(session.value)) : session;
+}
+
 /** Fields are counted from the state, the first one after the name. */
 function statField(pid: number, index: number, form: RegExp, root: string): Reading<string> {
   const where = `${root}/proc/${pid}/stat`;

@@ -1,0 +1,152 @@
+import type { AgentAction, AgentEnd } from '../core/guard/agent-run.ts';
+import type { MethodKey } from '../core/guard/config.ts';
+import type { PowerState } from '../core/guard/record.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { agentVersion, runFenceAgent } from '../host/fence-agent.ts';
+import { readSecret } from '../host/secret-file.ts';
+import type { Clock } from '../ports.ts';
+import { doneIn, metadataIn, powerIn } from './agent-answer.ts';
+import { agentInput } from './agent-input.ts';
+import { type ExposedSecret, watchSecrets } from './exposed-secret.ts';
+import { redactOutput } from './redact.ts';
+import { createSlots, type Purpose } from './slots.ts';
+
+/** One device and outlet, for one node. */
+export type FenceMethod = {
+  readonly key: MethodKey;
+  /** A program of /usr/sbin. */
+  readonly agent: string;
+  readonly parameters: { readonly [name: string]: string };
+  /** Parameter -> name of a file in the secret directory. */
+  readonly secrets: { readonly [name: string]: string };
+};
+
+type Times = { readonly begunMs: MonoMs; readonly endedMs: MonoMs };
+/** What a device said about its power. The only thing that a proof is made of. */
+export type PowerAnswer = Times & { readonly power: Reading<PowerState> };
+/** What an agent said about its own `off` or `on`; unknown: nothing is known. It says nothing about the power (G1). */
+export type CommandClaim = Times & { readonly saysDone: Reading<true> };
+
+export type Agents = {
+  readonly status: (method: FenceMethod, purpose: Purpose) => Promise<PowerAnswer>;
+  /** Not begun, and unknown, if `mayBegin` says no at that moment, or if it cannot be begun at once. */
+  readonly command: (method: FenceMethod, action: 'off' | 'on', mayBegin: () => boolean) => Promise<CommandClaim>;
+  /** The XML document in which an agent says what it knows. */
+  readonly metadata: (agent: string) => Promise<Reading<string>>;
+  /** A status, and where secrets of the method could be read meanwhile by whoever may see the processes of this machine. */
+  readonly exposure: (method: FenceMethod) => Promise<PowerAnswer & { readonly exposed: readonly ExposedSecret[] }>;
+};
+
+export type AgentNeeds = {
+  readonly clock: Clock;
+  readonly settings: () => {
+    /** Of one run, from its start. */
+    readonly deadlineMs: number;
+    readonly secretDirectory: string;
+  };
+  /** Names of the parameters in a metadata document. */
+  readonly parametersIn: (metadata: string) => Reading<ReadonlySet<string>>;
+  readonly agentDirectory?: string;
+};
+
+/**
+ * A command begins so soon after it was ordered, or never. Whoever takes over a fencing waits out its commands for the
+ * deadline and 5 s (guard.md 7.3).
+ */
+const BEGIN_WITHIN_MS = 3_000;
+const OUTPUT_BYTES = 64 * 1024;
+const METADATA_BYTES = 1024 * 1024;
+
+/** Runs fence agents: a few at once, each within the deadline. Nothing rejects. */
+export function createAgents({ clock, settings, parametersIn, agentDirectory }: AgentNeeds): Agents {
+  const slots = createSlots();
+  const names = new Map<string, { readonly version: string; readonly names: ReadonlySet<string> }>();
+  const directory = agentDirectory === undefined ? {} : { directory: agentDirectory };
+
+  const start = (agent: string, input: string, maxOutputBytes: number, started?: (pid: number) => void) =>
+    runFenceAgent(
+      { agent, input, maxOutputBytes, deadlineMs: settings().deadlineMs, ...(started && { started }), ...directory },
+      clock,
+    );
+
+  const metadata = async (agent: string, purpose: Purpose = 'dead'): Promise<Reading<string>> => {
+    const input = agentInput('metadata', {}, new Set());
+    if (!input.known) return input;
+    return slots(purpose, async () => metadataIn(await start(agent, input.value, METADATA_BYTES), agent));
+  };
+
+  /** Asked of the agent only when its file has changed. */
+  const namesOf = async (agent: string, purpose: Purpose): Promise<Reading<ReadonlySet<string>>> => {
+    const version = agentVersion(agent, agentDirectory);
+    const kept = names.get(agent);
+    if (kept?.version === version) return known(kept.names);
+    const document = await metadata(agent, purpose);
+    const found = document.known ? parametersIn(document.value) : document;
+    if (found.known) names.set(agent, { version, names: found.value });
+    return found;
+  };
+
+  /** Secrets are read anew for each run, and never leave it. */
+  const inputOf = (method: FenceMethod, action: AgentAction, allowed: ReadonlySet<string>): Reading<Input> => {
+    const values: { [name: string]: string } = { ...method.parameters };
+    const secrets: string[] = [];
+    for (const [name, file] of Object.entries(method.secrets)) {
+      const secret = readSecret(settings().secretDirectory, file);
+      if (!secret.known) return secret;
+      values[name] = secret.value;
+      secrets.push(secret.value);
+    }
+    const text = agentInput(action, values, allowed);
+    return text.known ? known({ text: text.value, secrets }) : text;
+  };
+
+  const run = async <T>(order: Order, read: (end: AgentEnd, where: string) => Reading<T>): Promise<Run<T>> => {
+    const { method, action, purpose, mayBegin, watch } = order;
+    const askedMs = clock.monoMs();
+    let begunMs = askedMs;
+    const knownNames = await namesOf(method.agent, purpose);
+    const result = await slots(purpose, async (): Promise<Reading<T>> => {
+      if (!knownNames.known) return knownNames;
+      const input = inputOf(method, action, knownNames.value);
+      if (!input.known) return unknown(input.why, method.key, `${input.where}: ${input.detail}`);
+      const { text, secrets } = input.value;
+      begunMs = clock.monoMs();
+      if (mayBegin !== undefined && begunMs - askedMs > BEGIN_WITHIN_MS)
+        return unknown('timed-out', method.key, `it could not be begun within ${BEGIN_WITHIN_MS} ms, and was not`);
+      if (mayBegin?.() === false) return unknown('not-asked', method.key, 'it was not begun: authority has ended');
+      const end = await start(method.agent, text, OUTPUT_BYTES, watch && ((pid) => watch(pid, secrets)));
+      return read(end.kind === 'not-started' ? end : { ...end, ...redactOutput(end, secrets) }, method.key);
+    });
+    return { result, begunMs, endedMs: clock.monoMs() };
+  };
+
+  return {
+    status: async (method, purpose) => {
+      const { result, ...times } = await run({ method, action: 'status', purpose }, powerIn);
+      return { power: result, ...times };
+    },
+    command: async (method, action, mayBegin) => {
+      const { result, ...times } = await run({ method, action, purpose: 'fencing', mayBegin }, doneIn);
+      return { saysDone: result, ...times };
+    },
+    metadata,
+    exposure: async (method) => {
+      const watching = watchSecrets(clock);
+      const { result, ...times } = await run(
+        { method, action: 'status', purpose: 'dead', watch: watching.begin },
+        powerIn,
+      );
+      return { power: result, ...times, exposed: watching.end() };
+    },
+  };
+}
+
+type Input = { readonly text: string; readonly secrets: readonly string[] };
+type Order = {
+  readonly method: FenceMethod;
+  readonly action: AgentAction;
+  readonly purpose: Purpose;
+  readonly mayBegin?: () => boolean;
+  readonly watch?: (pid: number, secrets: readonly string[]) => void;
+};
+type Run<T> = Times & { readonly result: Reading<T> };

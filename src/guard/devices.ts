@@ -1,0 +1,86 @@
+import type { MethodKey } from '../core/guard/config.ts';
+import type { StatusAsk } from '../core/guard/decision.ts';
+import type { AgentRun, DeviceAnswer } from '../core/guard/observation.ts';
+import type { NodeRef } from '../core/guard/record.ts';
+import { deviceKey } from '../core/guard/state.ts';
+import type { Clock } from '../ports.ts';
+import type { Agents, FenceMethod } from './agents.ts';
+
+export type Devices = {
+  /** Asks in the background, those of fencings first; a device that is being asked for this node is not asked once more. */
+  readonly ask: (asks: readonly StatusAsk[]) => void;
+  /** New since the last call, each once, in the order in which they ended. */
+  readonly answers: () => readonly DeviceAnswer[];
+  /** All at once. What they say proves nothing: the devices have to be asked. */
+  readonly off: (node: NodeRef, methods: readonly MethodKey[]) => Promise<readonly AgentRun[]>;
+  /** One step after the other, whatever it says; the methods of a step at once. */
+  readonly on: (node: NodeRef, steps: readonly (readonly MethodKey[])[]) => Promise<readonly AgentRun[]>;
+};
+
+export type DeviceNeeds = {
+  readonly clock: Clock;
+  readonly agents: Agents;
+  /** Null: the configuration has none of that key for that node. */
+  readonly methodOf: (node: NodeRef, key: MethodKey) => FenceMethod | null;
+  /** Whether this process still has the authority to act; asked right before each command is started. */
+  readonly mayAct: () => boolean;
+  /** Called after each answer. */
+  readonly arrived: () => void;
+};
+
+/** More would be an observer that takes none. */
+const MAX_ANSWERS = 10_000;
+const NO_METHOD = 'the configuration has no such method for this node';
+
+/** The devices of all nodes, as a fencing, a silent node or the patrol wants them (guard.md 5 and 8). */
+export function createDevices({ clock, agents, methodOf, mayAct, arrived }: DeviceNeeds): Devices {
+  const asked = new Set<string>();
+  let answers: DeviceAnswer[] = [];
+
+  const askOne = async ({ node, method: key, for: purpose }: StatusAsk): Promise<DeviceAnswer> => {
+    const method = methodOf(node, key);
+    const named = { node: node.uid, method: key };
+    if (method === null) return { ...named, says: 'unknown', ...nothingRan(clock) };
+    const { power, begunMs, endedMs } = await agents.status(method, purpose);
+    const said = power.known ? { says: power.value, detail: '' } : { says: 'unknown' as const, detail: power.detail };
+    return { ...named, ...said, begunMs, endedMs };
+  };
+
+  const send = async (node: NodeRef, key: MethodKey, action: 'off' | 'on'): Promise<AgentRun> => {
+    const method = methodOf(node, key);
+    if (method === null) return { method: key, isOk: false, ...nothingRan(clock) };
+    const { saysDone, begunMs, endedMs } = await agents.command(method, action, mayAct);
+    return { method: key, isOk: saysDone.known, begunMs, endedMs, detail: saysDone.known ? '' : saysDone.detail };
+  };
+
+  return {
+    ask: (asks) => {
+      for (const ask of asks) {
+        const key = deviceKey(ask.node.uid, ask.method);
+        if (asked.has(key)) continue;
+        asked.add(key);
+        void askOne(ask).then((answer) => {
+          asked.delete(key);
+          if (answers.length < MAX_ANSWERS) answers.push(answer);
+          arrived();
+        });
+      }
+    },
+    answers: () => {
+      const all = answers;
+      answers = [];
+      return all;
+    },
+    off: (node, methods) => Promise.all(methods.map((key) => send(node, key, 'off'))),
+    on: async (node, steps) => {
+      const runs: AgentRun[] = [];
+      for (const step of steps) runs.push(...(await Promise.all(step.map((key) => send(node, key, 'on')))));
+      return runs;
+    },
+  };
+}
+
+function nothingRan(clock: Clock) {
+  const atMs = clock.monoMs();
+  return { begunMs: atMs, endedMs: atMs, detail: NO_METHOD };
+}

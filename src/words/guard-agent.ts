@@ -1,0 +1,26 @@
+import type { AgentEnd } from '../core/guard/agent-run.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
+import { sayNames } from './phrases.ts';
+
+const SHOWN_CHARACTERS = 200;
+
+/** Why a run of an agent says nothing, with what it said itself; `words`: which of ON and OFF a status printed. */
+export function sayAgentEnd(end: AgentEnd, words: readonly string[] = []): string {
+  if (end.kind === 'not-started') return escapeUnsafe(`it was not started: ${end.detail}`);
+  const last = lastLine(end.stderr) ?? lastLine(end.stdout);
+  return escapeUnsafe(last === null ? whatWasOdd(end, words) : `${whatWasOdd(end, words)}; it said: ${last}`);
+}
+
+function whatWasOdd(end: Exclude<AgentEnd, { kind: 'not-started' }>, words: readonly string[]): string {
+  if (end.kind === 'timed-out') return 'it did not end within its deadline, and was killed';
+  if (end.kind === 'signalled') return `it was ended by ${end.signal}`;
+  if (end.left.length > 0) return `it ended, but left running, which was killed if found: ${sayNames(end.left)}`;
+  if (end.isCut) return 'it printed far more than an answer';
+  if (words.length > 0) return `its exit status ${end.code} does not fit what it printed, ${words.join(' and ')}`;
+  return `exit status ${end.code}`;
+}
+
+function lastLine(text: string): string | null {
+  const line = text.trimEnd().split('\n').at(-1)?.trim() ?? '';
+  return line === '' ? null : line.slice(0, SHOWN_CHARACTERS);
+}
