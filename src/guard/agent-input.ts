@@ -19,7 +19,7 @@ export function agentInput(
     const refuse = (detail: string): Reading<string> => unknown('malformed', name, detail);
     if (name === 'action') return refuse('the action is not a parameter');
     if (!knownNames.has(name)) return refuse('the agent has no such parameter');
-    if (CONTROL.test(name) || CONTROL.test(value)) return refuse('it holds a control character, such as a line end');
+    if (CONTROL.test(name) || CONTROL.test(value)) return refuse('it contains a control character, such as a line end');
     lines.push(`${name}=${TRIMMED.test(value) ? `"${value}"` : value}`);
   }
   return known([...lines, `action=${action}`, ''].join('\n'));

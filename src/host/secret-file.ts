@@ -62,6 +62,6 @@ function secretIn(bytes: Buffer, refuse: (detail: string) => Unknown): Reading<s
   if (text === '') return refuse('it is empty');
   if (Buffer.byteLength(text) > MAX_SECRET_BYTES) return refuse(`it is larger than ${MAX_SECRET_BYTES} bytes`);
   if (text.includes('\uFFFD')) return refuse('it is not UTF-8 text');
-  if (CONTROL.test(text)) return refuse('it holds a control character, such as a second line or a Windows line end');
+  if (CONTROL.test(text)) return refuse('it contains a control character, such as a second line or a Windows line end');
   return known(text);
 }

@@ -7,7 +7,7 @@ const SHOWN_CHARACTERS = 200;
 /** Why a run of an agent says nothing, with what it said itself; `words`: which of ON and OFF a status printed. */
 export function sayAgentEnd(end: AgentEnd, words: readonly string[] = []): string {
   if (end.kind === 'not-started') return escapeUnsafe(`it was not started: ${end.detail}`);
-  const last = lastLine(end.stderr) ?? lastLine(end.stdout);
+  const last = lastLine(end.stderr) ?? (words.length > 0 ? null : lastLine(end.stdout));
   return escapeUnsafe(last === null ? whatWasOdd(end, words) : `${whatWasOdd(end, words)}; it said: ${last}`);
 }
 
@@ -20,7 +20,12 @@ function whatWasOdd(end: Exclude<AgentEnd, { kind: 'not-started' }>, words: read
   return `exit status ${end.code}`;
 }
 
+/** Before what the agents' library logs, and after most of its errors. */
+const STAMP = /^[-\d]{10} [:,\d]{12} [A-Z]+: /;
+const NO_HELP = "Please use '-h' for usage";
+
 function lastLine(text: string): string | null {
-  const line = text.trimEnd().split('\n').at(-1)?.trim() ?? '';
-  return line === '' ? null : line.slice(0, SHOWN_CHARACTERS);
+  const lines = text.split('\n').map((line) => line.trim().replace(STAMP, ''));
+  const line = lines.filter((one) => one !== '' && one !== NO_HELP).at(-1);
+  return line === undefined ? null : line.slice(0, SHOWN_CHARACTERS);
 }

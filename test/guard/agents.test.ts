@@ -1,4 +1,4 @@
-import { chmodSync, existsSync } from 'node:fs';
+import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { clock, until } from '../host/test-cgroup.ts';
@@ -10,6 +10,25 @@ const statusOf = async (script: string, deadlineMs?: number) => {
   const { power } = await bench.agents.status(bench.method('fence_a'), 'patrol');
   return { bench, power };
 };
+
+describe('an agent', () => {
+  it('gets no arguments, nothing of our environment, and a finished file without a name', async () => {
+    const { bench } = await statusOf(`
+tr '\\0' '\\n' </proc/$$/cmdline >arguments
+/usr/bin/env >environment
+stat -L -c '%F %a %h' /dev/stdin >input
+stat -f -L -c %T /dev/stdin >>input
+`);
+    expect(bench.read('arguments')).toBe(`/bin/bash\n${bench.directory}/fence_a\n`);
+    const names = bench
+      .read('environment')
+      .split('\n')
+      .map((line) => line.split('=')[0]);
+    // The last three are bash's own.
+    expect(names.filter(Boolean).sort()).toEqual(['LC_ALL', 'OLDPWD', 'PATH', 'PWD', 'SHLVL', '_'].sort());
+    expect(bench.read('input')).toBe('regular file 600 0\ntmpfs\n');
+  });
+});
 
 describe('a status', () => {
   it.each([
@@ -133,17 +152,12 @@ describe('a command', () => {
     const orderedMs = clock.monoMs();
     const late = agents.command(method('fence_a'), 'off', always);
     await until(() => clock.monoMs() - orderedMs > 3_100);
-    await agentsGo(bench.directory);
+    writeFileSync(join(bench.directory, 'go'), '');
     expect(detailOf((await late).saysDone)).toBe('it could not be begun within 3000 ms, and was not');
     await Promise.all(slow);
     expect(existsSync(join(bench.directory, 'ran'))).toBe(false);
   });
 });
-
-async function agentsGo(directory: string): Promise<void> {
-  const { writeFileSync } = await import('node:fs');
-  writeFileSync(join(directory, 'go'), '');
-}
 
 describe('runs at once', () => {
   it('are three for the patrol, four with silent nodes, six with fencings; fencings go first', async () => {
@@ -152,10 +166,11 @@ describe('runs at once', () => {
         'echo > "on-$(value plug)"; while [ ! -e "go-$(value plug)" ]; do sleep 0.02; done; echo "Status: ON"',
     });
     const { agents, method, directory } = bench;
-    // So that its metadata is known.
-    await agents.metadata('fence_slow');
     const begin = (plug: string, purpose: 'patrol' | 'dead' | 'fencing') =>
       agents.status(method('fence_slow', { parameters: { plug } }), purpose);
+    // So that its metadata is known.
+    writeFileSync(join(directory, 'go-first'), '');
+    await begin('first', 'dead');
     const runs = [
       ...['p1', 'p2', 'p3', 'p4'].map((plug) => begin(plug, 'patrol')),
       ...['d1', 'd2'].map((plug) => begin(plug, 'dead')),
@@ -167,7 +182,6 @@ describe('runs at once', () => {
       );
     await until(() => running().length === 6);
     expect(running()).toEqual(['p1', 'p2', 'p3', 'd1', 'f1', 'f2']);
-    const { writeFileSync } = await import('node:fs');
     writeFileSync(join(directory, 'go-p1'), '');
     await until(() => running().length === 7);
     expect(running()).toContain('f3');
