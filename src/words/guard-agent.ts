@@ -2,13 +2,19 @@ import type { AgentEnd } from '../core/guard/agent-run.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import { sayNames } from './phrases.ts';
 
-const SHOWN_CHARACTERS = 200;
+/** Of its last line, and of all. */
+const LINE_CHARACTERS = 200;
+const MAX_CHARACTERS = 500;
 
 /** Why a run of an agent says nothing, with what it said itself; `words`: which of ON and OFF a status printed. */
 export function sayAgentEnd(end: AgentEnd, words: readonly string[] = []): string {
-  if (end.kind === 'not-started') return escapeUnsafe(`it was not started: ${end.detail}`);
+  return escapeUnsafe(whatHappened(end, words)).slice(0, MAX_CHARACTERS);
+}
+
+function whatHappened(end: AgentEnd, words: readonly string[]): string {
+  if (end.kind === 'not-started') return `it was not started: ${end.detail}`;
   const last = lastLine(end.stderr) ?? (words.length > 0 ? null : lastLine(end.stdout));
-  return escapeUnsafe(last === null ? whatWasOdd(end, words) : `${whatWasOdd(end, words)}; it said: ${last}`);
+  return last === null ? whatWasOdd(end, words) : `${whatWasOdd(end, words)}; it said: ${last}`;
 }
 
 function whatWasOdd(end: Exclude<AgentEnd, { kind: 'not-started' }>, words: readonly string[]): string {
@@ -27,5 +33,5 @@ const NO_HELP = "Please use '-h' for usage";
 function lastLine(text: string): string | null {
   const lines = text.split('\n').map((line) => line.trim().replace(STAMP, ''));
   const line = lines.filter((one) => one !== '' && one !== NO_HELP).at(-1);
-  return line === undefined ? null : line.slice(0, SHOWN_CHARACTERS);
+  return line === undefined ? null : line.slice(0, LINE_CHARACTERS);
 }

@@ -1,3 +1,4 @@
+import { AGENT_TARGETS } from './agent-targets.ts';
 import { DOCUMENT_TARGETS } from './document-targets.ts';
 import { KERNEL_TARGETS } from './kernel-targets.ts';
 import { NUMBER_TARGETS } from './number-targets.ts';
@@ -13,5 +14,6 @@ export const TARGETS: readonly Target[] = [
   ...SCENARIO_TARGETS,
   ...STATE_TARGETS,
   ...KERNEL_TARGETS,
+  ...AGENT_TARGETS,
 ];
 export const ALL_TARGETS: readonly Target[] = [...TARGETS, ...PLANTED_TARGETS];
