@@ -36,8 +36,8 @@ export function adoptCommand(): Command {
   return new Command('adopt')
     .description('Propose a manifest for each service and container that runs here')
     .option('-c, --config <file>', 'Configuration file that names the manifest directory')
-    .option('--for <duration>', 'Sample memory for this long (2m)', parseFor)
-    .option('--write', 'Write the manifests; a file that exists is never changed')
+    .option('--for <duration>', 'Sample memory for this long, such as 2m', parseFor)
+    .option('--write', 'Write the manifests; never change an existing file')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: Options) => {

@@ -27,7 +27,7 @@ const HELP = `
 Examples:
   nodewarden capture > node.yaml                                    one sample
   nodewarden capture --duration 10m --redact --output node.json     one sample per second, names redacted
-  nodewarden simulate node.json                                     what is decided in them
+  nodewarden simulate node.json                                     what the agent would decide
   nodewarden simulate node.json --config stricter.yaml              what another configuration would change
 
 Ctrl-C and SIGTERM end a long capture and keep what was recorded.

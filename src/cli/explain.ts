@@ -29,8 +29,9 @@ Examples:
   nodewarden explain shop/web --signal nodefs.available    one pod, and what would have to change
   nodewarden explain --scenario leak.yaml --step 3         the same for a sample of a scenario
 
-It prints the ranking with every value that was compared. The default signal is the one acted on, else the first whose
-threshold is met, else memory.available. Without --step it explains the first sample that evicts a pod, else the last one.
+It prints the ranking with every value that was compared. The default signal is the one that the agent acts on, else the
+first whose threshold is met, else memory.available. Without --step, it explains the first sample that evicts a pod, else
+the last one.
 Exit status: 0, 2 for a pod, sample or scenario that does not exist, or 3 when the daemon is not running.`;
 
 export function explainCommand(): Command {

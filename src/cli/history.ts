@@ -31,7 +31,7 @@ export function historyCommand(): Command {
     .option('-c, --config <file>', 'Configuration file that names the state directory')
     .option('--evictions', 'Show only evictions and kernel OOM kills')
     .option('--shutdowns', 'Show only shutdowns, plan versus actual, and boots that ended without one')
-    .option('--since <when>', 'Start at an instant (2026-01-31T12:00:00Z) or this long ago (2h)', parseSince)
+    .option('--since <when>', 'Start at a time (2026-01-31T12:00:00Z) or this long ago (2h)', parseSince)
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action((options: Options) => {

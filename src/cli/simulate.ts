@@ -35,7 +35,7 @@ Examples:
   nodewarden simulate --check --only 'profile=memory-*' scenarios.jsonl.gz
   nodewarden simulate --config stricter.yaml node.yaml    what another configuration would change
 
-Nothing on this machine is touched.
+It changes nothing on this machine.
 Files: .yaml, .yml, .json, .jsonl, each also with .gz; - is standard input.
 Exit status: 0 if all went well, 1 if an expectation failed, 2 for a usage error, an unreadable file, a malformed
 document, or if --only matched nothing.`;

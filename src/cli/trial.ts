@@ -23,9 +23,9 @@ Exit status: 0, 1 when a file of the record exists and cannot be read, or 2 for 
 
 export function trialCommand(): Command {
   return new Command('trial')
-    .description('Sum up a dry run from its record: who would have been stopped, and why')
+    .description('Sum up a dry run from its record: which pods would have been stopped, and why')
     .option('-c, --config <file>', 'Configuration file that names the state directory')
-    .option('--since <when>', 'Start at an instant (2026-01-31T12:00:00Z) or this long ago (2h)', parseSince)
+    .option('--since <when>', 'Start at a time (2026-01-31T12:00:00Z) or this long ago (2h)', parseSince)
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action((options: Options) => {
