@@ -10,7 +10,7 @@ function stopFor(phase: number, graceSeconds: number): Decision {
 }
 
 describe('a stop for a shutdown', () => {
-  it('asks, waits for the grace of the phase, and its outcome comes back', async () => {
+  it('asks the pod to stop, waits for the grace period of its phase, and returns its outcome', async () => {
     const { actor, did, orders, recorded, settled } = stage();
     actor.begin(stopFor(1, 20));
     expect(await settled()).toMatchObject({ of: 'boot-2', kind: 'ended' });
@@ -19,14 +19,14 @@ describe('a stop for a shutdown', () => {
     expect(did).toEqual(['stop', 'log: shop/web was ended by sigkill']);
   });
 
-  it('of a phase without time gives the 2 s that the runtime would give', async () => {
+  it('gives 2 s in a phase without time, as the runtime does', async () => {
     const { actor, orders, settled } = stage();
     actor.begin(stopFor(1, 0));
     await settled();
     expect(orders[0]?.graceMs).toBe(2_000);
   });
 
-  it('of a pod that an eviction stops already cuts the grace of that, and tells the pod nothing', async () => {
+  it('cuts the grace period of an eviction in progress instead of signalling the pod again', async () => {
     const orders: StopOrder[] = [];
     const reasons: unknown[] = [];
     const stop = (order: StopOrder, hasten: AbortSignal): Promise<Outcome> =>
@@ -50,7 +50,7 @@ describe('a stop for a shutdown', () => {
     expect(recorded.map(({ of }) => of).toSorted()).toEqual(['boot-1', 'boot-2']);
   });
 
-  it('that an earlier run began is gone on with for the rest of its grace', async () => {
+  it('resumes what an earlier run began, for the rest of its grace period', async () => {
     const { actor, orders, settled } = stage();
     const nowMs = clock.monoMs();
     const stop = { decision: 'boot-7', decidedMs: nowMs - 5_000, uid: 'u', graceEndsMs: nowMs + 15_000, waitEndsMs: 0 };
@@ -60,7 +60,7 @@ describe('a stop for a shutdown', () => {
     expect(orders[0]?.graceMs).toBeLessThanOrEqual(15_000);
   });
 
-  it('of a pod that is not declared any more is gone', async () => {
+  it('ends as gone for a pod that is no longer declared', async () => {
     const { actor, did, settled } = stage();
     actor.resumeStop({ decision: 'boot-7', decidedMs: 0, uid: 'u', graceEndsMs: 0, waitEndsMs: 0 }, null, []);
     expect(await settled()).toMatchObject({ kind: 'dropped', because: 'gone' });

@@ -13,7 +13,7 @@ import { GI, MI } from '../a.ts';
 import { clock, evict, hard, sampleOf, soft, stage, victim } from './an-actor.ts';
 
 describe('an eviction', () => {
-  it('is told, then stopped, and its outcome is recorded and comes back', async () => {
+  it('is reported, then carried out, and its outcome is recorded and returned', async () => {
     const { actor, did, orders, notes, recorded, settled } = stage();
     actor.begin(evict(hard, 1));
     const outcome = await settled();
@@ -33,7 +33,7 @@ describe('an eviction', () => {
     expect(actor.underWay()).toBe(0);
   });
 
-  it('is told as soon as it is accepted or signalled, and not at all of a pod that its budget keeps', async () => {
+  it('is reported once it is accepted or signalled, and never for a pod that its budget protects', async () => {
     const stopAs = (how: 'sigterm' | null, end: Promise<unknown>, outcome: Partial<Outcome>) => ({
       stop: async ({ decision: of }: StopOrder, _: unknown, signalled?: (with_: 'sigterm') => void) => {
         if (how !== null) signalled?.(how);
@@ -62,7 +62,7 @@ describe('an eviction', () => {
     expect(refused.did.at(-1)).toContain('shop/web is not stopped');
   });
 
-  it('for a disk empties what the pod declared as scratch once it is dead, before the signal is read again', async () => {
+  it("for a disk empties the pod's scratch directories once it is dead, before the signal is read again", async () => {
     const threshold: MetThreshold = { ...hard, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' };
     const scratch = {
       empty: async (uid: string) => {
@@ -82,7 +82,7 @@ describe('an eviction', () => {
     ]);
   });
 
-  it('tells when its first SIGTERM and its first SIGKILL went out, and records only its end', async () => {
+  it('reports its first SIGTERM and its first SIGKILL, and records only its end', async () => {
     const { actor, inbox, recorded } = stage({
       killer: {
         stop: async ({ decision: of }, _, signalled) => {
@@ -107,7 +107,7 @@ describe('an eviction', () => {
     ['warn', false],
     ['info', true],
   ] as const)(
-    'is told as %s where dry run is %s, so that the journal shows at `-p warning` who was stopped',
+    'is logged as %s if dry run is %s, so that `journalctl -p warning` shows which pods were stopped',
     async (level, dry) => {
       const warned: unknown[] = [];
       const silent = () => {};
@@ -128,7 +128,7 @@ describe('an eviction', () => {
     ['pid.available', 200, 150, 'pid.available went from 150 pids to 200 pids'],
     ['nodefs.available', 2 * GI, GI, 'nodefs.available went from 1 GiB to 2 GiB'],
     ['nodefs.inodesFree', 7, 7, 'nodefs.inodesFree is still 7 inodes'],
-  ] as const)('for %s tells what the node has of it afterwards, and no memory', async (signal, after, before, told) => {
+  ] as const)("for %s reports the node's value afterwards, not the memory", async (signal, after, before, told) => {
     const threshold: MetThreshold = {
       ...soft,
       signal,
@@ -142,7 +142,7 @@ describe('an eviction', () => {
     expect(did.at(-1)).toBe(`log: shop/web was ended by sigkill; ${told}`);
   });
 
-  it('that was prepared looks at the processes of its victim then, and not again before the first signal', async () => {
+  it('reads the largest processes of its victim when it is prepared, and not again before the first signal', async () => {
     let looks = 0;
     const killer: ActorNeeds['killer'] = {
       stop: async ({ decision: of }) => ({ of, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) }),
@@ -158,7 +158,7 @@ describe('an eviction', () => {
     expect(looks).toBe(1);
   });
 
-  it('is dropped when the last look finds the threshold with its min reclaim no longer met (D9)', async () => {
+  it('is dropped if the last look finds the threshold with its min reclaim no longer met (D9)', async () => {
     const { actor, did, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
     actor.begin(evict(hard, 1));
     expect(await settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
@@ -175,7 +175,7 @@ describe('an eviction', () => {
     expect(await settled()).toMatchObject({ kind: 'ended' });
   });
 
-  it('for disk comes back with a sample of the file system from after its end: no other pod is chosen for what is back', async () => {
+  it('for a disk returns a sample taken after its end, so that no other pod is chosen for what is already free', async () => {
     const sampledMs: number[] = [];
     const reread = async (): Promise<Reading<SignalSample>> => {
       sampledMs.push(clock.monoMs());
@@ -190,7 +190,7 @@ describe('an eviction', () => {
     expect(sampledMs[1]).toBeGreaterThanOrEqual(atMs);
   });
 
-  it('runs preKill before a soft one and never before a hard one', async () => {
+  it('runs preKill before a soft eviction and never before a hard one', async () => {
     const gentle = stage();
     gentle.actor.begin(evict(soft, 30));
     await gentle.settled();
@@ -205,7 +205,7 @@ describe('an eviction', () => {
     expect(gentle.did.join()).not.toContain('without evidence');
   });
 
-  it('looks once more after preKill: who recovered meanwhile is not killed', async () => {
+  it('looks again after preKill and drops the kill if the threshold has recovered', async () => {
     let available = 90 * MI;
     const collect = async (): Promise<void> => {
       available = 150 * MI;
@@ -219,7 +219,7 @@ describe('an eviction', () => {
     expect(orders).toEqual([]);
   });
 
-  it('does not wait for preKill when a hard threshold is met meanwhile (D4)', async () => {
+  it('does not wait for preKill once a hard threshold is met (D4)', async () => {
     // Nor does its own time end.
     const after: ActorNeeds['clock']['after'] = (ms, run) => (ms > 1_000 ? () => {} : clock.after(ms, run));
     const { actor, orders, settled } = stage({
@@ -232,7 +232,7 @@ describe('an eviction', () => {
     expect(orders).toHaveLength(1);
   });
 
-  it('waits for a preKill that never ends for less than the 10 s after which another pod is chosen (D3)', async () => {
+  it('waits for a preKill that never ends less than the 10 s after which another pod is chosen (D3)', async () => {
     const waits: number[] = [];
     const after: ActorNeeds['clock']['after'] = (ms, run) => {
       waits.push(ms);
@@ -248,14 +248,14 @@ describe('an eviction', () => {
     expect(Math.max(...waits)).toBeLessThan(10_000);
   });
 
-  it('gives a soft grace of 0 the 2 s that the runtime would give', async () => {
+  it('gives 2 s for a soft grace period of 0, as the runtime does', async () => {
     const { actor, orders, settled } = stage();
     actor.begin(evict(soft, 0));
     await settled();
     expect(orders[0]?.graceMs).toBe(2_000);
   });
 
-  it('that fails by an error of our own comes back as survived, with a finding', async () => {
+  it('ends as survived with a finding if our own code fails', async () => {
     const { actor, settled } = stage({
       killer: {
         stop: () => Promise.reject(new Error('broken')),
@@ -267,7 +267,7 @@ describe('an eviction', () => {
     expect(await settled()).toMatchObject({ kind: 'survived', detail: 'broken' });
   });
 
-  it('is hastened by a hard threshold with what that gives (D4, D12)', async () => {
+  it('is hastened by a hard threshold with the grace period that this gives (D4, D12)', async () => {
     let reason: unknown = null;
     const stop = (order: StopOrder, hasten: AbortSignal): Promise<Outcome> =>
       new Promise((resolve) => {
@@ -287,7 +287,7 @@ describe('an eviction', () => {
   });
 });
 
-describe('an eviction that an earlier run of the agent had under way', () => {
+describe('an eviction that an earlier run of the agent left in progress', () => {
   const nothing: Left = { decision: null, begunMs: null, usedBefore: null, rungs: [], outcome: null };
   const decided = evict(soft, 30);
   const left: Eviction = {
@@ -300,7 +300,7 @@ describe('an eviction that an earlier run of the agent had under way', () => {
     cause: { kind: 'threshold', threshold: soft },
   };
 
-  it('and had proven to its end is over: nobody is stopped again, and nothing is recorded twice', async () => {
+  it('is over if it was proven: nothing is stopped or recorded again', async () => {
     const { actor, orders, recorded, settled } = stage();
     const outcome: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'sigterm', releasedBytes: known(MI) };
     actor.resume(left, { ...nothing, decision: decided, begunMs: 1, outcome });
@@ -308,7 +308,7 @@ describe('an eviction that an earlier run of the agent had under way', () => {
     expect([orders, recorded]).toEqual([[], []]);
   });
 
-  it('is told again: the run that died may not have come to it, and the API knows it by its name', async () => {
+  it('is reported again under the same name, in case the earlier run had not reported it', async () => {
     const outcome: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'sigterm', releasedBytes: known(MI) };
     for (const known of [outcome, null]) {
       const { actor, did, settled } = stage();
@@ -318,7 +318,7 @@ describe('an eviction that an earlier run of the agent had under way', () => {
     }
   });
 
-  it('is not told as long as it is not known to be one', async () => {
+  it('is not reported until it is known to be an eviction', async () => {
     let becomes = (_: Outcome): void => undefined;
     const unknown: Outcome = { of: 'boot-1', atMs: 5, kind: 'unknown', detail: 'the API server is away' };
     const killer: ActorNeeds['killer'] = {
@@ -340,7 +340,7 @@ describe('an eviction that an earlier run of the agent had under way', () => {
     expect(recorded).toEqual([unknown, ended]);
   });
 
-  it('but had sent nothing begins now, with its last look (D9)', async () => {
+  it('begins with its last look if nothing had been sent (D9)', async () => {
     const recovered = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
     recovered.actor.resume(left, { ...nothing, decision: decided });
     expect(await recovered.settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
@@ -357,7 +357,7 @@ describe('an eviction that an earlier run of the agent had under way', () => {
     expect(notes).toMatchObject([{ kind: 'evidence', of: 'boot-1' }]);
   });
 
-  it('and had signalled is gone on with, and its victim is known to have been told', async () => {
+  it('is resumed if a signal had been sent, with its victim known to have been asked', async () => {
     const { actor, inbox, orders, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
     actor.resume(left, { ...nothing, decision: decided, begunMs: 3 });
     expect(inbox.drain().outcomes).toEqual([{ of: 'boot-1', atMs: 3, kind: 'signalled', with: 'sigterm' }]);
@@ -369,7 +369,7 @@ describe('an eviction that an earlier run of the agent had under way', () => {
 });
 
 describe('dry run', () => {
-  it('says what it would do, and stops nobody', async () => {
+  it('says what it would do, and stops nothing', async () => {
     const live = {
       stop: () => Promise.reject(new Error('a kill in dry run')),
       usedBytes: () => known(MI),

@@ -33,7 +33,7 @@ function tell(...looks: readonly (readonly [atMs: number, availableMiB: number |
 }
 
 describe('what a look changed', () => {
-  it('is told once: pressure with its cause, and its end', () => {
+  it('is reported once: pressure with its cause, and its end', () => {
     const said = tell([0, 90], [1_000, 80], [2_000, 500], [7_000, 500]);
     expect(said.map((lines) => lines.filter((line) => line.includes('Pressure')))).toEqual([
       ['MemoryPressure: memory.available 90 MiB is below 100 MiB'],
@@ -43,13 +43,13 @@ describe('what a look changed', () => {
     ]);
   });
 
-  it('is a finding while nobody may be evicted, and no longer when the pressure is over', () => {
+  it('is a finding while no pod may be evicted, until the pressure is over', () => {
     const [first, , third] = tell([0, 90], [1_000, 80], [2_000, 500]);
     expect(first).toContain('+ no-candidate/memory.available');
     expect(third).toContain('- no-candidate/memory.available');
   });
 
-  it('is a finding when a signal could not be read 3 times over 10 s, and not before (D5)', () => {
+  it('is a finding once a signal could not be read 3 times over 10 s, not before (D5)', () => {
     const said = tell([0, null], [5_000, null], [9_999, null], [10_000, null], [11_000, 500]);
     expect(said).toEqual([[], [], [], ['+ signal-unknown/memory.available'], ['- signal-unknown/memory.available']]);
   });

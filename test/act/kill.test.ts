@@ -71,7 +71,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
   };
   const byForce = expect.stringMatching(/^(sigkill|cgroup\.kill)$/);
 
-  it('lets a process that obeys SIGTERM end in its own time, and gets no further', async () => {
+  it('lets a process that obeys SIGTERM end in its own time, and sends nothing more', async () => {
     await cgroup.run(OBEYS);
     const { end, tookMs } = await timed({});
     expect(end).toMatchObject({ kind: 'ended', via: 'sigterm', releasedBytes: { known: true } });
@@ -79,7 +79,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(cgroup.pids()).toEqual([]);
   });
 
-  it('ends what ignores SIGTERM after the grace, not before', async () => {
+  it('kills what ignores SIGTERM after the grace period, not before', async () => {
     const workload = await cgroup.run(IGNORES);
     const { end, tookMs } = await timed({ graceMs: 300 });
     expect(end).toMatchObject({ kind: 'ended', via: byForce });
@@ -88,14 +88,14 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(await signalOf(workload)).toBe('SIGKILL');
   });
 
-  it('gives a grace of 0 two seconds, as the kubelet does', async () => {
+  it('gives 2 s for a grace period of 0, like the kubelet', async () => {
     await cgroup.run(IGNORES);
     const { end, tookMs } = await timed({ graceMs: 0 });
     expect(end).toMatchObject({ kind: 'ended', via: byForce });
     expect(tookMs).toBeGreaterThanOrEqual(1_999);
   });
 
-  it('kills at once where SIGKILL comes first, in cgroups below it too', async () => {
+  it('kills at once if SIGKILL comes first, also in cgroups below', async () => {
     await cgroup.run(IGNORES);
     await cgroup.child('inner');
     const { end, tookMs } = await timed({ first: 'sigkill', graceMs: 30_000 });
@@ -104,7 +104,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(cgroup.pids()).toEqual([]);
   });
 
-  it('leaves no directory open that it searched, which Node would say on standard error', async () => {
+  it('leaves no searched directory open, which Node would report on standard error', async () => {
     const stubborn = await cgroup.run(IGNORES);
     const inner = `${mounts?.memory}${cgroup.path}/inner`;
     mkdirSync(inner);
@@ -113,7 +113,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(openFiles()).not.toContain('/proc');
   });
 
-  it('ends a fork bomb that its cgroup bounds', async () => {
+  it('kills a fork bomb that its cgroup limits', async () => {
     cgroup.limitPids(150);
     // Perl, not a shell: a shell ends when it cannot fork, and the dead count until somebody reaps them.
     await cgroup.run(`exec perl -e '$| = 1; print "up\\n"; while (1) { fork; select(undef, undef, undef, 0.01) }'`);
@@ -123,7 +123,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(cgroup.pids()).toEqual([]);
   });
 
-  it('waits for the dead to be reaped where pids have to come back, and only there', async () => {
+  it('waits until dead processes are reaped only if pids must be freed', async () => {
     // Its parent is no member and reaps it by its own end, 1.5 s later.
     const orphaned = async (): Promise<ChildProcess> => {
       const script = `if (!fork) { for (@ARGV) { open F, '>', $_; print F 0; close F } $| = 1; print 'up'; sleep 1000 } select(undef, undef, undef, 1.5)`;
@@ -142,7 +142,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(pidsMs).toBeGreaterThan(1_000);
   });
 
-  it('ends processes that join while the grace runs', async () => {
+  it('stops processes that join during the grace period', async () => {
     await cgroup.run(IGNORES);
     const ending = killCgroup(order({ graceMs: 300 }));
     await sleep(clock, 150);
@@ -152,7 +152,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(await signalOf(late)).toBe('SIGKILL');
   });
 
-  it('cuts a long grace when it is hastened, to the grace that the reason names', async () => {
+  it('cuts a long grace period to the one that the reason gives when it is hastened', async () => {
     await cgroup.run(IGNORES);
     const hasten = new AbortController();
     clock.after(100, () => hasten.abort({ first: 'sigterm', graceMs: 200 }));
@@ -170,7 +170,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(tookMs).toBeLessThan(900);
   });
 
-  it('says gone for a cgroup that is empty, removed, or another one under the same path', async () => {
+  it('returns gone for a cgroup that is empty, removed, or replaced under the same path', async () => {
     expect(await killCgroup(order({}))).toEqual({ kind: 'gone' });
     await cgroup.run(IGNORES);
     const { ref } = cgroup;
@@ -179,7 +179,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(await killCgroup(order({ ref: { path: `${ref.path}-not`, inode: 1 } }))).toEqual({ kind: 'gone' });
   });
 
-  it('leaves SIGTERM to whoever asks in another way, and falls back to it when that fails', async () => {
+  it('uses another way to ask, and falls back to SIGTERM if that fails', async () => {
     const workload = await cgroup.run(OBEYS);
     const asked = await timed({ graceMs: 300, ask: async () => 'told' });
     expect(asked.end).toMatchObject({ kind: 'ended', via: byForce });
@@ -189,27 +189,27 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(refused.end).toMatchObject({ kind: 'ended', via: 'sigterm' });
   });
 
-  it('leaves alone who need not end any more before it was told', async () => {
+  it('spares a pod that no longer needs to stop before it was asked', async () => {
     await cgroup.run(OBEYS);
     const { end } = await timed({ graceMs: 300, ask: async () => 'spared' });
     expect(end).toEqual({ kind: 'spared' });
     expect(cgroup.pids()).not.toEqual([]);
   });
 
-  it('lets a grace grow that is not urgent any more', async () => {
+  it('extends a grace period that is no longer urgent', async () => {
     await cgroup.run("trap 'sleep 0.8; exit' TERM; echo up; while :; do sleep 0.05; done");
     const { end } = await timed({ graceMs: 200, leastGraceMs: () => 20_000 });
     expect(end).toMatchObject({ kind: 'ended', via: 'sigterm' });
   });
 
-  it('counts what came back', async () => {
+  it('counts what was freed', async () => {
     await cgroup.run('a=$(head -c 20000000 /dev/zero | tr "\\0" x); echo up; while :; do sleep 1000; done');
     const { end } = await timed({ first: 'sigkill' });
     expect(end.kind).toBe('ended');
     if (end.kind === 'ended' && end.releasedBytes.known) expect(end.releasedBytes.value).toBeGreaterThan(15_000_000);
   });
 
-  it('never signals itself, and says who is left when somebody survives', { timeout: 30_000 }, async () => {
+  it('never signals itself, and says which processes are left if some survive', { timeout: 30_000 }, async () => {
     if (mounts === null) return;
     // Somebody who may not be signalled is what a survivor looks like: this very process.
     const home = cgroupPathOf(mounts, process.pid);
@@ -224,7 +224,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     }
   });
 
-  it('shows the largest processes, largest first, and gives up at its budget', async () => {
+  it('shows the largest processes, largest first, and stops at its budget', async () => {
     if (mounts === null) return;
     await cgroup.run('a=$(head -c 8000000 /dev/zero | tr "\\0" x); echo up; while :; do sleep 1000; done');
     await cgroup.run(OBEYS);

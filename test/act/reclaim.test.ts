@@ -37,7 +37,7 @@ function stage(runtime?: (calls: readonly string[]) => Promise<typeof removed>) 
 }
 
 describe('a reclaim', () => {
-  it("runs the operator's commands and asks the runtime; the outcome says what came of it", async () => {
+  it("runs the operator's commands and calls the runtime; the outcome reports the result", async () => {
     const { did, reclaim } = stage(async () => removed);
     const outcome = await reclaim({ ...decision, calls: ['containers', 'images'] });
     expect(outcome).toMatchObject({ of: 'boot-1', kind: 'reclaimed', freed: known(3 * MI), removed });
@@ -51,7 +51,7 @@ describe('a reclaim', () => {
     expect(sayOutcome(partial, null)).toContain('removed, not everything that could be removed: no answer');
   });
 
-  it('asks no runtime for a signal that it has nothing for, and where there is none', async () => {
+  it('calls no runtime for a signal that it cannot help, or if there is none', async () => {
     const asked = stage(async () => removed);
     expect(await asked.reclaim(decision)).not.toHaveProperty('removed');
     const none = stage();
@@ -59,7 +59,7 @@ describe('a reclaim', () => {
     expect([...asked.did, ...none.did].filter((line) => line.startsWith('runtime'))).toEqual([]);
   });
 
-  it('that is under way is shared, not doubled', async () => {
+  it('that is in progress is shared, not started twice', async () => {
     const { did, reclaim } = stage(async () => removed);
     const both = [
       reclaim({ ...decision, calls: ['images'] }),

@@ -62,7 +62,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
     return shell;
   };
 
-  it('ends a process whose main thread has ended before', async () => {
+  it('kills a process whose main thread has already ended', async () => {
     const headless = await cgroup.run(HEADLESS);
     await sleep(clock, 400);
     expect((await kill()).end).toMatchObject({ kind: 'ended' });
@@ -79,7 +79,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
     await gone(hidden);
   });
 
-  it('ends what is deeper than a path can name', async () => {
+  it('kills what is nested deeper than a path can name', async () => {
     const deep = await cgroup.run('echo up; exec sleep 1000');
     cgroup.deep('d'.repeat(120), 70, deep.pid);
     const { end } = await kill();
@@ -87,7 +87,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
     await gone(deep);
   });
 
-  it('ends what hides in the last of 10,000 cgroups, with a free event loop', async () => {
+  it('kills what hides in the last of 10,000 cgroups, without blocking the event loop', async () => {
     for (const root of cgroup.roots) for (let i = 0; i < 10_000; i++) mkdirSync(`${root}/${i}`);
     const last = await inside(Buffer.from('last'));
     let longestMs = 0;
@@ -120,7 +120,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
     return thaw;
   };
   it.skipIf(freezer === null)(
-    'ends what is frozen, in a cgroup of its own and in one with others [needs the freezer of version 1]',
+    'kills what is frozen, in a cgroup of its own and in a shared one [needs the freezer of version 1]',
     async () => {
       if (mounts === null || freezer === null) return;
       const help = createDyingHelp(mounts);
@@ -137,7 +137,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
   );
 
   it.skipIf(freezer === null)(
-    'spares who is started in the place of the dying, before anybody saw it empty [needs the freezer of version 1]',
+    'spares a process started in place of dying ones before the cgroup was seen empty [needs the freezer of version 1]',
     async () => {
       // Frozen it has its SIGKILL and cannot end, for as long as the test wants.
       const frozen = await cgroup.run('echo up; exec sleep 1000');
@@ -160,7 +160,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
     },
   );
 
-  it('says who cannot be signalled before it gives up, with pid and state', async () => {
+  it('names what cannot be signalled before it gives up, with pid and state', async () => {
     if (mounts === null) return;
     // Nobody signals himself: what a process that nobody may signal looks like.
     const home = cgroup.enter(process.pid);
@@ -176,7 +176,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
     }
   });
 
-  it('leaves alone what comes into the cgroup once it was empty', async () => {
+  it('spares what joins the cgroup after it was empty', async () => {
     const orphan = await unreapedFor('2.5');
     const reaped = once(orphan, 'exit');
     const killing = kill({ givesBack: 'pids' });
@@ -188,7 +188,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
     expect(next.isAlive()).toBe(true);
   });
 
-  it('says how many of the dead hold their process ids, and waits 3 s at most for them to be reaped', async () => {
+  it('says how many dead processes hold their process IDs, and waits at most 3 s until they are reaped', async () => {
     await unreapedFor('15');
     const { end, tookMs } = await kill({ givesBack: 'pids' });
     expect(end).toMatchObject({ kind: 'ended', unreaped: 1 });
@@ -196,7 +196,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
     expect(tookMs).toBeLessThan(8_000);
   });
 
-  it('counts the dead, and not who lives beside them', async () => {
+  it('counts the dead processes, not the living ones beside them', async () => {
     await unreapedFor('15');
     expect((await kill({ givesBack: 'memory' })).end).toMatchObject({ kind: 'ended', unreaped: 1 });
     await cgroup.run('echo up; exec sleep 1000');

@@ -36,7 +36,7 @@ function stage(rest: Partial<WarmUpNeeds> = {}) {
 }
 
 describe('the warm-up', () => {
-  it('goes the way of a hard eviction many times, also on a node without thresholds and pods', async () => {
+  it('runs the path of a hard eviction many times, even on a node without thresholds and pods', async () => {
     const { needs, decisions, looked } = stage();
     await warmUp(needs, new AbortController().signal);
     const evictions = decisions.filter(({ kind }) => kind === 'evict');
@@ -45,7 +45,7 @@ describe('the warm-up', () => {
     expect(new Set(looked)).toEqual(new Set(['a']));
   });
 
-  it('ranks the pods there are, and does without those that cannot be told', async () => {
+  it('ranks the existing pods, and does without them if they are unknown', async () => {
     const { needs, looked } = stage({
       podsNow: () => known([aPod({ name: 'web', workingSetBytes: 9 * GI, priority: -1 })]),
     });

@@ -62,8 +62,8 @@ const survey: DiskSurvey = {
 const nobody = (signal: Signal) => ({ code: 'no-candidate', signal, because: 'no-relief' });
 const met = (signal: Signal) => ({ code: 'below-threshold', threshold: { signal } });
 
-describe('what no eviction helps', () => {
-  it('is told with directory, bytes and owner, until the threshold is no longer met', async () => {
+describe('pressure that no eviction relieves', () => {
+  it('is reported with directory, bytes and owner, until the threshold is no longer met', async () => {
     const { look } = open(NOTHING, survey);
     const [text] = await look('nodefs.available', [nobody('nodefs.available')]);
     expect(text).toContain(
@@ -73,13 +73,13 @@ describe('what no eviction helps', () => {
     expect(await look('nodefs.available', [])).toEqual([]);
   });
 
-  it('is told without a rest where names lead to nearly all of it', async () => {
+  it('is reported without a rest if the directories explain nearly all of it', async () => {
     const { look } = open(NOTHING, { ...survey, directories: [{ ...directory, bytes: 960 * MI }] });
     const [text] = await look('nodefs.available', [nobody('nodefs.available')]);
     expect(text).toContain('1 MiB elsewhere. Delete');
   });
 
-  it('counts inodes where they are short, and looks again after a minute and not before', async () => {
+  it('counts inodes if they are short, and searches again after a minute, not before', async () => {
     const { look, asked, at } = open(NOTHING, { ...survey, isComplete: false });
     const [text] = await look('nodefs.inodesFree', [nobody('nodefs.inodesFree')]);
     expect(text).toContain('7 inodes in /srv/web (user www-data), 7 inodes elsewhere (counted only in part)');
@@ -91,7 +91,7 @@ describe('what no eviction helps', () => {
     expect(asked).toEqual(['/ inodes', '/ inodes']);
   });
 
-  it('is memory without a process: files of a tmpfs, and segments that nobody has attached', async () => {
+  it('includes memory without a process: files on tmpfs, and segments that no process has attached', async () => {
     const files = [{ path: '/dev/shm/x, 5 GiB in /etc', bytes: 300 * MI, uid: 33 }];
     const mounts = [{ path: '/dev/shm', usedBytes: 400 * MI, files }];
     const { look } = open({ mounts, segments: [{ id: 5, bytes: 90 * MI, uid: 7 }] }, survey);
@@ -102,7 +102,7 @@ describe('what no eviction helps', () => {
     expect(text).toContain('the SysV segment 5 with 90 MiB (uid 7; ipcrm -m 5 removes it)');
   });
 
-  it('names whom it cost, and for which signal that was where it was another one of the same file system', async () => {
+  it('names the evicted pod, and the signal if it was another one of the same file system', async () => {
     const { look } = open(NOTHING, survey);
     const victim = { namespace: 'default', name: 'web' };
     const stopped = { kind: 'evict', id: 'a-1', victim, threshold: { signal: 'nodefs.inodesFree' } };
@@ -113,7 +113,7 @@ describe('what no eviction helps', () => {
     expect(ofBytes.at(-1)).toContain('default/web was stopped for nodefs.inodesFree, but that did not free enough');
   });
 
-  it('is not said of memory that nobody finds', async () => {
+  it('is not reported if no such memory is found', async () => {
     const { look } = open(NOTHING, survey);
     expect(await look('memory.available', [nobody('memory.available')])).toEqual([]);
   });

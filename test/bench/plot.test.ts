@@ -57,17 +57,17 @@ function points(svg: string): readonly (readonly [number, number])[] {
 describe('the picture of the reaction', () => {
   const svg = plotReaction(host, guest);
 
-  it('is small, and fetches nothing', () => {
+  it('is small, and loads nothing', () => {
     expect(Buffer.byteLength(svg)).toBeLessThan(30_000);
     expect(svg.replace('xmlns="http://www.w3.org/2000/svg"', '')).not.toMatch(/https?:|url\(|<script|@import|href/);
   });
-  it('says on what it was measured, and escapes it', () => {
+  it('says what it was measured on, and escapes it', () => {
     expect(svg).toContain(
       'Some &#60;CPU&#62; &#38; &#34;more&#34;, 2 cores, 24 GiB, Linux 6.1, Node.js 20.20.2, 2030-01-02',
     );
     expect(svg).not.toContain('<CPU>');
   });
-  it('has no number that is none, and nothing outside', () => {
+  it('contains no NaN, and draws nothing outside its frame', () => {
     expect(svg).not.toMatch(/NaN|undefined|null|Infinity/);
     const all = points(svg);
     expect(all.length).toBeGreaterThan(80);
@@ -78,11 +78,11 @@ describe('the picture of the reaction', () => {
       expect(y).toBeLessThanOrEqual(456);
     }
   });
-  it('has the rates in their order, the fastest with what was measured', () => {
+  it('has the rates in order, the fastest with the measured rate', () => {
     const said = [...svg.matchAll(/text-anchor="middle">([^<]+)</g)].map(([, label]) => label);
     expect(said.slice(0, 5)).toEqual(['10', '50', '250', '1024', 'max (1500)']);
   });
-  it('puts a quicker median lower, and opens the mark of who was too late in some runs', () => {
+  it('places a faster median lower, and draws an open mark for peers that were late in some runs', () => {
     const marks = (look: number): readonly number[] =>
       [...svg.matchAll(new RegExp(`translate\\([\\d.]+,([\\d.]+)\\)" class="s${look} `, 'g'))].map(([, y]) =>
         Number(y),
@@ -91,7 +91,7 @@ describe('the picture of the reaction', () => {
     expect(svg.match(/class="s1 open"/g)).toHaveLength(1);
     expect(svg).not.toMatch(/class="s0 open"/);
   });
-  it('draws of the guest only who cannot run here, at rates that were reached', () => {
+  it('shows from the guest only peers that cannot run here, at rates that were reached', () => {
     const without = plotReaction(host, null);
     expect(without).not.toContain('systemd-oomd');
     expect(svg).toContain('systemd-oomd + MemoryHigh *<');
@@ -99,7 +99,7 @@ describe('the picture of the reaction', () => {
     const slow = result(guest.rows.map((row) => ({ ...row, rateMiB: 30 })));
     expect(plotReaction(host, slow)).toBe(without);
   });
-  it('tells who cannot see it how often each was in time', () => {
+  it('describes in words how often each peer was in time', () => {
     expect(svg).toContain('earlyoom at max MiB/s: in time in 3 of 7 runs, median over 120 ms');
     expect(svg).toContain('systemd-oomd at 50 MiB/s: in time in 0 of 3 runs');
   });

@@ -30,7 +30,7 @@ describe('a bar', () => {
     expect(atMost('a', 5, 5.001, 'ms')).toMatchObject({ value: '5 ms', holds: false });
     expect(atLeast('a', 500, 499.9, 'times')).toMatchObject({ value: '500 times', holds: false });
   });
-  it('that nothing was measured of is not held', () => {
+  it('does not hold if nothing was measured', () => {
     expect(atMost('a', 5, Number.NaN, 'ms')).toMatchObject({ value: 'not measured', holds: null });
     expect(atLeast('a', 5, Number.NaN, 'ms')).toMatchObject({ value: 'not measured', holds: null });
   });
@@ -47,20 +47,20 @@ describe('a row', () => {
     breach(null, { endedBy: 'kernel' }),
   ]);
 
-  it('counts as in time who ended the right pod before the kernel did, and leaves out what never crossed for it', () => {
+  it('counts a run as in time if the right pod ended before the kernel killed, and omits runs that never crossed', () => {
     expect(row).toMatchObject({ runs: 6, uncrossed: 1, inTime: 3, kernelKills: 1, otherKills: 1, beforeCrossing: 1 });
     expect(row.rateMiB).toBe(250);
     expect(row.reactionMs).toEqual([1, 3]);
     expect(row.lostMs).toEqual([2, 200, 60_000]);
     expect(shareInTime(row)).toBeCloseTo(1 / 2);
   });
-  it('has no share and no reaction without a run', () => {
+  it('has neither share nor reaction without runs', () => {
     const none = rowOf('earlyoom', '250', false, []);
     expect(shareInTime(none)).toBeNull();
     expect(reactionOf(none, 0.5).ms).toBeNaN();
     expect(none.rateMiB).toBeNull();
   });
-  it('counts a lost run with the time that the hog lived on, and says that it is more', () => {
+  it('counts a lost run with the time that the hog lived, marked as a lower bound', () => {
     const some = rowOf('earlyoom', 'max', false, [...many(3, 50), breach(90, { endedBy: 'kernel' })]);
     expect(reactionOf(some, 0.5)).toEqual({ ms: 50, isAtLeast: false });
     expect(reactionOf(some, 0.99)).toEqual({ ms: 90, isAtLeast: true });
@@ -87,7 +87,7 @@ describe('the bars of the reaction', () => {
       'a loop of 10 s takes, median, a hog that stays': true,
     });
   });
-  it('do not hold where it is worse', () => {
+  it('do not hold if it is worse', () => {
     const worse = [
       rowOf('nodewarden', '250', false, [...many(60, 6, 140), breach(26), breach(9, { endedBy: 'kernel' })]),
       ...rows.slice(1, 3),

@@ -22,7 +22,7 @@ type Evict = Decided & { readonly decision: Extract<Decided['decision'], { kind:
 const isEviction = (entry: RecordEntry): entry is Evict => entry.kind === 'decision' && entry.decision.kind === 'evict';
 
 describe('a soak in virtual time', () => {
-  it('finds every decision the same when it is derived again', async () => {
+  it('re-derives every decision identically', async () => {
     const soak = await soakVirtually(SHORT);
     expect(soak.problems).toEqual([]);
     expect(soak.decisions['evict']).toBeGreaterThan(5);
@@ -103,7 +103,7 @@ const failed = (soak: RealSoak): readonly string[] =>
   barsOfReal(soak).flatMap(({ name, holds }) => (holds === false ? [name.replace('real: ', '')] : []));
 
 describe('a soak on real cgroups', () => {
-  it('holds when nothing grows, and the locks are not known', () => {
+  it('holds if nothing grows, even if the locks are unknown', () => {
     expect(failed(real({}))).toEqual([]);
     expect(barsOfReal(real({})).filter(({ holds }) => holds === null)).toMatchObject([{ name: 'real: locks left' }]);
   });
@@ -129,18 +129,18 @@ describe('a soak on real cgroups', () => {
     expect(failed(real(over))).toEqual([expect.stringContaining(name)]);
   });
 
-  it('says nothing of growth after a few minutes', () => {
+  it('says nothing about growth after a few minutes', () => {
     const { samples } = real({}, (minute) => ({ rssKiB: 60_000 + minute * 5_000 }));
     const bars = barsOfReal(real({ samples: samples.slice(0, 10) }));
     expect(bars.find(({ name }) => name.includes('growth of memory'))?.holds).toBeNull();
   });
 
-  it('has a slope in MiB an hour', () => {
+  it('has a slope in MiB per hour', () => {
     expect(slopeMiB(real({}, (minute) => ({ rssKiB: 60_000 + minute * 1024 })).samples)).toBeCloseTo(60);
   });
 });
 
-it('a heap that grows in 24 virtual hours fails', async () => {
+it('fails for a heap that grows over 24 virtual hours', async () => {
   const soak: VirtualSoak = { ...(await soakVirtually({ hours: 0.1, seed: 1, pods: 5 })), hours: 24, heapGrowth: 0.06 };
   expect(barsOfVirtual(soak).find(({ name }) => name.includes('heap'))?.holds).toBe(false);
 });

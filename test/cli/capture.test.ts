@@ -39,13 +39,13 @@ describe('nodewarden capture', () => {
   const run = (...args: readonly string[]) => capture(...args).ended;
   const serve = () => daemon({ observe: async () => JSON.stringify(lookOf(looks++)) });
 
-  it('says that the daemon is not running, with status 3 and nothing written', async () => {
+  it('reports that the daemon is not running, with status 3 and nothing written', async () => {
     expect(await run('--output', path('node.yaml'))).toEqual(notRunning());
     expect(existsSync(path('node.yaml'))).toBe(false);
   });
 
   it.each(['{"known":true,"value":7}', '{"known":true,"value":[{}]}', 'null'])(
-    'says that a look with the pods %s cannot be read, without a stack',
+    'reports that a look with the pods %s cannot be read, without a stack trace',
     async (given) => {
       await daemon({ observe: async () => `{"schema":1,"node":{},"observation":{"pods":${given}}}` });
       const { code, out, err } = await run();
@@ -54,7 +54,7 @@ describe('nodewarden capture', () => {
     },
   );
 
-  it('prints one look as a scenario, with what it is and how to replay it', async () => {
+  it('prints one look as a scenario, with its origin and how to replay it', async () => {
     await serve();
     const { code, out, err } = await run();
     expect({ code, err }).toEqual({ code: 0, err: '' });
@@ -65,7 +65,7 @@ describe('nodewarden capture', () => {
     expect(document?.value).toMatchObject({ kind: 'EvictionScenario', steps: [{ at: 0 }] });
   });
 
-  it('records for a while into a file of its owner, in which simulate evicts who was evicted', async () => {
+  it('records for a while into a private file, in which simulate evicts the same pod', async () => {
     await serve();
     const file = path('node.json');
     const { code, out, err } = await run('--duration', '300ms', '--interval', '100ms', '--redact', '--output', file);
@@ -90,7 +90,7 @@ describe('nodewarden capture', () => {
     expect(kept).toContain('a victim keeps its usage in later samples');
   });
 
-  it.each(['SIGINT', 'SIGTERM'] as const)('ends on %s with what there is', async (signal) => {
+  it.each(['SIGINT', 'SIGTERM'] as const)('ends on %s with what it has recorded', async (signal) => {
     await serve();
     const recording = capture('--duration', '1h', '--interval', '100ms', '-o', 'json');
     await until(() => looks >= 3);
@@ -100,7 +100,7 @@ describe('nodewarden capture', () => {
     expect(JSON.parse(out).steps.length).toBeGreaterThanOrEqual(2);
   });
 
-  it('keeps what it has when the daemon goes away, and says so', async () => {
+  it('keeps what it has recorded when the daemon goes away, and says so', async () => {
     await serve();
     const ended = run('--duration', '1h', '--interval', '100ms', '-o', 'json');
     await until(() => looks >= 2);
@@ -111,7 +111,7 @@ describe('nodewarden capture', () => {
     expect(JSON.parse(out).steps.length).toBeGreaterThanOrEqual(1);
   });
 
-  it('takes - for standard output, as other commands do', async () => {
+  it('writes to standard output for -, like other commands', async () => {
     await serve();
     const { code, out } = await run('--output', '-');
     // A wrong one would stand in the working directory.
@@ -121,20 +121,20 @@ describe('nodewarden capture', () => {
     expect(out).toContain('kind: EvictionScenario\n');
   });
 
-  it('leaves the other files of its owner alone', async () => {
+  it('leaves other files of the same owner alone', async () => {
     await serve();
     writeFileSync(path('node.yaml.tmp'), 'mine');
     expect((await run('--output', path('node.yaml'))).code).toBe(0);
     expect(readFileSync(path('node.yaml.tmp'), 'utf8')).toBe('mine');
   });
 
-  it('names every exit status and the least interval in its help', async () => {
+  it('lists every exit status and the minimum interval in its help', async () => {
     const words = (await run('--help')).out.replace(/\s+/g, ' ');
     expect(words).toMatch(/Exit status: 0, 1 when .* cannot be written, 2 for .*, or 3 when the daemon is not running/);
     expect(words).toContain('at least 100ms');
   });
 
-  it('replaces no link and no device by its file', async () => {
+  it('replaces neither a link nor a device by its file', async () => {
     await serve();
     const link = path('link.json');
     symlinkSync('/dev/null', link);
@@ -146,7 +146,7 @@ describe('nodewarden capture', () => {
     expect(readlinkSync(link)).toBe('/dev/null');
   });
 
-  it('does not record for a file that cannot be written', async () => {
+  it('does not record if the file cannot be written', async () => {
     await serve();
     const { code, err } = await run('--duration', '1h', '--output', path('none/node.yaml'));
     expect(code).toBe(1);
@@ -158,7 +158,7 @@ describe('nodewarden capture', () => {
     ['--duration', 'long', 'Use a duration, for example 90s or 10m.'],
     ['--interval', '1ms', 'at least 100ms'],
     ['--output', 'a.jsonl', 'Use .yaml or .json.'],
-  ])('does not take %s %s', async (option, value, said) => {
+  ])('refuses %s %s', async (option, value, said) => {
     const { code, err } = await run(option, value);
     expect(code).toBe(2);
     expect(err).toContain(said);

@@ -33,7 +33,7 @@ function nodewarden(...args: readonly string[]): Promise<Ran> {
 }
 
 describe('config check', () => {
-  it('tells every mistake on standard error, then their count, and ends with 2', async () => {
+  it('reports every mistake on standard error, then their count, and exits with 2', async () => {
     expect(await nodewarden('check', file('evictionHrad: {}\nmode: standalon\n'))).toEqual({
       code: 2,
       out: '',
@@ -46,7 +46,7 @@ describe('config check', () => {
     });
   });
 
-  it('tells the mistakes of the manifests that a good configuration names, and checks one manifest alone', async () => {
+  it('reports mistakes in the manifests that a valid configuration names, and checks a single manifest', async () => {
     const manifests = join(directory, 'pods.d');
     mkdirSync(manifests, { mode: 0o755 });
     const pod = join(manifests, 'web.yaml');
@@ -68,7 +68,7 @@ describe('config check', () => {
     expect([open.code, open.err]).toEqual([2, expect.stringContaining('can be written by its group or by others')]);
   });
 
-  it('says that a good one is valid, after its warnings', async () => {
+  it('says that a valid one is valid, after its warnings', async () => {
     const { code, out, err } = await nodewarden('check', file('evictionHard: {pid.available: 5%}\n'));
     expect([code, err]).toEqual([0, '']);
     expect(out).toMatch(
@@ -76,7 +76,7 @@ describe('config check', () => {
     );
   });
 
-  it('warns of what is so on this machine: paths that do not exist, thresholds that are met already', async () => {
+  it('warns about this machine: paths that do not exist, thresholds that are already met', async () => {
     const text = `podManifests: ${directory}/none\nnodefs: {path: ${directory}/gone}\nevictionHard: {pid.available: 99.999%, memory.available: 1Mi}\n`;
     const { code, out } = await nodewarden('check', file(text));
     expect(code).toBe(0);
@@ -92,7 +92,7 @@ describe('config check', () => {
     expect(out).not.toContain('memory.available is below');
   });
 
-  it('warns beside mistakes of what is right, and of nothing that the mistakes may concern', async () => {
+  it('warns about valid fields even if there are mistakes, but not about fields that the mistakes may affect', async () => {
     const text = 'evictionHard: {memory.available: 1Mi}\nshutdownGracePeriod: 30s\n';
     const both = await nodewarden('check', file(`${text}log: {level: loud}\n`));
     expect([both.code, both.err.trimEnd().split('\n').at(-1)]).toEqual([2, '1 error']);
@@ -102,7 +102,7 @@ describe('config check', () => {
     expect(one.out).toBe(`warning ${both.out.split('warning ').at(-1)}`);
   });
 
-  it('warns that run does not start with a KubeletConfiguration alone', async () => {
+  it('warns that run does not start with only a KubeletConfiguration', async () => {
     const path = join(directory, 'kubelet.yaml');
     writeFileSync(path, 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n', { mode: 0o644 });
     const { code, out } = await nodewarden('check', path);
@@ -112,7 +112,7 @@ describe('config check', () => {
     );
   });
 
-  it('tells the same as JSON', async () => {
+  it('reports the same as JSON', async () => {
     const { code, out } = await nodewarden('check', file('mode: standalon\n'), '-o', 'json');
     expect(code).toBe(2);
     expect(JSON.parse(out)).toMatchObject({
@@ -123,7 +123,7 @@ describe('config check', () => {
     });
   });
 
-  it('ends with 2 for a file that does not exist', async () => {
+  it('exits with 2 for a file that does not exist', async () => {
     const { code, err } = await nodewarden('check', join(directory, 'none.yaml'));
     expect([code, err]).toEqual([2, expect.stringMatching(/^none\.yaml:1:1: does not exist; .*\n1 error\n$/)]);
   });
@@ -145,7 +145,7 @@ describe('config show', () => {
     expect(new Set(columns).size).toBe(1);
   });
 
-  it('tells the same as JSON', async () => {
+  it('reports the same as JSON', async () => {
     const { settings } = JSON.parse((await nodewarden('show', file('dryRun: true\n'), '-o', 'json')).out);
     expect(settings).toContainEqual({
       path: 'dryRun',
@@ -154,7 +154,7 @@ describe('config show', () => {
     });
   });
 
-  it('tells mistakes as check does', async () => {
+  it('reports mistakes like check', async () => {
     const { code, out, err } = await nodewarden('show', file('dryRun: 1\n'));
     expect([code, out, err.trimEnd().split('\n').at(-1)]).toEqual([2, '', '1 error']);
   });

@@ -111,7 +111,7 @@ function derive(text: string): { readonly order: readonly string[]; readonly dec
 }
 
 describe('explain -o json', () => {
-  it('holds what the order can be derived from again, by a plain sort', () => {
+  it('contains what a plain sort needs to re-derive the order', () => {
     fc.assert(
       fc.property(pods, fc.constantFrom(...signals), fc.constantFrom(...layouts), (list, signal, layout) => {
         const observation = anObservation(

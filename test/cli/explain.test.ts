@@ -44,7 +44,7 @@ const said = (look: ExplainedLook, signal: Signal | null = null, of: string | nu
   explainText(explainReport(look, SOURCE, { signal, of }), plain);
 
 describe('the explanation as text', () => {
-  it('says what the node does, who goes first and by what, and what would change it', () => {
+  it('says what the node does, which pod is evicted first and why, and what would change it', () => {
     expect(said(aLook(50 * MI))).toBe(`node-1, 2023-11-14 22:13:30 UTC
 now         evict shop/web: memory.available 50 MiB is below 100 MiB
 observed    memory.available 50 MiB of 4 GiB; hard below 100 MiB (met), soft below 200 MiB for 30s (met)
@@ -63,7 +63,7 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
 `);
   });
 
-  it('ranks for a signal that nothing is short of too, and says that no eviction is needed', () => {
+  it('ranks even for a signal that is not short, and says that no eviction is needed', () => {
     const text = said(aLook(GI), 'pid.available', 'uid-db');
     expect(text).toContain('now         no eviction is needed: no threshold is met\n');
     expect(text).toContain('observed    pid.available 900 pids of 1000 pids; no threshold\n');
@@ -74,7 +74,7 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     expect(text).toContain('even if it used all that the node has, shop/job would come first by its lower priority.\n');
   });
 
-  it('rounds to the side on which the promise holds', () => {
+  it('rounds to the side on which the statement stays true', () => {
     const heavy = { ...job, usage: { ...job.usage, workingSetBytes: known(300 * MI + 1) } };
     const look = aLook(GI, [web, heavy]);
     // 1 byte more than 200 MiB above its request: above 400 MiB of memory the other one would not yet be first.
@@ -85,7 +85,7 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     );
   });
 
-  it('says why a pod is never chosen, and when nobody may be', () => {
+  it('says why a pod is never chosen, and when no pod may be', () => {
     expect(said(aLook(GI), null, 'uid-dns')).toContain(
       '\n\ndefault/dns is passed over: static or critical pods are never evicted.\n',
     );
@@ -93,7 +93,7 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     expect(said(aLook(50 * MI, []))).toContain('there are no pods: nothing can be evicted\n');
   });
 
-  it('does not take directories that nobody measured for empty ones', () => {
+  it('does not treat unmeasured directories as empty', () => {
     const disk = unknown('not-asked', 'disk', 'nobody needed it yet');
     const unmeasured = { ...web, usage: { ...web.usage, disk } };
     const text = said(aLook(GI, [unmeasured, job]), 'nodefs.available');
@@ -112,7 +112,7 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     expect(text).not.toContain('as 0');
   });
 
-  it('says of nobody who is not evicted now that it is chosen', () => {
+  it('never says that a pod is chosen that is not being evicted', () => {
     const waiting = aLook(150 * MI);
     expect(waiting.decisions.some(({ kind }) => kind === 'evict')).toBe(false);
     expect(said(waiting)).toContain('pods in eviction order for memory.available\n');
@@ -120,14 +120,14 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     expect(said(waiting)).toContain('\nshop/web would be chosen first; without it shop/job would be.\n');
   });
 
-  it('says for which signal a pod is evicted now when it is asked for another', () => {
+  it('says for which signal a pod is being evicted if another one is requested', () => {
     const text = said(aLook(50 * MI), 'pid.available');
     expect(text).toMatch(/shop\/web .* evicted now for memory.available\n/);
     expect(text).toMatch(/shop\/job .* evicted first\n/);
     expect(text).toContain('\nshop/job would be chosen first;');
   });
 
-  it('says that storage limits rank nobody, and what the signal would choose', () => {
+  it('says that storage limits rank no pod, and which pod the signal would choose', () => {
     const full = (name: string, workingSetBytes: number) =>
       aPod({ ...shop, name, workingSetBytes, diskBytes: GI, ephemeralStorageLimit: quantityOfBytes(MI, 'binary') });
     const look = aLook(50 * MI, [full('e1', 300 * MI), full('e2', 200 * MI), job]);
@@ -143,14 +143,14 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     );
   });
 
-  it('names no byte where only nothing at all would do', () => {
+  it('names no number of bytes if only zero would do', () => {
     const pair = ['a', 'b'].map((name) => aPod({ name, workingSetBytes: name === 'b' ? 5 : 0 }));
     expect(said(aLook(GI, pair), null, 'uid-b')).toContain('It would be safe with no memory at all');
     const pids = pair.map((pod) => ({ ...pod, usage: { ...pod.usage, processes: pod.usage.workingSetBytes } }));
     expect(said(aLook(GI, pids), 'pid.available', 'uid-b')).toContain('It would be safe with no processes at all');
   });
 
-  it('shows the age only where it decides, and 20 pods and the one that is asked about', () => {
+  it('shows the age only if it decides, and 20 pods and the requested one', () => {
     const twins = Array.from({ length: 30 }, (_, i) =>
       aPod({ name: `p-${String(i).padStart(2, '0')}`, startedAtWallMs: 1_700_000_000_000 - i * 1_000 }),
     );
@@ -162,7 +162,7 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     expect(said(aLook(GI))).not.toContain('STARTED');
   });
 
-  it('lets nothing through that a tenant could play tricks on a terminal with', () => {
+  it('escapes everything that a tenant could use against a terminal', () => {
     const text = said(aLook(50 * MI, [aPod({ name: hostile, namespace: 'shop' })]));
     // biome-ignore lint/suspicious/noControlCharactersInRegex: none of them may be there
     expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
@@ -170,7 +170,7 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
 });
 
 describe('the explanation as JSON', () => {
-  it('names the signal of every reason that is about one', () => {
+  it('names the signal of every reason that has one', () => {
     const reasonsOf = (look: ExplainedLook) =>
       explainReport(look, SOURCE, { signal: null, of: null }).reasons.map(({ code, signal }) => [code, signal]);
     expect(reasonsOf(aLook(50 * MI))).toEqual([
@@ -199,11 +199,11 @@ describe('nodewarden explain', () => {
     });
   }
 
-  it('says that the daemon is not running, with status 3', async () => {
+  it('reports that the daemon is not running, with status 3', async () => {
     expect(await live()).toEqual(command.notRunning());
   });
 
-  it('explains the next look of the daemon, and names the nearest pod for one that is not there', async () => {
+  it("explains the daemon's next look, and suggests the nearest name for an unknown pod", async () => {
     await serve([aLook(50 * MI)]);
     const { code, out } = await live();
     expect({ code, out }).toEqual({ code: 0, out: said(aLook(50 * MI)) });
@@ -214,14 +214,14 @@ describe('nodewarden explain', () => {
     });
   });
 
-  it('waits for the directories of the pods where the signal is one of a disk', async () => {
+  it("waits for the pods' directories if the signal is one of a disk", async () => {
     const disk = unknown('not-asked', 'disk', 'nobody needed it yet');
     await serve([aLook(GI, [{ ...web, usage: { ...web.usage, disk } }]), aLook(GI, [web])]);
     const { out } = await live('--signal', 'nodefs.available', '-o', 'json');
     expect(JSON.parse(out).pods[0].usage).toEqual(known(0));
   });
 
-  it('explains a step of a scenario, by default the first that evicts somebody', async () => {
+  it('explains a step of a scenario, by default the first that evicts a pod', async () => {
     const { code, out } = await run('--scenario', 'config/scenarios/memory-leak.yaml', '-o', 'json');
     expect(code).toBe(0);
     const report = JSON.parse(out);
@@ -232,14 +232,14 @@ describe('nodewarden explain', () => {
     expect(none.err).toMatch(/^memory-leak has no sample 999: its samples are 1 to \d+\n$/);
   });
 
-  it('calls standard input by its name', async () => {
+  it('refers to standard input by name', async () => {
     const leak = readFileSync(new URL('../../config/scenarios/memory-leak.yaml', import.meta.url), 'utf8');
     expect((await piped(leak)).out).toMatch(/^<stdin>: memory-leak, step /);
     expect(JSON.parse((await piped(leak, '-o', 'json')).out).source.file).toBe('<stdin>');
     expect((await piped(leak, '--only', 'none')).err).toBe('<stdin>: --only matches none of memory-leak\n');
   });
 
-  it('wants to know which scenario where a file holds several', async () => {
+  it('asks which scenario if a file has several', async () => {
     const { code, err } = await run('--scenario', 'config/scenarios/flapping.yaml');
     expect(code).toBe(2);
     expect(err).toContain('pick one with --only: flapping, flapping-with-min-reclaim\n');

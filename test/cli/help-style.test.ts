@@ -86,7 +86,7 @@ const named = (all: readonly Described[]): readonly string[] => all.map(({ name,
 describe('the descriptions of commands, options and arguments', () => {
   const all = [...ofCommands, ...ofRest];
 
-  it('are all here', () => {
+  it('are all checked', () => {
     expect(ofCommands.map(({ name }) => name)).toContain('nodewarden rehearse shutdown');
     expect(ofRest.map(({ name }) => name)).toContain('nodewarden capture -d, --duration <time>');
     expect(named(all.filter(({ text }) => text === ''))).toEqual([]);
@@ -104,7 +104,7 @@ describe('the descriptions of commands, options and arguments', () => {
     expect(named(all.filter(({ text }) => !/^[A-Z]/.test(text)))).toEqual([]);
   });
 
-  it('of commands begin with an imperative', () => {
+  it('begin with an imperative for commands', () => {
     expect(named(ofCommands.filter(({ text }) => !/^[A-Z][a-z]*[a-rt-z] /.test(text)))).toEqual([]);
   });
 });
@@ -121,7 +121,7 @@ describe('the words of the program and its pages', () => {
     .filter((name) => /\.(ts|md|yaml|json)$/.test(name))
     .map((name) => ({ name, text: readFileSync(path.join(ROOT, name), 'utf8').replace(/\s+/g, ' ') }));
 
-  it('are read', () => {
+  it('are all checked', () => {
     const names = texts.map(({ name }) => name);
     expect(names).toEqual(
       expect.arrayContaining([
@@ -134,7 +134,7 @@ describe('the words of the program and its pages', () => {
     );
   });
 
-  it('are in src/words where they are of a finding', () => {
+  it('of findings are only in src/words', () => {
     // A literal with an id and a text, other than one that is read back.
     const literal = /\{ id(: [^{},;]+)?, text\b(?! \}\) =>)/;
     const raising = texts.filter(({ name, text }) => /^src\/.*\.ts$/.test(name) && /\bFindings?\b/.test(text));
@@ -143,7 +143,7 @@ describe('the words of the program and its pages', () => {
     expect(written.filter((name) => !name.startsWith('src/words/'))).toEqual([]);
   });
 
-  it.each(OLD_PHRASES)('are not "%s"', (phrase) => {
+  it.each(OLD_PHRASES)('do not contain "%s"', (phrase) => {
     const found = texts.filter(({ text }) => text.includes(phrase)).map(({ name }) => `${name}: ${phrase}`);
     expect(found).toEqual([]);
   });

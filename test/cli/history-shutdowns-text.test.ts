@@ -15,7 +15,7 @@ function textOf(entries: readonly RecordEntry[], runningBoot = 'now', hasColour 
 }
 
 describe('the history of shutdowns as text', () => {
-  it('is one block, plan against fact, with the decisions inside it', () => {
+  it('is one block, plan versus actual, with the decisions inside it', () => {
     expect(
       textOf(whole),
     ).toBe(`2026-01-31 12:01:40 UTC  shutdown (reboot): lock released after 22.5s, all phases are done
@@ -31,7 +31,7 @@ describe('the history of shutdowns as text', () => {
 `);
   });
 
-  it('says what went otherwise than planned', () => {
+  it('shows what deviated from the plan', () => {
     const text = textOf([
       ...whole.slice(0, 5),
       boot.fact(101_000, { what: 'lock-lost', detail: 'the child ended' }),
@@ -54,7 +54,7 @@ describe('the history of shutdowns as text', () => {
       expect(text.split('\n')).toContain(line);
   });
 
-  it('shows a grace of nothing as what it gets', () => {
+  it('shows the effective grace period for one of 0', () => {
     const text = textOf([
       ...whole.slice(0, 1),
       boot.stop(100_000, 'b-9', 'quick', 1, 0),
@@ -63,7 +63,7 @@ describe('the history of shutdowns as text', () => {
     expect(text).toMatch(/shop\/quick +0 +2s +2s +killed by sigkill/);
   });
 
-  it('says when a pod was told, that it was not, and that systemd killed it, each where it is true', () => {
+  it('shows when a pod was asked to stop, that it was not, and that systemd killed it, each only if true', () => {
     const text = textOf([
       ...whole.slice(0, 1),
       ...['a', 'b', 'c', 'd'].map((name, i) => boot.stop(100_000, `b-9${i}`, name, 1, 20)),
@@ -81,7 +81,7 @@ describe('the history of shutdowns as text', () => {
       expect(text.split('\n')).toContain(line);
   });
 
-  it('says of a cancelled one what was undone and what was not', () => {
+  it('shows for a cancelled one what was undone and what was not', () => {
     const text = textOf(
       [
         ...whole.slice(0, 5),
@@ -156,7 +156,7 @@ describe('the history of shutdowns as text', () => {
     expect(textOf(entries, runningBoot)).toContain(words);
   });
 
-  it('has one line for a boot that ended without a trace, with what ran, and none for the others', () => {
+  it('has one line for a boot that ended without a trace, with the running pods, and none for other boots', () => {
     const stopped = aBoot('stopped', { bootWallMs: 3_600_000 });
     const dry = aBoot('dry', { bootWallMs: 7_200_000, dry: true });
     const entries = [boot.started(1), boot.running(2, 'shop/web'), stopped.stopped(1, 'stays'), dry.started(1)];
@@ -177,14 +177,14 @@ describe('the history of shutdowns as text', () => {
     expect(text).toContain('not stopped: this is a dry run');
   });
 
-  it('keeps the columns below each other in colour, and colours who was late', () => {
+  it('keeps columns aligned in colour, and colours late pods', () => {
     const coloured = textOf(whole, 'now', true);
     expect(coloured).toContain('\u001b[31mkilled by cgroup.kill, after its phase was over');
     // biome-ignore lint/suspicious/noControlCharactersInRegex: an escape sequence begins with one
     expect(coloured.replace(/\u001b\[[0-9;]*m/g, '')).toBe(textOf(whole));
   });
 
-  it('escapes whatever names and details bring along', () => {
+  it('escapes names and details', () => {
     const evil = '\u001b[2J\u202eevil';
     const text = textOf([
       aBoot(evil).started(1),

@@ -64,7 +64,7 @@ const aHistory = (rest: Partial<History>): History => ({
 });
 
 describe('the history as text', () => {
-  it('names whom an eviction takes along', () => {
+  it('names what an eviction also stops', () => {
     const takesAlong = ['shop/till', 'metrics.service'];
     const written = [{ kind: 'decision', decision: { ...anEviction('b-1'), takesAlong }, reasons: [] }] as EntryBody[];
     const decisions = joinDecisions(written.map((body) => entryOf(head, body)));
@@ -72,7 +72,7 @@ describe('the history as text', () => {
     expect(text).toContain('also stops shop/till, metrics.service');
   });
 
-  it('names a pod that could not be chosen because it is being stopped already', () => {
+  it('names a pod that could not be chosen because it is already being stopped', () => {
     const decision = anEviction('b-1');
     const reasons = [{ code: 'passed-over', uid: 'uid-end', because: 'terminating' }] as const;
     const others = [{ uid: 'uid-end', namespace: 'shop', name: 'ending' }];
@@ -84,7 +84,7 @@ describe('the history as text', () => {
     expect(historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain)).toContain('shop/ending is passed over');
   });
 
-  it('does not say that a pod exceeds a request that is not known', () => {
+  it('does not say that a pod exceeds an unknown request', () => {
     const unsaid = { why: 'undeclared', priority: true, requests: true } as const;
     const pods = [aPod({ name: 'db' }), aPod({ name: 'new', workingSetBytes: 5, unsaid })];
     const ranking = rank('memory.available', pods, 'nodefs-only').map(({ row }) => row);
@@ -93,7 +93,7 @@ describe('the history as text', () => {
     );
   });
 
-  it('is one block for an eviction: who, for what, why this pod, what it gave back', () => {
+  it('is one block per eviction: which pod, for what, why this pod, what it freed', () => {
     const joined = joinDecisions(entries().map((body) => entryOf(head, body)));
     const text = historyText(
       aHistory({ decisions: joined, kernelOomKills: [{ atWallMs: BEGAN_WALL_MS + 1, count: 2, pods: ['shop/web'] }] }),
@@ -132,7 +132,7 @@ describe('the history as text', () => {
     expect(historyText(aHistory({ decisions }), '/', plain)).toContain(`  ${said}\n`);
   });
 
-  it('tells the others when one entry is damaged in its body', () => {
+  it('shows the other entries if the body of one is damaged', () => {
     const bodies = entries().map((body) => JSON.parse(JSON.stringify(entryOf(head, body))));
     delete bodies[0].decision.victim;
     bodies[0].decision.id = 'b-\u001b1';
@@ -144,7 +144,7 @@ describe('the history as text', () => {
 `);
   });
 
-  it('prints nothing of a damaged entry as it stands there', () => {
+  it('prints nothing from a damaged entry unescaped', () => {
     const bodies = entries().map((body) => JSON.parse(JSON.stringify(entryOf(head, body))));
     bodies[0].decision.victim.qos = '\u001b[2J';
     bodies[0].decision.ranking[0].values[0].by = '\u202ename';
@@ -197,7 +197,7 @@ describe('nodewarden history', () => {
   const idsOf = (out: string): readonly string[] =>
     JSON.parse(out).decisions.map(({ decision }: { decision: { id: string } }) => decision.id);
 
-  it('gives everything as JSON, dry runs marked, and counts the line that a killed agent tore', async () => {
+  it('prints everything as JSON, marks dry runs, and counts the line that a killed agent tore', async () => {
     const { code, out, err } = await run('-o', 'json');
     expect(code).toBe(0);
     expect(idsOf(out)).toEqual(['b-1', 'b-2', 'd-1']);
@@ -208,13 +208,13 @@ describe('nodewarden history', () => {
     expect(err).toBe('skipped lines of the record that are incomplete or not JSON: 1\n');
   });
 
-  it('can be narrowed to evictions, to shutdowns and to a time', async () => {
+  it('can be limited to evictions, to shutdowns and to a time', async () => {
     expect(idsOf((await run('-o', 'json', '--evictions')).out)).toEqual(['b-1', 'd-1']);
     expect(idsOf((await run('-o', 'json', '--since', '5m')).out)).toEqual(['d-1']);
     expect(idsOf((await run('-o', 'json', '--since', '2026-01-31T12:00:00Z')).out)).toHaveLength(3);
   });
 
-  it('tells shutdowns and the ends of boots beside the decisions, or alone, or not at all', async () => {
+  it('shows shutdowns and the ends of boots with the decisions, alone, or not at all', async () => {
     const earlier = aBoot('earlier', { bootWallMs: -86_400_000 });
     const crashed = aBoot('crashed', { bootWallMs: -43_200_000 });
     const dry = aBoot('dry', { bootWallMs: -43_200_000, dry: true });
@@ -246,7 +246,7 @@ describe('nodewarden history', () => {
     expect(text).not.toContain('in phase 1 of the shutdown');
   });
 
-  it('says how many entries of shutdowns were damaged, and tells the others', async () => {
+  it('says how many entries of shutdowns are damaged, and shows the others', async () => {
     const earlier = aBoot('earlier');
     const damaged = sayEntry(earlier.stopped(1, 'stays')).replace('"stays"', '"flies"');
     const told = [...aWholeShutdown(earlier).map(sayEntry), damaged].join('');
@@ -256,7 +256,7 @@ describe('nodewarden history', () => {
     expect(out).toContain('shutdown (reboot): lock released after 22.5s');
   });
 
-  it('says where it looked when there is nothing, by what was looked for', async () => {
+  it('says where it searched, and for what, if there is nothing', async () => {
     rmSync(join(directory, 'state'), { recursive: true });
     const all = await run();
     expect(all).toEqual({ code: 0, out: `No decisions in the record under ${directory}/state.\n`, err: '' });
@@ -267,7 +267,7 @@ describe('nodewarden history', () => {
     expect(late.out).toBe(`No evictions in the record under ${directory}/state since ${since}.\n`);
   });
 
-  it('does not say that there is nothing when it could not read, with status 1', async () => {
+  it('does not say that there is nothing if it could not read, with status 1', async () => {
     for (const name of ['record.jsonl', 'record-dry.jsonl']) rmSync(join(directory, 'state', name));
     mkdirSync(join(directory, 'state', 'record.jsonl'));
     const { code, out, err } = await run('--shutdowns');
@@ -275,7 +275,7 @@ describe('nodewarden history', () => {
     expect(err).toContain(`not read: ${directory}/state/record.jsonl: `);
   });
 
-  it('says once that the directory cannot be read, and gives the JSON of what was read', async () => {
+  it('says once that the directory cannot be read, and prints the JSON of what was read', async () => {
     rmSync(join(directory, 'state'), { recursive: true });
     symlinkSync('state', join(directory, 'state'));
     const { code, out, err } = await run('-o', 'json');
@@ -284,7 +284,7 @@ describe('nodewarden history', () => {
   });
 
   it.each(['yesterday-ish', '5', '11/25/2026'])(
-    'says what a time looks like when it is given %s, with status 2',
+    'says what a time looks like if it is given %s, with status 2',
     async (when) => {
       const { code, err } = await run('--since', when);
       expect(code).toBe(2);

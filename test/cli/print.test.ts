@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { clean, displayWidth, gauge, padEnd, painter, table } from '../../src/cli/print.ts';
 
 describe('a table', () => {
-  it('aligns by what a terminal shows, not by code units', () => {
+  it('aligns by terminal columns, not by code units', () => {
     const rows = [
       ['データ', '12'],
       ['e\u0301te', '7'],
@@ -13,13 +13,13 @@ describe('a table', () => {
     expect(lines[0]).toBe('POD     PRIORITY');
   });
 
-  it('leaves no blanks at the end of a line', () => {
+  it('leaves no trailing blanks', () => {
     expect(table(['A', 'B'], [['a', '']])).toBe('A  B\na\n');
   });
 });
 
 describe('a gauge', () => {
-  it('shows what is available from the left, with the thresholds it sinks towards', () => {
+  it('shows what is available from the left, with the thresholds towards which it sinks', () => {
     const marks = [
       { kind: 'hard', limit: 10 },
       { kind: 'soft', limit: 30 },
@@ -29,7 +29,7 @@ describe('a gauge', () => {
     expect(gauge(100, 100, [], 10)).toBe('[==========]');
   });
 
-  it('shows the hard threshold where both fall on one place, and survives nonsense', () => {
+  it('shows the hard threshold if both are at the same place, and survives nonsense', () => {
     const marks = [
       { kind: 'hard', limit: 10 },
       { kind: 'soft', limit: 12 },
@@ -41,13 +41,13 @@ describe('a gauge', () => {
 });
 
 describe('colour', () => {
-  it('is left out where it is not wanted', () => {
+  it('is left out if it is not wanted', () => {
     expect(painter(false)('red', 'web')).toBe('web');
     expect(painter(true)('red', 'web')).toBe('\x1b[31mweb\x1b[39m');
   });
 });
 
-describe('what tenants chose', () => {
+describe('text that tenants chose', () => {
   it.each([
     ['\x1b[2J\x1b[H', '\\u001b[2J\\u001b[H'],
     ['web\r\nroot', 'web\\u000d\\u000aroot'],
@@ -61,7 +61,7 @@ describe('what tenants chose', () => {
     expect(clean(hostile)).toBe(expected);
   });
 
-  it('takes the width that it has on the terminal', () => {
+  it('is measured in terminal columns', () => {
     expect(padEnd('数', 4)).toBe('数  ');
   });
 });

@@ -11,8 +11,8 @@ function verdict(ownSeconds: number, given: Pick<Given, 'observed' | 'timeouts'>
   return { ...row?.verdict, sets: report.changes.map(({ what, seconds }) => `${what} ${seconds}`) };
 }
 
-describe('who cannot finish', () => {
-  it('is not known of one who declares more than its phase has: it may need more', () => {
+describe('whether a pod cannot finish', () => {
+  it('is unknown for a pod that declares more than its phase has: it may need more', () => {
     expect(verdict(20)).toMatchObject({ kind: 'finishes', because: 'declared', sets: [] });
     expect(verdict(30)).toEqual({
       kind: 'may-need-more',
@@ -22,7 +22,7 @@ describe('who cannot finish', () => {
     });
   });
 
-  it('is not known of one whose unit has a longer TimeoutStopSec of its own, which counts more than the declared grace', () => {
+  it('is unknown for a unit with a longer TimeoutStopSec of its own, which counts more than the declared grace period', () => {
     expect(verdict(20, { timeouts: { web: 45_000 } })).toEqual({
       kind: 'may-need-more',
       because: 'stop-timeout',
@@ -36,7 +36,7 @@ describe('who cannot finish', () => {
     expect(endless).toMatchObject({ kind: 'may-need-more', because: 'stop-timeout', needsMs: null, sets: [] });
   });
 
-  it('is one that systemd kills before the grace that somebody wrote for it', () => {
+  it('is certain for a unit that systemd kills before the grace period that its manifest sets', () => {
     expect(verdict(15, { timeouts: { web: 2_000 } })).toEqual({
       kind: 'cannot-finish',
       because: 'stop-timeout',
@@ -45,11 +45,11 @@ describe('who cannot finish', () => {
     });
   });
 
-  it("is not told from systemd's default, which nobody chose", () => {
+  it("is not concluded from systemd's default, which nobody chose", () => {
     expect(verdict(20, { timeouts: { web: 90_000 } })).toMatchObject({ kind: 'finishes', because: 'declared' });
   });
 
-  it('is told from how long it took before, whatever is declared', () => {
+  it('is concluded from its earlier stops, whatever is declared', () => {
     expect(verdict(300, { observed: { web: ended(2_500) } })).toMatchObject({ kind: 'finishes', because: 'observed' });
     expect(verdict(300, { observed: { web: ended(20_000) } })).toMatchObject({ kind: 'finishes', because: 'observed' });
     expect(verdict(300, { observed: { web: ended(24_000) } })).toMatchObject({ needsMs: 24_000, sets: ['phase 30'] });
@@ -62,7 +62,7 @@ describe('who cannot finish', () => {
     });
   });
 
-  it('is one that had to be killed after as much time as it gets now', () => {
+  it('is certain for a pod that had to be killed after as much time as it gets now', () => {
     const observed = { web: { ...NEVER, unfinishedMs: 20_000 } };
     expect(verdict(20, { observed })).toEqual({
       kind: 'cannot-finish',
@@ -79,20 +79,23 @@ describe('who cannot finish', () => {
     expect(verdict(30, { observed: { web: once } })).toMatchObject({ kind: 'may-need-more', because: 'declared' });
   });
 
-  it.each([5_000, 5_010])('is one that systemd killed, although its stop ended within the grace: after %d ms', (ms) => {
-    expect(verdict(20, { timeouts: { web: 5_000 }, observed: { web: ended(ms) } })).toEqual({
-      kind: 'cannot-finish',
-      because: 'observed',
-      needsMs: null,
-      sets: ['TimeoutStopSec 10'],
-    });
-  });
+  it.each([5_000, 5_010])(
+    'is certain for a unit that systemd killed, even if its stop ended within the grace period: after %d ms',
+    (ms) => {
+      expect(verdict(20, { timeouts: { web: 5_000 }, observed: { web: ended(ms) } })).toEqual({
+        kind: 'cannot-finish',
+        because: 'observed',
+        needsMs: null,
+        sets: ['TimeoutStopSec 10'],
+      });
+    },
+  );
 });
 
 describe('the rehearsal', () => {
   const dns = aPod({ name: 'dns', priority: CRITICAL, terminationGraceSeconds: 10 });
 
-  it('gives times at worst, and as it went before where that is known', () => {
+  it('gives the worst times, and times from observed stops if there are any', () => {
     const report = rehearsed({ pods: [web, dns], observed: { web: ended(2_500) } });
     expect(report.phases.map(({ worst, expected }) => [worst, expected])).toEqual([
       [
@@ -128,7 +131,7 @@ describe('the rehearsal', () => {
     expect(report.warnings[0]).toMatch(/^logind grants 17s of the 30s that all phases need: they shrink to fit/);
   });
 
-  it('tells who is stopped after whom, with what is left then, and with whom', () => {
+  it('shows which pod is stopped after or together with which, and the time that is left for it', () => {
     const front = { ...web, name: 'front', uid: 'uid-front', terminationGraceSeconds: 30 };
     const db = aPod({
       name: 'db',
@@ -165,35 +168,38 @@ describe('the rehearsal', () => {
     });
   });
 
-  it.each([1, 5, 8, 20])('tells each of a chain within its phase of %d s, however many they are', (periodSeconds) => {
-    const phases = [{ fromPriority: 0, periodSeconds }];
-    const pods = Array.from({ length: 10 }, (_, i) =>
-      aPod({ name: `l${i}`, terminationGraceSeconds: 30, ...(i === 0 ? {} : { stopsAfter: [`uid-l${i - 1}`] }) }),
-    );
-    const report = rehearsed({ pods, config: { ...config, phases } });
-    const rows = report.phases[0]?.pods ?? [];
-    expect(report.worstMs).toBe(periodSeconds * 1_000);
-    const share = periodSeconds * 100;
-    expect(rows.map(({ getsMs }) => getsMs)).toEqual(rows.map(() => share));
-    expect(rows.map(({ toldAfterMs }) => toldAfterMs)).toEqual(rows.map((_, i) => i * share));
-    // What is to be set is enough for all of them.
-    expect(report.changes).toEqual([{ what: 'phase', phase: 1, fromPriority: 0, now: periodSeconds, seconds: 300 }]);
-    const enough = rehearsed({
-      pods,
-      config: { ...config, phases: [{ fromPriority: 0, periodSeconds: 300 }] },
-      status: { lock: { ...ARMED, grantedMs: 302_000 } },
-    });
-    expect(enough.phases[0]?.pods.map(({ verdict: { kind } }) => kind)).toEqual(pods.map(() => 'finishes'));
-  });
+  it.each([1, 5, 8, 20])(
+    'has each pod of a chain asked to stop within its phase of %d s, however many there are',
+    (periodSeconds) => {
+      const phases = [{ fromPriority: 0, periodSeconds }];
+      const pods = Array.from({ length: 10 }, (_, i) =>
+        aPod({ name: `l${i}`, terminationGraceSeconds: 30, ...(i === 0 ? {} : { stopsAfter: [`uid-l${i - 1}`] }) }),
+      );
+      const report = rehearsed({ pods, config: { ...config, phases } });
+      const rows = report.phases[0]?.pods ?? [];
+      expect(report.worstMs).toBe(periodSeconds * 1_000);
+      const share = periodSeconds * 100;
+      expect(rows.map(({ getsMs }) => getsMs)).toEqual(rows.map(() => share));
+      expect(rows.map(({ toldAfterMs }) => toldAfterMs)).toEqual(rows.map((_, i) => i * share));
+      // What is to be set is enough for all of them.
+      expect(report.changes).toEqual([{ what: 'phase', phase: 1, fromPriority: 0, now: periodSeconds, seconds: 300 }]);
+      const enough = rehearsed({
+        pods,
+        config: { ...config, phases: [{ fromPriority: 0, periodSeconds: 300 }] },
+        status: { lock: { ...ARMED, grantedMs: 302_000 } },
+      });
+      expect(enough.phases[0]?.pods.map(({ verdict: { kind } }) => kind)).toEqual(pods.map(() => 'finishes'));
+    },
+  );
 
-  it('gives a pod no more than its phase lasts, and 2 s where that has no time', () => {
+  it('gives a pod no more than its phase lasts, and 2 s if that has no time', () => {
     const getsIn = (graceSeconds: number) =>
       rehearsed({ config: { ...config, phases: [{ fromPriority: 0, periodSeconds: graceSeconds }] } }).phases[0]
         ?.pods[0]?.getsMs;
     expect([getsIn(1), getsIn(0)]).toEqual([1_000, 2_000]);
   });
 
-  it('tells a pod late where it waits for a unit that is no pod, as nobody knows how long that takes', () => {
+  it('shows a pod as asked late if it waits for a unit that is not a pod, whose duration is unknown', () => {
     const ha = aPod({
       name: 'ha',
       terminationGraceSeconds: 3,
@@ -219,7 +225,7 @@ describe('the rehearsal', () => {
     expect(rehearsed({ ...given, observed: { ha: ended(3_100) } }).cannotFinish).toEqual(['default/ha']);
   });
 
-  it('counts TimeoutStopSec= for each command of a stop and for the signal after them', () => {
+  it('applies TimeoutStopSec= to each command of a stop and to the signal after them', () => {
     const given = { timeouts: { web: 6_000 }, stops: { web: { commands: 1 } } };
     const report = rehearsed(given);
     expect(report.phases[0]?.pods[0]).toMatchObject({ getsMs: 12_000, stopTimeoutMs: 6_000, stopSteps: 2 });
@@ -230,7 +236,7 @@ describe('the rehearsal', () => {
     expect(rehearsed({ ...given, timeouts: { web: 10_000 } }).warnings).toEqual([]);
   });
 
-  it('says whom the stop of a unit does not signal', () => {
+  it("names the pods whose unit's stop leaves processes unsignalled", () => {
     const of = (killMode: string) => rehearsed({ timeouts: { web: 90_000 }, stops: { web: { killMode } } }).notes;
     expect(of('process')).toEqual([
       'stopping shop/web signals only the main process (KillMode=process): the remaining processes are signalled afterwards',
@@ -241,7 +247,7 @@ describe('the rehearsal', () => {
     expect(of('mixed')).toEqual([]);
   });
 
-  it('is not at a loss where pods are to be stopped after each other in a circle', () => {
+  it('handles pods that are to be stopped after each other in a cycle', () => {
     const pods = [
       aPod({ name: 'y1', terminationGraceSeconds: 5, stopsAfter: ['uid-y2'] }),
       aPod({ name: 'y2', terminationGraceSeconds: 5, stopsAfter: ['uid-y1'] }),
@@ -249,14 +255,14 @@ describe('the rehearsal', () => {
     expect(rehearsed({ pods }).phases[0]?.pods.map(({ getsMs }) => getsMs)).toEqual([5_000, 5_000]);
   });
 
-  it('warns that nobody would wait for the phases while the lock is not held', () => {
+  it('warns that nothing waits for the phases while the lock is not held', () => {
     const lock = { kind: 'not-armed', neededMs: 30_000, grantedMs: null, isHeld: false, why: 'no bus' } as const;
     expect(rehearsed({ pods: [web], status: { lock } }).warnings).toEqual([
       'the lock is not held now: a shutdown would not wait for the phases (no bus)',
     ]);
   });
 
-  it('warns first of all of a shutdown that is under way', () => {
+  it('warns first about a shutdown in progress', () => {
     const running = {
       tier: 'logind',
       type: null,
@@ -272,7 +278,7 @@ describe('the rehearsal', () => {
     ]);
   });
 
-  it('plays the phases in what systemd leaves the stop of the agent, too', () => {
+  it("also plays the phases in the time that systemd leaves for the agent's stop", () => {
     const tier = (stopTimeoutMs: number | 'infinity' | null, secondTier = true) =>
       rehearsed({ pods: [web, dns], status: { stopTimeoutMs, secondTier } }).secondTier;
     expect(tier(90_000)).toEqual({ stopTimeoutMs: 90_000, leftMs: 85_000, worstMs: 30_000 });
@@ -282,7 +288,7 @@ describe('the rehearsal', () => {
     expect(tier(90_000, false)).toBeNull();
   });
 
-  it('warns of phases that last no time, and of pods below the first', () => {
+  it('warns about phases without time, and pods below the first phase', () => {
     const odd = aConfig([], {
       phases: [
         { fromPriority: 1_000, periodSeconds: 30 },
@@ -297,7 +303,7 @@ describe('the rehearsal', () => {
     ]);
   });
 
-  it('says of which unit systemd did not tell the time, and what else is missing', () => {
+  it('names the units whose timeout systemd did not report, and what else is missing', () => {
     const timeoutMs = unknown('absent', 'web.service', 'systemd knows no such unit');
     const units = new Map([['uid-web', { unit: 'web.service', timeoutMs, stopCommands: 0, killMode: null }]]);
     const timeouts = { units, defaultMs: timeoutMs, problems: ['x.yaml:1:1: bad'] };
@@ -319,7 +325,7 @@ describe('the rehearsal', () => {
 });
 
 describe('a pod that is not bound', () => {
-  it('is named with the reason, and not asked for the time of its unit', () => {
+  it('is named with the reason, and its unit is not queried', () => {
     const text = '/etc/nodewarden/pods.d/ghost.yaml:1:1: cannot be resolved: ghost.service: systemd knows no such unit';
     const other = { id: 'record', text: 'the record takes no entries' };
     const timeoutMs = unknown('absent', 'ghost.service', 'systemd knows no such unit');

@@ -9,7 +9,7 @@ describe('the rehearsal as text', () => {
   const dns = aPod({ name: 'dns', priority: CRITICAL });
   const text = (given: Given, form: PhaseForm = 'durations') => rehearseText(rehearsed(given), form, painter(false));
 
-  it('shows each phase with its pods, who cannot finish, what to set, and all times', () => {
+  it('shows each phase with its pods, which cannot finish, what to set, and all times', () => {
     const given = {
       pods: [web, job, dns],
       observed: { web: { ...ended(2_500), stops: 3 }, job: { ...NEVER, unfinishedMs: 5_000 } },
@@ -51,7 +51,7 @@ to set      shutdownGracePeriod: 50s (now 30s)
     );
   });
 
-  it('proposes a stop timeout of the agent that the phases fit into without logind, as they are to be set', () => {
+  it("proposes a stop timeout for the agent that fits the proposed phases without logind's signal", () => {
     const status = { stopTimeoutMs: 20_000 };
     const own = { ...job, terminationGraceSeconds: 20 };
     expect(text({ pods: [own, { ...dns, terminationGraceSeconds: 10 }], status })).toContain(
@@ -64,7 +64,7 @@ to set      shutdownGracePeriod: 50s (now 30s)
     expect(text({ pods: [{ ...job, terminationGraceSeconds: 5 }], status })).not.toContain('TimeoutStopSec=');
   });
 
-  it('says what nobody needs to fear', () => {
+  it('says that no pod needs more time than it gets, or that nothing is stopped', () => {
     expect(text({ pods: [job] })).toMatch(/\n\nno pod is known to need more time than it gets \(1 pod\)\n$/);
     expect(text({ pods: [] })).toContain(
       'phase 1     priorities below 2000000000: 20s; no pods, so it takes no time\n',
@@ -73,7 +73,7 @@ to set      shutdownGracePeriod: 50s (now 30s)
     expect(text({ config: aConfig([]) })).toMatch(/\nlock {8}off: no grace period is configured/);
   });
 
-  it('lets nothing through that a tenant could play tricks on a terminal with', () => {
+  it('escapes everything that a tenant could use against a terminal', () => {
     const hostile = aPod({ name: 'web\x1b[2J\nroot\u202e', namespace: 'shop' });
     // biome-ignore lint/suspicious/noControlCharactersInRegex: none of them may be there
     expect(text({ pods: [hostile] })).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);

@@ -11,7 +11,7 @@ const names = (phases: readonly { readonly pods: readonly { readonly name: strin
   phases.map(({ pods }) => pods.map(({ name }) => name));
 
 describe('a rehearsal beside a kubelet', () => {
-  it('shows who is deleted, and who is stopped with the agent afterwards', () => {
+  it('shows which pods are deleted, and which are stopped with the agent afterwards', () => {
     const report = rehearsed({ config: beside, pods: [web, daemon, etcd] });
     expect(report.neededMs).toBe(42_000);
     expect(names(report.phases)).toEqual([['web'], []]);
@@ -21,14 +21,14 @@ describe('a rehearsal beside a kubelet', () => {
     expect(text).toContain('no pod is known to need more time than it gets (3 pods)');
   });
 
-  it('says of whom stays what systemd leaves them', () => {
+  it('shows the time that systemd leaves for pods that stay', () => {
     const status = { stopTimeoutMs: 15_000 };
     const report = rehearsed({ config: beside, pods: [daemon], status });
     expect(report.withAgent?.[0]?.pods[0]?.getsMs).toBe(10_000);
     expect(report.changes.map(({ what }) => what)).toContain('phase');
   });
 
-  it('names who serves to the end, and a CSI plugin that goes no later than who needs it', () => {
+  it('names pods that serve to the end, and a CSI plugin that stops no later than pods that use it', () => {
     const rude = aPod({ name: 'rude', traits: ['serves-to-the-end'], terminationGraceSeconds: 5 });
     const calm = aPod({ name: 'calm', traits: ['serves-to-the-end'] });
     const user = aPod({ name: 'user', traits: ['uses-volumes'], leaves: 'with-agent' });

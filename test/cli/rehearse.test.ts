@@ -44,26 +44,26 @@ describe('nodewarden rehearse shutdown', () => {
     });
   }
 
-  it('says that the daemon is not running, with status 3, and what it takes, with status 2', async () => {
+  it('reports that the daemon is not running, with status 3, and its usage, with status 2', async () => {
     expect(await run()).toEqual(command.notRunning());
     expect((await run('--now')).code).toBe(2);
   });
 
-  it('ends with 3, not with 1, when the daemon cannot be asked, and says why', async () => {
+  it('exits with 3, not 1, if the daemon cannot be queried, and says why', async () => {
     await command.serve({ answer: () => ({ schema: 0 }) });
     const { code, out, err } = await run();
     expect([code, out]).toEqual([3, '']);
     expect(err).toBe('cannot query nodewarden: the daemon runs another version; restart it\n');
   });
 
-  it('says that a look which is not whole cannot be read, with status 3 and without a stack', async () => {
+  it('reports that an incomplete look cannot be read, with status 3 and without a stack trace', async () => {
     await serve([], '{"schema":1,"node":{},"observation":{"pods":{"known":true,"value":7}}}');
     const { code, err } = await run();
     expect(code).toBe(3);
     expect(err).toMatch(/^cannot query nodewarden: its answer cannot be read .*\n$/);
   });
 
-  it('ends with 0 when nobody is known not to finish, whatever is declared', async () => {
+  it('exits with 0 if no pod is known not to finish, whatever is declared', async () => {
     await serve([web]);
     const { code, out } = await run('-o', 'json');
     expect([code, JSON.parse(out).cannotFinish]).toEqual([0, []]);
@@ -75,7 +75,7 @@ describe('nodewarden rehearse shutdown', () => {
   });
 
   it.skipIf(!hasDbusDaemon)(
-    'takes the units of the manifests, what systemd gives them, and earlier stops from the record [needs dbus-daemon]',
+    "uses the manifests' units, systemd's timeouts, and earlier stops from the record [needs dbus-daemon]",
     async () => {
       fake = await openFakeSystemd();
       process.env['DBUS_SYSTEM_BUS_ADDRESS'] = fake.daemon.address;

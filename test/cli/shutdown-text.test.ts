@@ -32,7 +32,7 @@ function said(shutdown: Partial<ShutdownStatus>, dryRun = false): string {
 }
 
 describe('the shutdown in the status as text', () => {
-  it('says that it is armed, how lately that was proven, and what would be stopped when', () => {
+  it('says that it is armed, when that was last proven, and what would be stopped when', () => {
     expect(said({})).toBe(`shutdown    armed: the phases need 30s, logind grants 35s, proven 12s ago
             phase 1: priorities below 2000000000: 20s, 3 pods now
             phase 2: priority 2000000000 and above: 10s, no pods now
@@ -40,7 +40,7 @@ describe('the shutdown in the status as text', () => {
 `);
   });
 
-  it('says loudly that it is not armed, why, and what that means', () => {
+  it('says prominently that it is not armed, why, and what that means', () => {
     const lock = {
       kind: 'not-armed',
       neededMs: 30_000,
@@ -55,18 +55,18 @@ describe('the shutdown in the status as text', () => {
     expect(none).toContain('an unknown part of the 30s needed; no lock is held, so logind would not wait\n');
   });
 
-  it('is one line where it is off, and says so of a dry run', () => {
+  it('is one line if shutdown is off, and says so in a dry run', () => {
     expect(said({ lock: { kind: 'off' }, phases: [] })).toBe('shutdown    off\n');
     expect(said({ lock: { kind: 'off' } }, true)).toMatch(/^shutdown {4}off: a dry run holds no lock\n/);
   });
 
-  it('says what is left when the signal does not come', () => {
+  it('says what happens without the signal', () => {
     expect(said({ stopTimeoutMs: null })).toContain("within the agent's TimeoutStopSec (unknown)");
     expect(said({ stopTimeoutMs: 'infinity' })).toContain("within the agent's TimeoutStopSec (infinity)");
     expect(said({ secondTier: false })).toContain("without logind's signal: nothing is stopped in phases");
   });
 
-  it('gives the clock times of a shutdown that is scheduled', () => {
+  it('shows the clock times of a scheduled shutdown', () => {
     const atWallMs = Date.UTC(2026, 0, 31, 21, 59, 50);
     const span = (phase: number, from: number, to: number) => ({
       phase,
@@ -82,7 +82,7 @@ describe('the shutdown in the status as text', () => {
 `);
   });
 
-  it('shows the phase that runs in place of the plan', () => {
+  it('shows the running phase instead of the plan', () => {
     const running = {
       tier: 'logind',
       type: 'reboot',

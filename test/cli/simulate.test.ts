@@ -75,7 +75,7 @@ function nodewarden(args: readonly string[], stdin = ''): Promise<Ran> {
 const at = (name: string): string => join(directory, name);
 
 describe('simulate', () => {
-  it('says each look that changed or decided something, and why, then the counts', async () => {
+  it('shows each look that changed or decided something, and why, then the counts', async () => {
     expect(await nodewarden([at('leak.yaml')])).toEqual({
       code: 0,
       out: [
@@ -90,7 +90,7 @@ describe('simulate', () => {
     });
   });
 
-  it('with --check names every mismatch with its line, and ends with 1', async () => {
+  it('names every mismatch with its line for --check, and exits with 1', async () => {
     const both = `${LEAK.replace('gracePeriodSeconds: 1', 'gracePeriodSeconds: 30')}---\n${REBOOT}`;
     const { code, out, err } = await nodewarden(['--check', '-'], both);
     expect({ code, err }).toEqual({ code: 1, err: '' });
@@ -105,7 +105,7 @@ describe('simulate', () => {
     );
   });
 
-  it('evicts nobody for a resource that evict-for leaves out, says why, and refuses one that does not exist', async () => {
+  it('evicts nothing for a resource that evict-for leaves out, says why, and refuses an unknown resource', async () => {
     const sparing = (evictFor: string) =>
       LEAK.replaceAll(
         /name: (web|job)}, spec/g,
@@ -121,7 +121,7 @@ describe('simulate', () => {
     );
   });
 
-  it('tells what is malformed on standard error, one line each, goes on, and 2 outranks 1', async () => {
+  it('reports malformed documents on standard error, one per line, continues, and prefers status 2 over 1', async () => {
     const broken = written('broken.yaml', LEAK.replace('conditions:', 'conditons:').replace('at: 20s', 'at: 5s'));
     const ran = await nodewarden(['--check', broken, at('missing.yaml'), at('wrong.yaml')]);
     expect(ran.code).toBe(2);
@@ -134,7 +134,7 @@ describe('simulate', () => {
     expect(ran.out).toContain('\n1 scenario, 4 samples, 1 checked, 1 failed, 1 malformed\n');
   });
 
-  it('prints JSON lines and one JSON object with the same objects, the same bytes each time', async () => {
+  it('prints the same objects as JSON lines and as one JSON object, with the same bytes each time', async () => {
     const lines = await nodewarden(['-o', 'jsonl', at('leak.yaml'), at('leak.yaml')]);
     const again = await nodewarden(['-o', 'jsonl', at('leak.yaml'), at('leak.yaml')]);
     const whole = await nodewarden(['-o', 'json', at('leak.yaml'), at('leak.yaml')]);
@@ -159,14 +159,14 @@ describe('simulate', () => {
     ['lea', 2, null],
     ['team=x', 2, null],
     ['name=leak', 2, null],
-  ])('--only %s takes the whole name or a label', async (pattern, code, name) => {
+  ])('--only %s matches the whole name or a label', async (pattern, code, name) => {
     const ran = await nodewarden(['--only', pattern, '-o', 'jsonl', at('leak.yaml')]);
     expect(ran.code).toBe(code);
     expect(ran.out.includes('"name":"leak"')).toBe(name !== null);
     if (name === null) expect(ran.err).toMatch(/^--only matched nothing/);
   });
 
-  it('with --config says what that changes: by pod, time and signal, or nothing', async () => {
+  it('shows for --config what it changes: by pod, time and signal, or nothing', async () => {
     const config = (text: string) =>
       written('other.yaml', `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\n${text}`);
     const calm = await nodewarden(['--config', config('evictionHard: {memory.available: 100Mi}\n'), at('leak.yaml')]);
@@ -212,7 +212,7 @@ describe('simulate', () => {
     );
   });
 
-  it('gives the thresholds of a kubelet the margin of the node of the scenario', async () => {
+  it("applies the margin of the scenario's node to the thresholds of a kubelet", async () => {
     const kubelet = written(
       'kubelet.yaml',
       'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 300Mi}\n',
@@ -243,7 +243,7 @@ describe('simulate', () => {
     expect(json.out).toMatch(/"comparison":\{"avoided":.*"later":\[\],"changedSteps":\[2,3\]\}\}\n/);
   });
 
-  it('says once that no pod may be evicted, and again only after that was no longer so', async () => {
+  it('says once that no pod may be evicted, and again only after that has changed', async () => {
     const steps = ['400Mi', '390Mi', '380Mi', '3Gi', '300Mi', '290Mi'].map(
       (bytes, i) => `- {at: ${i + 1}s, summary: {node: {memory: {availableBytes: ${bytes}, workingSetBytes: 6Gi}}}}\n`,
     );
@@ -258,7 +258,7 @@ describe('simulate', () => {
     expect(out).not.toMatch(/^ {2}(2s|2.5s|3s|6s) /m);
   });
 
-  it('says that --only matched nothing beside a document that is malformed, but not of one that it names', async () => {
+  it('says that --only matched nothing besides a malformed document, unless it names that document', async () => {
     const mixed = written('mixed.yaml', `${LEAK}---\nkind: [\n`);
     const none = await nodewarden(['--only', 'lea', mixed]);
     expect(none.code).toBe(2);
@@ -269,7 +269,7 @@ describe('simulate', () => {
     expect(named.err).not.toContain('--only');
   });
 
-  it('says of a pod that is killed after its phase when it is gone', async () => {
+  it('says when a pod ends that is killed after its phase', async () => {
     const text = REBOOT.replace('{never: true}', '{never: true, terminatingFor: 10s}').replace(
       '{name: web}',
       '{name: web, deletionGracePeriodSeconds: 50}',
@@ -281,13 +281,13 @@ describe('simulate', () => {
     );
   });
 
-  it('shows names of tenants harmless, and no bytes of a terminal in a pipe', async () => {
+  it("shows tenants' names safely, and no terminal codes in a pipe", async () => {
     const ran = await nodewarden([written('evil.yaml', LEAK.replaceAll('name: leak', 'name: "le\\e[31mak\\nx"'))]);
     expect(ran.out).toContain('le\\u001b[31mak\\u000ax  evil.yaml:1\n');
     expect(ran.err).toBe('');
   });
 
-  it('ends quietly when its reader goes away', async () => {
+  it('ends quietly if its reader goes away', async () => {
     const many = written('many.jsonl.gz', gzipSync(`${JSON.stringify(documentOf())}\n`.repeat(3000)));
     const child = spawn(process.execPath, [...MAIN, '-o', 'jsonl', many], { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
     let err = '';
@@ -299,7 +299,7 @@ describe('simulate', () => {
     expect({ code, err }).toEqual({ code: 0, err: '' });
   });
 
-  it('refuses bad usage with 2', async () => {
+  it('refuses invalid usage with 2', async () => {
     expect((await nodewarden([])).code).toBe(2);
     expect((await nodewarden(['--only', '', at('leak.yaml')])).code).toBe(2);
     expect((await nodewarden(['-o', 'xml', at('leak.yaml')])).code).toBe(2);

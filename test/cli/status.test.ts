@@ -61,7 +61,7 @@ function aReport(): StatusReport {
 }
 
 describe('the status as text', () => {
-  it('shows a gauge for each signal, what is met, who would go and what was done', () => {
+  it('shows a gauge for each signal, what is met, which pod is next and what was done', () => {
     expect(statusText(aReport(), plain)).toBe(String.raw`nodewarden 0.1.0 on node-1: mode standalone, pid 42
 cgroup v2, node /; observing for 10s, at 2023-11-14 22:13:30 UTC
 
@@ -96,7 +96,7 @@ config      /etc/nodewarden/config.yaml, loaded 2023-11-14 22:13:20 UTC
 `);
   });
 
-  it('lets nothing through that a tenant could play tricks on a terminal with', () => {
+  it('escapes everything that a tenant could use against a terminal', () => {
     const text = statusText(aReport(), plain);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: none of them may be there
     expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
@@ -133,11 +133,11 @@ describe('nodewarden status', () => {
   const { start, serve, until, config, notRunning, path } = aCommand();
   const run = (...args: readonly string[]) => start(['status', ...config(), ...args]);
 
-  it('says that the daemon is not running and what starts it, with status 3', async () => {
+  it('reports that the daemon is not running and what starts it, with status 3', async () => {
     expect(await run().ended).toEqual(notRunning());
   });
 
-  it('takes a configuration that was named and names no places for a mistake (2)', async () => {
+  it('uses no paths from an invalid configuration that was named (2)', async () => {
     const { code, err } = await start(['status', '--config', path('none.yaml')]).ended;
     expect(code).toBe(2);
     expect(err).toContain(`${path('none.yaml')}:1:1: does not exist`);
@@ -147,7 +147,7 @@ describe('nodewarden status', () => {
     expect(odd.err).toContain('a\\u000ab.yaml:1:1: does not exist');
   });
 
-  it('says that an answer which is not whole cannot be read, without a stack', async () => {
+  it('reports that an incomplete answer cannot be read, without a stack trace', async () => {
     await serve({ answer: () => ({ schema: 1 }), observe: async () => '{"schema":1}' });
     for (const ended of [run().ended, start(['explain', ...config()]).ended]) {
       const { code, err } = await ended;
@@ -156,7 +156,7 @@ describe('nodewarden status', () => {
     }
   });
 
-  it('prints the report as text or, whole, as JSON', async () => {
+  it('prints the report as text, or completely as JSON', async () => {
     await serve({ answer: aReport });
     expect((await run().ended).out).toBe(statusText(aReport(), plain));
     const { code, out } = await run('-o', 'json').ended;
@@ -164,7 +164,7 @@ describe('nodewarden status', () => {
     expect(JSON.parse(out)).toEqual(aReport());
   });
 
-  it('watches until it is interrupted, and then ends well', async () => {
+  it('watches until it is interrupted, and then exits cleanly', async () => {
     await serve({ answer: aReport });
     const watch = run('--watch', '-o', 'json');
     await until(() => watch.out().split('\n').length >= 4);

@@ -42,7 +42,7 @@ describe('trial', () => {
     return ['trial', '--config', command.path('trial.yaml')];
   }
 
-  it('says who would have been stopped, how often and for what, across restarts, and what to look at', async () => {
+  it('shows which pods would have been stopped, how often and for what, across restarts, and what to check', async () => {
     const args = record(
       [0, STARTED],
       [1, evicted('b-1', { takesAlong: ['shop/till'] })],
@@ -88,7 +88,7 @@ Before arming
 `);
   });
 
-  it('says what is unknown: a record that begins too late, lines that are damaged, a run without an end', async () => {
+  it('says what is unknown: a record that begins too late, damaged lines, a run without an end', async () => {
     const args = record([0, STARTED], [1, note({ kind: 'running', atMs: 0, pods: [] })], [3, STARTED]);
     writeFileSync(command.path('state/record-dry.jsonl'), '{"schema":1,"torn\n', { flag: 'a' });
     const { out } = await command.run([...args, '--since', '2026-01-30T12:00:00Z']);
@@ -103,12 +103,12 @@ Before arming
     expect(out).toContain('No threshold was met.');
   });
 
-  it('says so where there was no dry run', async () => {
+  it('says so if there was no dry run', async () => {
     const { code, out } = await command.run([...record(), '--since', '2h']);
     expect([code, out]).toEqual([0, expect.stringMatching(/^No dry run in the record under .*dryRun: true/)]);
   });
 
-  it('is JSON on request, which knows a victim that was within its request', async () => {
+  it('prints JSON on request, which includes victims within their request', async () => {
     const within = { by: 'over-request', value: known(false) };
     const ranking = [{ uid: 'uid-web', values: [within], decidedBy: null }];
     const { out } = await command.run([...record([0, STARTED], [1, evicted('b-1', { ranking })]), '-o', 'json']);
