@@ -50,7 +50,7 @@ const VERIFY_MS = 30_000;
 const RECOVERED_MS = 60_000;
 
 export function openKubeApi(
-  needs: Pick<ModeNeeds, 'clock' | 'findings' | 'log' | 'note' | 'wake' | 'dry'> & {
+  needs: Pick<ModeNeeds, 'clock' | 'runtimeDirectory' | 'findings' | 'log' | 'note' | 'wake' | 'dry'> & {
     /** Whether the pod with this kubelet's uid has processes. */
     readonly isRunning: (uid: PodUid) => boolean;
   },
@@ -61,7 +61,7 @@ export function openKubeApi(
   const boot = readBootId();
   // Without it, no node can be proven to be this machine.
   const bootId = boot.known ? boot.value : '';
-  const connection = openConnection({ clock, findings, kubeconfig: settings.kubeconfig });
+  const connection = openConnection({ clock, findings, kubeconfig: settings.kubeconfig, hasPods });
   let version: EvictionVersion | null = null;
   let isOurs: boolean | null = null;
   let whyNot = 'the API server has not confirmed yet that this machine is its node';
@@ -80,6 +80,7 @@ export function openKubeApi(
     ...{ clock, bootId, writes, isUp, hasRecovered, findings, log, note: needs.note },
     // The entries in the file belong to the agent that acts.
     directory: `${settings.stateDirectory}/${dry ? 'spool-dry' : 'spool'}`,
+    unsavedPath: `${needs.runtimeDirectory}/kube-spool${dry ? '-dry' : ''}.jsonl`,
   });
   const evictions = createKubeletEvictions(clock);
   const { stateDirectory } = settings;
@@ -110,6 +111,10 @@ export function openKubeApi(
     if (isOurs === true) return watch.pods();
     const kept = watch.stoodIn();
     return isOurs === null && kept.known ? kept : unknown('not-asked', `the node ${nodeName}`, whyNot);
+  }
+  /** Pods that an earlier run saved may not stand in yet. */
+  function hasPods(): boolean {
+    return ourPods().known || (isOurs === null && checkpoint?.isProven === true);
   }
   /** Null: it does not exist. Unknown: the pods are not listed. */
   function podOf(objectUid: PodUid): Reading<ApiPod | null> {

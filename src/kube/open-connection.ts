@@ -23,6 +23,8 @@ type ConnectionNeeds = {
   readonly findings: Findings;
   /** Path of the kubeconfig. */
   readonly kubeconfig: string;
+  /** Whether pods of this node are known without the API server. */
+  readonly hasPods?: () => boolean;
   /** A random number from 0 to below 1. */
   readonly chance?: () => number;
 };
@@ -52,7 +54,13 @@ const LEAST_LIFE = 0.2;
  * The connection to the API server: one socket kept open for requests, and one per stream. Its state is `suspect` until the
  * first answer. Nothing here rejects or throws; without usable credentials, every answer is `none`.
  */
-export function openConnection({ clock, findings, kubeconfig, chance = Math.random }: ConnectionNeeds): Connection {
+export function openConnection({
+  clock,
+  findings,
+  kubeconfig,
+  hasPods = () => true,
+  chance = Math.random,
+}: ConnectionNeeds): Connection {
   const changed: ((state: ApiState) => void)[] = [];
   const streams = new Set<LineStream>();
   const retired = new Map<Agent, () => void>();
@@ -76,7 +84,7 @@ export function openConnection({ clock, findings, kubeconfig, chance = Math.rand
     state = next;
     if (next === 'away') {
       awayBecause = why;
-      findings.raise(apiAway(why));
+      findings.raise(apiAway(why, hasPods()));
       for (const stream of [...streams]) stream.close(`the API server is away: ${why}`);
     } else if (next === 'up') findings.clear(API_AWAY);
     planProbe(next === 'up' ? KEEP_WARM_MS : soon());

@@ -1,7 +1,7 @@
 import type { Rung } from '../core/outcome.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { type MonoMs, sayCause } from '../core/reading.ts';
-import { ensureDirectory, writeBeside } from '../host/files.ts';
+import { ensureDirectory, writeAtomic, writeBeside } from '../host/files.ts';
 import { keepAside } from '../host/own-file.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
 import type { Clock, Findings, Log, RecordNote } from '../ports.ts';
@@ -51,6 +51,8 @@ type SpoolNeeds = {
   readonly clock: Clock;
   /** Created if missing. */
   readonly directory: string;
+  /** On tmpfs: the acts that the disk does not have yet, so that an agent that is killed loses none. */
+  readonly unsavedPath: string;
   readonly bootId: string;
   readonly writes: Pick<ApiWrites, 'deletePod' | 'rehearseDelete' | 'markDisruption' | 'createEvent'>;
   /** C5: it has been ready again for long enough that ending it now would be a second disruption. */
@@ -84,13 +86,15 @@ export function openSpool(needs: SpoolNeeds): Spool {
   const made = ensureDirectory(directory, 0o750);
   if (!made.known) findings.raise(spoolNotSaved(made.where, made.detail));
   const found = readSpool(path);
-  const entries = new Map(found.entries);
+  const unsaved = new Map(readSpool(needs.unsavedPath).entries);
+  const entries = new Map([...found.entries, ...unsaved]);
   /** Who wants to know what becomes of an act, by key. */
   const askers = new Map<string, EndKnown>();
   let lines = found.lines;
   /** The file does not match `entries`, and is written as a whole. */
-  let isStale = found.badLines > 0 || found.unreadable !== null;
-  if (isStale) findings.raise(spoolDamaged(path, found.badLines, keepAside(path, clock)));
+  const isDamaged = found.badLines > 0 || found.unreadable !== null;
+  let isStale = isDamaged || unsaved.size > 0;
+  if (isDamaged) findings.raise(spoolDamaged(path, found.badLines, keepAside(path, clock)));
   let pending = '';
   let saving: Promise<void> | null = null;
   let isClosed = false;
@@ -113,6 +117,11 @@ export function openSpool(needs: SpoolNeeds): Spool {
     onRestored: () => undefined,
   });
 
+  const writeUnsaved = (): void => {
+    const text = [...unsaved.values()].map(sayEntry).join('');
+    const written = writeAtomic(needs.unsavedPath, text, 0o640, 'boot');
+    if (!written.known) findings.raise(spoolNotSaved(written.where, written.detail));
+  };
   const rewrite = async (): Promise<boolean> => {
     await disk.close();
     const all = [...entries.values()];
@@ -141,6 +150,10 @@ export function openSpool(needs: SpoolNeeds): Spool {
       }
       findings.clear(SPOOL);
     } while (pending !== '' || isStale);
+    if (!isStale && unsaved.size > 0) {
+      unsaved.clear();
+      writeUnsaved();
+    }
     saving = null;
   };
   const save = (text: string): void => {
@@ -151,6 +164,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
 
   const remove = (key: string): void => {
     askers.delete(key);
+    if (unsaved.delete(key)) writeUnsaved();
     if (entries.delete(key)) save(sayDone(key));
   };
   const endIs = (isEnding: boolean, uid: PodUid): void => askers.get(keyOfAct(uid))?.(isEnding);
@@ -294,6 +308,10 @@ export function openSpool(needs: SpoolNeeds): Spool {
       if (endKnown !== undefined) askers.set(key, endKnown);
       entries.delete(key);
       entries.set(key, entry);
+      if (entry.kind === 'delete') {
+        unsaved.set(key, entry);
+        writeUnsaved();
+      }
       save(sayEntry(entry));
       bound();
       if (flushing === null) later();

@@ -6,8 +6,11 @@ import { counted, sayNames } from './phrases.ts';
 /** About the API server, as mode kubelet reads it. */
 
 export const API_AWAY = 'api-away';
-export function apiAway(why: string): Finding {
-  const then = 'the last known state of the pods stays in force, and they are stopped only by their cgroups';
+/** `hasPods`: there is a last known state of the pods. */
+export function apiAway(why: string, hasPods: boolean): Finding {
+  const then = hasPods
+    ? 'the last known state of the pods stays in force, and they are stopped only by their cgroups'
+    : 'no earlier state of the pods is known, so they are found and stopped only by their cgroups';
   return { id: API_AWAY, text: `the API server is away (${escapeUnsafe(why)}): ${then}` };
 }
 

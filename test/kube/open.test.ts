@@ -284,11 +284,21 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
       await until(isWeb);
       await restart();
       await until(isWeb);
+      expect(parts.present.get('api-away')).toContain('the last known state of the pods stays in force');
       const { rungs } = await stop(podNamed('web'));
       expect(rungs?.map(({ act }) => act)).toEqual(['delete', 'kill-containers', 'spool']);
       expect(rungs?.[0]?.answer).toBe('the API is away');
       await until(() => !app.isAlive());
       expect(written.filter(({ method }) => method === 'DELETE')).toEqual([]);
+    });
+
+    it('says that it knows none, where no earlier run has kept them', async () => {
+      runPod(uid);
+      await stub.stop();
+      onTestFinished(() => stub.listen());
+      open();
+      await until(() => parts.present.has('api-away'));
+      expect(parts.present.get('api-away')).toContain('no earlier state of the pods is known');
     });
 
     it('does not, where the node had shown not to be this machine', async () => {

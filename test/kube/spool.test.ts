@@ -10,14 +10,17 @@ import { anApi, BOOT, EARLIER_BOOT, notFound, POD_PATH, status, VICTIM, writesTo
 
 let directory = '';
 let file = '';
+let unsavedPath = '';
 const open: Spool[] = [];
 beforeEach(() => {
   directory = fs.mkdtempSync(path.join(os.tmpdir(), 'spool-'));
   file = path.join(directory, 'spool.jsonl');
+  unsavedPath = `${directory}.unsaved`;
 });
 afterEach(async () => {
   await Promise.all(open.splice(0).map((spool) => spool.close()));
   fs.rmSync(directory, { recursive: true });
+  fs.rmSync(unsavedPath, { force: true });
 });
 
 const uidOf = (n: number): string => `${String(n).padStart(8, '0')}-0000-4000-8000-000000000000`;
@@ -58,6 +61,7 @@ function aSpool(api = anApi(), clock = aClock()) {
     clock,
     hasRecovered: (uid, sinceMs) => ready.has(uid) && clock.monoMs() - sinceMs >= 60_000,
     directory,
+    unsavedPath,
     bootId: BOOT,
     writes: writesTo(api),
     isUp: () => true,
@@ -396,6 +400,31 @@ describe('over the end of the agent', () => {
     await spool.saved();
     expect(found.has('spool')).toBe(false);
     expect(aSpool().spool.waiting().facts).toBe(2);
+  });
+  it('an act that the disk has not taken is known to the next run, and on the disk there', async () => {
+    fs.rmSync(directory, { recursive: true });
+    fs.writeFileSync(directory, '');
+    const killed = aSpool();
+    killed.spool.put(act());
+    await killed.spool.saved();
+    fs.rmSync(directory);
+    fs.mkdirSync(directory);
+    const next = aSpool();
+    expect([next.spool.waiting().acts, next.found.has('spool')]).toEqual([1, false]);
+    await next.spool.saved();
+    expect(fs.readFileSync(unsavedPath, 'utf8')).toBe('');
+    expect(aSpool().spool.waiting().acts).toBe(1);
+  });
+  it('nor does it forget that an act is done', async () => {
+    fs.rmSync(directory, { recursive: true });
+    fs.writeFileSync(directory, '');
+    const killed = aSpool();
+    killed.spool.put(act());
+    killed.spool.heard(VICTIM.uid);
+    await killed.spool.saved();
+    fs.rmSync(directory);
+    fs.mkdirSync(directory);
+    expect(aSpool().spool.waiting().acts).toBe(0);
   });
   it('is bounded: the oldest events go, acts stay, and it says how many', async () => {
     const { spool, found } = aSpool();
