@@ -7,7 +7,7 @@ function core(text: string) {
 }
 
 describe('toCoreConfig', () => {
-  it('gives the core exactly what it knows, defaults included', () => {
+  it('gives the core exactly what it knows, including defaults', () => {
     const { thresholds, ...rest } = core('');
     expect(rest).toEqual({
       pressureTransitionMs: 300_000,
@@ -38,7 +38,7 @@ describe('toCoreConfig', () => {
     });
   });
 
-  it('copies every memory threshold without grace for the cgroup of all pods, also beside an explicit one', () => {
+  it('copies every memory threshold without grace for the cgroup of all pods, even beside an explicit one', () => {
     const text = [
       'evictionHard: {memory.available: 100Mi, allocatableMemory.available: 50Mi}',
       'evictionSoft: {memory.available: 1Gi}',
@@ -54,7 +54,7 @@ describe('toCoreConfig', () => {
     expect(core(`enforceNodeAllocatable: [none]\n${text}`).thresholds).toHaveLength(3);
   });
 
-  it('gives a minimum reclaim to the hard and the soft threshold of its signal, and to the twin', () => {
+  it('applies a minimum reclaim to the hard and the soft threshold of its signal, and to the twin', () => {
     const text = [
       'evictionHard: {memory.available: 100Mi}',
       'evictionSoft: {memory.available: 1Gi, pid.available: 10%}',
@@ -71,23 +71,23 @@ describe('toCoreConfig', () => {
     ]);
   });
 
-  it('names each signal with a reclaim command once', () => {
+  it('lists each signal with a reclaim command once', () => {
     const command = (signal: string) => `{signal: ${signal}, command: [/bin/true]}`;
     const text = `reclaimCommands: [${['nodefs.available', 'nodefs.available', 'imagefs.available'].map(command).join()}]`;
     expect(core(text).reclaimSignals).toEqual(['nodefs.available', 'imagefs.available']);
   });
 
-  it('has a runtime that can give disk space back in mode kubelet only', () => {
+  it('has a runtime that can free disk space only in mode kubelet', () => {
     expect(core('')).not.toHaveProperty('hasRuntime');
     expect(core('mode: kubelet\nkubernetes: {kubeconfig: /k}').hasRuntime).toBe(true);
   });
 
-  it('switches the guard and the local limits off', () => {
+  it('switches the loop guard and the local limits off', () => {
     const off = core('guard: {sameOwnerKills: 0}\nlocalStorageCapacityIsolation: false');
     expect([off.guard, off.localStorageLimits]).toEqual([null, 'off']);
   });
 
-  it('makes shutdown phases of the two durations, floored each on its own, and of the list, sorted', () => {
+  it('builds shutdown phases from the two durations, each rounded down, and from the list, sorted', () => {
     expect(core('shutdownGracePeriod: 30.9s\nshutdownGracePeriodCriticalPods: 10.5s').phases).toEqual([
       { fromPriority: 0, periodSeconds: 20 },
       { fromPriority: 2_000_000_000, periodSeconds: 10 },

@@ -19,7 +19,7 @@ const firsts = (ours: object, theirs: object) =>
   );
 
 describe('the command line of a kubelet', () => {
-  it('names its file, and thresholds that replace those of the file, in either form', () => {
+  it('names its file, and thresholds that replace those in the file, in either form', () => {
     const argv = ['/usr/bin/kubelet', '--config=/etc/k.yaml', '--v', '2', '--eviction-hard', 'memory.available<5%'];
     const more = ['--eviction-hard=nodefs.available<1Gi', '--eviction-minimum-reclaim=memory.available=1Gi'];
     expect(readKubeletFlags([...argv, ...more, '--config-dir', '/etc/k.d'])).toEqual({
@@ -31,7 +31,7 @@ describe('the command line of a kubelet', () => {
       },
     });
   });
-  it('without any of that says nothing', () => {
+  it('says nothing without any of them', () => {
     expect(readKubeletFlags(['kubelet', '--eviction-hard'])).toEqual({ config: null, configDir: null, fields: {} });
   });
   it('overrides the file, and the files beside it are merged into it', () => {
@@ -48,14 +48,14 @@ describe('the command line of a kubelet', () => {
       ['memory.available/evictionHard', '3Gi'],
     ]);
   });
-  it('is not known where the kubelet would refuse its own configuration', () => {
+  it('is unknown if the kubelet would refuse its own configuration', () => {
     expect(kubeletThresholds([HARD('lots')], {}).known).toBe(false);
     expect(readKubeletText('a: [', 'k.yaml').known).toBe(false);
     expect(readKubeletText('- 1', 'k.yaml').known).toBe(false);
   });
 });
 
-describe('the kubelet acts first', () => {
+describe('whether the kubelet acts first', () => {
   const first = { signal: 'memory.available', kind: 'hard', theirs: GIB };
   it.each([
     ['where its hard threshold is higher', HARD('500Mi'), HARD('1Gi'), [{ ...first, ours: 500 * MIB }]],
@@ -88,14 +88,14 @@ describe('the kubelet acts first', () => {
   ])('%s', (_what, ours, count) => {
     expect(firsts(ours, SOFT('2Gi', '60s')).filter(({ kind }) => kind === 'soft')).toHaveLength(count);
   });
-  it('goes on where it is to free more than we do', () => {
+  it('also depends on how much it frees', () => {
     const theirs = { ...HARD('1Gi'), evictionMinimumReclaim: { 'memory.available': '2Gi' } };
     expect(firsts(HARD('2Gi'), theirs)).toEqual([
       { signal: 'memory.available', kind: 'reclaim', theirs: 3 * GIB, ours: 2 * GIB },
     ]);
     expect(firsts(HARD('3Gi'), theirs)).toEqual([]);
   });
-  it('says nothing of a signal that this node has not', () => {
+  it('is not reported for a signal that this node does not have', () => {
     expect(firsts(HARD('2Gi'), { evictionHard: { 'imagefs.available': '50%' } })).toEqual([]);
   });
 });

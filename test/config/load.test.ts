@@ -24,7 +24,7 @@ function said(path: string | null): readonly string[] {
 }
 
 describe('mistakes', () => {
-  it('are all told in one pass, in the order of the file, each with what would be right', () => {
+  it('are all reported in one pass, in the order of the file, each with what would be valid', () => {
     const text = [
       'evictionHard:',
       '  memory.avialable: 200Mi',
@@ -80,7 +80,7 @@ describe('mistakes', () => {
     ['apiVersion: v1', 'x.yaml:1:1: kind: missing; it needs'],
     ['kind: NodewardenConfiguration', 'x.yaml:1:1: apiVersion: missing; must be nodewarden.dev/v1alpha1'],
     [`${HEAD}---\na: 1`, 'x.yaml:4:1: a second document; only one is read'],
-  ])('in the head of %j are told', (text, start) => {
+  ])('in the head of %j are reported', (text, start) => {
     const [first] = configOf(text, 'x.yaml', NO_SIZES).problems.map(sayProblem);
     expect(first?.startsWith(start), first).toBe(true);
   });
@@ -98,13 +98,13 @@ describe('mistakes', () => {
     ['evictionPressureTransitionPeriod:', 'expected text, not empty'],
     ['preKill: {command: [/bin/true], timeout: 1m}', 'must be at most 5000 ms'],
     ['preKill: {command: []}', 'the program must be an absolute path'],
-  ])('in %s are told', (text, part) => {
+  ])('in %s are reported', (text, part) => {
     expect(problems(text).join('\n')).toContain(part);
   });
 });
 
 describe('http', () => {
-  it('may be reached from other machines only where that is said', () => {
+  it('is reachable from other machines only if that is allowed', () => {
     expect(effective('http: {listen: "[::]:80", allowRemote: true, hosts: [a.example]}').http).toEqual({
       host: '::',
       port: 80,
@@ -116,12 +116,12 @@ describe('http', () => {
 });
 
 describe('files', () => {
-  it('that were named must exist', () => {
+  it('must exist if they were named', () => {
     const path = join(directory, 'none.yaml');
     expect(said(path)).toEqual([`${path}:1:1: does not exist; name another file, or omit it to use the defaults`]);
   });
 
-  it('that others may write are refused, and so are links', () => {
+  it('are refused if others can write them, and if they are links', () => {
     const path = file('c.yaml', HEAD);
     expect(said(path)).toEqual([]);
     chmodSync(path, 0o666);
@@ -131,7 +131,7 @@ describe('files', () => {
     expect(said(link)).toEqual([expect.stringContaining('refused: ')]);
   });
 
-  it('that are directories or too large are refused', () => {
+  it('are refused if they are directories or too large', () => {
     expect(said(directory)).toEqual([expect.stringContaining('cannot be read')]);
     expect(said(file('big.yaml', `${HEAD}#${'x'.repeat(1024 * 1024)}`))).toEqual([
       expect.stringContaining('larger than'),
@@ -140,7 +140,7 @@ describe('files', () => {
 });
 
 describe('defaults', () => {
-  it('of evictionHard vanish when one is named, unless they are to be merged', () => {
+  it('of evictionHard are dropped if one is named, unless they are to be merged', () => {
     const signals = (text: string) => effective(text).thresholds.map(({ signal }) => signal);
     const named = 'evictionHard: {memory.available: 200Mi, nodefs.available: 0%}';
     expect(signals('')).toHaveLength(5);
@@ -153,24 +153,24 @@ describe('defaults', () => {
     ]);
   });
 
-  it('hold for an empty section, and for a section with some fields', () => {
+  it('apply to an empty section, and to a section with some fields', () => {
     const all = effective('http:\nlog:\nguard: {window: 5m}');
     expect([all.http, all.logLevel, all.guard]).toEqual([null, 'info', { sameOwnerKills: 3, windowMs: 300_000 }]);
   });
 
-  it('of the transition period and the image age also stand for 0', () => {
+  it('of the transition period and the image age also replace 0', () => {
     const zero = effective('evictionPressureTransitionPeriod: 0s\nimageMinimumGCAge: 0s');
     expect([zero.pressureTransitionMs, zero.imageMinimumGCAgeMs]).toEqual([300_000, 120_000]);
   });
 
-  it('of nodefs follow the mode', () => {
+  it('of nodefs depend on the mode', () => {
     expect(effective('').nodefsPath).toBe('/var');
     const kubelet = 'mode: kubelet\nkubernetes: {kubeconfig: /k}';
     expect(effective(kubelet).nodefsPath).toBe('/var/lib/kubelet');
     expect(effective(`${kubelet}\nnodefs: {path: /data}`).nodefsPath).toBe('/data');
   });
 
-  it('let a guard of 0 kills switch it off', () => {
+  it('do not prevent a guard of 0 kills from switching it off', () => {
     expect(effective('guard: {sameOwnerKills: 0}').guard).toBeNull();
   });
 });
@@ -184,7 +184,7 @@ function shown(loaded: ReturnType<typeof loadConfig>, prefix: string): readonly 
     );
 }
 
-describe("the kubelet's own kind", () => {
+describe('a KubeletConfiguration', () => {
   it('is read with YAML 1.1, implies the mode, and keeps unknown fields only as names', () => {
     const text = `${KUBELET_HEAD}mergeDefaultEvictionSettings: yes\nevictionHrad: {a: 1}\nauthentication: {webhook: on}\n`;
     const read = good(configOf(text, 'k.yaml', NO_SIZES));
@@ -232,13 +232,13 @@ describe('an imported KubeletConfiguration', () => {
     expect(good(loaded).ignoredFields).toEqual(['clusterDomain']);
   });
 
-  it('loses a whole field to one that is set here, which gets no margin', () => {
+  it('is overridden field by field by what is set here, which gets no margin', () => {
     const path = file('kubelet.yaml', KUBELET_HEAD + kubelet);
     const loaded = loadConfig(file('c.yaml', own(path, 'evictionHard: {nodefs.available: 1Gi}')), SIZES);
     expect(shown(loaded, 'evictionHard')).toEqual(['evictionHard["nodefs.available"] = "1Gi" (c.yaml:6)']);
   });
 
-  it('without evictionHard stands for its defaults, which are raised too', () => {
+  it("without evictionHard has the kubelet's defaults, which are raised, too", () => {
     const path = file('kubelet.yaml', KUBELET_HEAD);
     const loaded = loadConfig(file('c.yaml', own(path, '')), SIZES);
     expect(shown(loaded, 'evictionHard')).toContain(
@@ -246,7 +246,7 @@ describe('an imported KubeletConfiguration', () => {
     );
   });
 
-  it('is checked too, its mistakes told after our own', () => {
+  it('is checked, too, and its mistakes follow our own', () => {
     const path = file('kubelet.yaml', `${KUBELET_HEAD}evictionHard: {memory.available: 1ki}\n`);
     expect(said(file('c.yaml', own(path, 'dryRun: 1')))).toEqual([
       expect.stringContaining('c.yaml:6:9: dryRun: expected true or false'),
@@ -268,7 +268,7 @@ describe('an imported KubeletConfiguration', () => {
 });
 
 describe('a percentage', () => {
-  it.each(['10%', '15%', '12.5%', '33.3%', '0.1%', '100.0%'])('of %s is shown as it was meant', (text) => {
+  it.each(['10%', '15%', '12.5%', '33.3%', '0.1%', '100.0%'])('%s is shown as it was meant', (text) => {
     const [threshold] = effective(`evictionHard: {memory.available: ${text}}`).thresholds;
     expect(threshold && sayValue(threshold.value)).toBe(`${Number(text.replace('%', ''))}%`);
   });

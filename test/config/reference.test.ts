@@ -11,7 +11,7 @@ const reference = readFileSync(new URL('docs/configure.md', root), 'utf8');
 const examples = [...reference.matchAll(/```yaml\n(.*?)```/gs)].map(([, text = '']) => text);
 
 describe('docs/configure.md', () => {
-  it('has examples, and each passes the check', () => {
+  it('has examples that all pass the check', () => {
     expect(examples.length).toBeGreaterThan(6);
     for (const example of examples) {
       const text = example.startsWith('apiVersion:') ? example : HEAD + example;
@@ -45,7 +45,7 @@ describe('the commented examples', () => {
     expect([problems.map(sayProblem), warnings.map(({ code }) => code)]).toEqual([[], codes]);
   });
 
-  it('is still valid with each commented field switched on', () => {
+  it('stay valid with each commented field switched on', () => {
     const text = readFileSync(new URL('config/config.yaml', root), 'utf8');
     const fields = [...OWN_FIELDS, ...KUBELET_FIELDS];
     const on = text.replace(

@@ -17,7 +17,7 @@ describe('the JSON Schema', () => {
     expect(JSON.parse(file)).toEqual(jsonSchema());
   });
 
-  it('takes the commented example', () => {
+  it('accepts the commented example', () => {
     const file = readFileSync(new URL('../../config/config.yaml', import.meta.url), 'utf8');
     expect(validate(parse(file)), JSON.stringify(validate.errors)).toBe(true);
   });
@@ -30,7 +30,7 @@ describe('the JSON Schema', () => {
     'kubernetes: {kubeconfig: /etc/k, pdb: required}',
     'reclaimCommands: [{signal: nodefs.available, command: [/usr/bin/true], timeout: 5s}]',
     'systemReserved: {memory: 1Gi, cpu: 500m}',
-  ])('takes what the program takes: %s', (text) => {
+  ])('accepts what the program accepts: %s', (text) => {
     expect(isValid(text), JSON.stringify(validate.errors)).toBe(true);
     expect(problems(text).filter((problem) => !problem.includes('grace period must be'))).toEqual([]);
   });

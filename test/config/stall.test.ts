@@ -22,7 +22,7 @@ describe('evictionStall', () => {
     ['1%', 9_900],
     ['99%', 99],
     ['33.3%', 6_669],
-  ])('of %s is a threshold of the time that must be free of it', (full, limitMs) => {
+  ])('of %s is a threshold for the time without stall', (full, limitMs) => {
     const { thresholds } = toCoreConfig(effective(`evictionStall: {memory: {full: ${full}}}`), 1);
     const stall = thresholds.find(({ signal }) => signal === 'memory.stallFree');
     expect(stall && bytesUp(resolve(stall.value, 10_000))).toBe(limitMs);
@@ -37,11 +37,11 @@ describe('evictionStall', () => {
     ['{memory: {fulll: 30%}}', 'fulll: unknown field; did you mean full?'],
     ['{io: {full: 30%}}', 'io: unknown field; valid are memory'],
     ['{}', 'memory: missing'],
-  ])('%s is refused with what is wrong, and an example', (section, text) => {
+  ])('%s is refused with the reason and an example', (section, text) => {
     expect(problems(`evictionStall: ${section}`).join('\n')).toContain(text);
   });
 
-  it('is shown with where it is from', () => {
+  it('is shown with its origin', () => {
     const { settings } = effective('evictionStall: {memory: {for: 5s}}');
     expect(settings.filter(({ path }) => path.startsWith('evictionStall'))).toMatchObject([
       { path: 'evictionStall.memory.full', value: '30%', origin: { kind: 'default' } },
@@ -55,7 +55,7 @@ describe('in a KubeletConfiguration', () => {
   const inKubelets = (text: string) => configOf(KUBELET_HEAD + text, 'k.yaml', SIZES);
 
   it.each(['evictionHard', 'evictionMinimumReclaim'])(
-    'swap.available in %s is no signal, as for the kubelet',
+    'swap.available in %s is not a signal, as for the kubelet',
     (field) => {
       expect(inKubelets(`${field}: {swap.available: 10%}`).problems.map(sayProblem)).toEqual([
         expect.stringContaining('swap.available"]: unknown signal'),
@@ -63,7 +63,7 @@ describe('in a KubeletConfiguration', () => {
     },
   );
 
-  it('evictionStall is a field that is not taken', () => {
+  it('evictionStall is ignored', () => {
     const { effective: taken, problems: said } = inKubelets('evictionStall: {memory: {}}');
     expect(said).toEqual([]);
     expect(taken).toMatchObject({ evictionStall: null, ignoredFields: ['evictionStall'] });
@@ -74,7 +74,7 @@ describe('swap and stall on a host that has neither', () => {
   const without = { ...SIZES, swapBytes: 0, hasMemoryPressure: false };
   const text = 'evictionHard: {swap.available: 10%}\nevictionStall: {memory: {}}';
 
-  it('are warned about', () => {
+  it('cause warnings', () => {
     const warnings = load(text, without)
       .warnings.map((warning) => warning.text)
       .join('\n');
@@ -82,7 +82,7 @@ describe('swap and stall on a host that has neither', () => {
     expect(warnings).toContain('c.yaml:4: evictionStall: memory.stallFree has no effect: this kernel has no pressure');
   });
 
-  it('are not where it has both, or where that is not known', () => {
+  it('cause none if it has both, or if that is unknown', () => {
     expect(
       load(text, SIZES)
         .warnings.map((warning) => warning.text)

@@ -13,7 +13,7 @@ function warnings(text: string, sizes = SIZES): readonly string[] {
 }
 
 describe('warnings', () => {
-  it('tell that naming one signal drops the other defaults, with what to add', () => {
+  it('say that naming one signal drops the other defaults, with what to add', () => {
     const said =
       'c.yaml:4: evictionHard: naming one signal drops the defaults of all others; add mergeDefaultEvictionSettings: true, or add the missing ones to evictionHard: nodefs.available: "10%", nodefs.inodesFree: "5%"';
     expect(warnings('evictionHard:\n  memory.available: 200Mi')).toEqual([said]);
@@ -24,13 +24,13 @@ describe('warnings', () => {
     expect(withImagefs.join()).toContain('imagefs.available: "15%", imagefs.inodesFree: "5%"');
   });
 
-  it('tell that nothing is left that could evict', () => {
+  it('say that nothing is left that could evict', () => {
     expect(warnings('evictionHard: {}')).toEqual([
       'c.yaml:3: evictionHard: no threshold is left, so nothing is ever evicted under pressure',
     ]);
   });
 
-  it('tell a soft threshold below its hard one, with both values', () => {
+  it('name a soft threshold below its hard one, with both values', () => {
     const soft = (amount: string) =>
       `evictionSoft: {memory.available: ${amount}}\nevictionSoftGracePeriod: {memory.available: 1m}\nevictionMaxPodGracePeriod: 60`;
     const said = (amount: string) => [
@@ -44,14 +44,14 @@ describe('warnings', () => {
     expect(warnings(soft('1%'), NO_SIZES)).toEqual([]);
   });
 
-  it('tell that soft evictions give no grace at all', () => {
+  it('say that soft evictions give no grace period at all', () => {
     const text = 'evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}';
     expect(warnings(text)).toEqual([
       'c.yaml:3: evictionSoft: evictionMaxPodGracePeriod is 0, so pods evicted by a soft threshold get no grace period (SIGKILL 2 s after SIGTERM); set it, for example to 60',
     ]);
   });
 
-  it('tell that no threshold guards the process ids, with a value for this host', () => {
+  it('say that no threshold guards the process IDs, with a value for this host', () => {
     const said = (text: string, sizes = SIZES) =>
       load(text, sizes)
         .warnings.map((warning) => warning.text)
@@ -63,7 +63,7 @@ describe('warnings', () => {
     expect(said('mergeDefaultEvictionSettings: true\nevictionHard: {pid.available: 10%}')).toBe('');
   });
 
-  it('judge a node that is a cgroup by its limits, and not at all where they are not known', () => {
+  it('judge a node that is a cgroup by its limits, and not at all if these are unknown', () => {
     const text = 'cgroupRoot: /shop\nevictionMinimumReclaim: {memory.available: 1Gi}';
     const bounded = { ...SIZES, bounded: { memoryBytes: 1024 ** 3, pids: 512 } };
     expect(warnings(text, bounded)).toEqual([
@@ -78,7 +78,7 @@ describe('warnings', () => {
     expect(warnings(text)).toEqual([]);
   });
 
-  it('tell a minimum reclaim that can never be reached, once for each signal', () => {
+  it('name a minimum reclaim that can never be reached, once per signal', () => {
     const text = [
       'evictionMinimumReclaim: {memory.available: 8Gi, nodefs.available: 91%}',
       'evictionSoft: {memory.available: 1Gi}',
@@ -94,7 +94,7 @@ describe('warnings', () => {
     expect(warnings('evictionMinimumReclaim: {memory.available: 1Gi}')).toEqual([]);
   });
 
-  it('tell thresholds that are never met, or always', () => {
+  it('name thresholds that are never met, or always met', () => {
     const all = 'mergeDefaultEvictionSettings: true\nevictionHard: ';
     expect(warnings(`${all}{memory.available: 0.0%}`)).toEqual([
       'c.yaml:4: evictionHard: memory.available 0% is never met; to switch it off, write "0%"',
@@ -207,14 +207,14 @@ describe('warnings about shutdown', () => {
   });
 });
 
-describe("warnings about the kernel's OOM killer, which acts first where no process can get what counts as available", () => {
+describe("warnings that the kernel's OOM killer acts first, because processes cannot get all that counts as available", () => {
   const beyond = { reserveBytes: 48 * MIB, kernelBytes: 42 * MIB, hugePagesBytes: 0 };
   const sizes: HostSizes = { ...SIZES, beyondReach: known(beyond) };
   const FIRST = 'mergeDefaultEvictionSettings: true\nevictionHard:\n  memory.available: ';
   const said = (text: string, of = sizes): readonly string[] =>
     load(text, of).warnings.flatMap((warning) => (warning.code === 'kernel-first' ? [warning.text] : []));
 
-  it('tell both figures, and a threshold that ends the warning', () => {
+  it('give both figures, and a threshold that avoids the warning', () => {
     const figures =
       'since the working set counts 90 MiB (48 MiB that the kernel keeps free, 42 MiB of its own) as available, which no process can get';
     const todo = 'Set memoryAvailable: reclaimable, which leaves it out, or a threshold of at least 190Mi';
@@ -226,7 +226,7 @@ describe("warnings about the kernel's OOM killer, which acts first where no proc
     expect(said(`${FIRST}100Mi\nmemoryAvailable: reclaimable`)).toEqual([]);
   });
 
-  it('tell it of the default, of a percentage, of a soft threshold and of huge pages', () => {
+  it('cover the default, a percentage, a soft threshold and huge pages', () => {
     expect(said('')[0]).toMatch(/^evictionHard: memory\.available 100Mi: the kernel's OOM killer may act first/);
     expect(said(`${FIRST}1%`)[0]).toContain('memory.available 1%: ');
     const soft = 'evictionSoft: {memory.available: 110Mi}\nevictionSoftGracePeriod: {memory.available: 1m}';
@@ -240,7 +240,7 @@ describe("warnings about the kernel's OOM killer, which acts first where no proc
     );
   });
 
-  it('beside a kubelet advise the threshold alone, and against another formula than its own', () => {
+  it('recommend only the threshold beside a kubelet, and not another formula than its own', () => {
     const beside = `kubernetes: {kubeconfig: /k}\nmode: kubelet\n${FIRST}100Mi`;
     expect(said(beside)[0]).toMatch(/which no process can get\. Set a threshold of at least 190Mi$/);
     const other = 'memoryAvailable: the kubelet counts by the working set, so it may evict for memory first';

@@ -10,8 +10,8 @@ import { configOutcome, runConformance, sayCounts } from './conformance.ts';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 
-describe('what a kubelet of 1.36.2 decided', () => {
-  it('is decided here too: every look, every shutdown, every configuration but those refused on purpose', async () => {
+describe('what kubelet 1.36.2 decided', () => {
+  it('is decided here, too: every look, every shutdown, every configuration except those refused on purpose', async () => {
     const failed: string[] = [];
     const counts = await runConformance(HERE, (line) => failed.push(line));
     expect(failed.slice(0, 20)).toEqual([]);
@@ -21,7 +21,7 @@ describe('what a kubelet of 1.36.2 decided', () => {
     );
   }, 120_000);
 
-  it('is an exception by its rule alone: negative seconds that the kubelet takes', () => {
+  it('is an exception only by its rule: negative seconds that the kubelet accepts', () => {
     const list = (seconds: number): Json => ({
       case: 'shutdownConfig',
       config: { shutdownGracePeriodByPodPriority: [{ priority: 0, shutdownGracePeriodSeconds: seconds }] },
@@ -37,7 +37,7 @@ describe('what a kubelet of 1.36.2 decided', () => {
 /** One expectation turned into what is not so. `at` is where, from the document on. */
 type Flip = { readonly at: readonly (string | number)[]; readonly to: unknown };
 
-describe('an expectation that is not so', () => {
+describe('a wrong expectation', () => {
   let documents: readonly Json[] = [];
   beforeAll(async () => {
     documents = [...(await someOf('eviction.jsonl.gz', 80)), ...(await someOf('shutdown.jsonl.gz', 34))];
@@ -58,7 +58,7 @@ describe('an expectation that is not so', () => {
     expect(missed).toEqual([]);
   }, 120_000);
 
-  it('and nothing else fails: as they are, all these scenarios hold', async () => {
+  it('is the only reason to fail: unchanged, all these scenarios hold', async () => {
     expect((await reportsOf(documents)).filter(({ ok }) => !ok)).toEqual([]);
   });
 });

@@ -14,7 +14,7 @@ function differences(kind: Kind, count: number) {
   });
 }
 
-describe('a second reading of the rules', () => {
+describe('a second implementation of the rules', () => {
   it('agrees with what the kubelet decided, in every tenth recorded scenario', () => {
     const { compared, wrong } = recordedDisagreements(10);
     expect(wrong).toEqual([]);
@@ -29,7 +29,7 @@ describe('a second reading of the rules', () => {
     expect(differences('shutdown', 250)).toEqual([]);
   });
 
-  it('is given the same scenario for the same seed', () => {
+  it('gets the same scenario for the same seed', () => {
     expect(generateEviction(7)).toEqual(generateEviction(7));
     expect(generateShutdown(7)).toEqual(generateShutdown(7));
     expect(generateEviction(8)).not.toEqual(generateEviction(7));

@@ -51,7 +51,7 @@ function beside(needs: {
 }
 
 describe('the thresholds of the kubelet', () => {
-  it('are those that it says itself, whatever its files say', async () => {
+  it('are those that it reports itself, whatever its files say', async () => {
     const { look, present } = beside({
       ours: '1Gi',
       configz: known(JSON.stringify(hard('2Gi'))),
@@ -61,7 +61,7 @@ describe('the thresholds of the kubelet', () => {
     expect([...present.keys()]).toEqual(['kubelet-first/memory.available/hard']);
     expect([...present.values()][0]).toContain('its hard threshold is 2 GiB (as the kubelet says)');
   });
-  it('are looked for once the pods are known, which a choice waits for', async () => {
+  it('are searched for once the pods are known, because a choice waits for them', async () => {
     const { look, present, settle } = beside({ ours: '1Gi', configz: known(JSON.stringify(hard('2Gi'))) });
     settle(false);
     await look(0);
@@ -70,7 +70,7 @@ describe('the thresholds of the kubelet', () => {
     await look(1_000);
     expect([...present.keys()]).toEqual(['kubelet-first/memory.available/hard']);
   });
-  it('are those of its file, relative to where it runs, and of its command line', async () => {
+  it('are those in its file, relative to its working directory, and on its command line', async () => {
     const file = 'kind: KubeletConfiguration\nevictionHard: {memory.available: 3Gi}\n';
     const byFile = beside({ ours: '1Gi', file, argv: ['kubelet', '--config', 'kubelet.yaml'] });
     await byFile.look(0);
@@ -80,12 +80,12 @@ describe('the thresholds of the kubelet', () => {
     await byFlag.look(0);
     expect(byFlag.present.size).toBe(0);
   });
-  it('are its defaults where nothing can be read, which is said', async () => {
+  it('are its defaults if nothing can be read, which is reported', async () => {
     const { look, present } = beside({ ours: '100Mi' });
     await look(0);
     expect([...present.values()]).toEqual([expect.stringContaining('100 MiB (by its defaults)')]);
   });
-  it('are asked for again, and what no longer holds is cleared', async () => {
+  it('are queried again, and findings that no longer hold are cleared', async () => {
     const { look, present, say } = beside({ ours: '1Gi', configz: known(JSON.stringify(hard('2Gi'))) });
     await look(0);
     say(JSON.stringify(hard('100Mi')));

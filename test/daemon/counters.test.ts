@@ -33,7 +33,7 @@ const limited = {
 } as const;
 
 describe('what is counted', () => {
-  it('is an eviction once its pod has ended, by signal and kind, with its time and what came back', () => {
+  it('is an eviction once its pod has ended, by signal and kind, with its duration and what was freed', () => {
     const { counters, decided, began, cameOut } = counting();
     decided(anEviction('b-1'));
     began('b-1', 1_003);
@@ -71,7 +71,7 @@ describe('what is counted', () => {
     cameOut(outcome);
     expect(counters.now()).toMatchObject({ evictions: [], reclaimedBytes: { eviction: 0 } });
   });
-  it('is an eviction once it is known that it was one', () => {
+  it('is an eviction once it is known to be one', () => {
     const { counters, decided, began, cameOut } = counting();
     decided(anEviction('b-1'));
     began('b-1', 1_000);
@@ -80,7 +80,7 @@ describe('what is counted', () => {
     const { evictions, evictionTimes } = counters.now();
     expect([evictions.map(({ count }) => count), evictionTimes.sumMs]).toEqual([[1], 38]);
   });
-  it('is an eviction once, though an earlier run or earlier parts began it', () => {
+  it('is an eviction once, even if an earlier run or earlier parts began it', () => {
     const { counters, cameOut } = counting();
     const { victim, threshold } = anEviction('b-1');
     const eviction = {

@@ -181,7 +181,7 @@ function glued({
 }
 
 describe('an agent that starts in the middle of a shutdown', () => {
-  it('goes on with it while the machine goes down, and says where the lock ended', async () => {
+  it('continues it while the machine goes down, and records how the lock ended', async () => {
     const { resume, facts, resumed } = glued({ state: inPhase1, machine: known(true) });
     expect(await resume()).toEqual([]);
     expect(facts).toMatchObject([{ what: 'lock-lost' }, { what: 'resumed', phase: 1 }]);
@@ -197,7 +197,7 @@ describe('an agent that starts in the middle of a shutdown', () => {
     expect(facts).toEqual([]);
   });
 
-  it('that had released the lock asks as well', async () => {
+  it('also asks if it had released the lock', async () => {
     const state: State = { ...initialState('boot'), shutdown: { kind: 'released', atMs: 0 } };
     expect(await glued({ state }).resume()).toEqual([{ kind: 'cancelled', machineStays: true }]);
     expect(await glued({ state, machine: known(true) }).resume()).toEqual([]);
@@ -209,7 +209,7 @@ describe('an agent that starts after a soft-reboot', () => {
   const cancelled: State = { ...released, shutdown: { kind: 'unarmed', why: 'cancelled' } };
 
   it.each([{ state: { ...inPhase1, lastLookMs: 0 } }, { state: released }, { state: cancelled, hasStops: true }])(
-    'neither takes it for a cancel nor stops or starts anybody: $state.shutdown.kind',
+    'neither treats it as a cancel nor stops or starts anything: $state.shutdown.kind',
     async (given) => {
       const { resume, undone, resumed, forgotten } = glued({ ...given, cameBack: known(true) });
       expect(await resume()).toEqual([{ kind: 'came-back' }]);
@@ -217,7 +217,7 @@ describe('an agent that starts after a soft-reboot', () => {
     },
   );
 
-  it('goes by logind and systemd where nobody can say how old the user space is', async () => {
+  it('relies on logind and systemd if the age of the user space is unknown', async () => {
     expect(await glued({ state: released, cameBack: no }).resume()).toEqual([
       { kind: 'cancelled', machineStays: true },
     ]);
@@ -225,7 +225,7 @@ describe('an agent that starts after a soft-reboot', () => {
 });
 
 describe('an agent that starts after a cancel', () => {
-  it('undoes what the one before it left, also while stops are under way', async () => {
+  it('undoes what the earlier run left, even while stops are in progress', async () => {
     const cancelled: State = { ...inPhase1, shutdown: { kind: 'unarmed', why: 'cancelled' } };
     const { resume, undone, resumed } = glued({ state: cancelled, hasStops: true });
     expect(await resume()).toEqual([]);
@@ -233,7 +233,7 @@ describe('an agent that starts after a cancel', () => {
   });
 });
 
-describe('an agent that is told to stop', () => {
+describe('an agent that is asked to stop', () => {
   const stopping: State['shutdown'] = { kind: 'stopping', ...(inPhase1.shutdown as Stopping) };
 
   it('ends at once while the machine stays up', async () => {
@@ -252,7 +252,7 @@ describe('an agent that is told to stop', () => {
     expect(going.isOver()).toBe(true);
   });
 
-  it('goes on with the phases as they are where it is restarted in them, and systemd waits for it', async () => {
+  it('continues the phases unchanged if it is restarted during them, and systemd waits for it', async () => {
     const { going, look, pass, extended } = glued({ state: inPhase1, leftMs: 9_000, isPreparing: true });
     expect(await going.stopAsked()).toBe(false);
     // Nothing shortens them.
@@ -267,14 +267,14 @@ describe('an agent that is told to stop', () => {
     expect(extended.length).toBe(asked);
   });
 
-  it('shortens the phases into what systemd leaves where that stops everything already', async () => {
+  it('shortens the phases to what systemd leaves if that is already stopping everything', async () => {
     const given = { state: inPhase1, leftMs: 9_000, isPreparing: true, isMachineStopping: true, machine: known(true) };
     const { going, pass } = glued(given);
     expect(await going.stopAsked()).toBe(false);
     expect(await pass(1_000)).toEqual([{ ...STOPPED, leftMs: 9_000 }]);
   });
 
-  it('hears a stop that is taken back, and has itself started again', async () => {
+  it('notices that a stop is cancelled, and has itself started again', async () => {
     const { going, pass, back } = glued({ leftMs: 60_000, machine: known(false) });
     await going.stopAsked();
     expect(await pass(2_000)).toEqual([STOPPED, { kind: 'cancelled', machineStays: true }]);
@@ -291,14 +291,14 @@ describe('an agent that is told to stop', () => {
     },
   );
 
-  it('leaves no timer behind, also when it ends while the machine is being asked', async () => {
+  it('leaves no timer behind, even if it ends during the query about the machine', async () => {
     const { going, pass, asked } = glued({ leftMs: 60_000, machine: known(true), closesWhenAsked: true });
     await going.stopAsked();
     await pass(10_000);
     expect(asked()).toBe(1);
   });
 
-  it('ends when the shutdown is cancelled meanwhile', async () => {
+  it('ends when the shutdown is cancelled', async () => {
     const { going, look } = glued({ leftMs: 60_000 });
     await going.stopAsked();
     look(stopping, [STOPPED]);
@@ -310,13 +310,13 @@ describe('an agent that is told to stop', () => {
 describe('the lock', () => {
   const unarmed = { kind: 'unarmed', why: 'not started' } as const;
 
-  it('is wanted for the sum of all phases', () => {
+  it('is taken for the sum of all phases', () => {
     const { look, wanted } = glued({});
     look(unarmed);
     expect(wanted).toEqual([35_000]);
   });
 
-  it('is not touched by a dry run, unless this very agent holds it', () => {
+  it('is not touched by a dry run, unless this agent holds it', () => {
     const { look, wanted, hold } = glued({ dryRun: true });
     look(unarmed);
     expect(wanted).toEqual([]);
@@ -325,7 +325,7 @@ describe('the lock', () => {
     expect(wanted).toEqual([null]);
   });
 
-  it('is neither wanted anew nor a finding while the machine goes down; but logind is watched from the start', () => {
+  it('is neither taken again nor a finding while the machine goes down, but logind is watched from the start', () => {
     const { look, wanted, raised, hold } = glued({});
     look(inPhase1.shutdown);
     expect(wanted.splice(0)).toEqual([35_000]);
@@ -334,7 +334,7 @@ describe('the lock', () => {
     expect([wanted, [...raised]]).toEqual([[], []]);
   });
 
-  it('that is not armed is a finding until it is', () => {
+  it('is a finding while it is not armed', () => {
     const { hold, raised } = glued({});
     hold({ kind: 'not-armed', neededMs: 1, grantedMs: 0, isHeld: false, why: 'logind is busy' });
     expect([...raised]).toEqual([['shutdown-not-armed', 'the shutdown is not armed: logind is busy']]);

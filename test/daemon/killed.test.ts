@@ -33,7 +33,7 @@ const releasedBytes = ({ outcomes: [end] }: DecisionRecord): number | null =>
   end?.kind === 'ended' ? valueOrNull(end.releasedBytes) : null;
 
 describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent gets SIGKILL ${needsCgroups}`, () => {
-  it('gives back what the victim had when it was first told to end, whatever it freed meanwhile', async () => {
+  it('counts as freed what the victim used when it was first asked to stop, whatever it freed since', async () => {
     const spec = {
       pods: [{ name: 'hog', graceSeconds: 30 }],
       config: [
@@ -130,7 +130,7 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
     expect(releasedBytes(eviction)).toBeGreaterThan(200 * MIB);
   });
 
-  it('leaves what the kubelet has started since, and is recorded with the deletion that the next run sends', async () => {
+  it('spares what the kubelet has started since, and is recorded with the deletion that the next run sends', async () => {
     const { agent, stub, deletions, ...pod } = await besideKubelet(() => undefined);
     const { stateDirectory } = agent.places;
     const known = checkpointPath(stateDirectory);

@@ -24,7 +24,7 @@ describe("the kubelet's own shutdown lock", () => {
   };
   const look = (rest = {}) => anObservation(0, {}, rest);
 
-  it('is missed where its configuration promises it, once it had time to take it', async () => {
+  it('is reported as missing if its configuration promises it, once it had time to take it', async () => {
     const { see, raised, pass } = watched(true);
     see(look(), STATUS);
     await pass(119_000);
@@ -40,7 +40,7 @@ describe("the kubelet's own shutdown lock", () => {
   it.each([
     ['nobody promised it', false, STATUS],
     ['nobody knows', true, { ...STATUS, isKubeletArmed: null }],
-  ])('is not missed where %s', async (_, isConfigured, status) => {
+  ])('is not reported as missing if %s', async (_, isConfigured, status) => {
     const { see, raised, pass } = watched(isConfigured);
     see(look(), status);
     await pass(600_000);
@@ -48,7 +48,7 @@ describe("the kubelet's own shutdown lock", () => {
     expect([...raised]).toEqual([]);
   });
 
-  it('is given back too early while pods still run', () => {
+  it('is reported as released too early while pods still run', () => {
     const { see, raised } = watched(true);
     const shutdownEvents = [{ kind: 'kubelet-released' }];
     see(look({ shutdownEvents, unconfirmed: known({ pods: [], volumes: [] }) }), STATUS);

@@ -10,7 +10,7 @@ const clock = createClock();
 const outcome = { of: 'boot-1', atMs: 0, kind: 'reclaimed', freed: known(1) } as const;
 
 describe('the inbox', () => {
-  it('ends a wait at once when something arrives, and hands it over once', async () => {
+  it('ends a wait at once when something arrives, and delivers it once', async () => {
     const inbox = createInbox(clock);
     const startedMs = clock.monoMs();
     const waiting = inbox.wait(60_000);
@@ -21,14 +21,14 @@ describe('the inbox', () => {
     expect(inbox.drain()).toEqual({ outcomes: [], events: [] });
   });
 
-  it('does not lose what arrives while nobody waits', async () => {
+  it('loses nothing that arrives while nobody waits', async () => {
     const inbox = createInbox(clock);
     inbox.put({ kind: 'preparing' });
     await inbox.wait(60_000);
     expect(inbox.drain().events).toEqual([{ kind: 'preparing' }]);
   });
 
-  it('waits on for as long as it is told to, and ends at once meanwhile too', async () => {
+  it('continues to wait as long as it is asked to, and still ends at once', async () => {
     const inbox = createInbox(clock);
     const left = [1, 1];
     expect(await inbox.wait(1, () => left.shift() ?? null)).toBe('over');
@@ -44,7 +44,7 @@ describe('the inbox', () => {
     expect(asked).toBe(1);
   });
 
-  it('lets the event loop turn even when it is woken again and again', async () => {
+  it('lets the event loop turn even if it is woken again and again', async () => {
     const inbox = createInbox(clock);
     let turned = false;
     setImmediate(() => {
@@ -98,7 +98,7 @@ describe('the loop', () => {
     return did;
   }
 
-  it('chooses the victim before anything is recorded or told of the condition that began', async () => {
+  it('chooses the victim before the new condition is recorded or reported', async () => {
     expect(await run(['web'], (did) => did.includes('publish evict'))).toEqual([
       'look null',
       'look memory.available',
@@ -112,7 +112,7 @@ describe('the loop', () => {
     ]);
   });
 
-  it('counts of a soft grace only the time during which it looked, and at most a second between two looks', async () => {
+  it('counts for a soft grace period only the time in which it looked, at most a second between two looks', async () => {
     const soft = aThreshold('memory.available', 100 * MI, { graceMs: 30_000 });
     const looksAtMs = [60_000, 60_250, 70_000];
     const remaining: unknown[] = [];
@@ -144,7 +144,7 @@ describe('the loop', () => {
     expect(remaining).toEqual([20_000, 19_750, 18_750]);
   });
 
-  it('records a condition with the look that saw it, also when the memory is back at the look for the pods', async () => {
+  it('records a condition with the look that saw it, even if memory is back at the look for the pods', async () => {
     const disk = aThreshold('nodefs.available', GI, { graceMs: 60_000 });
     const recorded: unknown[] = [];
     const stop = new AbortController();
@@ -186,7 +186,7 @@ describe('the loop', () => {
     expect(recorded).toEqual([[['set-condition', 'set-condition'], 100]]);
   });
 
-  it('records and tells a condition also when nobody can be chosen', async () => {
+  it('records and reports a condition even if no pod can be chosen', async () => {
     expect(await run([], (did) => did.includes('publish '))).toEqual([
       'look null',
       'look memory.available',
@@ -252,12 +252,12 @@ describe('the loop', () => {
     return did;
   }
 
-  it('looks at the memory alone while nothing else can change, and at all of it, pods and all, once the threshold is met', async () => {
+  it('reads only memory while nothing else can change, and everything including pods once the threshold is met', async () => {
     const did = await watch([103, 103, 102, 99], () => undefined);
     expect(did.slice(0, 5)).toEqual(['look null', 'glance', 'glance', 'glance', 'look memory.available']);
   });
 
-  it('goes on looking closely at memory that falls in portions, though the budget is spent', async () => {
+  it('keeps sampling closely while memory falls in portions, even if the budget is spent', async () => {
     const waited: number[] = [];
     // More CPU time than the clock has milliseconds of it.
     const spent = [{ atMs: clock.monoMs() - 1_000, cpuMs: -1_000 }];
@@ -265,7 +265,7 @@ describe('the loop', () => {
     expect(waited.slice(0, 20)).toEqual([20, ...new Array(19).fill(2)]);
   });
 
-  it('looks at all of it when something arrives between', async () => {
+  it('reads everything when something arrives in between', async () => {
     const did = await watch([103], (asked, inbox) => (asked === 2 ? inbox.put(outcome) : undefined));
     expect(did).toEqual(['look null', 'glance', 'glance', 'look null']);
   });

@@ -42,7 +42,7 @@ function stage(configured: Configured, run: CommandRunner = async () => DONE) {
 const ALL: Configured = { on: ['evicted', 'not-armed', 'finding'] };
 
 describe('notify', () => {
-  it('is told of an eviction that is proven, with the decision and what it brought, and of no stop of a shutdown', async () => {
+  it('runs for a proven eviction, with the decision and its outcome, but not for a stop of a shutdown', async () => {
     const { clock, seen, sent } = stage(ALL);
     const decision = evict(soft, 30);
     const stop = { id: 'boot-2', atMs: 0, kind: 'stop-for-shutdown', victim: { ...soft } } as never;
@@ -69,7 +69,7 @@ describe('notify', () => {
     expect(sent[0]?.notice['decision']).not.toHaveProperty('ranking');
   });
 
-  it('is told of one of an earlier run once it is known to be one', async () => {
+  it('runs for an eviction of an earlier run once it is known to be one', async () => {
     const { clock, notifier, context, seen, sent } = stage(ALL);
     const decisions = [evict(soft, 30)];
     notifier.follow({ ...context, decisionOf: () => decisions.pop() ?? null });
@@ -82,7 +82,7 @@ describe('notify', () => {
     await clock.advance(5_000);
     expect(sent.map(({ notice }) => notice['outcome'])).toEqual([became]);
   });
-  it('runs at most once a second; what does not fit in the queue is counted in the next one', async () => {
+  it('runs at most once a second; the next event counts those that do not fit in the queue', async () => {
     const { clock, found, sent } = stage(ALL);
     for (let i = 0; i < 30; i++) found(`f${i}`);
     const began = clock.monoMs();
@@ -102,7 +102,7 @@ describe('notify', () => {
     ['hangs', { kind: 'timed-out' }, 'it timed out'],
     ['is not there', { kind: 'failed', detail: 'spawn /bin/mail ENOENT' }, 'spawn /bin/mail ENOENT'],
   ] as const)(
-    'that %s is a finding, which is not told in its turn, and is gone once it works',
+    'that %s is a finding without a notification of its own, and is cleared once it works',
     async (_, result, how) => {
       let works = false;
       const { clock, found, sent, findings } = stage(ALL, async () => (works ? DONE : result));
@@ -118,7 +118,7 @@ describe('notify', () => {
     },
   );
 
-  it('does not run the next while one runs', async () => {
+  it('does not run for the next event while one runs', async () => {
     const { clock, found, sent } = stage(ALL, () => new Promise(() => {}));
     found('f');
     found('g');
@@ -126,7 +126,7 @@ describe('notify', () => {
     expect(sent).toHaveLength(1);
   });
 
-  it('is told only of what it is for', async () => {
+  it('runs only for configured events', async () => {
     const { clock, found, sent } = stage({ on: ['not-armed'] });
     const { id, text } = notArmed('logind grants 5s');
     found('f');
@@ -135,7 +135,7 @@ describe('notify', () => {
     expect(sent.map(({ notice }) => [notice['event'], notice['text']])).toEqual([['not-armed', text]]);
   });
 
-  it('waits while the parts are made anew', async () => {
+  it('waits while the parts are rebuilt', async () => {
     const { clock, notifier, context, found, sent } = stage(ALL);
     found('f');
     found('g');

@@ -86,7 +86,7 @@ function tell(command: string): readonly string[] {
 const nothingRan = (): void => expect([readdirSync(directory), readdirSync('/')].flat()).not.toContain('ran');
 
 describe.skipIf(!has('jq'))('the notify programs of docs/notify.md, with odd bytes in a name [needs jq]', () => {
-  it('send a mail with the headers that they set, and no other', async () => {
+  it('send a mail with the headers that they set, and no others', async () => {
     const sendmail = aStub('sendmail');
     tell(install(program('sendmail').replace('/usr/sbin/sendmail', sendmail)));
     const [head = '', body = '', ...more] = (await got(sendmail, 'input')).split('\n\n');
@@ -140,7 +140,7 @@ describe.skipIf(!has('jq'))('the notify programs of docs/notify.md, with odd byt
 });
 
 describe('the preKill program of docs/notify.md', () => {
-  it('keeps the decision as it was, and the processes of that moment, closed to others', async () => {
+  it('saves the unchanged decision and the processes of that moment, unreadable to others', async () => {
     const kept = path.join(directory, 'evidence');
     const failures: string[] = [];
     const preKill = createPreKill({

@@ -28,8 +28,8 @@ function aDesk() {
 const read = async (text: Promise<string>): Promise<ObservedLook> => JSON.parse(await text);
 const namesOf = ({ observation: { pods } }: ObservedLook) => (pods.known ? pods.value.map(({ name }) => name) : null);
 
-describe('who asks for a look', () => {
-  it('gets the next one, at which every pod was read although the core wanted none', async () => {
+describe('a reader that asks for a look', () => {
+  it('gets the next one, with every pod read although the core requested none', async () => {
     const { desk, wakes, pass } = aDesk();
     expect(desk.wanted({ afterMs: 5, pods: null })).toEqual({ afterMs: 5, pods: null });
     const [before, verdict] = [initialState('first'), aVerdict(initialState('second'))];
@@ -48,7 +48,7 @@ describe('who asks for a look', () => {
     expect(desk.wanted({ afterMs: 5, pods: null }).pods).toBeNull();
   });
 
-  it('does not change what the core asks for: the pods are then read for the reader alone', async () => {
+  it('does not change what the core requests: the pods are then read for the reader alone', async () => {
     const { desk, pass } = aDesk();
     const answer = read(desk.ask());
     expect(desk.wanted({ afterMs: 0, pods: 'nodefs.available' }).pods).toBe('nodefs.available');
@@ -60,7 +60,7 @@ describe('who asks for a look', () => {
     expect(look.state.bootId).toBe('adopted');
   });
 
-  it('hears nothing once what the pods are read with is gone', async () => {
+  it('gets no answer once the source of the pods is closed', async () => {
     const { desk, pass } = aDesk();
     let heard = false;
     desk.ask().then(() => {
@@ -73,7 +73,7 @@ describe('who asks for a look', () => {
     expect(heard).toBe(false);
   });
 
-  it('without end gets no more than ten looks a second, and wakes the loop no more often', async () => {
+  it('gets at most ten looks a second, and wakes the loop no more often, however often it asks', async () => {
     const { desk, wakes, pass } = aDesk();
     const observation = anObservation(1, {}, { pods: known(seenPods) });
     const look = () => desk.seen({ observation, verdict: aVerdict(adopted), before: adopted });

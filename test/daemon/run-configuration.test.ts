@@ -9,7 +9,7 @@ import { createLog } from '../../src/record/writing/log.ts';
 import { clock, directory, file, pidLimit, running, until, write } from './a-daemon.ts';
 
 describe('the configuration of the daemon', () => {
-  it('takes up a changed file by itself, and a bad one changes nothing but what it says', async () => {
+  it('follows a changed file by itself; an invalid one only causes messages', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async (report) => {
       write(['evictionHard: { pid.available: "8" }']);
@@ -34,7 +34,7 @@ describe('the configuration of the daemon', () => {
     });
   });
 
-  it('goes into dry run and out of it by its file, without a restart', async () => {
+  it('switches dry run on and off through its file, without a restart', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async (report) => {
       write(['evictionHard: { pid.available: "7" }', 'dryRun: true']);
@@ -45,7 +45,7 @@ describe('the configuration of the daemon', () => {
     });
   });
 
-  it('hears of a change that was written before anybody watched', async () => {
+  it('notices a change that was written before it was watched', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     const loaded = loadToRun(file, () => {});
     write(['evictionHard: { pid.available: "8" }']);
@@ -63,7 +63,7 @@ describe('the configuration of the daemon', () => {
     expect(applied).toEqual([['8']]);
   });
 
-  it('answers for the configuration in force, whatever is written to its directory while it changes over', async () => {
+  it('answers for the configuration in force, whatever is written to its directory during the change', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async (report) => {
       for (let i = 0; i < 12; i++) {
@@ -77,7 +77,7 @@ describe('the configuration of the daemon', () => {
     });
   });
 
-  it('starts with the last good configuration where its file is bad by then, and says so until that is mended', async () => {
+  it('starts with the last good configuration if its file is invalid, and says so until it is fixed', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     const kept = join(directory, 'state', 'config-last-good.json');
     await running(async (report) => {
@@ -112,7 +112,7 @@ describe('the configuration of the daemon', () => {
     expect(await start()).toBe(2);
   });
 
-  it('does not start with a bad file (2), nor in kubelet mode without credentials (1)', async () => {
+  it('does not start with an invalid file (2), nor in mode kubelet without credentials (1)', async () => {
     const said: string[] = [];
     const start = () =>
       runDaemon(

@@ -25,7 +25,7 @@ describe('the daemon', () => {
   });
 
   it.skipIf(noCgroups !== null)(
-    `records a kill by the kernel also when it stops right after [${noCgroups ?? 'root, cgroups'}]`,
+    `records a kernel OOM kill even if it stops right afterwards [${noCgroups ?? 'root, cgroups'}]`,
     async () => {
       const node = await openTestNode(32 * MIB, 50);
       try {
@@ -45,7 +45,7 @@ describe('the daemon', () => {
   );
 
   it.skipIf(noCgroups !== null)(
-    `records a kill by the kernel also while its parts are made anew [${noCgroups ?? 'root, cgroups'}]`,
+    `records a kernel OOM kill even while its parts are rebuilt [${noCgroups ?? 'root, cgroups'}]`,
     async () => {
       const node = await openTestNode(32 * MIB, 50);
       try {
@@ -75,7 +75,7 @@ describe('the daemon', () => {
     },
   );
 
-  it('lets no second one act beside it', async () => {
+  it('refuses a second one that acts beside it', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async () => {
       const said: string[] = [];
@@ -89,7 +89,7 @@ describe('the daemon', () => {
     });
   });
 
-  it('lets no second dry run write the same record', async () => {
+  it('refuses a second dry run that would write the same record', async () => {
     write(['evictionHard: { pid.available: "7" }', 'dryRun: true']);
     await running(async () => {
       const said: string[] = [];
@@ -102,7 +102,7 @@ describe('the daemon', () => {
     });
   });
 
-  it('does not start on directories that others can write, and says what to do', async () => {
+  it('does not start with directories that others can write, and says what to do', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     mkdirSync(join(directory, 'run'));
     writeFileSync(join(directory, 'run', 'state.json'), '{}');
@@ -121,7 +121,7 @@ describe('the daemon', () => {
     expect(said.at(-1)).toContain(`${directory}/state belongs to user`);
   });
 
-  it.each(['run', 'state'])('makes its directory %s again when somebody removes it, and says so', async (name) => {
+  it.each(['run', 'state'])('recreates its directory %s if somebody removes it, and says so', async (name) => {
     write(['evictionHard: { pid.available: "7" }']);
     const own = join(directory, name);
     const entries = (): readonly string[] =>
@@ -149,7 +149,7 @@ describe('the daemon', () => {
     });
   });
 
-  it('ends when its directory was removed and another agent has it by then', async () => {
+  it('ends if its directory was removed and another agent has taken it', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     const said: string[] = [];
     const options = { configFile: file, dryRun: false, log: 'none' } as const;
@@ -173,7 +173,7 @@ describe('the daemon', () => {
     expect(said.join()).toContain('its directory was removed and another nodewarden (process 1) has');
   });
 
-  it('gives the next look with every pod to who asks, without waiting for its own time', async () => {
+  it('gives a reader the next look with every pod, without waiting for the usual time', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async () => {
       const looks = [];
@@ -197,7 +197,7 @@ describe('the daemon', () => {
   });
 
   it.skipIf(!hasDbusDaemon)(
-    'has one connection to the bus, also with another configuration [needs dbus-daemon]',
+    'has one connection to the bus, even after a change of configuration [needs dbus-daemon]',
     async () => {
       let subscribed = 0;
       const fake = await openFakeSystemd((member) => {

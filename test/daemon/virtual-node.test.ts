@@ -89,7 +89,7 @@ async function story(change: Partial<VirtualRun> = {}): Promise<Told> {
 }
 
 describe('a virtual clock', () => {
-  it('runs what is due in order of time, and equal times in the order in which they were asked for', async () => {
+  it('runs what is due in order of time, and equal times in the order of their requests', async () => {
     const clock = createVirtualClock(1_000);
     const said: string[] = [];
     const note = (what: string) => () => void said.push(`${what}@${clock.monoMs()}/${clock.wallMs()}`);
@@ -104,7 +104,7 @@ describe('a virtual clock', () => {
     expect(clock.monoMs()).toBe(100);
   });
 
-  it('stops between two steps when it is told to', async () => {
+  it('stops between two steps when asked to', async () => {
     const clock = createVirtualClock(0);
     const stop = new AbortController();
     clock.after(10, () => stop.abort());
@@ -114,8 +114,8 @@ describe('a virtual clock', () => {
   });
 });
 
-describe('a virtual node under the agent’s loop', () => {
-  it('loses its leaking pod once, right after the crossing, and its memory comes back after the teardown', async () => {
+describe("a virtual node under the agent's loop", () => {
+  it('loses its leaking pod once, right after the crossing, and frees its memory after the teardown', async () => {
     const { decisions, outcomes } = await story();
     const evicted = decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision] : []));
     expect(evicted.map(({ victim }) => victim.name)).toEqual(['leak']);
@@ -151,7 +151,7 @@ describe('a virtual node under the agent’s loop', () => {
     expect(Math.max(...gaps)).toBeGreaterThan(100);
   });
 
-  it('ends when it is told to, with the loop', async () => {
+  it('ends when asked to, with the loop', async () => {
     const stop = new AbortController();
     const looksMs: number[] = [];
     await runVirtually(

@@ -27,7 +27,7 @@ describe('http of the daemon', () => {
     expect(await answers(first)).toBe(false);
   });
 
-  it('serves what was sampled and counted as metrics, and the counts outlive a change that makes the parts anew', async () => {
+  it('serves what was sampled and counted as metrics, and the counts survive a change that rebuilds the parts', async () => {
     const port = await freePort();
     write([listening(port)]);
     await running(async (report) => {
@@ -45,7 +45,7 @@ describe('http of the daemon', () => {
     });
   });
 
-  it('is there again after a change that makes the parts anew', async () => {
+  it('is back after a change that rebuilds the parts', async () => {
     const port = await freePort();
     write([listening(port)]);
     await running(async (report) => {
@@ -57,7 +57,7 @@ describe('http of the daemon', () => {
     });
   });
 
-  it('says that its port is taken and what to do, goes on without, and has it once it is free', async () => {
+  it('says that its port is taken and what to do, continues without, and takes it once it is free', async () => {
     const port = await freePort();
     const other = createServer().listen(port, '127.0.0.1');
     await new Promise((resolve) => other.once('listening', resolve));

@@ -99,7 +99,7 @@ describe('the ending', () => {
     ],
   ];
   for (const [what, measured, witness, sentence] of cases) {
-    it(`proves nothing when ${what}`, () => {
+    it(`proves nothing if ${what}`, () => {
       const { isProven, lines } = endingOf(measured, witness);
       expect(isProven).toBe(false);
       expect(lines.at(-1)).toMatch(/^not proven: .*\(real\)$/);

@@ -25,8 +25,8 @@ const directoriesOf = (node: DemoNode): readonly string[] =>
     .filter((mount) => mount !== null)
     .map((mount) => join(mount, node.cgroup.path));
 
-describe.skipIf(!isBoundedCgroupPossible)('the demo’s node [needs root and memory and pids cgroups]', () => {
-  it('has its limits, a private directory with the agent’s files, and is gone after close', async () => {
+describe.skipIf(!isBoundedCgroupPossible)("the demo's node [needs root and memory and pids cgroups]", () => {
+  it("has its limits, a private directory with the agent's files, and is gone after close", async () => {
     const node = await aNode();
     const [memory] = directoriesOf(node);
     const limit = node.mounts.version === 1 ? 'memory.limit_in_bytes' : 'memory.max';
@@ -37,7 +37,7 @@ describe.skipIf(!isBoundedCgroupPossible)('the demo’s node [needs root and mem
     expect([...directoriesOf(node), node.directory, node.runtimeDirectory].filter(existsSync)).toEqual([]);
   });
 
-  it('takes its workloads in before they allocate, and sees each one’s memory', async () => {
+  it('takes in its workloads before they allocate, and reads the memory of each', async () => {
     const node = await aNode();
     const cast = openCast(node, clock);
     undo.push(cast.close);
@@ -57,7 +57,7 @@ describe.skipIf(!isBoundedCgroupPossible)('the demo’s node [needs root and mem
     expect(kernelOomKills).toEqual({ known: true, value: 0 });
   });
 
-  it('tells an innocent that died from one that lives', async () => {
+  it('distinguishes an innocent that died from one that lives', async () => {
     const node = await aNode();
     const cast = openCast(node, clock);
     undo.push(cast.close);
@@ -68,7 +68,7 @@ describe.skipIf(!isBoundedCgroupPossible)('the demo’s node [needs root and mem
     expect(after.map(({ isAlive }) => isAlive)).toEqual([true, false, true]);
   });
 
-  it('ends what runs in it when it is closed, also what it did not start', async () => {
+  it('ends everything in it when it is closed, even what it did not start', async () => {
     const node = await aNode();
     const child = node.cgroup.addChild('stranger');
     if (!child.known) throw new Error(child.detail);

@@ -94,7 +94,7 @@ function visitorsOf(demoPid: number | undefined): number | null {
 }
 
 describe('demo --simulated', () => {
-  it('tells the same story twice, ends with 0 and names itself simulated', async () => {
+  it('tells the same story twice, exits with 0 and names itself simulated', async () => {
     const [one, two] = [demo(['--simulated']), demo(['--simulated'])];
     expect([await ended(one), await ended(two)]).toEqual([0, 0]);
     expect(one.text()).toBe(two.text());
@@ -130,7 +130,7 @@ describe.skipIf(!isBoundedCgroupPossible)('the real demo [needs root and memory 
     expect(traces(run.child.pid)).toEqual([]);
   });
 
-  it('goes on when its visitors come late, after the server may have given them up', async () => {
+  it('continues if its visitors are late, even if the server may have given them up', async () => {
     const run = demo([]);
     let visitors: number | null = null;
     const haveCome = (): boolean => {
@@ -146,7 +146,7 @@ describe.skipIf(!isBoundedCgroupPossible)('the real demo [needs root and memory 
     expect(lastLine(run)).toMatch(/^ok: demo\/web evicted/);
   });
 
-  it('leaves nothing behind when it is interrupted, and does not call that proven', async () => {
+  it('leaves nothing behind when interrupted, and does not call that proven', async () => {
     const run = demo([]);
     await until(clock, () => /memory\.available \d/.test(run.text()), 30_000);
     expect(traces(run.child.pid)).not.toEqual([]);
@@ -156,7 +156,7 @@ describe.skipIf(!isBoundedCgroupPossible)('the real demo [needs root and memory 
     expect(traces(run.child.pid)).toEqual([]);
   });
 
-  it('whose agent ends says why, and ends', async () => {
+  it('says why its agent ended, and ends', async () => {
     const broken = join(mkdtempSync(join(tmpdir(), 'nodewarden-broken-')), 'broken.cjs');
     writeFileSync(broken, 'Array.prototype.toSorted = () => { throw new Error("it is broken on purpose"); };');
     const run = demo([], {}, ['--require', broken]);
@@ -166,7 +166,7 @@ describe.skipIf(!isBoundedCgroupPossible)('the real demo [needs root and memory 
     expect(traces(run.child.pid)).toEqual([]);
   });
 
-  it('is cleared by the next run when it was killed', async () => {
+  it('is cleaned up by the next run if it was killed', async () => {
     const run = demo([]);
     await until(clock, () => /memory\.available \d/.test(run.text()), 30_000);
     run.child.kill('SIGKILL');
@@ -177,7 +177,7 @@ describe.skipIf(!isBoundedCgroupPossible)('the real demo [needs root and memory 
   });
 
   // In this file, since every start of the demo clears leftovers: two files of tests run at the same time.
-  it('clears what a dead demo left, with the processes in it, and leaves a living one alone', async () => {
+  it('cleans up a dead demo with its processes, and leaves a living one alone', async () => {
     const living = await openDemoNode(clock);
     if (!living.known) throw new Error(living.detail);
     const mounts = [living.value.mounts.memory, living.value.mounts.pids].filter((path) => path !== null);

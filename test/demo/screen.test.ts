@@ -35,7 +35,7 @@ describe('a gauge', () => {
     limits: [60 * MIB],
   });
 
-  it('shows what is left, where the threshold lies and both amounts', () => {
+  it('shows what is left, the threshold and both amounts', () => {
     const line = gaugeLine(gauge(256 * MIB), plain);
     expect(line).toContain('████┃█████████████░░░░░░░░░░░░░░░░░░');
     expect(line).toMatch(/256 MiB evict below 60 MiB$/);
@@ -54,7 +54,7 @@ describe('a gauge', () => {
 });
 
 describe('the screen', () => {
-  it('prints at most one line a second where it is no terminal, and no control characters', () => {
+  it('prints at most one line a second without a terminal, and no control characters', () => {
     const terminal = aTerminal(null);
     const screen = createScreen(terminal, 0, 512 * MIB);
     for (let ms = 0; ms <= 3_000; ms += 10) screen.show(aFrame(ms, 300));
@@ -63,7 +63,7 @@ describe('the screen', () => {
     expect(terminal.text()).not.toContain('\u001b');
   });
 
-  it('draws over its own picture on a terminal, and says lines above it', () => {
+  it('redraws its own picture on a terminal, and prints lines above it', () => {
     const terminal = aTerminal({ columns: 120, rows: 40 });
     const screen = createScreen(terminal, 0, 512 * MIB);
     screen.show(aFrame(0, 300));
@@ -82,7 +82,7 @@ describe('the screen', () => {
     expect(terminal.text()).toMatch(/^ +0\.0 s {2}memory\.available 300 MiB\n$/);
   });
 
-  it('cuts a line by what is visible, never within a colour', () => {
+  it('cuts a line by visible columns, never within a colour', () => {
     expect(clip('\u001b[31mred and long\u001b[39m', 3)).toBe('\u001b[31mred\u001b[0m');
     expect(clip('short', 80)).toBe('short');
   });

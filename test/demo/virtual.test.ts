@@ -34,7 +34,7 @@ describe('the story in virtual time', () => {
     expect(lines.at(-1)).toMatch(/^ok: demo\/web evicted, memory\.available 59 MiB < 60 MiB, .* \(simulated\)$/);
   });
 
-  it('ends at once and proves nothing when it is stopped', async () => {
+  it('ends at once and proves nothing when stopped', async () => {
     const stop = new AbortController();
     const terminal = { write: () => stop.abort(), paint: (_: string, words: string) => words, size: () => null };
     const { isProven, lines } = await tellVirtually({ terminal, clock: createClock() }, stop.signal);

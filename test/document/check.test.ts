@@ -29,7 +29,7 @@ function problems(text: string): readonly string[] {
 }
 
 describe('check', () => {
-  it('gives the value with its defaults', () => {
+  it('returns the value with its defaults', () => {
     const [document] = parseDocuments('count: 4', 'f', 'ours').documents;
     expect(document && check(schema, document)).toEqual({ value: { mode: 'standalone', count: 4 }, problems: [] });
   });
@@ -51,15 +51,15 @@ describe('check', () => {
     ['pods: [{nam: x}]', 'f:1:8: pods[0].name: missing\nf:1:9: pods[0].nam: unknown field; did you mean name?'],
     ['- a', 'f:1:1: expected a mapping, not a list'],
     ['mod: kubelet', 'f:1:1: mod: unknown field; did you mean mode?'],
-  ])('says of %s what is wrong and what would be right', (text, said) => {
+  ])('says for %s what is wrong and what would be valid', (text, said) => {
     expect(problems(text).join('\n')).toBe(said);
   });
 
-  it('tells all mistakes in one pass', () => {
+  it('reports all mistakes in one pass', () => {
     expect(problems('mode: x\nflag: x\ncount: x\na: 1\nb: 2\npods: [{}, 3]\n')).toHaveLength(7);
   });
 
-  it('does not tell a value a second time that was told as ambiguous', () => {
+  it('does not report a value again that was reported as ambiguous', () => {
     expect(problems('flag: yes')).toEqual([]);
     expect(problems('flga: yes')).toEqual(['f:1:1: flga: unknown field; did you mean flag?']);
     expect(parseDocuments('flag: yes', 'f', 'ours').problems).toHaveLength(1);

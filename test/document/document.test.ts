@@ -34,12 +34,12 @@ function ofCoreSchema(word: string): unknown {
 }
 
 describe('parseDocuments', () => {
-  it('gives each document of a text, and none of an empty one', () => {
+  it('returns each document of a text, and none for an empty one', () => {
     expect(read('a: 1\n---\n- x\n- ~\n').values).toEqual([{ a: 1 }, ['x', null]]);
     expect(read('# only a comment\n')).toMatchObject({ values: [], problems: [] });
   });
 
-  it('places a problem at a value, at a key, and at the nearest place above one that is missing', () => {
+  it('places a problem at a value, at a key, and at the nearest position above a missing one', () => {
     const [document] = read('top:\n  list:\n    - name: x\n').documents;
     if (document === undefined) throw new Error('no document');
     const say = (path: (string | number)[], of?: 'key') => sayProblem(document.problemAt(path, 'wrong', of));
@@ -49,13 +49,13 @@ describe('parseDocuments', () => {
     expect(say([])).toBe('f.yaml:1:1: wrong');
   });
 
-  it('tells syntax with its place, and reads what can be read', () => {
+  it('reports syntax errors with their position, and reads what can be read', () => {
     const { problems, values } = read('a: [1\nb: 2\n');
     expect(problems).toEqual([expect.stringMatching(/^f\.yaml:2:1: not valid YAML: /)]);
     expect(values).toEqual([{ a: [1], b: 2 }]);
   });
 
-  it('refuses a key that is written twice, and keeps the first', () => {
+  it('refuses a duplicate key, and keeps the first', () => {
     const { problems, values, documents } = read('a: 1\nb: 2\na: 3\n');
     expect(problems).toEqual(['f.yaml:3:1: a: appears twice in this mapping']);
     expect(values).toEqual([{ a: 1, b: 2 }]);
@@ -63,7 +63,7 @@ describe('parseDocuments', () => {
     expect(document && sayProblem(document.problemAt(['a'], 'wrong'))).toBe('f.yaml:1:4: a: wrong');
   });
 
-  it('flags plain words and numbers that other readers take for something else', () => {
+  it('flags plain words and numbers that other parsers read differently', () => {
     expect(read('a: yes\nb: 010\nc: "yes"\nd: 0.5\ne: 0\nf: 99999999999999999999\n').problems).toEqual([
       'f.yaml:1:4: a: yes is text here but a boolean to other parsers: write true, or quote it ("yes")',
       'f.yaml:2:4: b: 010 is decimal here but octal to other parsers: write it without the leading zero, or quote it ("010")',
@@ -71,19 +71,19 @@ describe('parseDocuments', () => {
     ]);
   });
 
-  it("reads the kubelet's files with YAML 1.1, merge keys included", () => {
+  it("reads the kubelet's files with YAML 1.1, including merge keys", () => {
     const text = 'a: yes\nb: 010\nc: &x {d: 1, e: 2}\nf: {<<: *x, e: 3}\n';
     const { values, problems } = read(text, 'kubelet');
     expect(problems).toEqual([]);
     expect(values).toEqual([{ a: true, b: 8, c: { d: 1, e: 2 }, f: { d: 1, e: 3 } }]);
   });
 
-  it('takes a short plain word for what the core schema of YAML 1.2 says, whichever it is', () => {
+  it('reads short plain words as in the core schema of YAML 1.2', () => {
     const words = plainWords();
     expect(readWords(words, 'core')).toEqual(words.map(ofCoreSchema));
   });
 
-  it("takes a word without a digit for text in the kubelet's files too, as a pod that is called e1", () => {
+  it("reads words such as e1 as text in the kubelet's files, too, for example a pod's name", () => {
     const words = plainWords();
     const read = readWords(words, 'kubelet');
     expect(words.filter((word, i) => !/[0-9]/.test(word.replace(/e[-+]?[0-9]+$/i, '')) && read[i] !== word)).toEqual(
@@ -92,14 +92,14 @@ describe('parseDocuments', () => {
     expect(read.filter((value) => typeof value === 'number' && !Number.isFinite(value))).toEqual([]);
   });
 
-  it('keeps names that mean something to JavaScript as ordinary keys', () => {
+  it('treats names with a meaning in JavaScript as ordinary keys', () => {
     const [value] = read('__proto__: {polluted: true}\nconstructor: 1\n').values;
     expect(JSON.stringify(value)).toBe('{"__proto__":{"polluted":true},"constructor":1}');
     expect(Object.getPrototypeOf(value)).toBeNull();
     expect(Reflect.get({}, 'polluted')).toBeUndefined();
   });
 
-  it('bounds size, depth and aliases, each said once', () => {
+  it('limits size, depth and aliases, each reported once', () => {
     expect(read(`a: ${'x'.repeat(1024 * 1024)}`).problems).toEqual(['f.yaml:1:1: larger than 1024 KiB']);
     expect(read(`${'['.repeat(80)}${']'.repeat(80)}`).problems).toEqual([
       'f.yaml:1:66: [0][0][0][0]: nested deeper than 64 levels',
@@ -125,34 +125,34 @@ describe('parseDocuments', () => {
     ['"', 'too many errors to continue from here'],
     ['\n', 'too large for one file: more than 50000 tokens'],
     ['- a\n', 'too large for one file: more than 50000 tokens'],
-  ])('reads no further than it can: 64 KiB of %j', (unit, said) => {
+  ])('survives nesting that it cannot read: 64 KiB of %j', (unit, said) => {
     const { problems } = read(unit.repeat((64 * 1024) / unit.length));
     expect(problems.at(-1)).toContain(said);
     expect(problems.filter((problem) => problem.includes(said))).toHaveLength(1);
   });
 
-  it('leaves a list of nothing but commas, where each costs an error', () => {
+  it('stops reading a list of commas, each of which costs an error', () => {
     expect(read(`[${','.repeat(1_000_000)}`).problems).toEqual(['f.yaml:1:105: too many errors to continue from here']);
   });
 
-  it('gives the documents before the one that goes too far', () => {
+  it('returns the documents before one that exceeds a limit', () => {
     const { values, problems } = read(`a: 1\n---\nb: 2\n---\n${'['.repeat(200)}`);
     expect(JSON.stringify(values)).toBe('[{"a":1},{"b":2}]');
     expect(problems).toEqual(['f.yaml:5:129: nested deeper than 64 levels']);
   });
 
-  it('takes for an alias the last node before it with that anchor', () => {
+  it('resolves an alias to the last node before it with that anchor', () => {
     const { values, problems } = read('- &a x\n- &b [*a]\n- &a z\n- *b\n- *a\n- *c\n');
     expect(values).toEqual([['x', ['x'], 'z', ['x'], 'z', null]]);
     expect(problems).toEqual(['f.yaml:6:3: [5]: no anchor &c before this alias']);
   });
 
-  it('ends soon where a list holds itself thousands of times', () => {
+  it('ends soon if a list contains itself thousands of times', () => {
     const { problems } = read(`a: &a [${'*a, '.repeat(12_000)}]`);
     expect(problems).toEqual([expect.stringContaining('nested deeper than 64 levels')]);
   });
 
-  it('reads or refuses, whatever the text', () => {
+  it('reads or refuses any text', () => {
     const yaml = fc.string({
       unit: fc.constantFrom('a', ':', ' ', '\n', '-', '[', ']', '{', '}', '&', '*', '"', '<', '!', '|', '0'),
     });
@@ -173,16 +173,16 @@ describe('problems', () => {
     expect(sayProblem(problem)).toBe('f:1:1: a\\u001b[2J: x\\u202ey\\u000az');
   });
 
-  it('stay one line that can be read where a key or a value is as long as the file', () => {
+  it('stay one readable line even if a key or a value is as long as the file', () => {
     const long = 'x'.repeat(60_000);
     expect(sayProblem({ file: 'f', line: 1, column: 1, path: long, text: long })).toHaveLength(1_411);
   });
 
-  it('name keys that are no identifiers in brackets', () => {
+  it('write keys that are not identifiers in brackets', () => {
     expect(sayPath(['evictionHard', 'memory.available', 0, 'x-y'])).toBe('evictionHard["memory.available"][0].x-y');
   });
 
-  it('stand in the order of the files, once, and at most 100', () => {
+  it('are in the order of the files, without duplicates, and at most 100', () => {
     const at = (file: string, line: number) => ({ file, line, column: 1, path: '', text: `${file}${line}` });
     const sorted = inOrder([at('b', 2), at('a', 9), at('b', 1), at('b', 2)]);
     expect(sorted.map(({ text }) => text)).toEqual(['b1', 'b2', 'a9']);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseInstant } from '../../src/document/instant.ts';
 
-describe('an instant of RFC 3339', () => {
+describe('an RFC 3339 time', () => {
   it.each([
     ['2026-01-31T10:00:00Z', Date.UTC(2026, 0, 31, 10)],
     ['2026-01-31T10:00:00.25Z', Date.UTC(2026, 0, 31, 10, 0, 0, 250)],

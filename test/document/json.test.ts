@@ -13,7 +13,7 @@ function documentOf(text: string, line = 1) {
 }
 
 describe('JSON as a document', () => {
-  it('is what JSON.parse gives', () => {
+  it('has the value that JSON.parse returns', () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 6 }), (text) => {
         const { documents, problems } = parseJsonDocument(text, 'a.json');
@@ -23,7 +23,7 @@ describe('JSON as a document', () => {
     );
   });
 
-  it('has a key written twice told with its place, also when it is escaped, deep inside, or __proto__', () => {
+  it('reports a duplicate key with its position, even if it is escaped, deeply nested, or __proto__', () => {
     expect(said('{"a": 1,\n "b": {"c": [{"d": 1, "\\u0064": 2}]},\n "a": 3}')).toEqual([
       'a.json:2:23: b.c[0].d: appears twice in this mapping',
       'a.json:3:2: a: appears twice in this mapping',
@@ -32,13 +32,13 @@ describe('JSON as a document', () => {
     expect(said('{"a": "b:c", "d": ":\\":"}')).toEqual([]);
   });
 
-  it('has the first hundred keys written twice told, however many there are', () => {
+  it('reports the first hundred duplicate keys, however many there are', () => {
     const problems = said(`{${'"a": 1, '.repeat(1e5)}"a": 1}`);
     expect(problems).toHaveLength(100);
     expect(problems.at(-1)).toBe('a.json:1:802: a: appears twice in this mapping');
   });
 
-  it('is refused below 64 levels, where it goes too deep', () => {
+  it('is refused below 64 levels, at the position that is too deep', () => {
     expect(said('['.repeat(64) + ']'.repeat(64))).toEqual([]);
     expect(said('['.repeat(65) + ']'.repeat(65))).toEqual(['a.json:1:65: nested deeper than 64 levels']);
     expect(said('['.repeat(1e6) + ']'.repeat(1e6))).toEqual(['a.json:1:65: nested deeper than 64 levels']);
@@ -59,11 +59,11 @@ describe('JSON as a document', () => {
     ['{"a": [1, 2', '1:12: not valid JSON: the text ends where a comma or ] is expected'],
     ['{"a": 1} {', '1:10: not valid JSON: unexpected text after the document'],
     ['{"a": NaN}', '1:7: not valid JSON: expected a value: text in double quotes, a number, true, false, null, { or ['],
-  ])('tells where %j is no JSON', (text, sentence) => {
+  ])('says where %j is not JSON', (text, sentence) => {
     expect(said(text)).toEqual([`a.json:${sentence}`]);
   });
 
-  it('is refused by our own reader of mistakes exactly where JSON.parse refuses it', () => {
+  it('is refused by our own search for mistakes exactly if JSON.parse refuses it', () => {
     const isJson = (text: string): boolean => {
       try {
         JSON.parse(text);
@@ -88,7 +88,7 @@ describe('JSON as a document', () => {
   });
 });
 
-describe('the place of a value', () => {
+describe('the position of a value', () => {
   const text = ' {"a": {"b": [10, "x,}", {"c": true}]},\n  "d-e": [[], {}, -1.5e3]}';
   it.each([
     [[], 'value', '1:2', ''],
@@ -99,7 +99,7 @@ describe('the place of a value', () => {
     [['a', 'b', 2, 'c'], 'key', '1:27', 'a.b[2].c'],
     [['d-e', 2], 'value', '2:19', 'd-e[2]'],
     [['a', 'missing', 'x'], 'value', '1:8', 'a.missing.x'],
-  ] as const)('of %j (%s) is %s', (path, of, place, saidPath) => {
+  ] as const)('in %j (%s) is %s', (path, of, place, saidPath) => {
     expect(sayProblem(documentOf(text).problemAt(path, 'x', of))).toBe(
       `a.json:${place}: ${saidPath === '' ? '' : `${saidPath}: `}x`,
     );

@@ -4,7 +4,7 @@ import { parseDocuments } from '../../src/document/document.ts';
 import { yamlText } from '../../src/document/yaml-text.ts';
 
 describe('a value as YAML', () => {
-  it('means the same to every reader, and to whoever reads our own strictly', () => {
+  it('means the same to every parser, including our own strict one', () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom(
@@ -50,7 +50,7 @@ describe('a value as YAML', () => {
     );
   });
 
-  it('puts on one line what fits on one, and nothing into quotes that needs none', () => {
+  it('is on one line if it fits, and without needless quotes', () => {
     const pod = { podRef: { name: 'web', uid: '1e3' }, memory: { workingSetBytes: 5 }, list: [], none: {} };
     const long = Array.from({ length: 3 }, (_, i) => ({ at: i, text: 'x'.repeat(60) }));
     expect(yamlText({ kind: 'A', limits: { 'memory.available': '100Mi' }, pods: [pod], long })).toBe(`kind: A

@@ -46,7 +46,7 @@ describe('the metadata of a fence agent', () => {
     expect(read(xml)).toMatchObject({ known: false, why: 'malformed', where: 'fence_x metadata' });
     expect(read(xml)).toHaveProperty('detail', expect.stringContaining(detail));
   });
-  it('is read in bounded time, however deep', () => {
+  it('is read in bounded time, however deeply it is nested', () => {
     expect(read('<a>'.repeat(300_000))).toMatchObject({ known: false });
   });
 });
