@@ -136,7 +136,7 @@ const history = fc.array(step, { minLength: 1, maxLength: 25 });
 const RUNS = { numRuns: 300 };
 
 describe('decide, over generated histories', () => {
-  it('gives the same verdict for the same arguments, and for a state that went through a file', () => {
+  it('gives the same verdict for the same arguments, even if the state went through a file', () => {
     fc.assert(
       fc.property(history, config, (steps, core) => {
         const played = play(steps, core);
@@ -151,7 +151,7 @@ describe('decide, over generated histories', () => {
     );
   });
 
-  it('evicts only for a threshold that is met or held and whose grace is over, and never a second threshold victim of one shortage before the first is settled', () => {
+  it('evicts only for a met or held threshold whose grace is over, and no second threshold victim of a shortage before the first is settled', () => {
     fc.assert(
       fc.property(history, config, (steps, core) => {
         for (const { before, observation, verdict } of play(steps, core)) {
@@ -183,7 +183,7 @@ describe('decide, over generated histories', () => {
     );
   });
 
-  it('never chooses a second victim of one resource within the grace of the first, counted from its first signal', () => {
+  it('never chooses a second victim of one resource within the grace period of the first, counted from its first signal', () => {
     fc.assert(
       fc.property(history, live, (steps, core) => {
         for (const { verdict, observation } of play(steps, core)) {
@@ -205,7 +205,7 @@ describe('decide, over generated histories', () => {
     );
   });
 
-  it('chooses nobody while what the last victim left is cleaned up and the signal has what it had at the proof (D15)', () => {
+  it('chooses nothing while the last victim is cleaned up and the signal is no worse than at the proof (D15)', () => {
     fc.assert(
       fc.property(history, live, (steps, core) => {
         for (const { verdict, observation } of play(steps, core)) {
@@ -223,7 +223,7 @@ describe('decide, over generated histories', () => {
     );
   });
 
-  it('lets a hard threshold of memory or process ids wait for nothing but an eviction for the same, of the pod it would choose, or of one that gives back enough', () => {
+  it('lets a hard memory or PID threshold wait only for an eviction for the same resource, of the pod it would choose, or that frees enough', () => {
     fc.assert(
       fc.property(history, live, (steps, core) => {
         for (const { verdict, observation } of play(steps, core)) {
@@ -255,7 +255,7 @@ describe('decide, over generated histories', () => {
     );
   });
 
-  it('never chooses a critical pod, one that is being stopped or one that is not to go for this resource, and a protected one only when nobody else could be', () => {
+  it('never chooses a critical pod, one being stopped or one excluded for this resource, and a protected one only if no other is left', () => {
     fc.assert(
       fc.property(history, config, (steps, core) => {
         for (const { before, observation, verdict } of play(steps, core)) {
@@ -290,7 +290,7 @@ describe('decide, over generated histories', () => {
     );
   });
 
-  it('gives every decision an id that is larger than all before it', () => {
+  it('gives every decision a higher id than all before it', () => {
     fc.assert(
       fc.property(history, config, (steps, core) => {
         const numbers = play(steps, core).flatMap(({ verdict }) =>
@@ -320,7 +320,7 @@ describe('decide, over generated histories', () => {
     );
   });
 
-  it('is not moved by a jump of the wall clock', () => {
+  it('is not affected by a jump of the wall clock', () => {
     fc.assert(
       fc.property(history, config, (steps, core) => {
         const last = play(steps, core).at(-1);
@@ -332,7 +332,7 @@ describe('decide, over generated histories', () => {
     );
   });
 
-  it('looks again between the pace configured, or at once when it asks for the pods', () => {
+  it('looks again within the configured pace, or at once when it requests the pods', () => {
     fc.assert(
       fc.property(history, config, (steps, core) => {
         for (const { verdict } of play(steps, core)) {

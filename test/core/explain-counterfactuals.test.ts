@@ -11,7 +11,7 @@ describe('what would have to change', () => {
   const ask = (pod: PodView, pods: readonly PodView[] = [web, job, db, dns]) =>
     counterfactuals(aLook(pods), 'memory.available', pod.uid);
 
-  it('tells the victim by how much less, by which priority and by which request it would be safe', () => {
+  it('says by how much less usage, at which priority and with which request the victim would be safe', () => {
     expect(ask(web)).toEqual({
       uid: 'uid-web',
       isVictim: true,
@@ -28,7 +28,7 @@ describe('what would have to change', () => {
     });
   });
 
-  it('tells a safe pod when it would go first', () => {
+  it('says when a safe pod would become the victim', () => {
     expect(ask(job)?.changes).toEqual([
       { what: 'usage', now: 300 * MI, bound: 'at-least', value: 400 * MI },
       { what: 'priority', now: 0, bound: 'at-most', value: -1 },
@@ -36,14 +36,14 @@ describe('what would have to change', () => {
     ]);
   });
 
-  it('lets no age count where one of three equals names none', () => {
+  it('ignores age if one of three equals has no start time', () => {
     const at = (name: string, startedAtWallMs: number | null, used: number) =>
       aPod({ name, startedAtWallMs, workingSetBytes: used });
     const pods = [at('a', 1, 10), at('b', 9, 20), at('c', null, 20)];
     expect(ask(at('a', 1, 10), pods)?.changes[0]).toEqual({ what: 'usage', now: 10, bound: 'at-least', value: 20 });
   });
 
-  it('names the comparator that no usage gets past', () => {
+  it('names the comparator that no usage overcomes', () => {
     expect(ask(db)).toMatchObject({
       changes: [],
       usageObstacle: { kind: 'decided', by: 'priority', against: 'uid-web' },
@@ -51,7 +51,7 @@ describe('what would have to change', () => {
     expect(ask(dns)).toMatchObject({ usageObstacle: { kind: 'passed-over', because: 'static-critical' } });
   });
 
-  it('says so when nobody else could be chosen', () => {
+  it('says so if no other pod could be chosen', () => {
     expect(ask(web, [web, dns])).toMatchObject({
       other: null,
       changes: [{ what: 'evict-for', now: true }],
@@ -59,7 +59,7 @@ describe('what would have to change', () => {
     });
   });
 
-  it('says that protection alone keeps a pod, and what it would take for a DaemonSet pod to go', () => {
+  it('says that only protection keeps a pod, and what it would take for a DaemonSet pod to be evicted', () => {
     const kept = { ...web, isProtected: true };
     expect(ask(kept, [kept, job])).toMatchObject({
       isVictim: false,
@@ -73,7 +73,7 @@ describe('what would have to change', () => {
     ]);
   });
 
-  it('says that evict-for alone keeps a pod', () => {
+  it('says that only evict-for keeps a pod', () => {
     const kept = aPod({ name: 'kept', workingSetBytes: 900 * MI, evictFor: ['disk'] });
     expect(ask(kept, [kept, job])).toMatchObject({
       isVictim: false,
@@ -82,7 +82,7 @@ describe('what would have to change', () => {
     });
   });
 
-  it('takes a pod without statistics over all that it could use', () => {
+  it('considers every possible usage for a pod without statistics', () => {
     const silent = { ...web, usage: { ...web.usage, containers: absent } };
     expect(ask(silent, [silent, job])?.changes[0]).toEqual({
       what: 'usage',
@@ -92,7 +92,7 @@ describe('what would have to change', () => {
     });
   });
 
-  it('knows that images are nobody’s where writable layers lie on the node’s own disk', () => {
+  it("counts no images to pods if writable layers are on the node's own disk", () => {
     const observation: Partial<Observation> = { fsLayout: known('containerfs-separate') };
     const signals = { 'imagefs.available': { available: GI, capacity: 100 * GI } };
     const config = aConfig([aThreshold('imagefs.available', 2 * GI)]);
@@ -100,7 +100,7 @@ describe('what would have to change', () => {
     expect(counterfactuals(look, 'imagefs.available', 'uid-web')?.usageObstacle).toEqual({ kind: 'not-counted' });
   });
 
-  it('has no request to offer for processes', () => {
+  it('has no request to suggest for processes', () => {
     const look = aLook([aPod({ name: 'a', processes: 50 }), aPod({ name: 'b', processes: 20 })], {
       signals: { 'pid.available': { available: 10, capacity: 1_000 } },
       config: aConfig([aThreshold('pid.available', 100)]),
@@ -113,7 +113,7 @@ describe('what would have to change', () => {
     ]);
   });
 
-  it('offers the request of the resource that the signal is of', () => {
+  it("suggests the request for the signal's resource", () => {
     const on = (signal: Signal, nodefsInodes = 0) => {
       const usage = (volumesBytes: number, volumesInodes: number): Partial<PodView['usage']> => ({
         disk: known({ logsBytes: 0, rootfsBytes: 0, volumesBytes, logsInodes: 0, rootfsInodes: 0, volumesInodes }),
@@ -132,7 +132,7 @@ describe('what would have to change', () => {
     expect(on('nodefs.inodesFree')).toContainEqual({ what: 'usage', now: 900, bound: 'at-most', value: 499 });
   });
 
-  it('offers the usage that the layout of the file systems counts', () => {
+  it('suggests the usage that the file system layout counts', () => {
     const disk = (rootfsBytes: number, volumesBytes: number): Partial<PodView['usage']> => ({
       disk: known({ logsBytes: 0, rootfsBytes, volumesBytes, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 }),
     });
@@ -150,7 +150,7 @@ describe('what would have to change', () => {
     expect(on('nodefs.available')).toEqual({ what: 'usage', now: 8 * MI, bound: 'at-most', value: 3 * MI - 1 });
   });
 
-  it('takes a pod without statistics for the victim whatever it used, where any number would save it', () => {
+  it('offers a usage that would save a victim without statistics, whatever it is', () => {
     const silent = { ...web, priority: 10, usage: { ...web.usage, containers: absent } };
     const saved = { what: 'usage', now: null, bound: 'at-most', value: 4 * GI };
     expect(ask(silent, [silent, job])).toMatchObject({
@@ -159,7 +159,7 @@ describe('what would have to change', () => {
     });
   });
 
-  it('offers memory up to what memory and swap hold together, where swap counts', () => {
+  it('suggests up to the sum of memory and swap if swap counts', () => {
     const wide = aPod({ name: 'wide', workingSetBytes: 5 * GI });
     const slim = aPod({ name: 'slim', workingSetBytes: MI });
     const signals = { ...short, 'swap.available': { available: 10 * MI, capacity: 2 * GI } };
@@ -172,12 +172,12 @@ describe('what would have to change', () => {
     expect(usage('memory.available')).toEqual([]);
   });
 
-  it('knows no bound where the capacity is not known', () => {
+  it('knows no limit if the capacity is unknown', () => {
     const look = aLook([web, job], { signals: {} });
     expect(counterfactuals(look, 'memory.available', 'uid-job')?.changes[0]).toMatchObject({ value: 400 * MI });
   });
 
-  it('says what passes a pod over where nobody is chosen at all', () => {
+  it('says what passes a pod over if none is chosen at all', () => {
     expect(ask(dns, [dns])).toMatchObject({
       isVictim: false,
       other: null,
@@ -185,7 +185,7 @@ describe('what would have to change', () => {
     });
   });
 
-  it('names the comparator that keeps a victim one, however little it uses', () => {
+  it('names the comparator that keeps a pod the victim, however little it uses', () => {
     const look = aLook([aPod({ name: 'a', processes: 50 }), aPod({ name: 'b', processes: 20, priority: 10 })], {
       signals: { 'pid.available': { available: 10, capacity: 1_000 } },
       config: aConfig([aThreshold('pid.available', 100)]),
@@ -196,11 +196,11 @@ describe('what would have to change', () => {
     });
   });
 
-  it('has an answer for no pod that is not there', () => {
+  it('has no answer for an unknown pod', () => {
     expect(counterfactuals(aLook([web]), 'memory.available', 'uid-job')).toBeNull();
   });
 
-  it('offers no usage above the capacity of the node, nor a priority that no user may give', () => {
+  it("suggests no usage above the node's capacity, nor a priority that users cannot set", () => {
     const wide = aPod({ name: 'wide', workingSetBytes: 5 * GI, priority: -(2 ** 31) });
     const slim = aPod({ name: 'slim', workingSetBytes: MI, priority: -(2 ** 31) });
     expect(ask(slim, [wide, slim])?.changes.map(({ what }) => what)).toEqual([]);

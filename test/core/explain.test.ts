@@ -33,7 +33,7 @@ describe('the signal that a look is about', () => {
   // For memory it is none that may go.
   const writer = aPod({ name: 'writer', isDaemonSet: true, diskBytes: 50 * GI });
 
-  it('is the one acted on although another, for which nobody may go, comes before it', () => {
+  it('is the one acted on, even if one without candidates comes before it', () => {
     const config = { ...aConfig([hard, disk]), isLive: true } as const;
     const both = { ...short, ...full };
     expect(signalOf(aLook([dns, writer], { signals: both, config }))).toBe('nodefs.available');
@@ -50,14 +50,14 @@ describe('the signal that a look is about', () => {
     expect(signalOf(hastened)).toBe('nodefs.available');
   });
 
-  it('is one for which nobody may go rather than one whose victim is waited for', () => {
+  it('is one without candidates rather than one whose victim is awaited', () => {
     const config = { ...aConfig([hard, disk]), isLive: true } as const;
     const first = aLook([dns, writer], { signals: full, config });
     const { state } = decide(first.state, first.observation, config);
     expect(signalOf(aLook([dns, writer], { signals: { ...short, ...full }, config, state }))).toBe('memory.available');
   });
 
-  it('is that of a reclaim or a victim that is waited for rather than one whose grace runs', () => {
+  it('is that of a reclaim or an awaited victim rather than one whose grace period is running', () => {
     const soft = aThreshold('memory.available', 100 * MI, { graceMs: 60_000 });
     const config = aConfig([soft, disk], { reclaimSignals: ['nodefs.available'] });
     const first = aLook([writer], { signals: full, config });
@@ -74,14 +74,14 @@ describe('the signal that a look is about', () => {
     expect(signalOf(aLook([over], { signals: {}, config: aConfig([soft]), state: ending }))).toBeNull();
   });
 
-  it('is one of which a reclaim has freed enough', () => {
+  it('is one for which a reclaim has freed enough', () => {
     const look = aLook([web], { signals: {} });
     expect(signalOf({ ...look, reasons: [{ code: 'reclaim-sufficed', signal: 'imagefs.available' }] })).toBe(
       'imagefs.available',
     );
   });
 
-  it('is the one that is ripe rather than one whose grace runs', () => {
+  it('is the one that is ripe rather than one whose grace period is running', () => {
     const soft = aThreshold('memory.available', 100 * MI, { graceMs: 60_000 });
     const look = aLook([], { signals: { ...short, ...full }, config: aConfig([soft, disk]) });
     expect(signalOf({ ...look, decisions: [], reasons: [] })).toBe('nodefs.available');
@@ -90,8 +90,8 @@ describe('the signal that a look is about', () => {
   });
 });
 
-describe('the thresholds that count', () => {
-  it('are those configured at the first look, and the copies for containerfs as well from the second on', () => {
+describe('the thresholds that apply', () => {
+  it('are the configured ones at the first look, and also the copies for containerfs from the second on', () => {
     const config = aConfig([aThreshold('nodefs.available', GI)]);
     const signals = (state: Partial<State>) =>
       thresholdsOf(aLook([web], { signals: {}, config, state })).map(({ signal }) => signal);
@@ -101,7 +101,7 @@ describe('the thresholds that count', () => {
 });
 
 describe('the ranking explained', () => {
-  it('names the comparators in their order, and what comes first in each', () => {
+  it('names the comparators in order, and what each puts first', () => {
     expect(explain(aLook([web]), 'memory.available')).toMatchObject({
       signal: 'memory.available',
       comparators: [
@@ -115,7 +115,7 @@ describe('the ranking explained', () => {
     });
   });
 
-  it('shows what the signal counts: memory, processes, or what lies on the file system', () => {
+  it('shows what the signal counts: memory, processes, or usage of the file system', () => {
     const pod = aPod({ name: 'a', workingSetBytes: 3, processes: 5, diskBytes: 7 });
     const usage = (signal: Signal, of = pod) => explain(aLook([of]), signal)?.pods[0]?.usage;
     expect(usage('memory.available')).toEqual(known(3));
@@ -126,7 +126,7 @@ describe('the ranking explained', () => {
     expect(usage('pid.available', { ...pod, usage: { ...pod.usage, containers: absent } })).toEqual(absent);
   });
 
-  it('counts what the end of a pod gives back by what the signal lacks (D14)', () => {
+  it("compares what a pod's end frees with what the signal lacks (D14)", () => {
     const none = { bytes: known(0), inodes: known(0) };
     const relief = { scratch: none, deletedOpen: { ...none, bytes: known(MI) }, grownLastMinute: none };
     const diskRelief = known({ ...relief, writtenBytes: known(0) });
@@ -152,7 +152,7 @@ describe('the ranking explained', () => {
     expect(explain(both, 'nodefs.available')?.victim).toBeNull();
   });
 
-  it('says of every pod whether it goes, comes later or is passed over, and why', () => {
+  it('says for every pod whether it is chosen, comes later or is passed over, and why', () => {
     const stopping = aPod({ name: 'stopping', isTerminating: true, workingSetBytes: 2 * GI });
     const kept = aPod({ name: 'kept', isProtected: true, workingSetBytes: GI });
     const agent = aPod({ name: 'agent', isDaemonSet: true, workingSetBytes: MI, requests: requesting(GI) });
@@ -167,7 +167,7 @@ describe('the ranking explained', () => {
     ]);
   });
 
-  it('agrees with the decision of the look, also while another eviction is under way', () => {
+  it('agrees with the decision of the look, even while another eviction is in progress', () => {
     const first = aLook([web, job]);
     const decided = first.decisions.find(({ kind }) => kind === 'evict');
     expect(decided).toMatchObject({ victim: { name: explain(first, 'memory.available')?.victim?.name } });
@@ -186,7 +186,7 @@ describe('the ranking explained', () => {
     }
   });
 
-  it('names the guard where an owner lost too many (D6)', () => {
+  it('names the loop guard if an owner lost too many pods (D6)', () => {
     const ownerKills = Array.from({ length: 3 }, (_, i) => ({ ownerKey: 'rs', atMs: 9_000 + i }));
     const config = aConfig([hard], { guard: { kills: 3, windowMs: 600_000 } });
     const look = aLook([{ ...web, ownerKey: 'rs' }, job], { state: { ownerKills }, config });
@@ -196,7 +196,7 @@ describe('the ranking explained', () => {
     ]);
   });
 
-  it('has nobody to choose where everybody is critical, and nothing at all where the pods are not known', () => {
+  it('chooses none if all are critical, and is empty if the pods are unknown', () => {
     expect(explain(aLook([dns]), 'memory.available')?.victim).toBeNull();
     expect(order(aLook([dns]))).toEqual([['dns', 'static-critical']]);
     const look = aLook([], { observation: { pods: unknown('timed-out', 'x', 'y') } });
@@ -204,7 +204,7 @@ describe('the ranking explained', () => {
     expect(counterfactuals(look, 'memory.available', 'uid-web')).toBeNull();
   });
 
-  it('shows a number that was not measured as unknown, although it counts as 0', () => {
+  it('shows an unmeasured number as unknown, although it counts as 0', () => {
     const look = aLook([{ ...web, usage: { ...web.usage, workingSetBytes: absent } }]);
     const [row] = explain(look, 'memory.available')?.pods ?? [];
     expect(row?.usage).toEqual(absent);

@@ -31,20 +31,20 @@ describe('the pace (D2)', () => {
     expect(next(4_000, 10.1).afterMs).toBeCloseTo(25);
   });
 
-  it('is a second at most while the memory cannot be read: it may be just above its threshold', () => {
+  it('is at most a second while memory cannot be read, because it may be just above its threshold', () => {
     const gone = anObservation(60_000, { 'memory.available': unknown('unreadable', 'memory.stat', 'gone') });
     expect(decide(before, gone, config).next.afterMs).toBe(1_000);
     const none = anObservation(60_000, { 'memory.available': unknown('not-applicable', 'memory', 'none here') });
     expect(decide(before, none, config).next.afterMs).toBe(10_000);
   });
 
-  it('of the file systems is their own: they are far, whatever the memory is', () => {
+  it('of the file systems is their own: they are far away, whatever memory does', () => {
     expect(next(201, 90)).toMatchObject({ afterMs: 2, disksAfterMs: 10_000 });
     expect(next(201, 10.4)).toMatchObject({ afterMs: 2, disksAfterMs: expect.closeTo(100) });
     expect(next(201, null)).toMatchObject({ disksAfterMs: 10_000 });
   });
 
-  it('of the file systems is that of the looks while something is waited for', () => {
+  it('of the file systems is that of the looks while something is awaited', () => {
     // A met hard threshold without anybody to choose: a look each second.
     expect(next(4_000, 9)).toMatchObject({ afterMs: 0, pods: 'nodefs.available' });
     expect(next(4_000, 9)).not.toHaveProperty('disksAfterMs');
@@ -52,7 +52,7 @@ describe('the pace (D2)', () => {
     expect(next(4_000, 90, held).disksAfterMs).toBeLessThanOrEqual(config.pressureTransitionMs);
   });
 
-  it('is that of the fastest fill of each kind, for each CPU', () => {
+  it('is that of the fastest fill of each kind, per CPU', () => {
     const afterMs = (signal: Signal, headroom: number) => {
       const signals = { [signal]: { available: 1_000 + headroom, capacity: 4_000_000 } };
       return decide(before, anObservation(60_000, signals), aConfig([aThreshold(signal, 1_000)], { pace })).next
@@ -64,12 +64,12 @@ describe('the pace (D2)', () => {
     expect(afterMs('memory.stallFree', 1_000)).toBe(1_000);
   });
 
-  it('does not follow a threshold that is met already', () => {
+  it('does not follow a threshold that is already met', () => {
     const signals = { 'memory.available': { available: 199 * MI, capacity: 4 * GI } };
     expect(decide(before, anObservation(60_000, signals, { pods: known([]) }), config).next.afterMs).toBe(250);
   });
 
-  it("is 20 ms at least once the minute's CPU budget is spent, and not a moment before", () => {
+  it("is at least 20 ms once the minute's CPU budget is spent, and not before", () => {
     const since: State = { ...before, spent: [{ atMs: 1_000, cpuMs: 0 }] };
     expect(next(201, 90, since, 599).afterMs).toBe(2);
     expect(next(201, 90, since, 600).afterMs).toBe(20);
@@ -144,14 +144,14 @@ describe("the minute's CPU budget (D2)", () => {
   });
 });
 
-describe('a look at the memory alone (D2)', () => {
+describe('reading only memory (D2)', () => {
   const nextMs = (...seen: Parameters<typeof afterGlance>) => afterGlance(...seen).afterMs;
   const glanceAt = (memoryMiB: number, diskGiB = 90, state = before, cpuMs = 0) =>
     next(memoryMiB, diskGiB, state, cpuMs).glance;
   const seen = (availableMiB: number, afterMs: number) =>
     known({ available: availableMiB * MI, capacity: 4 * GI, sampledAtMs: 60_000 + afterMs });
 
-  it('is enough just above a threshold of memory, for a second at most', () => {
+  it('is enough just above a memory threshold, for a second at most', () => {
     const glance = must(glanceAt(203));
     expect(nextMs(glance, seen(203, 2))).toBe(2);
     expect(nextMs(glance, seen(200 + 409.6 * CPUS, 2))).toBeCloseTo(200);
@@ -159,7 +159,7 @@ describe('a look at the memory alone (D2)', () => {
     expect(nextMs(glance, seen(203, 1_000))).toBeNull();
   });
 
-  it('ends when the threshold is met, and when the memory cannot be read', () => {
+  it('ends when the threshold is met, and when memory cannot be read', () => {
     const glance = must(glanceAt(203));
     expect(nextMs(glance, seen(200, 2))).toBe(2);
     expect(afterGlance(glance, seen(199.9, 2))).toMatchObject({ afterMs: null, pods: 'memory.available' });
@@ -172,12 +172,12 @@ describe('a look at the memory alone (D2)', () => {
     expect(glanceAt(203, 10)).toBeUndefined();
   });
 
-  it("comes no more often than a look would: 20 ms apart once the minute's CPU budget is spent", () => {
+  it("happens no more often than a look: 20 ms apart once the minute's CPU budget is spent", () => {
     const since: State = { ...before, spent: [{ atMs: 1_000, cpuMs: 0 }] };
     expect(nextMs(must(glanceAt(203, 90, since, 600)), seen(203, 2))).toBe(20);
   });
 
-  it('comes 2 ms later all the same while the memory falls so fast that it will be met within 100 ms', () => {
+  it('still happens after 2 ms while memory falls so fast that the threshold will be met within 100 ms', () => {
     const since: State = { ...before, spent: [{ atMs: 1_000, cpuMs: 0 }] };
     const glance = must(glanceAt(206, 90, since, 600));
     expect(nextMs(glance, seen(205.1, 20))).toBe(20);
@@ -192,7 +192,7 @@ describe('a look at the memory alone (D2)', () => {
     expect(nextMs(must(glanceAt(201, 90, since, 600)), seen(200.8, 20))).toBe(2);
   });
 
-  it('does not come sooner for that once three times the budget is spent', () => {
+  it('does not happen sooner for that once three times the budget is spent', () => {
     const since: State = { ...before, spent: [{ atMs: 1_000, cpuMs: 0 }] };
     expect(nextMs(must(glanceAt(206, 90, since, 1_799)), seen(203, 20))).toBe(2);
     expect(nextMs(must(glanceAt(206, 90, since, 1_800)), seen(203, 20))).toBe(20);
@@ -205,7 +205,7 @@ describe('a look at the memory alone (D2)', () => {
     expect(glanceAt(4_000, 10.1)).toBeUndefined();
   });
 
-  it('is not enough after a look that decided something, nor while anything is under way', () => {
+  it('is not enough after a look that decided something, nor while anything is in progress', () => {
     const soft = aThreshold('memory.available', 202 * MI, { graceMs: 60_000 });
     const cases: readonly [string, Partial<State>, Partial<CoreConfig>?][] = [
       ['a condition ends', { conditionLastMetMs: { DiskPressure: 1 } }, { pressureTransitionMs: 1_000 }],
@@ -228,7 +228,7 @@ describe('a look at the memory alone (D2)', () => {
     }
   });
 
-  it('leaves out no decision: whole looks in its place would have decided nothing', () => {
+  it('misses no decision: full looks in its place would have decided nothing', () => {
     const soft = aThreshold('memory.available', 300 * MI, { graceMs: 500 });
     const anyMemory = fc.integer({ min: 100, max: 1_500 });
     fc.assert(

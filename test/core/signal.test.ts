@@ -61,7 +61,7 @@ describe('each signal', () => {
     expect(ofMemory).toEqual(inOrder.slice(0, 4));
   });
 
-  it('acts before the kubelet of the node by a margin that a fast fill does not take up', () => {
+  it("acts before the node's kubelet by a margin that a fast fill does not use up", () => {
     // 2 GiB/s for the 100 ms of a reaction.
     const memory = { least: 0.2 * GI, share: 0.02 };
     const disk = { least: GI, share: 0.01 };
@@ -83,14 +83,14 @@ describe('each signal', () => {
     });
   });
 
-  it('is configured where a kubelet has it, else where only this agent does', () => {
+  it('is configured where the kubelet has it, else only where this agent does', () => {
     const own = forEachSignal((_, { configuredIn }) => configuredIn);
     const both = SIGNALS.filter((signal) => own[signal] === 'both-kinds');
     expect(both).toHaveLength(SIGNALS.length - 2);
     expect([own['swap.available'], own['memory.stallFree']]).toEqual(['own-kind', 'own-section']);
   });
 
-  it('has a name of its own, and nothing else is one', () => {
+  it('has a unique name', () => {
     expect(SIGNALS.filter(isSignal)).toEqual(SIGNALS);
     expect(['memory', 'toString', ''].filter(isSignal)).toEqual([]);
   });
@@ -113,7 +113,7 @@ describe('signals of one source', () => {
 });
 
 describe('what a signal counts of a pod', () => {
-  it('are bytes, but for processes and inodes', () => {
+  it('is in bytes, except for processes and inodes', () => {
     const units = forEachSignal((signal) => usageUnit(signal));
     const others = SIGNALS.filter((signal) => units[signal] !== 'bytes').map((signal) => [signal, units[signal]]);
     expect(others).toEqual([
@@ -124,11 +124,11 @@ describe('what a signal counts of a pod', () => {
     ]);
   });
 
-  it('is what it has in swap as well for two of them (D17)', () => {
+  it('includes swap for two of them (D17)', () => {
     expect(SIGNALS.filter(countsSwap)).toEqual(['swap.available', 'memory.stallFree']);
   });
 
-  it('can be requested of memory and of disks in bytes alone', () => {
+  it('can be requested only for memory and disk bytes', () => {
     expect(SIGNALS.filter((signal) => !hasRequest(signal))).toEqual([
       'nodefs.inodesFree',
       'imagefs.inodesFree',
@@ -139,7 +139,7 @@ describe('what a signal counts of a pod', () => {
 });
 
 describe('the file system of a signal', () => {
-  it('is the one that it is named after; those of memory and processes have none', () => {
+  it('is the one after which it is named; memory and processes have none', () => {
     for (const signal of SIGNALS) {
       const [name = ''] = signal.split('.');
       const role = name.endsWith('fs') ? name : null;
@@ -157,7 +157,7 @@ describe('the file system of a signal', () => {
     ['nodefs', 'containerfs-separate', 'nodefs'],
     ['imagefs', 'containerfs-separate', 'imagefs'],
     ['containerfs', 'containerfs-separate', 'nodefs'],
-  ] as const)('of %s is, with %s, really %s', (role, layout, real) => {
+  ] as const)('for %s is, with %s, really %s', (role, layout, real) => {
     expect(realFileSystem(role, layout)).toBe(real);
   });
 });

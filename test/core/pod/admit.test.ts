@@ -6,7 +6,7 @@ const toleration = { key: 'node.kubernetes.io/memory-pressure', operator: 'Exist
 const bestEffort = aPod({ qos: 'BestEffort' });
 
 describe('admission under pressure', () => {
-  it('admits everybody where there is no condition', () => {
+  it('admits every pod without a condition', () => {
     expect(admits(bestEffort, [])).toEqual({ kind: 'admitted' });
   });
 
@@ -14,7 +14,7 @@ describe('admission under pressure', () => {
     expect(admits(aPod({ qos: 'BestEffort', isStaticCritical: true }), ['DiskPressure']).kind).toBe('admitted');
   });
 
-  it('rejects only BestEffort pods where memory alone is short', () => {
+  it('rejects only BestEffort pods if only memory is short', () => {
     expect(admits(aPod({ qos: 'Burstable' }), ['MemoryPressure']).kind).toBe('admitted');
     expect(admits(bestEffort, ['MemoryPressure'])).toEqual({
       kind: 'rejected',
@@ -38,7 +38,7 @@ describe('admission under pressure', () => {
     expect(admits(pod, ['MemoryPressure']).kind).toBe(expected);
   });
 
-  it('rejects everybody else under disk or pid pressure, whatever else there is', () => {
+  it('rejects all other pods under disk or PID pressure, whatever else is set', () => {
     const guaranteed = aPod({ qos: 'Guaranteed', tolerations: [toleration] });
     expect(admits(guaranteed, ['DiskPressure']).kind).toBe('rejected');
     expect(admits(guaranteed, ['MemoryPressure', 'PIDPressure'])).toMatchObject({

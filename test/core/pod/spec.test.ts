@@ -49,7 +49,7 @@ describe('what a pod requests', () => {
     expect(memory(pod)).toBe(65);
   });
 
-  it('is the neediest init container where that is more, sidecars before it included', () => {
+  it('is that of the neediest init container if that is more, including sidecars before it', () => {
     const app = container('app', { memory: '10Mi' });
     const init = container('init', { memory: '50Mi' });
     const sidecar = container('sidecar', { memory: '20Mi' });
@@ -60,13 +60,13 @@ describe('what a pod requests', () => {
     expect(memory(spec([sidecar, container('init', { memory: '1Mi' }), app]))).toBe(30);
   });
 
-  it('gets the overhead only where something is requested', () => {
+  it('includes the overhead only if something is requested', () => {
     const overhead = list({ memory: '64Mi' });
     expect(memory(spec([container('app')], { overhead }))).toBe(0);
     expect(memory(spec([container('app', { memory: '1Mi' })], { overhead }))).toBe(65);
   });
 
-  it('is what the pod level says where that is set, and nothing for what it does not name', () => {
+  it('is what the pod level says if that is set, and nothing for what it does not name', () => {
     const podLevel = { requests: list({ memory: '5Mi' }), limits: list() };
     const pod = spec([container('app', { memory: '64Mi', 'ephemeral-storage': '1Gi' })], { podLevel });
     expect(requestsOf(pod)).toEqual({ memoryBytes: 5 * MI, ephemeralStorageBytes: 0 });
@@ -89,12 +89,12 @@ describe('what a pod requests', () => {
     [0, { cpu: '1' }],
     [0, { 'hugepages-2Mi': '2Mi' }],
     [5, { memory: '5Mi', 'ephemeral-storage': '1Gi' }],
-  ])('is %d Mi where the containers ask for 64 and the pod level names %j', (expected, amounts) => {
+  ])('is %d Mi if the containers request 64 and the pod level names %j', (expected, amounts) => {
     const podLevel = { requests: list(amounts), limits: list() };
     expect(memory(spec([container('app', { memory: '64Mi' })], { podLevel }))).toBe(expected);
   });
 
-  it('does not take a pod level that limits other resources for one', () => {
+  it('ignores a pod level that limits other resources', () => {
     const podLevel = { requests: list(), limits: list({ 'ephemeral-storage': '9Mi' }) };
     const pod = spec([container('app', { 'ephemeral-storage': '3Mi' })], { podLevel });
     expect(requestsOf(pod)).toEqual({ memoryBytes: 0, ephemeralStorageBytes: 3 * MI });
@@ -107,13 +107,13 @@ describe('the ephemeral-storage limit of a pod', () => {
   const limit = (of: PodSpec): string | null => ephemeralStorageLimitOf(of)?.nanos ?? null;
   const disk = (amount: string): Amounts => ({ 'ephemeral-storage': amount });
 
-  it('exists where any container sets one, also one of 0', () => {
+  it('exists if any container sets one, even one of 0', () => {
     expect(limit(spec([container('app')]))).toBeNull();
     expect(limit(spec([container('app', {}, disk('0'))]))).toBe('0');
     expect(limit(spec([container('app', {}, disk('5Mi')), container('app')]))).toBe(`${5 * MI}000000000`);
   });
 
-  it('gets the overhead unless it is 0', () => {
+  it('includes the overhead unless it is 0', () => {
     const overhead = list(disk('1Mi'));
     expect(limit(spec([container('app', {}, disk('5Mi'))], { overhead }))).toBe(`${6 * MI}000000000`);
     expect(limit(spec([container('app', {}, disk('0'))], { overhead }))).toBe('0');
@@ -139,7 +139,7 @@ describe('the QoS class', () => {
     expect(qosOf(spec(containers))).toBe(expected);
   });
 
-  it('is that of the pod level where there is one', () => {
+  it('is that of the pod level if there is one', () => {
     const resources = { requests: list(both), limits: list(both) };
     expect(qosOf(spec([container('app')], { podLevel: resources }))).toBe('Guaranteed');
     expect(qosOf(spec([container('app', both, both)], { podLevel: { requests: list(both), limits: list() } }))).toBe(
@@ -151,7 +151,7 @@ describe('the QoS class', () => {
   });
 });
 
-describe('the uid of a pod that names none', () => {
+describe('the uid of a pod that declares none', () => {
   it('is the same each time, looks like a UUID, and differs by namespace and by name', () => {
     const uid = derivedUid('shop', 'web');
     // Also after an upgrade: files on disk name pods by it.

@@ -43,7 +43,7 @@ describe('dead containers', () => {
     );
   });
 
-  it('come oldest first', () => {
+  it('are listed oldest first', () => {
     const containers = [
       container('second', { createdAtWallMs: 2 }),
       container('newest', { createdAtWallMs: 3 }),

@@ -36,7 +36,7 @@ const NODE = fc.record({
 });
 
 describe('unused images', () => {
-  it('never include one that is in use, pinned, of the sandboxes, too young or never seen', () => {
+  it('never include one that is in use, pinned, for sandboxes, too young or never seen', () => {
     fc.assert(
       fc.property(NODE, ({ images, uses, sandbox, firstMs }) => {
         const atMs = 300_000;
@@ -67,7 +67,7 @@ describe('unused images', () => {
     );
   });
 
-  it('come in the order of the kubelet: never used, then least recently used, then first seen', () => {
+  it("are in the kubelet's order: never used, then least recently used, then first seen", () => {
     const images = [1, 2, 3, 4, 5].map((n) => listed(n));
     const sightings: Sightings = new Map([
       [listed(1).id, { firstMs: 0, usedMs: 900 }],
@@ -87,7 +87,7 @@ describe('unused images', () => {
     ]);
   });
 
-  it('of the same age are in the order of their ids, and one is old enough at the very age', () => {
+  it('of the same age are in the order of their ids, and one of exactly the minimum age is old enough', () => {
     const images = [3, 1, 9, 2].map((n) => listed(n));
     const sightings: Sightings = new Map(images.map(({ id }) => [id, { firstMs: 100, usedMs: null }]));
     const facts = { images, sightings, uses: [[listed(9).id]], sandbox: [listed(9).id], atMs: 200 };
@@ -96,7 +96,7 @@ describe('unused images', () => {
     expect(unusedImages({ ...facts, minAgeMs: 101 })).toMatchObject({ images: [], tooYoung: 3 });
   });
 
-  it('include one without a name though a container names none', () => {
+  it('include one without a name even if a container names none', () => {
     const nameless: ListedImage = { id: `sha256:${digest(1)}`, names: [''], isPinned: false };
     const images = [nameless, listed(9)];
     const sightings: Sightings = new Map(images.map(({ id }) => [id, { firstMs: 0, usedMs: null }]));
@@ -105,7 +105,7 @@ describe('unused images', () => {
     expect(plan.kind === 'remove' && plan.images).toEqual([nameless]);
   });
 
-  it('are none while the runtime lists no container, or nobody knows the image of the sandboxes', () => {
+  it('are none while the runtime lists no container, or the sandbox image is unknown', () => {
     const images = [listed(1), listed(2)];
     const facts = { images, sightings: seeImages(new Map(), images, [], 0), atMs: 9e9, minAgeMs: 1 };
     const uses = [[listed(1).id]];
@@ -119,8 +119,8 @@ describe('unused images', () => {
   });
 });
 
-describe('what the agent saw of images', () => {
-  it('keeps the first sight and the last use, and forgets what is gone', () => {
+describe('what the agent remembers of images', () => {
+  it('keeps the first sighting and the last use, and forgets removed images', () => {
     const one = seeImages(new Map(), [listed(1), listed(2)], [[listed(1).id]], 10);
     const two = seeImages(one, [listed(1), listed(3)], [], 20);
     expect([...two]).toEqual([
@@ -131,7 +131,7 @@ describe('what the agent saw of images', () => {
     expect(seeImages(two, [listed(2)], [], 30).get(listed(2).id)?.firstMs).toBe(30);
   });
 
-  it('tells the uses that no image answers to', () => {
+  it('reports uses that match no image', () => {
     const unknown = ['busybox'];
     expect(unmatched([listed(1)], [[`docker://${listed(1).id}`], unknown, []])).toEqual([unknown, []]);
   });

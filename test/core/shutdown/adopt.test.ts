@@ -6,7 +6,7 @@ import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, said, web } fro
 const config = aShutdownConfig();
 
 describe('a shutdown that an agent left behind', () => {
-  it('goes on with the stops under way and the phases that are left, without the lock that died with the agent', () => {
+  it('continues with the stops in progress and the remaining phases, without the lock that died with the agent', () => {
     const { look, ended, state } = aCore(config, [web, db]);
     look(0, { shutdownEvents: [LOCK, PREPARING] });
     const { state: adopted, isInterrupted } = adoptState(state(), 'boot', 5_000);
@@ -17,7 +17,7 @@ describe('a shutdown that an agent left behind', () => {
     expect(said(again.look(7_000, { shutdownEvents: [CANCELLED] }))).toEqual(['take-lock', 'undo-stops']);
   });
 
-  it('is not armed before the lock is granted to the new agent', () => {
+  it('is not armed before the new agent gets the lock', () => {
     const { look, state } = aCore(config, [web]);
     look(0, { shutdownEvents: [LOCK] });
     const { state: adopted } = adoptState(state(), 'boot', 5_000);

@@ -12,7 +12,7 @@ const three = (graceSeconds: number) => [
 ];
 
 describe('pods that are stopped one after another', () => {
-  it('know whom they wait for, and how much is before and behind them', () => {
+  it('know their predecessors, and how much time is before and behind them', () => {
     expect(Object.fromEntries(chainsOf([...three(30), { uid: 'alone', graceSeconds: 5 }]))).toEqual({
       front: { after: [], beforeSeconds: 0, restSeconds: 90 },
       mid: { after: ['front'], beforeSeconds: 30, restSeconds: 60 },
@@ -20,7 +20,7 @@ describe('pods that are stopped one after another', () => {
     });
   });
 
-  it('wait for nobody outside of their phase, nor for themselves, and a circle is opened', () => {
+  it('never wait for pods of other phases or themselves, and a cycle is broken', () => {
     expect(chainsOf([{ uid: 'db', graceSeconds: 3, stopsAfter: ['front', 'db'] }]).size).toBe(0);
     const circle = chainsOf([
       { uid: 'a', graceSeconds: 1, stopsAfter: ['b'] },
@@ -29,7 +29,7 @@ describe('pods that are stopped one after another', () => {
     for (const { restSeconds } of circle.values()) expect(restSeconds).toBeLessThanOrEqual(2);
   });
 
-  it('are counted once each, though more ways than anybody could walk lead through them', () => {
+  it('are counted once each, even with more paths than anybody could walk', () => {
     const names = (tier: number) => [`a${tier}`, `b${tier}`, `c${tier}`];
     const links = Array.from({ length: 40 }, (_, tier) =>
       names(tier).map((uid) => ({ uid, graceSeconds: 3, stopsAfter: tier === 0 ? [] : names(tier - 1) })),
@@ -37,7 +37,7 @@ describe('pods that are stopped one after another', () => {
     expect(chainsOf(links.flat()).get('b39')).toMatchObject({ beforeSeconds: 39 * 3, restSeconds: 3 });
   });
 
-  it('share the time of the phase when each uses up its part', () => {
+  it('share the time of the phase if each uses all of its part', () => {
     const chains = chainsOf(three(30));
     const turn = (uid: string) => turnOf(30, chains.get(uid), { atMs: 0, endsMs: 9_000 });
     expect(graceFrom(turn('front'), 0)).toBe(3_000);
@@ -47,7 +47,7 @@ describe('pods that are stopped one after another', () => {
     expect(graceFrom(turn('mid'), 1_000)).toBe(4_000);
   });
 
-  it('have all they ask for where the phase has it, from the moment when they are told', () => {
+  it('get all they request if the phase has the time, counted from when they are asked', () => {
     const chains = chainsOf(three(3));
     const db = turnOf(3, chains.get('db'), { atMs: 0, endsMs: 30_000 });
     expect(graceFrom(db, 6_000)).toBe(3_000);
@@ -62,7 +62,7 @@ describe('pods that are stopped one after another', () => {
     ['the time of its phase where that is longer', { graceSeconds: 5, atMs: 1_000, endsMs: 9_000 }, 9_000, 5_000],
     ['its grace in a phase that has less', { graceSeconds: 5, atMs: 1_000, endsMs: 2_000 }, 6_000, 5_000],
     ['the least there is where it has no grace', { graceSeconds: 0, atMs: 1_000 }, 3_000, 2_000],
-  ])('one that the agent itself stops has %s', (_, stop, endsMs, graceMs) => {
+  ])('get %s when the agent itself is stopped', (_, stop, endsMs, graceMs) => {
     const alone = { after: [], beforeMs: 0, restMs: graceMs };
     expect(turnOfStop(stop)).toEqual({ ...alone, endsMs, graceMs, periodMs: endsMs - stop.atMs });
     const chain = { after: ['front'], beforeSeconds: 30, restSeconds: 60 };
@@ -74,7 +74,7 @@ describe('pods that are stopped one after another', () => {
     });
   });
 
-  it('are all told before the phase is over, though none ends by itself', () => {
+  it('are all asked before the phase is over, even if none ends by itself', () => {
     const graph = fc
       .array(
         fc.record({ graceSeconds: fc.integer({ min: 0, max: 600 }), waitsFor: fc.array(fc.nat(), { maxLength: 3 }) }),
@@ -110,7 +110,7 @@ describe('pods that are stopped one after another', () => {
 });
 
 describe('a pod on which others depend (D16)', () => {
-  it('is stopped in the phase of the highest of them, after it', () => {
+  it('is stopped in the phase of its highest dependent, after it', () => {
     const db = aPod({
       name: 'db',
       priority: 0,
@@ -130,7 +130,7 @@ describe('a pod on which others depend (D16)', () => {
     ]);
   });
 
-  it('says who depends on it, and what it takes along, and nothing where there is none', () => {
+  it('says what depends on it, and what also stops, and nothing if there is none', () => {
     const ties = { inherited: { priority: 2_000, from: 'default/front' }, takesAlong: ['default/front'] };
     expect(tiesOf(aPod({ name: 'db', ...ties }))).toEqual(ties);
     expect(Object.keys(tiesOf(aPod({ name: 'db' })))).toEqual([]);

@@ -15,7 +15,7 @@ const late = (leftMs: number): Partial<Observation> => ({
 });
 
 describe('a shutdown that logind grants less than its total (D11)', () => {
-  it('shrinks its phases by their periods, so that they end 2 s before logind goes on, and says so', () => {
+  it('shrinks its phases by their periods, so that they end 2 s before logind continues, and says so', () => {
     const { look, ended } = aCore(config, [web, db, dns]);
     const first = look(0, granted(9_000));
     expect(said(first)).toEqual(['stop web in 1 for 4 s']);
@@ -28,20 +28,20 @@ describe('a shutdown that logind grants less than its total (D11)', () => {
     expect(said(look(7_000, { pods: known([dns]) }))).toEqual(['release-lock all-phases-done']);
   });
 
-  it('shrinks nothing where the phases that have pods fit', () => {
+  it('shrinks nothing if the phases that have pods fit', () => {
     const { look } = aCore(config, [db, dns]);
     const verdict = look(0, granted(20_000));
     expect(said(verdict)).toEqual(['stop db in 2 for 10 s']);
     expect(verdict.reasons.filter(({ code }) => code === 'shutdown-shortened')).toEqual([]);
   });
 
-  it('gives what an earlier phase did not use to those after it, as far as they want it', () => {
+  it('gives the unused time of an earlier phase to later ones, as far as they need it', () => {
     const { look, ended } = aCore(config, [web, db]);
     expect(said(look(0, granted(17_000)))).toEqual(['stop web in 1 for 10 s']);
     expect(said(look(1_000, { outcomes: [ended(web, 1_000)], pods: known([db]) }))).toEqual(['stop db in 2 for 10 s']);
   });
 
-  it('leaves a later phase its own period where that fits, and says nothing of it', () => {
+  it('leaves a later phase its own period if that fits, and does not mention it', () => {
     const { look, ended } = aCore(config, [web, db]);
     look(0, granted(17_000));
     const second = look(4_000, { outcomes: [ended(web, 4_000)], pods: known([db]) });
@@ -49,25 +49,25 @@ describe('a shutdown that logind grants less than its total (D11)', () => {
     expect(second.reasons.map(({ code }) => code)).not.toContain('shutdown-shortened');
   });
 
-  it('keeps no time for a pod that outlived its stop in an earlier phase', () => {
+  it('reserves no time for a pod that outlived its stop in an earlier phase', () => {
     const { look, ended } = aCore(config, [web, db]);
     look(0, granted(17_000));
     expect(said(look(10_000, { outcomes: [ended(web, 10_000, 'survived')] }))).toEqual(['stop db in 2 for 5 s']);
   });
 
-  it('carries over what fits before the phases to come', () => {
+  it('carries over only what leaves room for later phases', () => {
     const { look, ended } = aCore(aShutdownConfig({ shutdownCarryOver: true }), [web, db, dns]);
     look(0, granted(32_000));
     const second = look(1_000, { outcomes: [ended(web, 1_000)], pods: known([db, dns]) });
     expect(said(second)).toEqual(['stop db in 2 for 24 s']);
   });
 
-  it('of very little time gives half of it to the phases', () => {
+  it('gives half of very little time to the phases', () => {
     const { look } = aCore(config, [web]);
     expect(said(look(0, granted(3_000)))).toEqual(['stop web in 1 for 1.5 s']);
   });
 
-  it('ends all its phases before logind goes on, whatever is granted and whoever stops when', () => {
+  it('ends all its phases before logind continues, whatever is granted and whenever pods stop', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 40_000 }),
@@ -91,17 +91,17 @@ describe('a shutdown that logind grants less than its total (D11)', () => {
   });
 });
 
-describe('a shutdown that is heard late', () => {
+describe('a shutdown that is noticed late', () => {
   const heard = { kind: 'preparing', leftMs: 9_000 } as const;
 
-  it('begins without a lock too, with the time that is left', () => {
+  it('begins even without a lock, with the remaining time', () => {
     const { look } = aCore(config, [web]);
     const verdict = look(0, { shutdownEvents: [heard] });
     expect(said(verdict)).toEqual(['stop web in 1 for 7 s']);
     expect(verdict.state.shutdown).toMatchObject({ kind: 'stopping', tier: 'logind', delayMaxMs: null });
   });
 
-  it('is no second one for an agent that is in the middle of it', () => {
+  it('is not a second one for an agent that is in the middle of it', () => {
     const { look } = aCore(config, [web]);
     look(0, granted(60_000));
     expect(said(look(1_000, { shutdownEvents: [heard] }))).toEqual([]);
@@ -109,7 +109,7 @@ describe('a shutdown that is heard late', () => {
 });
 
 describe('a machine that goes down without the signal', () => {
-  it('has the same phases, in the time that the stop of the agent leaves', () => {
+  it("has the same phases, in the time that the agent's stop leaves", () => {
     const { look, ended } = aCore(config, [web, db]);
     const verdict = look(0, late(15_000));
     expect(said(verdict)).toEqual(['stop web in 1 for 10 s']);
@@ -117,19 +117,19 @@ describe('a machine that goes down without the signal', () => {
     expect(said(look(10_000, { outcomes: [ended(web, 10_000)], pods: known([db]) }))).toEqual(['stop db in 2 for 5 s']);
   });
 
-  it('has all its time where that is enough', () => {
+  it('has all its time if that is enough', () => {
     const { look } = aCore(config, [web, db]);
     expect(said(look(0, late(85_000)))).toEqual(['stop web in 1 for 20 s']);
   });
 
-  it('cuts a shutdown under way to what is left', () => {
+  it('shortens a shutdown in progress to the remaining time', () => {
     const { look } = aCore(config, [web, db]);
     look(0, granted(60_000));
     const { shutdown } = look(5_000, late(3_000)).state;
     expect(shutdown).toMatchObject({ kind: 'stopping', phaseEndsMs: 8_000, mustEndMs: 8_000 });
   });
 
-  it('is cut no more than it has to be, and never gets time back', () => {
+  it('is shortened no more than necessary, and never gets time back', () => {
     const cut = (leftMs: number) => {
       const { look } = aCore(config, [web, db]);
       look(0, granted(60_000));
@@ -140,13 +140,13 @@ describe('a machine that goes down without the signal', () => {
     expect(cut(3_000)).toMatchObject({ phaseEndsMs: 4_000, mustEndMs: 4_000 });
   });
 
-  it.each([34_999, 35_000, 60_000])('has to end at a time of its own only with less than it needs: %d ms', (ms) => {
+  it.each([34_999, 35_000, 60_000])('has an end of its own only with less time than it needs: %d ms', (ms) => {
     const isLess = ms < 35_000;
     const heard = [granted(ms), late(ms)].map((start) => aCore(config, [web]).look(0, start).state.shutdown);
     expect(heard).toMatchObject([{ mustEndMs: isLess ? 32_999 : null }, { mustEndMs: isLess ? ms : null }]);
   });
 
-  it('stops nobody after all phases are through, nor where shutdown is off', () => {
+  it('stops nothing after all phases are over, nor if shutdown is off', () => {
     const done = aCore(config, []);
     done.look(0, granted(60_000));
     expect(said(done.look(1, { ...late(10_000), pods: known([web]) }))).toEqual([]);
@@ -154,7 +154,7 @@ describe('a machine that goes down without the signal', () => {
     expect(said(off.look(0, late(10_000)))).toEqual([]);
   });
 
-  it('is not cancelled by what logind says of shutdowns', () => {
+  it("is not cancelled by logind's messages about shutdowns", () => {
     const { look, state } = aCore(config, [web]);
     look(0, late(85_000));
     expect(said(look(1_000, { shutdownEvents: [CANCELLED] }))).toEqual([]);
@@ -167,7 +167,7 @@ describe('a pod that is started during the shutdown', () => {
   const wall = (atMs: number) => ({ wallMs: 1_000_000 + atMs });
   const since = (atMs: number, priority = 0) => aPod({ name: 'back', priority, startedAtWallMs: 1_000_000 + atMs });
 
-  it('is stopped again with what its phase has left, three times at most', () => {
+  it('is stopped again in the rest of its phase, at most three times', () => {
     const slow = aPod({ name: 'slow' });
     const { look, ended } = aCore(config, [since(-60_000), slow]);
     look(0, { ...START, ...wall(0) });
@@ -179,7 +179,7 @@ describe('a pod that is started during the shutdown', () => {
     }
   });
 
-  it('is left running after that, and said to be', () => {
+  it('is left running after that, and reported', () => {
     const blocker = aPod({ name: 'slow' });
     const { look, ended } = aCore(config, [since(-60_000), blocker]);
     look(0, { ...START, ...wall(0) });
@@ -197,7 +197,7 @@ describe('a pod that is started during the shutdown', () => {
     expect(reasons).toEqual([0, 1, 2, 3]);
   });
 
-  it('has its three times to itself, however many others come back', () => {
+  it('has its own three times, however many other pods come back', () => {
     const back = (atMs: number) =>
       ['a', 'b', 'c', 'd'].map((name) => aPod({ name, startedAtWallMs: 1_000_000 + atMs }));
     const { look, ended } = aCore(config, back(-60_000));
@@ -208,7 +208,7 @@ describe('a pod that is started during the shutdown', () => {
     }
   });
 
-  it('is no pod that was started at the very moment of the signal, nor one that is being stopped', () => {
+  it('excludes pods started at the very moment of the signal, and pods being stopped', () => {
     const { look, ended } = aCore(config, [web]);
     look(5_000, { ...START, ...wall(5_000), pods: known([since(5_000), web]) });
     const gone = { ...wall(6_000), outcomes: [ended(since(5_000), 6_000)], pods: known([since(5_000), web]) };
@@ -221,7 +221,7 @@ describe('a pod that is started during the shutdown', () => {
     expect(next.reasons).toEqual([{ code: 'shutdown-phase', phase: 1, remainingMs: 17_000, pods: 2 }]);
   });
 
-  it('is counted once among those that still run or hold volumes at the end, and the others are not forgotten', () => {
+  it('is listed once among those that still run or hold volumes at the end, besides the others', () => {
     const { look, ended } = aCore(config, [since(-60_000), web]);
     const volumesMounted = known(['uid-back', 'uid-web']);
     look(0, { ...START, ...wall(0), volumesMounted });
@@ -243,7 +243,7 @@ describe('a pod that is started during the shutdown', () => {
     );
   });
 
-  it('is waited for no longer once it was stopped again three times', () => {
+  it('is no longer waited for once it was stopped again three times', () => {
     const { look, ended } = aCore(config, [since(-60_000)]);
     look(0, { ...START, ...wall(0) });
     for (const atMs of [1_000, 2_000, 3_000]) {
@@ -253,13 +253,13 @@ describe('a pod that is started during the shutdown', () => {
     expect(said(look(4_000, { ...wall(4_000), ...last }))).toEqual(['release-lock all-phases-done']);
   });
 
-  it('waits for its own phase when that is still to come', () => {
+  it('waits for its own phase if that is still to come', () => {
     const { look } = aCore(config, [web]);
     look(0, { ...START, ...wall(0) });
     expect(said(look(1_000, { ...wall(1_000), pods: known([web, since(900, 1_000)]) }))).toEqual([]);
   });
 
-  it('is not mistaken for one that only outlived its stop', () => {
+  it('is not confused with one that only outlived its stop', () => {
     const { look, ended } = aCore(config, [web]);
     look(0, { ...START, ...wall(0) });
     expect(said(look(1_000, { ...wall(1_000), outcomes: [ended(web, 1_000, 'survived')] }))).not.toContain(
@@ -267,7 +267,7 @@ describe('a pod that is started during the shutdown', () => {
     );
   });
 
-  it('is not looked for while the pods are not known', () => {
+  it('is not searched for while the pods are unknown', () => {
     const { look } = aCore(config, [web]);
     look(0, { ...START, ...wall(0) });
     const pods = unknown('unreadable', 'manifests', 'gone');

@@ -26,27 +26,27 @@ describe('the phase of a pod (kubelet-shutdown.md 4.3)', () => {
     expect(phaseOf(three, priorities)).toEqual(expected);
   });
 
-  it('of a priority that two begin at is the first, of one above the last (1.4)', () => {
+  it('is the first of two that begin at exactly its priority, and the second for a higher one (1.4)', () => {
     const twice = phases([0, 5], [0, 7], [100, 5]);
     expect(phaseOf(twice, [-1, 0, 1, 99, 100])).toEqual([1, 1, 2, 2, 3]);
   });
 });
 
-describe('the phase that a pod keeps, whatever becomes of its priority', () => {
+describe('the phase that a pod keeps if its priority changes', () => {
   const three = phases([0, 5], [1_000, 5], [2_000, 5]);
 
-  it('is remembered of those that wait for a later one than the first', () => {
+  it('is remembered for those that wait for a phase after the first', () => {
     expect(assign(three, [pod('web', 0), pod('db', 1_500), pod('dns', 2_000)])).toEqual({ 'uid-db': 2, 'uid-dns': 3 });
   });
 
-  it('is the one remembered', () => {
+  it('is the remembered one', () => {
     const plan = planShutdown(three, [pod('db', 0), pod('web', 0)], { 'uid-db': 2 });
     expect(plan.map(({ stops }) => stops.map((stop) => stop.pod.name))).toEqual([['web'], ['db'], []]);
   });
 });
 
 describe('the plan', () => {
-  it('has every phase, also those without pods, and its pods in the order given', () => {
+  it('has every phase, even without pods, and its pods in the given order', () => {
     const plan = planShutdown(phases([0, 20], [1_000, 30], [2_000, 10]), [
       pod('b', 0),
       pod('dns', 2_000),
@@ -86,7 +86,7 @@ describe('the stop of a pod', () => {
     },
   );
 
-  it('that is being deleted keeps what it has, which the plan does not know (4.9)', () => {
+  it('that is being deleted keeps its grace period, which the plan does not know (4.9)', () => {
     expect(planStop(aPod({ name: 'web', isTerminating: true }), 20)).toMatchObject({
       graceSeconds: 20,
       effectiveGraceSeconds: null,
@@ -94,14 +94,14 @@ describe('the stop of a pod', () => {
   });
 });
 
-describe('what is asked of logind', () => {
-  it('is the sum of all periods, negative ones too', () => {
+describe('what is requested of logind', () => {
+  it('is the sum of all periods, including negative ones', () => {
     expect(neededDelayMs(phases([0, 20], [1_000, 0], [2_000, 10]))).toBe(30_000);
     expect(neededDelayMs(phases([0, 20], [1_000, -5]))).toBe(15_000);
     expect(neededDelayMs([])).toBe(0);
   });
 
-  it('is written down only where more is needed than is granted', () => {
+  it('is written only if more is needed than granted', () => {
     expect(dropInSeconds(30_000, 5_000)).toBe(30);
     expect(dropInSeconds(30_000, 29_999)).toBe(30);
     expect(dropInSeconds(30_000, 30_000)).toBeNull();

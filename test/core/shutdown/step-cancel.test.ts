@@ -21,7 +21,7 @@ describe('a cancel', () => {
     expect(look(5_000, { outcomes: [outcome] }).state.stops).toEqual([]);
   });
 
-  it('leaves nobody out of what pressure may choose for longer than its stop was waited for', () => {
+  it('makes stopped pods eligible for eviction once the wait for their stop is over', () => {
     const { look } = aCore(aShutdownConfig(), [web]);
     const waitEndsMs = look(0, START).state.stops[0]?.waitEndsMs ?? Number.NaN;
     look(2_000, { shutdownEvents: [CANCELLED] });
@@ -35,14 +35,14 @@ describe('a cancel', () => {
     expect(lost.look(waitEndsMs).state).toMatchObject({ shutdown: { kind: 'unarmed' }, stops: [] });
   });
 
-  it('in the moment of the signal comes before any phase', () => {
+  it('at the same time as the signal comes before any phase', () => {
     const { look } = aCore(aShutdownConfig(), [web]);
     const verdict = look(0, { shutdownEvents: [LOCK, PREPARING, CANCELLED] });
     expect(said(verdict)).toEqual(['undo-stops']);
     expect(verdict.reasons).toEqual([{ code: 'shutdown-cancelled', phase: 0, policy: 'promptly' }]);
   });
 
-  it('between two phases is heard before the second', () => {
+  it('between two phases is handled before the second', () => {
     const { look, ended } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
     const verdict = look(2_000, { outcomes: [ended(web, 2_000)], shutdownEvents: [CANCELLED] });
@@ -65,7 +65,7 @@ describe('a cancel', () => {
     expect(late.state.shutdown).toEqual({ kind: 'unarmed', why });
   });
 
-  it('in the way of the kubelet is handled after the last phase, once', () => {
+  it("is handled once after the last phase with the kubelet's policy", () => {
     const { look, ended } = aCore(aShutdownConfig({ shutdownCancel: 'afterPhases' }), [web, db]);
     look(0, START);
     const heard = look(1, { shutdownEvents: [CANCELLED, CANCELLED] });
@@ -79,7 +79,7 @@ describe('a cancel', () => {
     expect(last.state.shutdown.kind).toBe('unarmed');
   });
 
-  it('followed by another shutdown begins anew: whose stop is under way is waited for in its phase, and not told twice', () => {
+  it('followed by another shutdown starts over: a stop in progress is awaited in its phase, and not requested twice', () => {
     const { look, ended } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
     const again = look(1_000, { shutdownEvents: [CANCELLED, PREPARING] });
@@ -88,7 +88,7 @@ describe('a cancel', () => {
     expect(said(look(5_000, { outcomes: [ended(web, 5_000)] }))).toEqual(['stop db in 2 for 10 s']);
   });
 
-  it('is not heard from logind alone once the agent itself is told to stop, but from systemd', () => {
+  it('from logind alone is ignored once the agent itself is asked to stop, but not from systemd', () => {
     const { look } = aCore(aShutdownConfig(), [web]);
     look(0, START);
     look(1_000, { shutdownEvents: [{ kind: 'stopped-without-signal', leftMs: 60_000 }] });
@@ -98,7 +98,7 @@ describe('a cancel', () => {
     expect(stays.state.shutdown.kind).toBe('armed');
   });
 
-  it('is no soft-reboot: what ran before it is neither waited for nor undone, and no cancel that comes later counts', () => {
+  it('is no soft-reboot: earlier pods are neither awaited nor restarted, and a later cancel does not count', () => {
     const { look } = aCore(aShutdownConfig(), [web]);
     look(0, START);
     const back = look(1_000, { shutdownEvents: [{ kind: 'came-back' }] });

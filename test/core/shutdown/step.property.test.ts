@@ -136,7 +136,7 @@ const totalMs = ({ phases }: CoreConfig): number =>
   phases.reduce((sum, { periodSeconds: graceSeconds }) => sum + Math.max(0, graceSeconds) * 1_000, 0);
 
 describe('a shutdown, over generated pods and phases', () => {
-  it('stops every pod once, in its own phase, phases in rising priority, and then releases the lock', () => {
+  it('stops every pod once, in its own phase, phases in ascending priority, and then releases the lock', () => {
     fc.assert(
       fc.property(play, (given) => {
         const looks = run(given);
@@ -179,7 +179,7 @@ describe('a shutdown, over generated pods and phases', () => {
     );
   });
 
-  it('asks of no pod more than its own grace, nor less than that or its period, whichever is less', () => {
+  it('requests from no pod more than its own grace period, nor less than the smaller of that and its period', () => {
     fc.assert(
       fc.property(play, (given) => {
         for (const { phase, victim, graceSeconds } of stopsOf(run(given))) {
@@ -194,7 +194,7 @@ describe('a shutdown, over generated pods and phases', () => {
     );
   });
 
-  it('is the same however often was looked in between, so that its own timers are exact', () => {
+  it('is the same however often it looked in between, so its own timers are exact', () => {
     fc.assert(
       fc.property(play, fc.array(ms(60_000), { maxLength: 40 }), (given, looksMs) => {
         expect(deeds(run({ ...given, looksMs }))).toEqual(deeds(run(given)));
@@ -203,7 +203,7 @@ describe('a shutdown, over generated pods and phases', () => {
     );
   });
 
-  it('goes on the same after a restart at any look', () => {
+  it('continues identically after a restart at any look', () => {
     fc.assert(
       fc.property(play, (given) => {
         const again = run(given, (state) => {
@@ -217,7 +217,7 @@ describe('a shutdown, over generated pods and phases', () => {
     );
   });
 
-  it('that is cancelled at any instant ends in armed or unarmed, at once or after its last phase', () => {
+  it('that is cancelled at any time ends armed or unarmed, at once or after its last phase', () => {
     fc.assert(
       fc.property(play, ms(60_000), (given, cancelMs) => {
         const events = [...START, { atMs: cancelMs, event: { kind: 'cancelled' } as const }];
@@ -234,7 +234,7 @@ describe('a shutdown, over generated pods and phases', () => {
     );
   });
 
-  it('is armed or unarmed, stopping or released after any events in any order, and tells nobody twice in a shutdown', () => {
+  it('is armed, unarmed, stopping or released after any events in any order, and asks no pod twice', () => {
     const event = fc.constantFrom<ShutdownEvent>(
       LOCK,
       PREPARING,

@@ -12,28 +12,28 @@ const over = (verdict: ReturnType<typeof decide>) =>
 
 describe('the lock', () => {
   const core = () => aCore(aShutdownConfig(), []);
-  it('arms when it is granted and disarms when it is lost, with what was said', () => {
+  it('is armed when granted and disarmed when lost, with the reason', () => {
     const { look } = core();
     expect(look(0, { shutdownEvents: [LOCK] }).state.shutdown).toEqual({ kind: 'armed', delayMaxMs: 600_000 });
     const lost = look(1, { shutdownEvents: [{ kind: 'lock-lost', detail: 'x'.repeat(5_000) }] });
     expect(lost.state.shutdown).toEqual({ kind: 'unarmed', why: 'x'.repeat(200) });
   });
 
-  it('that was not held stops nobody when the machine goes down, and a reason says so', () => {
+  it('stops nothing if it was not held when the machine goes down, which a reason reports', () => {
     const { look } = aCore(aShutdownConfig(), [web]);
     const verdict = look(0, { shutdownEvents: [PREPARING] });
     expect(said(verdict)).toEqual([]);
     expect(verdict.reasons).toEqual([{ code: 'shutdown-not-armed', why: 'not started' }]);
   });
 
-  it('is of no use without phases', () => {
+  it('has no effect without phases', () => {
     const { look } = aCore(aShutdownConfig({ phases: [] }), [web]);
     const verdict = look(0, START);
     expect(said(verdict)).toEqual([]);
     expect(verdict.state.shutdown.kind).toBe('armed');
   });
 
-  it('that is lost in a phase does not end the phases', () => {
+  it('lost in a phase does not end the phases', () => {
     const { look, ended } = aCore(aShutdownConfig(), [web]);
     look(0, START);
     expect(look(1_000, { shutdownEvents: [{ kind: 'lock-lost', detail: 'gone' }] }).state.shutdown.kind).toBe(
@@ -42,7 +42,7 @@ describe('the lock', () => {
     expect(said(look(2_000, { outcomes: [ended(web, 2_000)] }))).toEqual(['release-lock all-phases-done']);
   });
 
-  it('that is granted in a phase changes what a cancel goes back to, and not the phases', () => {
+  it('granted in a phase changes the state after a cancel, not the phases', () => {
     const { look } = aCore(aShutdownConfig(), [web]);
     look(0, START);
     const granted = look(1_000, { shutdownEvents: [{ ...LOCK, delayMaxMs: 700_000 }, PREPARING] });
@@ -51,7 +51,7 @@ describe('the lock', () => {
     expect(look(2_000, { shutdownEvents: [CANCELLED] }).state.shutdown).toEqual({ kind: 'armed', delayMaxMs: 700_000 });
   });
 
-  it('that is granted after the release shows that the shutdown is over', () => {
+  it('granted after the release shows that the shutdown is over', () => {
     const { look } = aCore(aShutdownConfig(), []);
     expect(look(0, START).state.shutdown).toEqual({ kind: 'released', atMs: 0 });
     expect(look(9, { shutdownEvents: [{ kind: 'lock-lost', detail: '' }] }).state.shutdown.kind).toBe('released');
@@ -60,7 +60,7 @@ describe('the lock', () => {
 });
 
 describe('the phases', () => {
-  it('begin one after the other, each with all its pods at once, and the lock goes after the last', () => {
+  it('begin one after another, each with all its pods at once, and the lock is released after the last', () => {
     const cache = aPod({ name: 'cache', terminationGraceSeconds: 5 });
     const { look, ended } = aCore(aShutdownConfig(), [dns, web, cache, db]);
     expect(said(look(0, START))).toEqual(['stop web in 1 for 20 s', 'stop cache in 1 for 5 s']);
@@ -78,7 +78,7 @@ describe('the phases', () => {
     expect(said(look(1, { outcomes: [ended(dns, 1)] }))).toEqual(['release-lock all-phases-done']);
   });
 
-  it('end at their period, whoever still runs, and the next begins at once', () => {
+  it('end after their period even if pods still run, and the next begins at once', () => {
     const { look } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
     expect(said(look(19_999))).toEqual([]);
@@ -98,7 +98,7 @@ describe('the phases', () => {
     expect(verdict.state.stops.map(({ uid }) => uid)).toEqual(['uid-web', 'uid-db']);
   });
 
-  it('of 0 s tell their pods and wait for nobody', () => {
+  it('of 0 s ask their pods to stop and do not wait', () => {
     const phases = [
       { fromPriority: 0, periodSeconds: 0 },
       { fromPriority: 1_000, periodSeconds: -5 },
@@ -115,14 +115,14 @@ describe('the phases', () => {
     expect(verdict.state.shutdown).toMatchObject({ phaseEndsMs: 10_000 });
   });
 
-  it('look at who is alive when they begin, not at who was when the signal came', () => {
+  it('stop the pods that are alive when they begin, not those alive at the signal', () => {
     const { look, ended } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
     const late = aPod({ name: 'late', priority: 1_000 });
     expect(said(look(1, { outcomes: [ended(web, 1)], pods: known([late]) }))).toEqual(['stop late in 2 for 10 s']);
   });
 
-  it('keep who waited for one, whatever becomes of its priority meanwhile', () => {
+  it('keep pods that waited for one, even if their priority changes', () => {
     const base = aPod({ name: 'base', inherited: { priority: 2_000, from: 'default/top' } });
     const { look, ended } = aCore(aShutdownConfig(), [web, db, base]);
     expect(said(look(0, START))).toEqual(['stop web in 1 for 20 s']);
@@ -132,7 +132,7 @@ describe('the phases', () => {
     expect(said(look(2_000, { pods: now, outcomes: [ended(db, 2_000)] }))).toEqual(['stop base in 3 for 5 s']);
   });
 
-  it('are those of the signal: a reload changes nothing before the next shutdown', () => {
+  it('are those of the time of the signal: a reload only affects the next shutdown', () => {
     const { look, ended, state } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
     const outcomes = [ended(web, 1)];
@@ -141,7 +141,7 @@ describe('the phases', () => {
     expect(look(1).state.shutdown.kind).toBe('stopping');
   });
 
-  it('never last longer together than was armed for, however late the looks come', () => {
+  it('together never last longer than was armed for, however late looks are', () => {
     const { look } = aCore(aShutdownConfig(), [web, db, dns]);
     look(0, START);
     look(20_700);
@@ -149,7 +149,7 @@ describe('the phases', () => {
     expect(look(35_000).state.shutdown).toEqual({ kind: 'released', atMs: 35_000 });
   });
 
-  it('are over at once, and not said to get less than no time, where a look comes after all of it', () => {
+  it('are over at once, and never get negative time, if a look comes after all of them', () => {
     const { look } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
     const late = look(40_000);
@@ -159,7 +159,7 @@ describe('the phases', () => {
 });
 
 describe('the pods', () => {
-  it('are asked for at once when they are not there, and the first phase begins with them', () => {
+  it('are requested at once if they are missing, and the first phase begins with them', () => {
     const { look } = aCore(aShutdownConfig(), [web]);
     expect(look(0, { ...START, pods: NOT_ASKED }).next).toEqual({ afterMs: 0, pods: 'all' });
     const verdict = look(0);
@@ -168,7 +168,7 @@ describe('the pods', () => {
     expect(verdict.next.pods).toBe('all');
   });
 
-  it('that cannot be read are tried again until the time is over', () => {
+  it('that cannot be read are retried until the time is over', () => {
     const { look } = aCore(aShutdownConfig(), []);
     const pods = unknown('unreadable', 'manifests', 'gone');
     const verdict = look(0, { ...START, pods });
@@ -180,7 +180,7 @@ describe('the pods', () => {
     expect(said(look(35_000, { pods }))).toEqual(['release-lock out-of-time']);
   });
 
-  it('whose stop takes longer than 10 s or 1.5 times its grace are waited for no longer (kubelet-shutdown.md 5.2)', () => {
+  it('whose stop takes longer than 10 s or 1.5 times their grace period are no longer waited for (kubelet-shutdown.md 5.2)', () => {
     const quick = aPod({ name: 'quick', terminationGraceSeconds: 2 });
     const slow = aPod({ name: 'slow', terminationGraceSeconds: 9 });
     const { look } = aCore(aShutdownConfig(), [quick, slow]);
@@ -193,7 +193,7 @@ describe('the pods', () => {
     expect(said(second)).toEqual(['release-lock all-phases-done']);
   });
 
-  it('that have ended in the moment in which they would have been given up are not said to be', () => {
+  it('that end at the moment when the wait for them ends are not reported', () => {
     const quick = aPod({ name: 'quick', terminationGraceSeconds: 2 });
     const { look, ended } = aCore(aShutdownConfig(), [quick, web]);
     look(0, START);
@@ -201,14 +201,14 @@ describe('the pods', () => {
     expect(reasons.map(({ code }) => code)).toEqual(['shutdown-phase']);
   });
 
-  it('keep the time that each was given, and what is left of the phase is said', () => {
+  it('keep the time that each was given, and the rest of the phase is reported', () => {
     const { look } = aCore(aShutdownConfig(), [web]);
     expect(look(1_000, START).state.stops).toMatchObject([{ graceEndsMs: 21_000, waitEndsMs: 31_000 }]);
     const { reasons } = look(4_000, { outcomes: [{ of: 'boot-1', atMs: 2_000, kind: 'signalled', with: 'sigterm' }] });
     expect(reasons).toEqual([{ code: 'shutdown-phase', phase: 1, remainingMs: 17_000, pods: 1 }]);
   });
 
-  it('that stop after others or after units are waited for to the end of the phase', () => {
+  it('that stop after others or after units are waited for until the phase ends', () => {
     const front = aPod({ name: 'front', terminationGraceSeconds: 2 });
     const back = aPod({ name: 'back', terminationGraceSeconds: 2, stopsAfter: ['uid-front'] });
     const other = aPod({ name: 'other', terminationGraceSeconds: 2, stopsAfterUnits: ['backup.service'] });
@@ -234,7 +234,7 @@ describe('the pods', () => {
     expect([9_999, 10_000, 10_001, 19_999].map(exceeded)).toEqual([[], ['uid-front'], [], []]);
   });
 
-  it('whose longest wait ends with the phase are left by the phase', () => {
+  it('whose longest wait ends with the phase are left to its end', () => {
     const phases = [{ fromPriority: 0, periodSeconds: 10 }];
     const { look } = aCore(aShutdownConfig({ phases }), [aPod({ name: 'web', terminationGraceSeconds: 1 })]);
     look(0, START);
@@ -243,7 +243,7 @@ describe('the pods', () => {
     expect(verdict.reasons.map(({ code }) => code)).not.toContain('shutdown-wait-exceeded');
   });
 
-  it('of which nobody hears any more are forgotten when they are gone', () => {
+  it('without an outcome are forgotten once they are gone', () => {
     const { look } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
     look(20_000);
@@ -251,7 +251,7 @@ describe('the pods', () => {
     expect(look(20_002, { pods: known([]) }).state.stops.map(({ uid }) => uid)).toEqual(['uid-db']);
   });
 
-  it('that it stops are terminating for the eviction step, also after a cancel', () => {
+  it('that it stops count as terminating for evictions, even after a cancel', () => {
     const config = { ...aShutdownConfig(), thresholds: [aThreshold('memory.available', 100 * MI)] };
     const big = aPod({ name: 'big', workingSetBytes: 500 * MI });
     const { look } = aCore(config, [big, db]);
@@ -273,7 +273,7 @@ describe('volumes', () => {
     return core;
   };
 
-  it('of its pods are looked at every 300 ms from the end of the stops on', () => {
+  it('of its pods are checked every 300 ms after the stops have ended', () => {
     const { look, ended } = begun();
     const first = look(1_000, { outcomes: [ended(web, 1_000)], ...mounted('uid-web', 'uid-other') });
     expect(first.next.afterMs).toBe(300);
@@ -285,7 +285,7 @@ describe('volumes', () => {
     expect(over(look(1_900, mounted('uid-other')))).toMatchObject([{ by: 'done', volumesMs: 900 }]);
   });
 
-  it('are given up after 123 s', () => {
+  it('are no longer waited for after 123 s', () => {
     const { look, ended } = begun();
     look(1_000, { outcomes: [ended(web, 1_000)], ...mounted('uid-web') });
     expect(over(look(123_999, mounted('uid-web')))).toEqual([]);
@@ -294,7 +294,7 @@ describe('volumes', () => {
     expect(said(verdict)).toEqual(['release-lock all-phases-done']);
   });
 
-  it('of pods that still run at the end of the phase are not told beside them', () => {
+  it('of pods that still run at the end of the phase are not listed in addition', () => {
     const { look, ended } = aCore(aShutdownConfig(), [web, aPod({ name: 'done' })]);
     look(0, { ...START, ...mounted('uid-web', 'uid-done') });
     look(1_000, { outcomes: [ended(aPod({ name: 'done' }), 1_000)], ...mounted('uid-web', 'uid-done') });
@@ -302,7 +302,7 @@ describe('volumes', () => {
     expect(over(verdict)).toMatchObject([{ running: ['uid-web'], mounted: ['uid-done'] }]);
   });
 
-  it('that cannot be read are not taken for unmounted', () => {
+  it('that cannot be read do not count as unmounted', () => {
     const { look, ended } = begun();
     const volumesMounted = unknown('unreadable', 'mountinfo', 'gone');
     expect(look(1_000, { outcomes: [ended(web, 1_000)], volumesMounted }).state.shutdown.kind).toBe('stopping');
@@ -315,7 +315,7 @@ describe('shutdownCarryOver', () => {
   const config = aShutdownConfig({ shutdownCarryOver: true });
   const patient = aPod({ name: 'patient', priority: 1_000, terminationGraceSeconds: 60 });
 
-  it('gives the next phase what the one before did not use', () => {
+  it('gives the next phase the unused time of the previous one', () => {
     const { look, ended } = aCore(config, [web, patient]);
     look(0, START);
     const verdict = look(5_500, { outcomes: [ended(web, 5_500)] });
@@ -323,12 +323,12 @@ describe('shutdownCarryOver', () => {
     expect(verdict.state.shutdown).toMatchObject({ phaseEndsMs: 30_000 });
   });
 
-  it('gives it the time of phases without pods too', () => {
+  it('also gives it the time of phases without pods', () => {
     const { look } = aCore(config, [patient]);
     expect(said(look(0, START))).toEqual(['stop patient in 2 for 30 s']);
   });
 
-  it('takes nothing from a phase that begins after one that used up its time', () => {
+  it('takes nothing from a phase that begins after one that used all its time', () => {
     const { look } = aCore(config, [web, patient]);
     look(0, START);
     expect(said(look(20_003))).toEqual(['stop patient in 2 for 10 s']);

@@ -17,12 +17,12 @@ const left = (pods: readonly string[], volumes: readonly string[] = []) => known
 const GONE = left([]);
 
 describe('a shutdown in two tiers', () => {
-  it('asks logind for the announcement, the phases and the confirmation', () => {
+  it('requests from logind the announcement, the phases and the confirmation', () => {
     expect(neededTotalMs(CONFIG)).toBe(47_000);
     expect(neededTotalMs({ ...CONFIG, phases: [] })).toBe(0);
   });
 
-  it('announces first, and stops nobody before that is answered', () => {
+  it('announces first, and stops nothing before that is answered', () => {
     const { look } = aCore(CONFIG, [web, db]);
     const first = look(0, START);
     expect(said(first)).toEqual(['announce-shutdown']);
@@ -45,13 +45,13 @@ describe('a shutdown in two tiers', () => {
     expect(said(look(2_100, { shutdownEvents: [ANNOUNCED] }))).toEqual([]);
   });
 
-  it("leaves to the agent's own stop who stays bound to the node", () => {
+  it("leaves pods that stay bound to the agent's own stop", () => {
     const { look } = aCore(CONFIG, [web, daemon, etcd]);
     look(0, START);
     expect(said(look(1, { shutdownEvents: [ANNOUNCED] }))).toEqual(['stop web in 1 for 20 s']);
   });
 
-  it('holds the lock until the API shows what it stopped as gone', () => {
+  it('holds the lock until the API shows that what it stopped is gone', () => {
     const { look, ended } = aCore(CONFIG, [web]);
     look(0, START);
     look(1, { shutdownEvents: [ANNOUNCED] });
@@ -78,7 +78,7 @@ describe('a shutdown in two tiers', () => {
     expect(said(look(untilMs, { unconfirmed }))).toEqual(['release-lock all-phases-done']);
   });
 
-  it('waits 10 s for pods when the phases have used all of their time', () => {
+  it('waits 10 s for pods if the phases have used all of their time', () => {
     const { look } = aCore(CONFIG, [db, web]);
     look(0, START);
     look(0, { shutdownEvents: [{ ...ANNOUNCED }] });
@@ -92,7 +92,7 @@ describe('a shutdown in two tiers', () => {
     expect(said(look(47_000, { unconfirmed }))).toEqual(['release-lock all-phases-done']);
   });
 
-  it('shrinks each part where logind grants less, and ends before it goes on', () => {
+  it('shrinks each part if logind grants less, and ends before logind continues', () => {
     const { look } = aCore(CONFIG, [web]);
     look(0, { shutdownEvents: [{ kind: 'lock-granted', delayMaxMs: 25_500 }, PREPARING] });
     // 23.5 of 47 s: half of each.
@@ -103,7 +103,7 @@ describe('a shutdown in two tiers', () => {
     });
   });
 
-  it('stops with the agent all that still runs, static pods in the last phase', () => {
+  it('stops with the agent everything that still runs, static pods in the last phase', () => {
     const { look, ended } = aCore(CONFIG, [daemon, etcd, db]);
     look(0, START);
     look(1, { shutdownEvents: [ANNOUNCED], pods: known([daemon, etcd]) });
@@ -116,7 +116,7 @@ describe('a shutdown in two tiers', () => {
     expect(said(look(4_000, { outcomes: [ended(etcd, 4_000)] }))).toEqual(['release-lock all-phases-done']);
   });
 
-  it('begins anew with everybody when the agent is stopped in the middle of a phase', () => {
+  it('starts over with all pods if the agent is stopped in the middle of a phase', () => {
     const { look } = aCore(CONFIG, [web, db, daemon]);
     look(0, START);
     look(0, { shutdownEvents: [ANNOUNCED] });
@@ -128,7 +128,7 @@ describe('a shutdown in two tiers', () => {
     );
   });
 
-  it('stops nobody while the kubelet does, and waits for it as long as logind does', () => {
+  it('stops nothing while the kubelet does, and waits for it as long as logind does', () => {
     const { look } = aCore(CONFIG, [web, daemon]);
     const first = look(0, BY_KUBELET);
     expect(first.decisions).toMatchObject([{ kind: 'announce-shutdown', byKubelet: true }]);
@@ -147,7 +147,7 @@ describe('a shutdown in two tiers', () => {
     ]);
   });
 
-  it('waits for what uses a volume after the kubelet as long as logind does', () => {
+  it('waits after the kubelet for what uses a volume, as long as logind does', () => {
     const { look } = aCore(CONFIG, [web]);
     look(0, BY_KUBELET);
     const unconfirmed = left([], ['csi^1']);
@@ -156,7 +156,7 @@ describe('a shutdown in two tiers', () => {
     expect(said(look(598_000, { unconfirmed }))).toEqual(['release-lock all-phases-done']);
   });
 
-  it('announces itself also where the kubelet lets go before that is answered', () => {
+  it('announces itself even if the kubelet releases its lock before the answer', () => {
     const { look } = aCore(CONFIG, [web]);
     look(0, BY_KUBELET);
     look(500, { shutdownEvents: [LET_GO] });
@@ -164,7 +164,7 @@ describe('a shutdown in two tiers', () => {
     expect(look(700, { shutdownEvents: [ANNOUNCED] }).reasons).toContainEqual({ code: 'shutdown-announced', detail });
   });
 
-  it('does not lay its own stops at the door of a kubelet that lets go during them', () => {
+  it('does not attribute its own stops to a kubelet that releases its lock meanwhile', () => {
     const { look } = aCore(CONFIG, [web]);
     look(0, BY_KUBELET);
     look(1, { shutdownEvents: [STOPPED] });
@@ -174,7 +174,7 @@ describe('a shutdown in two tiers', () => {
   it.each([
     ['before the first phase', []],
     ['after the last one', [ANNOUNCED]],
-  ])('takes back a shutdown that is cancelled %s', (_, shutdownEvents) => {
+  ])('undoes a shutdown that is cancelled %s', (_, shutdownEvents) => {
     const { look } = aCore(CONFIG, []);
     look(0, START);
     look(1, { shutdownEvents, unconfirmed: left(['shop/web']) });
@@ -185,7 +185,7 @@ describe('a shutdown in two tiers', () => {
     expect(look(1_100, { shutdownEvents: [ANNOUNCED, LET_GO] }).state.shutdown.kind).toBe('armed');
   });
 
-  it('stops the pods of one controller three times, whatever they are called', () => {
+  it('stops the pods of one controller three times, whatever their names', () => {
     const born = (name: string, seconds: number) =>
       aPod({ name, ownerKey: 'ReplicaSet/web', startedAtWallMs: 1_800_000_000_000 + seconds * 1_000 });
     const { look } = aCore(CONFIG, [web]);

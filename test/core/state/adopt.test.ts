@@ -17,7 +17,7 @@ const look = (atMs: number) =>
 const killed = decide(initialState('boot'), look(0), config).state;
 
 describe('a state that an agent left behind', () => {
-  it('chooses nobody new while the victim of the dead agent is ended, however long no agent lived', () => {
+  it("chooses no new pod while the dead agent's victim is being stopped, however long no agent ran", () => {
     const { state } = adoptState(killed, 'boot', 60_000);
     const waiting = decide(state, look(60_001), config);
     expect(waiting.decisions).toEqual([]);
@@ -27,27 +27,27 @@ describe('a state that an agent left behind', () => {
     ]);
   });
 
-  it('chooses nobody new after a start that was slow', () => {
+  it('chooses no new pod after a slow start', () => {
     const { state } = adoptState(killed, 'boot', 1_000);
     const verdict = decide(resumeEvictions(state, 60_000), look(60_001), config);
     expect(verdict.decisions).toEqual([]);
   });
 
-  it('chooses nobody new when it hears late of the signal that the dead agent had sent', () => {
+  it('chooses no new pod if it learns late of the signal that the dead agent had sent', () => {
     const { state } = adoptState(killed, 'boot', 60_000);
     const [eviction] = state.act.kind === 'evicting' ? state.act.evictions : [];
     const outcomes: readonly Heard[] = [{ of: eviction?.decision ?? '', atMs: 5, kind: 'signalled', with: 'sigterm' }];
     expect(decide(state, { ...look(60_001), outcomes }, config).decisions).toEqual([]);
   });
 
-  it('keeps its timers within a boot, and none of them over a boot', () => {
+  it('keeps its timers within a boot, and none across a boot', () => {
     expect(adoptState(killed, 'boot', 1).state.firstMetMs).toEqual(killed.firstMetMs);
     const { state, isInterrupted } = adoptState(killed, 'another', 1);
     expect(isInterrupted).toBe(false);
     expect(state).toEqual({ ...initialState('another'), nextDecision: killed.nextDecision });
   });
 
-  it('decides a reclaim anew that died with the agent', () => {
+  it('decides a reclaim again that died with the agent', () => {
     const disk = aConfig([aThreshold('nodefs.available', 100 * MI)], { reclaimSignals: ['nodefs.available'] });
     const full = anObservation(0, { 'nodefs.available': { available: MI, capacity: 1_000 * MI } }, { pods: known([]) });
     const { state } = decide(initialState('boot'), full, disk);

@@ -162,14 +162,14 @@ function* places(json: Json, path = ''): Generator<{ path: string; value: Json; 
   }
 }
 
-describe('a saved state with everything in it', () => {
+describe('a saved state with every field', () => {
   const asJson = (state: State): Json => JSON.parse(JSON.stringify(state));
 
   it.each(shutdowns.map((shutdown) => [shutdown]))('is read back with the shutdown %o', (shutdown) => {
     expect(readState(asJson(fullState(shutdown)))).toEqual(fullState(shutdown));
   });
 
-  it('is not trusted where any of its values is of another kind', () => {
+  it('is not trusted if any of its values has another type', () => {
     for (const shutdown of shutdowns) {
       const json = asJson(fullState(shutdown));
       for (const { path, value, put } of places(json)) {
@@ -186,7 +186,7 @@ describe('a saved state with everything in it', () => {
     }
   });
 
-  it('may lack what has not happened and what older versions did not keep, and no other field', () => {
+  it('may lack what has not happened and what older versions did not keep, but no other field', () => {
     const json = asJson(fullState(stopping));
     const lacked = new Set<string>();
     for (const { path, value, put } of places(json)) {
@@ -218,7 +218,7 @@ describe('a saved state with everything in it', () => {
     ]);
   });
 
-  it('of a version that kept no reclaims, proofs or trail had none', () => {
+  it('had none if its version kept no reclaims, proofs or trail', () => {
     const { reclaims: _, proofs: __, trail: ___, heldBackMs: ____, ...old } = fullState(stopping);
     expect(readState(JSON.parse(JSON.stringify(old)))).toEqual({ ...old, reclaims: [], proofs: {}, trail: {} });
   });
@@ -256,7 +256,7 @@ describe('a saved state with everything in it', () => {
     expect(readState(json)).toEqual(json);
   });
 
-  it('of a pod that is bound to nothing, or of idle times, is read back', () => {
+  it('is read back for a pod that is bound to nothing, and with idle times', () => {
     const unbound = evictionWith(({ victim }) => delete victim.boundTo);
     const idle = { ...fullState(stopping), act: { kind: 'idle' } };
     for (const json of [unbound, idle]) expect(readState(json)).toEqual(json);

@@ -91,7 +91,7 @@ describe('parseDuration', () => {
     ...['+', '-', '.', '-.', '.h', '1s.', '--1s', '3000000h', '9223372036854775.808us', '9223372036854ms775us808ns'],
     ...['9223372037s', '-9223372037s', '-9223372036854775809ns', '153722868m', '2562047h48m', '10000000000000000000ns'],
     ...['10000000000000000us', '10000000000000ms', '-10000000000s', '9223372036s1s', '99999999999999999999ns'],
-  ])('refuses %s, in which no number stands or too large a one', (text) => {
+  ])('refuses %s, which has no number or one that is too large', (text) => {
     expect(nanoseconds(text)).toBe(`time: invalid duration "${text}"`);
   });
 
@@ -99,7 +99,7 @@ describe('parseDuration', () => {
     expect(nanoseconds(`${'0'.repeat(198)}1s`)).toBe('1000000000');
   });
 
-  it('gives milliseconds that tell a nanosecond from nothing', () => {
+  it('gives milliseconds that distinguish a nanosecond from nothing', () => {
     const parsed = parseDuration('1ns');
     expect(parsed.ok && parsed.duration.ms).toBe(1e-6);
   });
@@ -133,7 +133,7 @@ describe('sayTenths', () => {
 describe('durations', () => {
   const INT64 = 2n ** 63n;
 
-  it('printed and read again are the same, to the nanosecond', () => {
+  it('are the same to the nanosecond when printed and parsed again', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -INT64, max: INT64 - 1n }), (nanos) => {
         expect(nanoseconds(sayNanoseconds(`${nanos}`))).toBe(`${nanos}`);
@@ -141,7 +141,7 @@ describe('durations', () => {
     );
   });
 
-  it('add up from their terms', () => {
+  it('are the sum of their terms', () => {
     const factors = { ns: 1n, us: 1_000n, ms: 1_000_000n, s: 10n ** 9n, m: 60n * 10n ** 9n, h: 3600n * 10n ** 9n };
     const term = fc.tuple(fc.nat(1_000_000), fc.constantFrom(...(['ns', 'us', 'ms', 's', 'm', 'h'] as const)));
     fc.assert(
@@ -152,7 +152,7 @@ describe('durations', () => {
     );
   });
 
-  it('are read or refused, whatever the text', () => {
+  it('are parsed or refused, whatever the text', () => {
     const hostile = fc.oneof(fc.string(), fc.string({ unit: fc.constantFrom(...'+-.0123456789nusmh\u00b5') }));
     fc.assert(
       fc.property(hostile, (text) => {

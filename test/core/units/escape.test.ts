@@ -29,7 +29,7 @@ const HOSTILE = [
 ];
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u;
 
-describe('what a tenant named', () => {
+describe('a name that a tenant chose', () => {
   it.each(HOSTILE)('reaches neither a log line nor a problem unescaped: %j', (hostile) => {
     const name = `web${hostile}x`;
     const lines: string[] = [];
@@ -43,11 +43,11 @@ describe('what a tenant named', () => {
     }
   });
 
-  it('stays readable where it is harmless, pairs of surrogates too', () => {
+  it('stays readable if it is harmless, including surrogate pairs', () => {
     expect(escapeUnsafe('shöp/wéb 😀 日本')).toBe('shöp/wéb 😀 日本');
   });
 
-  it('comes back from JSON as it was, also beyond the BMP', () => {
+  it('is unchanged after JSON, even beyond the BMP', () => {
     const name = `a\u0085\u{e0041}b\u202e\u{1d173}😀`;
     const said = escapeUnsafe(JSON.stringify({ name }));
     expect(said).toBe('{"name":"a\\u0085\\udb40\\udc41b\\u202e\\ud834\\udd73😀"}');

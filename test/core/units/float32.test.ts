@@ -58,7 +58,7 @@ describe('parseFloat32', () => {
     expect(float('0x1000001p0')).toBe(16777216);
   });
 
-  it('rounds once, however the text is written: above the middle up, below it down, on it to the even neighbour', () => {
+  it('rounds once, however the text is written: up above the middle, down below it, to the even neighbour on it', () => {
     const mantissa = fc.integer({ min: 2 ** 23, max: 2 ** 24 - 1 });
     const spelling = fc.record({ sign: fc.constantFrom('', '+', '-'), zeros: fc.nat(3), point: fc.nat(60) });
     fc.assert(
@@ -77,7 +77,7 @@ describe('parseFloat32', () => {
     );
   });
 
-  it('rounds in hexadecimal once as well, also where the digit that decides is far behind', () => {
+  it('rounds hexadecimal once, too, even if the deciding digit is far behind', () => {
     expect(float(`0x1000001.${'0'.repeat(40)}1p0`)).toBe(16777218);
     expect(float(`0x1000001.${'0'.repeat(40)}ap0`)).toBe(16777218);
     expect(float(`0x1000001.${'0'.repeat(41)}p0`)).toBe(16777216);
@@ -87,7 +87,7 @@ describe('parseFloat32', () => {
     expect(float('0x100000_1.8p0')).toBe(16777218);
   });
 
-  it('knows the smallest floats and what rounds to nothing', () => {
+  it('handles the smallest floats and what rounds to zero', () => {
     expect(float('0x1p-149')).toBe(2 ** -149);
     expect(float('0x1p-150')).toBe(0);
     expect(float('0x1.8p-150')).toBe(2 ** -149);
@@ -134,7 +134,7 @@ describe('parseFloat32', () => {
     expect(float(text)).toBe(`strconv.ParseFloat: parsing ${JSON.stringify(text)}: invalid syntax`);
   });
 
-  it('takes what is nearer to the largest float than to the next one that there is not', () => {
+  it('accepts what is nearer to the largest float than to the next one, which does not exist', () => {
     const largest = 2 ** 128 - 2 ** 104;
     // The middle of the two is 340282356779733661637539395458142568448.
     expect(float('340282356779733661637539395458142568447.9')).toBe(largest);
@@ -145,11 +145,11 @@ describe('parseFloat32', () => {
     }
   });
 
-  it('takes a zero with whatever exponent', () => {
+  it('accepts a zero with any exponent', () => {
     expect(['0e99999', '0x0p99999', '0x.0p-99999'].map(float)).toEqual([0, 0, 0]);
   });
 
-  it('refuses what is no 32-bit float', () => {
+  it('refuses what is not a 32-bit float', () => {
     expect(float('1e39')).toBe('strconv.ParseFloat: parsing "1e39": value out of range');
     expect(float('-0x1p128')).toBe('strconv.ParseFloat: parsing "-0x1p128": value out of range');
     expect(float('0x1p99999')).toBe('strconv.ParseFloat: parsing "0x1p99999": value out of range');

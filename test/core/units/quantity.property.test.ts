@@ -25,7 +25,7 @@ const quantity = text.map((written): Quantity => {
 const nanosOf = ({ nanos }: Quantity): bigint => BigInt(nanos);
 
 describe('quantities', () => {
-  it('printed and read again are the same amount', () => {
+  it('are the same amount when printed and parsed again', () => {
     fc.assert(
       fc.property(quantity, (amount) => {
         for (const printed of [sayQuantity(amount), sayQuantity({ ...amount, text: null })]) {
@@ -36,7 +36,7 @@ describe('quantities', () => {
     );
   });
 
-  it('are ordered as their amounts', () => {
+  it('are ordered like their amounts', () => {
     fc.assert(
       fc.property(quantity, quantity, (a, b) => {
         const order = nanosOf(a) < nanosOf(b) ? -1 : nanosOf(a) > nanosOf(b) ? 1 : 0;
@@ -56,7 +56,7 @@ describe('quantities', () => {
     );
   });
 
-  it('compare with a whole number as exactly as two quantities do', () => {
+  it('compare with a whole number as exactly as two quantities', () => {
     fc.assert(
       fc.property(quantity, fc.maxSafeInteger(), fc.integer({ min: -2, max: 2 }), (amount, far, near) => {
         for (const whole of [far, bytesUp(amount) + near]) {
@@ -67,7 +67,7 @@ describe('quantities', () => {
     );
   });
 
-  it('are read or refused, whatever the text', () => {
+  it('are parsed or refused, whatever the text', () => {
     const hostile = fc.oneof(fc.string(), fc.string({ unit: fc.constantFrom(...'+-.0123456789eEinumkKMGTP%') }));
     fc.assert(
       fc.property(hostile, (written) => {

@@ -105,7 +105,7 @@ describe('parseQuantity', () => {
     },
   );
 
-  it('refuses exponents that would have to be expanded to thousands of digits', () => {
+  it('refuses exponents that would expand to thousands of digits', () => {
     expect(mistake('1e31')).toBe('the exponent must be from -999 to 30, not 31');
     expect(mistake('1e99999999999')).toBe('the exponent must be from -999 to 30, not 99999999999');
     expect(mistake('1e-1000')).toBe('the exponent must be from -999 to 30, not -1000');
@@ -138,7 +138,7 @@ describe('arithmetic', () => {
     expect(sayQuantity(addQuantity(quantity('0.00048828125Ki'), quantity('1023.5')))).toBe('1024');
   });
 
-  it('prints a sum in canonical form, also where nothing was added', () => {
+  it('prints a sum in canonical form, even if nothing was added', () => {
     expect(sayQuantity(addQuantity(quantity('+5'), quantity('0')))).toBe('5');
   });
 
@@ -160,7 +160,7 @@ describe('arithmetic', () => {
     ['-1000000001n', -1],
     ['9007199254740992', Number.MAX_SAFE_INTEGER],
     ['-100E', -Number.MAX_SAFE_INTEGER],
-  ])('takes %s for %d bytes', (text, bytes) => {
+  ])('treats %s as %d bytes', (text, bytes) => {
     expect(bytesUp(quantity(text))).toBe(bytes);
   });
 
@@ -191,7 +191,7 @@ describe('arithmetic', () => {
     expect(isLess(Number.MAX_SAFE_INTEGER, quantity('9007199254740991.5'))).toBe(true);
   });
 
-  it("makes of what is no int64 the lowest one, as the kubelet's arithmetic does", () => {
+  it("turns what is not an int64 into the lowest one, like the kubelet's arithmetic", () => {
     expect(decimalOf(quantityOfBytes(Number.NaN, 'binary'))).toBe('-9223372036854775808');
     expect(decimalOf(quantityOfBytes(1e30, 'binary'))).toBe('-9223372036854775808');
   });
@@ -216,7 +216,7 @@ describe('sayBytes', () => {
     expect(sayBytes(bytes)).toBe(said);
   });
 
-  it('never says an amount just below a limit as the limit', () => {
+  it('never prints an amount just below a limit as the limit', () => {
     expect(sayBytes(100 * 1024 ** 2 - 1)).toBe('99.9 MiB');
   });
 });
