@@ -39,7 +39,7 @@ describe('the fuzz run', () => {
     'planted-is-large': 'large',
     'planted-dies': 'dies',
   };
-  it.each(PLANTED_TARGETS)('finds what was planted, and keeps its input: $name', async ({ name }) => {
+  it.each(PLANTED_TARGETS)('finds a planted mistake, and keeps its input: $name', async ({ name }) => {
     const kind = KINDS[name] ?? 'complains';
     const limits = { slowMs: 100, rssMiB: 200, hangMs: kind === 'hangs' ? 1_000 : 10_000 };
     const { failures } = await fuzzer.run(name, { ...SHORT, executions: 20, limits, saved });
@@ -47,7 +47,7 @@ describe('the fuzz run', () => {
     const found = failures.find((failure) => failure.kind === kind);
     expect(readFileSync(found?.file ?? '').length).toBeGreaterThan(8);
   });
-  it('finds it again in the input that was kept, and only there', async () => {
+  it('finds it again in the kept input, and only there', async () => {
     const { failures } = await fuzzer.run('planted-throws', { ...SHORT, executions: 20, saved });
     const [found] = failures;
     const again = await fuzzer.run('planted-throws', { ...SHORT, saved, input: found?.file ?? '' });
@@ -55,7 +55,7 @@ describe('the fuzz run', () => {
     // Nine bytes are enough; what was around them is gone.
     expect(readFileSync(found?.file ?? '')).toHaveLength(9);
   });
-  it('makes the same inputs of the same seed, and others of another', () => {
+  it('generates the same inputs for the same seed, and others for another', () => {
     const inputs = (seed: string): readonly string[] => {
       const chance = createChance(seed);
       const good = Buffer.from('a: 1\nb: [c, d]\n');

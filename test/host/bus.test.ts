@@ -40,7 +40,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     await until(() => bus.state() === 'up');
   };
 
-  it('calls, and gives bodies without any type of the package', async () => {
+  it('calls, and returns bodies without any type of the package', async () => {
     await serve(NAME, () => ({ signature: 'tsas', body: [2n ** 64n - 1n, 'text', ['a']] }));
     await open();
     const call = { ...TO, member: 'Get', signature: 'sv', body: ['x', { signature: 'u', value: 7 }] };
@@ -50,7 +50,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     ]);
   });
 
-  it('gives an error reply with its name', async () => {
+  it('returns an error reply with its name', async () => {
     await serve(NAME, () => ({ error: 'org.nodewarden.test.No' }));
     await open();
     const reply = await bus.call({ ...TO, member: 'Get' });
@@ -64,7 +64,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     expect(await bus.call({ ...TO, member: 'Get', deadlineMs: 50 })).toMatchObject({ known: false, why: 'timed-out' });
   });
 
-  describe('more calls at once than the bus lets one connection wait for', () => {
+  describe('more calls at once than the bus allows for one connection', () => {
     // As on a system bus.
     const LIMIT = '<limit name="max_replies_per_connection">128</limit>';
     beforeEach(async () => {
@@ -72,7 +72,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
       daemon = await openPrivateBus(LIMIT);
     });
 
-    it('answers every one of them, and an urgent one before those that wait', async () => {
+    it('are all answered, an urgent one before those that wait', async () => {
       const service = await serve(NAME, (member) => ({ signature: 's', body: [member] }));
       await open();
       const calls = Array.from({ length: 300 }, () => bus.call({ ...TO, member: 'Get' }));
@@ -82,7 +82,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
       expect(service.calls.findIndex(({ member }) => member === 'Stop')).toBeLessThan(100);
     });
 
-    it('asks others while one does not answer, and that one again when it does', async () => {
+    it('go to other names while one does not answer, and to that one again once it does', async () => {
       let isSlow = true;
       const other = `${NAME}.other`;
       await serve(NAME, () => (isSlow ? 'silence' : { signature: '', body: [] }));
@@ -125,7 +125,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     expect(service.calls).toHaveLength(1);
   });
 
-  it('ends every call under way when the bus dies, and comes back with it', async () => {
+  it('ends every call in progress when the bus dies, and works again when it is back', async () => {
     await serve(NAME, () => 'silence');
     await open();
     let ups = 0;
@@ -145,7 +145,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     expect(ups).toBe(1);
   });
 
-  it('hears a signal only from the owner of the name, also after a new owner and a new bus', async () => {
+  it('delivers a signal only from the owner of the name, even after a new owner and a new bus', async () => {
     const heard: unknown[] = [];
     await open();
     bus.subscribe({ sender: NAME, interface: NAME, member: 'Said' }, (body) => heard.push(...body));
@@ -176,7 +176,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     expect(heard).toEqual(['one', 'two', 'three']);
   });
 
-  it('hears what a call brings about that is made right after the subscription', async () => {
+  it('delivers what a call causes that is made right after the subscription', async () => {
     const heard: unknown[] = [];
     const service: Service = await serve(NAME, () => {
       service.signal(said('at once'));
@@ -188,7 +188,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     expect(heard).toEqual(['at once']);
   });
 
-  it('sends one match rule for one rule, however often it is subscribed', async () => {
+  it('uses one match rule per rule, however often it is subscribed', async () => {
     await daemon.remove();
     daemon = await openPrivateBus('<limit name="max_match_rules_per_connection">20</limit>');
     await open();
@@ -203,7 +203,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     expect([bus.state(), ups]).toEqual(['up', 0]);
   });
 
-  it('outlives a bus that refuses it at Hello', async () => {
+  it('survives a bus that refuses the connection at Hello', async () => {
     await daemon.remove();
     daemon = await openPrivateBus('<limit name="max_completed_connections">1</limit>');
     const first = await serve(null, () => 'silence');
@@ -214,7 +214,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     await until(() => bus.state() === 'up');
   });
 
-  it('pins the private names of the package that it relies on', async () => {
+  it('relies only on private names of the package that this test pins', async () => {
     const raw = sessionBus({ busAddress: daemon.address });
     bus = openSystemBus(clock, daemon.env);
     raw.on('error', () => undefined);
@@ -226,7 +226,7 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
   });
 });
 
-describe('a bus that is not there', () => {
+describe('a bus that does not exist', () => {
   const path = join(tmpdir(), `nodewarden-no-bus-${process.pid}`);
   const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path}` };
   let server: Server | null = null;
@@ -237,14 +237,14 @@ describe('a bus that is not there', () => {
     rmSync(path, { force: true });
   });
 
-  it('is down, says so in each call, and costs nothing else', async () => {
+  it('is reported as missing in each call, and costs nothing else', async () => {
     bus = openSystemBus(clock, env);
     await sleep(clock, 100);
     expect(bus.state()).not.toBe('up');
     expect(await bus.call({ ...TO, member: 'Get' })).toMatchObject({ known: false, why: 'absent' });
   });
 
-  it('is found when it comes', async () => {
+  it('is found once it exists', async () => {
     bus = openSystemBus(clock, env);
     await sleep(clock, 100);
     let connections = 0;
@@ -255,7 +255,7 @@ describe('a bus that is not there', () => {
     await until(() => connections > 0);
   });
 
-  it('is given up after 3 s where it accepts and says nothing', async () => {
+  it('is given up after 3 s if it accepts but says nothing', async () => {
     let connections = 0;
     server = createServer(() => {
       connections += 1;
@@ -267,7 +267,7 @@ describe('a bus that is not there', () => {
   });
 
   it.each(['unix:abstract=/tmp/x', 'tcp:host=localhost,port=1', 'unix:path=/a;unix:path=/b', 'unix:path=/%41'])(
-    'is not looked for at %s, which the package cannot handle',
+    'is not searched for at %s, which the package cannot handle',
     async (address) => {
       bus = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: address });
       expect(await bus.call({ ...TO, member: 'Get' })).toMatchObject({ known: false, why: 'malformed' });

@@ -30,34 +30,34 @@ const V2_FILES = {
 };
 
 describe('working set (kubelet-eviction.md 1.1.1)', () => {
-  it('version 1: usage less total_inactive_file', () => {
+  it('on version 1 is the usage minus total_inactive_file', () => {
     const memory = openMemory(v1(aTree(V1_FILES)), '/');
     expect(memory.read()).toEqual(known({ usageBytes: 1000, workingSetBytes: 700, inactiveFileBytes: 300 }));
   });
 
-  it('version 2: memory.current less inactive_file', () => {
+  it('on version 2 is memory.current minus inactive_file', () => {
     const memory = openMemory(v2(aTree(V2_FILES)), '/a');
     expect(memory.read()).toEqual(known({ usageBytes: 1000, workingSetBytes: 700, inactiveFileBytes: 300 }));
   });
 
-  it('is 0 when more is inactive than used', () => {
+  it('is 0 if more is inactive than used', () => {
     const memory = openMemory(v1(aTree({ ...V1_FILES, 'memory.usage_in_bytes': '299\n' })), '/');
     expect(memory.read()).toMatchObject({ value: { usageBytes: 299, workingSetBytes: 0 } });
   });
 
-  it('is the usage when memory.stat has no such line', () => {
+  it('is the usage if memory.stat has no such line', () => {
     const memory = openMemory(v1(aTree({ ...V1_FILES, 'memory.stat': 'inactive_file 1\ntotal_rss 10\n' })), '/');
     expect(memory.read()).toMatchObject({ value: { workingSetBytes: 1000, inactiveFileBytes: 0 } });
   });
 
-  it('of the root of version 2: anon + file, less inactive_file of the same text', () => {
+  it('of the root of version 2 is anon + file minus inactive_file of the same text', () => {
     const root = aTree({ 'memory.stat': 'anon 3000\nfile 2000\ninactive_file 1500\n' });
     const memory = openMemory(v2(root), '/');
     expect(memory.read()).toEqual(known({ usageBytes: 5000, workingSetBytes: 3500, inactiveFileBytes: 1500 }));
     expect(memory.limit()).toEqual(known(null));
   });
 
-  it('below the root of version 2 a missing memory.current is no reason to guess', () => {
+  it('is not guessed if memory.current is missing below the root of version 2', () => {
     const memory = openMemory(v2(aTree({ 'a/memory.stat': V2_FILES['a/memory.stat'] })), '/a');
     expect(memory.read()).toMatchObject({ known: false, why: 'absent' });
     expect(memory.limit()).toMatchObject({ known: false, why: 'absent' });
@@ -96,7 +96,7 @@ describe('damaged files', () => {
     expect(openMemory(v1(root), '/').read()).toMatchObject({ known: false, why: 'malformed', detail });
   });
 
-  it('lines that a newer kernel adds do not matter, wherever they stand', () => {
+  it('lines that a newer kernel adds are ignored, wherever they are', () => {
     const text = `total_inactive_file_new 9\nxtotal_inactive_file 8\n${'new 1\n'.repeat(2000)}total_inactive_file 300\nlast 2\n`;
     expect(openMemory(v1(aTree({ ...V1_FILES, 'memory.stat': text })), '/').read()).toMatchObject({
       value: { workingSetBytes: 700 },
@@ -135,7 +135,7 @@ describe('numbers', () => {
 });
 
 describe('the parts of memory (product.md section 8)', () => {
-  it('version 1 has kernel memory in a file of its own and does not tell what of it is reclaimable', () => {
+  it('version 1 has kernel memory in a file of its own and does not report how much of it is reclaimable', () => {
     const stat = openMemory(v1(aTree(V1_FILES)), '/').stat();
     expect(stat).toMatchObject({
       value: {
@@ -149,7 +149,7 @@ describe('the parts of memory (product.md section 8)', () => {
     });
   });
 
-  it('version 2 has it in memory.stat; before 5.18 it is the sum of what is named', () => {
+  it('version 2 has it in memory.stat; before 5.18, it is the sum of its parts', () => {
     const memory = openMemory(v2(aTree(V2_FILES)), '/a');
     expect(memory.stat()).toMatchObject({ value: { kernelBytes: known(5), slabReclaimableBytes: known(3) } });
     const old = 'anon 10\nfile 20\nkernel_stack 1\npercpu 2\nslab 4\nslab_reclaimable 3\n';
@@ -193,7 +193,7 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
     memory.close();
   });
 
-  it('a kept reader of a removed cgroup says absent, and reads the next one under its path', async () => {
+  it('a kept reader of a removed cgroup reports absent, and reads the next one under its path', async () => {
     const path = aCgroup(mounts.memory);
     const memory = openMemory(mounts, path);
     expect(memory.read()).toMatchObject({ known: true });

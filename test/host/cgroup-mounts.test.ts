@@ -28,7 +28,7 @@ describe('findCgroupMounts', () => {
     expect(findCgroupMounts(root)).toMatchObject({ value: { version: 2, pids: null } });
   });
 
-  it('finds version 1, also where controllers share a mount', () => {
+  it('finds version 1, even if controllers share a mount', () => {
     const root = aTree({
       ...mountinfo(
         line('/sys/fs/cgroup/memory,pids', 'cgroup', 'memory,pids'),
@@ -55,7 +55,7 @@ describe('findCgroupMounts', () => {
     expect(openPids(mounts.value, '/a').current()).toEqual(known(3));
   });
 
-  it('a cgroup2 mount without controllers beside version 1 is hybrid, and version 1', () => {
+  it('treats a cgroup2 mount without controllers beside version 1 as hybrid, which is version 1', () => {
     const root = aTree({
       ...mountinfo(
         line('/sys/fs/cgroup/unified', 'cgroup2', 'nsdelegate'),
@@ -68,14 +68,14 @@ describe('findCgroupMounts', () => {
     });
   });
 
-  it('takes the mount below /sys/fs/cgroup where a hierarchy is mounted twice', () => {
+  it('prefers the mount below /sys/fs/cgroup if a hierarchy is mounted twice', () => {
     const root = aTree(
       mountinfo(line('/mnt/memory', 'cgroup', 'memory'), line('/sys/fs/cgroup/memory', 'cgroup', 'memory')),
     );
     expect(findCgroupMounts(root)).toMatchObject({ value: { memory: `${root}/sys/fs/cgroup/memory` } });
   });
 
-  it('a mount that shows a part of the hierarchy, or is hidden by another, does not count', () => {
+  it('ignores a mount that shows only part of the hierarchy, or is hidden by another', () => {
     const part = line('/sys/fs/cgroup/memory', 'cgroup', 'memory', '/docker/0123');
     const hidden = [
       line('/sys/fs/cgroup/memory', 'cgroup', 'memory'),
@@ -86,7 +86,7 @@ describe('findCgroupMounts', () => {
     }
   });
 
-  it('understands the escapes of a mount point', () => {
+  it('decodes the escapes of a mount point', () => {
     const root = aTree(mountinfo(line('/mnt/my\\040cgroups\\134', 'cgroup', 'memory')));
     expect(findCgroupMounts(root)).toMatchObject({ value: { memory: `${root}/mnt/my cgroups\\` } });
   });
@@ -95,11 +95,11 @@ describe('findCgroupMounts', () => {
     ['empty', '', 'absent'],
     ['garbage', '\0\0 - - \n - cgroup\n1 2 3 / /x -', 'absent'],
     ['a directory', null, 'unreadable'],
-  ])('a mountinfo that is %s gives no mounts', (_, text, why) => {
+  ])('finds no mounts in a mountinfo that is %s', (_, text, why) => {
     expect(findCgroupMounts(aTree({ 'proc/self/mountinfo': text }))).toMatchObject({ known: false, why });
   });
 
-  it('without mountinfo, and with version 2 whose controllers cannot be read, it is unknown', () => {
+  it('is unknown without mountinfo, and if the controllers of version 2 cannot be read', () => {
     expect(findCgroupMounts(aTree({}))).toMatchObject({ known: false, why: 'absent' });
     expect(findCgroupMounts(aTree({ ...mountinfo(CGROUP2), [CONTROLLERS]: null }))).toMatchObject({
       known: false,

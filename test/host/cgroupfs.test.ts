@@ -36,7 +36,7 @@ function refTo(mounts: CgroupMounts, path: string): CgroupRef {
 }
 
 describe('a cgroup is its inode', () => {
-  it.each(['/', '/a', '/a/b/c', '/a/..b'])('refOf takes the path %s', (path) => {
+  it.each(['/', '/a', '/a/b/c', '/a/..b'])('refOf accepts the path %s', (path) => {
     const mounts = v1(aTree({ 'a/b/c': null, 'a/..b': null }));
     expect(refOf(mounts, path)).toEqual(known({ path, inode: statSync(mounts.memory + path).ino }));
   });
@@ -48,7 +48,7 @@ describe('a cgroup is its inode', () => {
     },
   );
 
-  it('a link and a file are no cgroups, and none is absent', () => {
+  it('a link and a file are not cgroups, and a missing one is absent', () => {
     const mounts = v1(aTree({ a: null, file: '' }));
     symlinkSync('a', `${mounts.memory}/link`);
     expect(refOf(mounts, '/link')).toMatchObject({ why: 'unreadable' });
@@ -56,7 +56,7 @@ describe('a cgroup is its inode', () => {
     expect(refOf(mounts, '/none')).toMatchObject({ why: 'absent' });
   });
 
-  it('another cgroup under the same path is not read, not listed and not killed in its place', () => {
+  it('another cgroup under the same path is not read, listed or killed in its place', () => {
     const mounts = v2(aTree({ 'a/cgroup.kill': '', 'a/cgroup.events': 'populated 1\n', 'a/cgroup.procs': '7\n' }));
     const ref = { ...refTo(mounts, '/a'), inode: 1 };
     const gone = { known: false, why: 'absent', detail: 'another cgroup has this path now' };
@@ -67,7 +67,7 @@ describe('a cgroup is its inode', () => {
     expect(killAtOnce(mounts, ref)).toMatchObject(gone);
   });
 
-  it('an unknown names the file by its path, not by the descriptor it was reached through', () => {
+  it('an unknown names the file by its path, not by the descriptor through which it was reached', () => {
     const mounts = v2(aTree({ a: null }));
     expect(killAtOnce(mounts, refTo(mounts, '/a'))).toMatchObject({
       known: false,
@@ -83,20 +83,20 @@ describe('processes of a tree of files', () => {
     expect(processesOf(mounts, refTo(mounts, '/a'))).toEqual(known([5, 7]));
   });
 
-  it('links below are not followed', () => {
+  it('are not found through links', () => {
     const mounts = v1(aTree({ 'a/cgroup.procs': '', 'c/cgroup.procs': '9\n' }));
     symlinkSync('../c', `${mounts.memory}/a/link`);
     expect(processesOf(mounts, refTo(mounts, '/a'))).toEqual(known([]));
     expect(isPopulated(mounts, refTo(mounts, '/a'))).toEqual(known(false));
   });
 
-  it.each(['5\n7', '5\nx\n', '-5\n', '5 7\n', '\n'])('a list %j is malformed, not a part of a list', (text) => {
+  it.each(['5\n7', '5\nx\n', '-5\n', '5 7\n', '\n'])('are malformed if the list is %j, not just shorter', (text) => {
     const mounts = v1(aTree({ 'a/cgroup.procs': text }));
     expect(processesOf(mounts, refTo(mounts, '/a'))).toMatchObject({ known: false, why: 'malformed' });
     expect(isPopulated(mounts, refTo(mounts, '/a'))).toMatchObject({ known: false, why: 'malformed' });
   });
 
-  it('are found however deep, also where no path can name the place', () => {
+  it('are found at any depth, even where no path can name it', () => {
     const mounts = v1(aTree({ a: null, 'a/cgroup.procs': '', 'a/cgroup.type': '' }));
     const name = 'x'.repeat(200);
     let fd = openSync(`${mounts.memory}/a`, 'r');
@@ -116,7 +116,7 @@ describe('processes of a tree of files', () => {
     spawnSync('find', [`${mounts.memory}/a`, '-delete']);
   });
 
-  it('are found whatever bytes a name has', () => {
+  it('are found whatever bytes a name contains', () => {
     const mounts = v1(aTree({ 'a/cgroup.procs': '' }));
     for (const [i, name] of ['a\rb', 'a\u2028b', Buffer.from([0xff, 0xfe]), 'a"b'].entries()) {
       const directory = Buffer.concat([Buffer.from(`${mounts.memory}/a/`), Buffer.from(name)]);
@@ -127,7 +127,7 @@ describe('processes of a tree of files', () => {
     expect(listed.known && listed.value.toSorted()).toEqual([5, 6, 7, 8]);
   });
 
-  it('of a tree that is more than a look may cost: nobody found is not "empty", and its anonymous memory says more', () => {
+  it('of a tree too large for a look do not count as "empty" if none was found: anonymous memory decides', () => {
     const many = Array.from({ length: 700 }, (_, i) => [`a/${i}/cgroup.procs`, '']);
     const tree = { 'a/cgroup.procs': '', 'b/cgroup.procs': '', ...Object.fromEntries(many) };
     const mounts = v1(aTree({ ...tree, 'a/memory.stat': 'cache 0\ntotal_rss 4096\n' }));
@@ -137,7 +137,7 @@ describe('processes of a tree of files', () => {
     expect(isPopulated(mounts, refTo(mounts, '/b'))).toEqual(known(false));
   });
 
-  it('are counted by their threads where they are more than a look may cost', () => {
+  it('are counted by their threads if there are too many for a look', () => {
     const many = Array.from({ length: 700 }, (_, i) => [`a/${i}/cgroup.procs`, '']);
     const mounts = v2(
       aTree({
@@ -151,7 +151,7 @@ describe('processes of a tree of files', () => {
     expect(countProcesses(mounts, refTo(mounts, '/b'))).toEqual(known(2));
   });
 
-  it('version 2 says by cgroup.events whether anybody is in it or below', () => {
+  it('are reported by cgroup.events on version 2, including those below', () => {
     const mounts = v2(
       aTree({
         'a/cgroup.events': 'populated 1\nfrozen 0\n',
@@ -170,7 +170,7 @@ describe('processes of a tree of files', () => {
 });
 
 describe('OOM kills of a tree of files', () => {
-  it('version 1 counts in each cgroup for itself, so they are summed', async () => {
+  it('version 1 counts in each cgroup separately, so they are summed', async () => {
     const own = (kills: number): string => `oom_kill_disable 0\nunder_oom 0\noom_kill ${kills}\n`;
     const mounts = v1(aTree({ 'a/memory.oom_control': own(1), 'a/b/memory.oom_control': own(2), 'a/c': null }));
     expect(await oomKillsOf(mounts, refTo(mounts, '/a'))).toEqual(known(3));
@@ -186,7 +186,7 @@ describe('OOM kills of a tree of files', () => {
 describe.skipIf(machine === null)('real cgroups [needs root and a writable memory hierarchy]', () => {
   const mounts = machine ?? v1('/none');
 
-  it('a removed cgroup is not the same, nor is the one made after it under its path', () => {
+  it('a removed cgroup is not the same as one created later under its path', () => {
     const path = aCgroup(mounts.memory);
     const ref = refTo(mounts, path);
     expect(isSame(mounts, ref)).toBe(true);
@@ -223,7 +223,7 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
     expect(isPopulated(mounts, ref)).toEqual(known(false));
   });
 
-  it('a process that joins below is seen although somebody was found there just before', async () => {
+  it('a process that joins below is seen even if another was found there just before', async () => {
     const path = aCgroup(mounts.memory);
     const below = `${mounts.memory}${path}/below`;
     mkdirSync(below);
@@ -237,7 +237,7 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
     expect(seen.known && [...seen.value].sort()).toEqual([first.pid, second.pid].sort());
   });
 
-  it('the process that was found below stands for the others only as long as it is there', async () => {
+  it('a process that was found below counts for the others only as long as it exists', async () => {
     const path = aCgroup(mounts.memory);
     const below = `${mounts.memory}${path}/below`;
     mkdirSync(below);
@@ -255,7 +255,7 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
     expect(isPopulated(mounts, ref)).toEqual(known(true));
   });
 
-  it('anonymous memory is what the process touched, and falls below 1 MiB when it ended', async () => {
+  it('anonymous memory is what the process touched, and falls below 1 MiB when it has ended', async () => {
     const path = aCgroup(mounts.memory);
     const ref = refTo(mounts, path);
     const child = await aProcess('globalThis.kept = Buffer.alloc(64 * 2 ** 20, 1)', mounts.memory + path);
@@ -269,7 +269,7 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
     });
   });
 
-  it('a process that the kernel kills for want of memory is counted where it was', async () => {
+  it("a process that the kernel's OOM killer kills is counted in its cgroup", async () => {
     const path = aCgroup(mounts.memory);
     const ref = refTo(mounts, path);
     expect(await oomKillsOf(mounts, ref)).toEqual(known(0));
@@ -285,7 +285,7 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
   });
 
   it.skipIf(machine?.unified === null)(
-    'cgroup.kill ends a process and its child at once [needs a cgroup2 mount]',
+    'cgroup.kill kills a process and its child at once [needs a cgroup2 mount]',
     async () => {
       const unified = v2(mounts.unified ?? '/none');
       const path = aCgroup(unified.memory);

@@ -16,7 +16,7 @@ describe('createClock', () => {
     expect(ms).toBeLessThanOrEqual(uptimeMs() + 10);
   });
 
-  it('runs what was put off by 0 before any timer, and what was cancelled never', async () => {
+  it('runs a timer of 0 before any other, and never a cancelled one', async () => {
     const ran: string[] = [];
     clock.after(1, () => ran.push('timer'));
     clock.after(0, () => ran.push('at once'));
@@ -36,7 +36,7 @@ describe('createClock', () => {
     expect(hasRun).toBe(false);
   });
 
-  it('sleeps at least as long as it was told, but for the granularity of a timer', async () => {
+  it('sleeps at least as long as requested, within the granularity of timers', async () => {
     const startMs = clock.monoMs();
     await sleep(clock, 30);
     expect(clock.monoMs() - startMs).toBeGreaterThan(28);
@@ -47,13 +47,13 @@ describe('within', () => {
   const clock = createClock();
   const never = new Promise<string>(() => undefined);
 
-  it('gives what came in time, what failed in time, and else what is late', async () => {
+  it('returns what came in time, what failed in time, and else the late result', async () => {
     expect(await within(clock, 1_000, Promise.resolve('answer'), () => 'late')).toBe('answer');
     await expect(within(clock, 1_000, Promise.reject(new Error('failed')), () => 'late')).rejects.toThrow('failed');
     expect(await within(clock, 5, never, () => 'late')).toBe('late');
   });
 
-  it('an answer that arrived while this process stood still is not late', async () => {
+  it('does not treat an answer as late that arrived while this process was halted', async () => {
     const child = spawn('echo', ['answer'], { stdio: ['ignore', 'pipe', 'inherit'] });
     const answer = new Promise<string>((resolve) => child.stdout.once('data', (data) => resolve(String(data))));
     const raced = within(clock, 20, answer, () => 'late');
@@ -65,22 +65,19 @@ describe('within', () => {
 const ASLEEP = ['--time', '--boottime', '5000'];
 const hasTimeNamespace = spawnSync('unshare', [...ASLEEP, 'true']).status === 0;
 
-it.skipIf(!hasTimeNamespace)(
-  'counts the time asleep, as the start of a process does [needs root and time namespaces]',
-  () => {
-    const program = `
+it.skipIf(!hasTimeNamespace)('counts sleep, like the start time of a process [needs root and time namespaces]', () => {
+  const program = `
       import { createClock } from './src/host/clock.ts';
       import { MS_PER_TICK, startTicks } from './src/host/workload.ts';
       const clock = createClock();
       console.log(JSON.stringify([clock.monoMs() - process.hrtime()[0] * 1_000, clock.monoMs() - startTicks(process.pid) * MS_PER_TICK]));`;
-    const node = [process.execPath, '--import', 'tsx', '--input-type=module', '--eval', program];
-    const [asleepMs, ageMs] = JSON.parse(execFileSync('unshare', [...ASLEEP, ...node], { encoding: 'utf8' }));
-    expect(asleepMs).toBeGreaterThan(4_000_000);
-    expect(ageMs).toBeGreaterThan(0);
-    expect(ageMs).toBeLessThan(60_000);
-  },
-);
+  const node = [process.execPath, '--import', 'tsx', '--input-type=module', '--eval', program];
+  const [asleepMs, ageMs] = JSON.parse(execFileSync('unshare', [...ASLEEP, ...node], { encoding: 'utf8' }));
+  expect(asleepMs).toBeGreaterThan(4_000_000);
+  expect(ageMs).toBeGreaterThan(0);
+  expect(ageMs).toBeLessThan(60_000);
+});
 
-it('the boot id is the kernel’s', () => {
+it("the boot id is the kernel's", () => {
   expect(readBootId()).toEqual(known(readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()));
 });

@@ -54,7 +54,7 @@ describe('a walk over directories', () => {
     expect(await walk([root])).toMatchObject({ known: true, value: { ...du(root), isComplete: true } });
   });
 
-  it('counts a symbolic link itself and never follows it, also in a loop', async () => {
+  it('counts a symbolic link itself and never follows it, even in a loop', async () => {
     mkdirSync(join(root, 'loop'));
     symlinkSync('..', join(root, 'loop/up'));
     symlinkSync('/usr', join(root, 'loop/usr'));
@@ -69,7 +69,7 @@ describe('a walk over directories', () => {
     expect(await walk([root])).toMatchObject({ known: true, value: { ...du(root), isComplete: true } });
   });
 
-  it('counts a directory once that is asked for twice or lies in another one', async () => {
+  it('counts a directory once that is requested twice or is inside another one', async () => {
     mkdirSync(join(root, 'inner'));
     writeFileSync(join(root, 'inner/file'), 'x'.repeat(50_000));
     const reading = await walk([join(root, 'inner'), root, join(root, 'inner')]);
@@ -90,7 +90,7 @@ describe('a walk over directories', () => {
     }
   });
 
-  it('counts what lies deeper than any path can name, and what lies beside it', async () => {
+  it('counts what is deeper than any path can name, and what is beside it', async () => {
     // Longer than a path may be: built from the inside out.
     let inner = mkdtempSync(join(root, 'end-'));
     writeFileSync(join(inner, 'deepest'), 'x'.repeat(1_000_000));
@@ -105,7 +105,7 @@ describe('a walk over directories', () => {
     expect(reading.known && reading.value.bytes).toBeGreaterThan(1_000_000);
   });
 
-  it('says what of it is new: so much grew in the last minute, whatever was there before', async () => {
+  it('reports what is new: how much grew in the last minute, whatever was there before', async () => {
     writeFileSync(join(root, 'new'), 'x'.repeat(100_000));
     const reading = await walk([root]);
     const [directory] = reading.known ? reading.value.directories : [];
@@ -115,12 +115,12 @@ describe('a walk over directories', () => {
     expect(usr?.freshBytes).toBe(0);
   });
 
-  it('is new in nothing where there is only the directory itself', async () => {
+  it('reports nothing as new if there is only the directory itself', async () => {
     const reading = await walk([root]);
     expect(reading.known && reading.value.directories[0]).toMatchObject({ inodes: 1, freshBytes: 0, freshInodes: 0 });
   });
 
-  it('says what of it stays when the directory goes: files with a name elsewhere', async () => {
+  it('reports what stays if the directory is removed: files with a name elsewhere', async () => {
     const [inner, other] = [join(root, 'inner'), join(root, 'other')];
     for (const made of [inner, other]) mkdirSync(made);
     for (const name of ['away', 'both']) writeFileSync(join(inner, name), 'x'.repeat(100_000));
@@ -136,7 +136,7 @@ describe('a walk over directories', () => {
     expect(await linked(root)).toEqual([0]);
   });
 
-  it('keeps more files with several names than it remembers, large ones whatever the small ones do', async () => {
+  it('handles more files with several names than it remembers, large ones independently of small ones', async () => {
     for (let i = 0; i < 40; i++) {
       writeFileSync(join(root, `small-${i}`), 'x');
       linkSync(join(root, `small-${i}`), join(root, `small-${i}-again`));
@@ -158,7 +158,7 @@ describe('a walk over directories', () => {
     expect(reading.known && reading.value.inodes > 0 && reading.value.inodes < 6_001).toBe(true);
   });
 
-  it('tells meanwhile what is there at least', async () => {
+  it('reports lower bounds meanwhile', async () => {
     for (let i = 0; i < 6_000; i++) writeFileSync(join(root, `f${i}`), '');
     const least: WalkedDisk[] = [];
     const reading = await walker.walk([root], (so) => least.push(so));
@@ -168,7 +168,7 @@ describe('a walk over directories', () => {
     expect(least.every(({ inodes, isComplete }) => inodes > 0 && inodes < 6_001 && !isComplete)).toBe(true);
   });
 
-  it('answers several who ask at once, each for itself', async () => {
+  it('answers simultaneous requests separately', async () => {
     const names = ['one', 'two', 'three'];
     for (const name of names) mkdirSync(join(root, name));
     writeFileSync(join(root, 'two/file'), '');
@@ -176,7 +176,7 @@ describe('a walk over directories', () => {
     expect(readings.map((reading) => reading.known && reading.value.inodes)).toEqual([1, 2, 1]);
   });
 
-  it('leaves no child behind when nobody asks any more', async () => {
+  it('leaves no child behind once nothing is requested', async () => {
     const children = (): readonly string[] =>
       readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'latin1').trim().split(' ');
     const before = children();
@@ -187,20 +187,23 @@ describe('a walk over directories', () => {
     expect(await walk([root])).toMatchObject({ known: true });
   });
 
-  it.skipIf(noHungMount !== null)(`that hangs in the kernel hides nobody else [${noHungMount ?? 'root'}]`, async () => {
-    const hung = join(root, 'hung');
-    mkdirSync(hung);
-    const mount = await mountHungFileSystem(hung);
-    try {
-      const impatient = createDiskWalker(clock, { silentMs: 1_000 });
-      expect(await impatient.walk([hung])).toMatchObject({ known: false });
-      mkdirSync(join(root, 'well'));
-      expect(await impatient.walk([join(root, 'well')])).toMatchObject({ value: { inodes: 1 } });
-      impatient.close();
-    } finally {
-      await mount.release();
-    }
-  });
+  it.skipIf(noHungMount !== null)(
+    `that hangs in the kernel does not affect others [${noHungMount ?? 'root'}]`,
+    async () => {
+      const hung = join(root, 'hung');
+      mkdirSync(hung);
+      const mount = await mountHungFileSystem(hung);
+      try {
+        const impatient = createDiskWalker(clock, { silentMs: 1_000 });
+        expect(await impatient.walk([hung])).toMatchObject({ known: false });
+        mkdirSync(join(root, 'well'));
+        expect(await impatient.walk([join(root, 'well')])).toMatchObject({ value: { inodes: 1 } });
+        impatient.close();
+      } finally {
+        await mount.release();
+      }
+    },
+  );
 
   it.skipIf(!isRoot)('never enters another file system mounted inside [needs root]', async () => {
     const inside = join(root, 'mounted');
@@ -230,7 +233,7 @@ describe('deleted files that processes hold open', () => {
     open(my $again, '>&', $h); open(my $kept, '>', "$ARGV[0]-kept"); print $kept 'x' x 1_000_000; $kept->flush;
     $| = 1; print "ready\\n"; sleep 600`;
 
-  it('count each once, by file system, and those that have a name do not', async () => {
+  it('count once each, by file system, and files that still have a name do not count', async () => {
     const holder = spawn('perl', ['-MIO::Handle', '-e', HOLDER.replaceAll('\\\\', '\\'), join(root, 'log')]);
     try {
       await once(holder.stdout, 'data');
@@ -246,7 +249,7 @@ describe('deleted files that processes hold open', () => {
     }
   });
 
-  it('are none of a process that is gone, and unknown of another cgroup under the same path', async () => {
+  it('are none for a process that is gone, and unknown for another cgroup under the same path', async () => {
     const inode = aCgroup([4_000_000]);
     expect(await walker.openFiles(root, inode)).toEqual({ known: true, value: { devices: [], isComplete: true } });
     expect(await walker.openFiles(root, inode + 1)).toMatchObject({ known: false, where: root });
@@ -260,7 +263,7 @@ describe('what fills a file system', () => {
     return found.value;
   };
 
-  it('is told by the deepest directories that hold enough, each byte once', async () => {
+  it('is explained by the deepest directories that hold enough, each byte once', async () => {
     mkdirSync(join(root, 'a/b/c'), { recursive: true });
     mkdirSync(join(root, 'small'));
     writeFileSync(join(root, 'a/b/c/one'), 'x'.repeat(2_000_000));
@@ -275,7 +278,7 @@ describe('what fills a file system', () => {
     expect(elsewhere.path).toBe(root);
   });
 
-  it('follows no link, and tells a name byte for byte as text', async () => {
+  it('is found without following links, and names are reported byte for byte as text', async () => {
     symlinkSync('/usr', join(root, 'usr'));
     mkdirSync(Buffer.concat([Buffer.from(`${root}/bad-`), Buffer.from([0xff])]));
     for (let i = 0; i < 50; i++)
@@ -285,7 +288,7 @@ describe('what fills a file system', () => {
     expect(elsewhere.inodes).toBe(2);
   });
 
-  it.skipIf(!isRoot)('names who owns most of it', async () => {
+  it.skipIf(!isRoot)('names the owner of most of it', async () => {
     mkdirSync(join(root, 'of-many'));
     for (const [name, kib, uid] of [
       ['one', 900, 7],
@@ -298,7 +301,7 @@ describe('what fills a file system', () => {
     expect((await survey('bytes', 1_000_000)).directories).toMatchObject([{ uid: 7 }]);
   });
 
-  it('is told in part where the time is over', async () => {
+  it('is reported in part if the time is over', async () => {
     for (let i = 0; i < 20_000; i++) writeFileSync(join(root, String(i)), '');
     const hasty = createDiskWalker(clock, { deadlineMs: 20 });
     try {

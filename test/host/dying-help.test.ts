@@ -27,7 +27,7 @@ function help(mounts: CgroupMounts, path: string) {
 }
 
 describe('help to die, on a tree of files', () => {
-  it('gives the cgroup all the weight while it is needed, thaws it, and puts the weight back', () => {
+  it('gives the cgroup the maximum weight while needed, thaws it, and restores the weight', () => {
     const root = aTree({ 'a/cpu.weight': '100\n', 'a/cpu.max': '1000 100000\n', 'a/cgroup.freeze': '1\n' });
     const now = (file: string): string => readFileSync(`${root}/a/${file}`, 'latin1');
     const { remain, end } = help(v2(root), '/a');
@@ -48,14 +48,14 @@ const cpu = findHierarchy('cpu');
 describe.skipIf(machine === null || machine.version === 2)('help to die [needs root and version 1]', () => {
   const mounts = machine ?? v2('/none');
 
-  it('puts who is killed ahead of all others', async () => {
+  it('gives killed processes precedence over all others', async () => {
     const path = aCgroup(mounts.memory);
     const { pid } = await aProcess('', mounts.memory + path);
     help(mounts, path).killed([pid]);
     expect(getPriority(pid)).toBe(-20);
   });
 
-  it.skipIf(freezer === null)('frees the memory of who is killed and cannot run', async () => {
+  it.skipIf(freezer === null)('frees the memory of a killed process that cannot run', async () => {
     const path = aCgroup(mounts.memory);
     const frozen = `${freezer}${path}-frozen`;
     mkdirSync(frozen);
@@ -84,7 +84,7 @@ describe.skipIf(machine === null || machine.version === 2)('help to die [needs r
     expect(isAlive()).toBe(true);
   });
 
-  it.skipIf(cpu === null)('raises the shares of a cgroup of its own, and puts them back', async () => {
+  it.skipIf(cpu === null)("raises the shares of the process's own cgroup, and restores them", async () => {
     const path = aCgroup(mounts.memory, cpu ?? '');
     const { pid } = await aProcess('', mounts.memory + path);
     const shares = (): string => readFileSync(`${cpu}${path}/cpu.shares`, 'latin1');

@@ -67,7 +67,7 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 describe.skipIf(!isRoot)('a scratch directory [needs root]', () => {
-  it('is emptied of files, directories and links of any name, and stays', async () => {
+  it('is emptied of files, directories and links of any name, but kept', async () => {
     mkdirSync(join(scratch, 'a/b'), { recursive: true });
     writeFileSync(join(scratch, 'a/b/file'), 'x');
     writeFileSync(join(scratch, '-rf'), 'x');
@@ -81,14 +81,14 @@ describe.skipIf(!isRoot)('a scratch directory [needs root]', () => {
     expect(readdirSync(precious)).toEqual(['data']);
   });
 
-  it('that is not there needs nothing', async () => {
+  it('needs nothing if it does not exist', async () => {
     expect(await empty(join(root, 'web/gone'))).toBeNull();
   });
 
   it.each([
     ['itself', 'web/tmp'],
     ['with a directory above it', 'web'],
-  ])('that was replaced, %s, by a link is left alone, and so is what the link names', async (_, replaced) => {
+  ])("replaced, %s, by a link is left alone, and so is the link's target", async (_, replaced) => {
     mkdirSync(join(precious, 'tmp'));
     rmSync(join(root, replaced), { recursive: true });
     symlinkSync(precious, join(root, replaced));
@@ -127,31 +127,28 @@ describe.skipIf(!isRoot)('a scratch directory [needs root]', () => {
     }
   });
 
-  it.skipIf(!isRoot)(
-    'on a file system without a free inode or block is emptied all the same [needs root]',
-    async () => {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,nr_inodes=12', 'nodewarden-test', join(root, 'web')]);
-      try {
-        mkdirSync(scratch);
-        mkdirSync(join(scratch, 'directory'));
-        writeFileSync(join(scratch, 'directory/inside'), '');
-        let i = 0;
-        expect(() => {
-          for (;;) writeFileSync(join(scratch, `file-${++i}`), '');
-        }).toThrow('ENOSPC');
-        expect(await empty(scratch)).toBeNull();
-        expect(readdirSync(scratch)).toEqual([]);
-      } finally {
-        execFileSync('umount', ['-l', join(root, 'web')]);
-      }
-    },
-  );
+  it.skipIf(!isRoot)('is emptied even on a file system without a free inode or block [needs root]', async () => {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,nr_inodes=12', 'nodewarden-test', join(root, 'web')]);
+    try {
+      mkdirSync(scratch);
+      mkdirSync(join(scratch, 'directory'));
+      writeFileSync(join(scratch, 'directory/inside'), '');
+      let i = 0;
+      expect(() => {
+        for (;;) writeFileSync(join(scratch, `file-${++i}`), '');
+      }).toThrow('ENOSPC');
+      expect(await empty(scratch)).toBeNull();
+      expect(readdirSync(scratch)).toEqual([]);
+    } finally {
+      execFileSync('umount', ['-l', join(root, 'web')]);
+    }
+  });
 
   it.each([
     ['mounts over what is in it', MOUNTS],
     ['replaces it by a link', LINKS],
     ['puts directories in its place in which others are mounted', MOVES],
-  ])('whose owner %s meanwhile, again and again, takes nothing of others with it', async (_, hostile) => {
+  ])('whose owner %s meanwhile, again and again, takes no files of others with it', async (_, hostile) => {
     const own = join(root, 'web');
     execFileSync('mount', ['--bind', own, own]);
     execFileSync('mount', ['--make-private', own]);

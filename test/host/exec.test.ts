@@ -9,7 +9,7 @@ const sh = (script: string, options = usual, ...args: readonly string[]) =>
   run(['/bin/sh', '-c', script, ...args], options);
 
 describe('run', () => {
-  it('gives exit status and output', async () => {
+  it('returns exit status and output', async () => {
     expect(await sh('echo out; echo err >&2; exit 3')).toEqual({
       kind: 'exited',
       code: 3,
@@ -18,23 +18,23 @@ describe('run', () => {
     });
   });
 
-  it('hands arguments over as they are: no shell reads them', async () => {
+  it('passes arguments unchanged: no shell reads them', async () => {
     const text = '$(reboot) `x` "\'; \n* ';
     expect(await run(['printf', '%s', text], usual)).toMatchObject({ code: 0, stdout: text });
   });
 
-  it('writes standard input, and does not mind when nobody reads it', async () => {
+  it('writes standard input, even if nothing reads it', async () => {
     expect(await run(['cat'], { ...usual, stdin: 'hello' })).toMatchObject({ code: 0, stdout: 'hello' });
     expect(await run(['true'], { ...usual, stdin: 'x'.repeat(10 ** 6) })).toMatchObject({ kind: 'exited', code: 0 });
     expect(await run(['cat'], usual)).toMatchObject({ code: 0, stdout: '' });
   });
 
-  it('keeps a bounded part of the output and lets the command write on', async () => {
+  it('keeps a limited part of the output and lets the command continue to write', async () => {
     const result = await sh('head -c 5000000 /dev/zero | tr "\\0" x; exit 4', { ...usual, maxOutputBytes: 10 });
     expect(result).toEqual({ kind: 'exited', code: 4, stdout: 'x'.repeat(10), stderr: '' });
   });
 
-  it('gives nothing of our environment and directory', async () => {
+  it('passes nothing of our environment and directory', async () => {
     const { stdout } = { stdout: '', ...(await run(['env'], usual)) };
     expect(
       stdout
@@ -53,11 +53,11 @@ describe('run', () => {
     }
   });
 
-  it('an end by a signal is a failure that names it', async () => {
+  it('reports an end by a signal as a failure that names it', async () => {
     expect(await sh('kill -TERM $$')).toEqual({ kind: 'failed', detail: '/bin/sh was ended by SIGTERM' });
   });
 
-  it('kills the whole group at the deadline, also those that ignore SIGTERM', async () => {
+  it('kills the whole group at the deadline, including processes that ignore SIGTERM', async () => {
     const root = aTree({});
     const script = 'trap "" TERM; (trap "" TERM; echo $$ > "$1/shell"; exec sleep 1000) & echo $! > "$1/child"; wait';
     const done = sh(script, { ...usual, timeoutMs: 500 }, 'sh', root);
@@ -67,7 +67,7 @@ describe('run', () => {
     await until(() => !isRunning(child));
   });
 
-  it('what a command left in its group ends with it, and does not hold up the answer', async () => {
+  it('kills what a command left in its group when it ends, without delaying the answer', async () => {
     const startMs = clock.monoMs();
     const result = await sh('sleep 1000 & echo $!');
     if (result.kind !== 'exited') throw new Error(result.kind);
@@ -75,7 +75,7 @@ describe('run', () => {
     await until(() => !isRunning(Number(result.stdout)));
   });
 
-  it('something that left the group and holds the output delays the answer to the deadline, not longer', async () => {
+  it('is delayed to the deadline, not longer, by a process that left the group and holds the output', async () => {
     const root = aTree({});
     const script =
       'setsid sh -c "echo \\$\\$ > $1/pid; exec sleep 1000" & while [ ! -s "$1/pid" ]; do sleep 0.01; done; echo done';

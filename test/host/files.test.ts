@@ -42,14 +42,14 @@ describe('readDocument', () => {
 });
 
 describe('readText', () => {
-  it('reads a whole file up to the bound, and refuses one byte more', () => {
+  it('reads a whole file up to the limit, and refuses one byte more', () => {
     const root = aTree({ file: 'häßlich', large: 'x'.repeat(200_000) });
     expect(readText(`${root}/file`, 9)).toEqual(known('häßlich'));
     expect(readText(`${root}/file`, 8)).toMatchObject({ why: 'unreadable', detail: 'larger than 8 bytes' });
     expect(readText(`${root}/large`, 200_000)).toEqual(known('x'.repeat(200_000)));
   });
 
-  it('reads nothing but regular files, and waits for none', () => {
+  it('reads only regular files, and never waits for one', () => {
     const root = aTree({ file: 'x', directory: null });
     symlinkSync('file', `${root}/link`);
     execFileSync('mkfifo', [`${root}/fifo`]);
@@ -78,7 +78,7 @@ describe('writeAtomic', () => {
     expect(readdirSync(root)).toEqual(['file']);
   });
 
-  it('replaces a link, not what it points to, and the rest of a writer that was killed', () => {
+  it('replaces a link, not its target, and what a killed writer left', () => {
     const root = aTree({ other: 'untouched', 'file.tmp': "somebody else's", 'file.nodewarden-tmp': 'half a fi' });
     symlinkSync('other', `${root}/file`);
     expect(writeAtomic(`${root}/file`, 'new', 0o600)).toEqual(known(true));
@@ -87,14 +87,14 @@ describe('writeAtomic', () => {
     expect(readdirSync(root).sort()).toEqual(['file', 'file.tmp', 'other']);
   });
 
-  it('without its directory, and over a directory, it says so and leaves nothing', () => {
+  it('reports a missing directory, or a directory in its place, and leaves nothing', () => {
     const root = aTree({ 'directory/file': 'x' });
     expect(writeAtomic(`${root}/none/file`, 'new', 0o600)).toMatchObject({ known: false, why: 'absent' });
     expect(writeAtomic(`${root}/directory`, 'new', 0o600)).toMatchObject({ known: false, why: 'unreadable' });
     expect(readdirSync(root)).toEqual(['directory']);
   });
 
-  it.skipIf(!isRoot)('on a full disk the old content stays whole, and the disk gets its room back [needs root]', () => {
+  it.skipIf(!isRoot)('keeps the old content on a full disk, and frees its space [needs root]', () => {
     const root = aTree({});
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'nodewarden-test', root]);
     onTestFinished(() => void spawnSync('umount', [root]));
@@ -111,7 +111,7 @@ describe('writeAtomic', () => {
 });
 
 describe('directories', () => {
-  it('are listed up to a bound', () => {
+  it('are listed up to a limit', () => {
     const root = aTree({ a: '', b: '', c: null });
     const names = listDirectory(root, 3);
     expect(names.known && [...names.value].sort()).toEqual(['a', 'b', 'c']);
@@ -120,7 +120,7 @@ describe('directories', () => {
     expect(listDirectory(`${root}/none`, 2)).toMatchObject({ known: false, why: 'absent' });
   });
 
-  it('are made with their parents; one that is there keeps its mode', () => {
+  it('are created with their parents; an existing one keeps its mode', () => {
     const root = aTree({ file: '' });
     expect(ensureDirectory(`${root}/a/b`, 0o770)).toEqual(known(true));
     expect(statSync(`${root}/a/b`).mode & 0o777).toBe(0o770);
@@ -131,7 +131,7 @@ describe('directories', () => {
   });
 });
 
-it('renameFile moves, and says when there is nothing to move', () => {
+it('are moved by renameFile, which reports if there is nothing to move', () => {
   const root = aTree({ a: 'x' });
   expect(renameFile(`${root}/a`, `${root}/b`)).toEqual(known(true));
   expect(renameFile(`${root}/a`, `${root}/b`)).toMatchObject({ known: false, why: 'absent' });
@@ -139,7 +139,7 @@ it('renameFile moves, and says when there is nothing to move', () => {
 });
 
 describe('distrust', () => {
-  it('has nothing against our own file that nobody else can write, nor against a missing one', () => {
+  it('accepts our own file that nobody else can write, and a missing one', () => {
     const root = aTree({ file: '', directory: null });
     chmodSync(`${root}/file`, 0o644);
     for (const path of ['file', 'directory', 'none']) expect(distrust(`${root}/${path}`)).toBeNull();
@@ -189,7 +189,7 @@ describe('watchPath', () => {
     await until(() => count() === 5);
   });
 
-  it('reports many changes at once as one, and other files not at all', async () => {
+  it('reports many changes at once as one, and no other files', async () => {
     const root = aTree({ file: '1', other: '1' });
     const { count } = aWatch(`${root}/file`);
     writeFileSync(`${root}/other`, '2');
@@ -202,7 +202,7 @@ describe('watchPath', () => {
     expect(count()).toBe(1);
   });
 
-  it('reports changes of the entries of a directory, also when another directory takes its place', async () => {
+  it('reports changes of the entries of a directory, even if another directory takes its place', async () => {
     const root = aTree({ 'pods.d/a': '1', 'new/b': '1' });
     const { count } = aWatch(`${root}/pods.d`);
     writeFileSync(`${root}/pods.d/a`, '2');
@@ -217,7 +217,7 @@ describe('watchPath', () => {
     expect(existsSync(`${root}/pods.d`)).toBe(false);
   });
 
-  it('comes back when the parent directory was missing', async () => {
+  it('works once a missing parent directory exists', async () => {
     const root = aTree({});
     const { count } = aWatch(`${root}/parent/file`);
     mkdirSync(`${root}/parent`);

@@ -51,7 +51,7 @@ describe.each(names)('%s', (name) => {
     existsSync(join(mounts.memory, path, 'memory.stat')),
   );
 
-  it('has the layout of its name, and mounts inside the tree', () => {
+  it('has the layout in its name, and mounts inside the tree', () => {
     expect(mounts.layout).toBe(name.split('-')[1]);
     for (const mount of [mounts.memory, mounts.pids]) expect(mount?.startsWith(`${root}/sys/fs/cgroup`)).toBe(true);
     expect(cgroups).toContain(POD);

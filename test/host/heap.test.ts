@@ -15,7 +15,7 @@ const newSpaceMiB = (before: string): number =>
   Number(execFileSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', before + MAKE])) / 2 ** 20;
 
 describe('the space for new objects', () => {
-  it('stays small in the daemon, where it would grow', () => {
+  it('stays small in the daemon, where it would otherwise grow', () => {
     // The loader of this test has let it grow a little already.
     expect(newSpaceMiB('')).toBeGreaterThan(8);
     expect(newSpaceMiB("(await import('./src/host/heap.ts')).keepHeapSmall();")).toBeLessThan(8);

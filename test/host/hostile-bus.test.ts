@@ -130,7 +130,7 @@ describe('a bus that is hostile', () => {
     await until(() => bus?.state() === 'up');
   });
 
-  it('that sends what nobody asked for, larger than any answer, costs neither memory nor time', {
+  it('that sends unrequested messages, larger than any answer, costs neither memory nor time', {
     timeout: 60_000,
   }, async () => {
     const large = signal('au', array(64 * MIB));

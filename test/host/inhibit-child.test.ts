@@ -46,7 +46,7 @@ function status(pid: number): string {
 }
 
 describe('the lock child', () => {
-  it('holds the lock until it is released, and is told gone once', async () => {
+  it('holds the lock until it is released, and reports its end once', async () => {
     const { take, pid, root } = holding();
     const child = held(await take());
     const gone: string[] = [];
@@ -63,7 +63,7 @@ describe('the lock child', () => {
     expect(gone).toHaveLength(2);
   });
 
-  it('asks for a delay of the shutdown in our name, and has nothing of our environment', async () => {
+  it('requests a delay of the shutdown in our name, and has nothing of our environment', async () => {
     const { take, root } = stub(`printf '%s\\n' "$@" > args; env > env; readlink /proc/$$/cwd > cwd; exit 1`);
     await take();
     expect(readFileSync(`${root}/args`, 'utf8').split('\n').slice(0, 3)).toEqual([
@@ -85,21 +85,21 @@ describe('the lock child', () => {
     });
   });
 
-  it('that is refused because a shutdown is under way is told apart', async () => {
+  it('that is refused because of a shutdown in progress is distinguished', async () => {
     const { take } = stub(
       `echo 'Failed to inhibit: The operation inhibition has been requested for is already running' >&2; exit 1`,
     );
     expect(await take()).toMatchObject({ kind: 'too-late', detail: expect.stringContaining('already running') });
   });
 
-  it('is said to be absent where there is no systemd-inhibit, and not to run where it cannot', async () => {
+  it('is reported as absent without systemd-inhibit, and as failed if that cannot run', async () => {
     const root = aTree({ empty: null, 'systemd-inhibit': 'no program' });
     const take = (path: string) => takeInhibitLock(clock, { PATH: path });
     expect(await take(`${root}/empty`)).toMatchObject({ kind: 'failed', why: { why: 'absent' } });
     expect(await take(root)).toMatchObject({ kind: 'failed', why: { why: 'unreadable' } });
   });
 
-  it('that says nothing is ended after its time', async () => {
+  it('that says nothing is killed after its time', async () => {
     const { take, pid } = stub(`echo waiting >&2; echo 'locked?'; exec sleep 1000`);
     expect(await take(fast)).toMatchObject({
       kind: 'failed',
@@ -108,7 +108,7 @@ describe('the lock child', () => {
     await until(() => !isAlive(pid()));
   });
 
-  it('that ends while it holds the lock is told, and what it ran ends too', async () => {
+  it('that ends while it holds the lock is reported, and what it started ends, too', async () => {
     const { take, root } = holding();
     const child = held(await take());
     const gone: string[] = [];
@@ -121,7 +121,7 @@ describe('the lock child', () => {
     await child.release();
   });
 
-  it('is told gone, and costs nothing more, although what it left behind holds its output', async () => {
+  it('is reported as gone, and costs nothing more, even if something it left behind holds its output', async () => {
     const { take, root } = stub('echo locked; sleep 1000 & echo $! > command; exit 0');
     const descriptors = (): number => readdirSync('/proc/self/fd').length;
     const before = descriptors();
@@ -139,7 +139,7 @@ describe('the lock child', () => {
     await until(() => !isAlive(child.pid));
   });
 
-  it('that writes without end holds the lock all the same, and its words are bounded', async () => {
+  it('that writes endlessly still holds the lock, and its output is limited', async () => {
     const { take } = stub('head -c 3000000 /dev/zero | tr "\\0" x >&2; echo locked; cat; exit 1');
     const child = held(await take());
     const gone: string[] = [];
@@ -149,7 +149,7 @@ describe('the lock child', () => {
   });
 });
 
-describe('an agent that is gone', () => {
+describe('an agent that has ended', () => {
   /** Takes the lock in a process of its own, which `then` ends. */
   async function agent(then: string): Promise<{ readonly lock: number; readonly agent: number }> {
     const { env } = holding();
@@ -176,7 +176,7 @@ describe('an agent that is gone', () => {
     await until(() => !isAlive(lock));
   });
 
-  it('is not kept by the lock: it ends, and the lock with it', async () => {
+  it('is not kept alive by the lock: it ends, and the lock with it', async () => {
     const { lock, agent: pid } = await agent('');
     await until(() => !isAlive(pid));
     await until(() => !isAlive(lock));

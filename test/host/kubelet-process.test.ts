@@ -23,7 +23,7 @@ function aProc(processes: readonly Process[]): string {
 const SYSTEM = '0::/system.slice/kubelet.service\n';
 
 describe.skipIf(process.getuid?.() !== 0)('the kubelet of this machine', () => {
-  it('is found with its command line and its directory', async () => {
+  it('the kubelet is found with its command line and its directory', async () => {
     const proc = aProc([
       { comm: 'sshd', cgroup: SYSTEM, argv: ['sshd'] },
       { comm: 'kubelet', cgroup: SYSTEM, argv: ['/usr/bin/kubelet', '--config', 'a b.yaml', ''] },
@@ -33,7 +33,7 @@ describe.skipIf(process.getuid?.() !== 0)('the kubelet of this machine', () => {
       value: { argv: ['/usr/bin/kubelet', '--config', 'a b.yaml', ''], cwd: '/var/lib/kubelet' },
     });
   });
-  it('is none that a pod runs under its name', async () => {
+  it('a process of this name in a pod is not the kubelet', async () => {
     const cgroup = '12:memory:/kubepods/burstable/podx/y\n';
     const proc = aProc([{ comm: 'kubelet', cgroup, argv: ['kubelet', '--eviction-hard=memory.available<90%'] }]);
     expect(await findKubelet(createClock(), proc)).toMatchObject({ known: false, why: 'absent' });

@@ -44,7 +44,7 @@ async function end(child: ChildProcess): Promise<void> {
 const whyNot = (lock: ReturnType<typeof takeLock>): string | null => ('why' in lock ? lock.why : null);
 
 describe('a lock', () => {
-  it('that an earlier version made as a file counts as long as its process lives', async () => {
+  it('that an earlier version created as a file counts as long as its process lives', async () => {
     const { child } = await another();
     const text = readlinkSync(path);
     rmSync(path);
@@ -54,7 +54,7 @@ describe('a lock', () => {
     expect(whyNot(takeLock(path, 'boot'))).toBeNull();
   });
 
-  it('is had by one process, also while that is stopped, until it ends', async () => {
+  it('is held by one process until it ends, even while that is stopped', async () => {
     const first = await another();
     expect(first.said).toBe('taken');
     const { pid } = first.child;
@@ -85,7 +85,7 @@ describe('a lock', () => {
     }
   });
 
-  it('of another boot, of a process that has that id by now, or of nobody is no lock', () => {
+  it('of another boot, of a process whose pid was reused, or of no process does not count', () => {
     for (const text of [`other ${process.pid} 1\n`, `boot ${process.ppid} 1\n`, 'boot 0 1\n', 'x', '']) {
       writeFileSync(path, text);
       const lock = takeLock(path, 'boot');
@@ -95,7 +95,7 @@ describe('a lock', () => {
     }
   });
 
-  it('that is removed is made again; given back it removes no other', async () => {
+  it('that is removed is recreated; releasing it removes no other', async () => {
     const lock = takeLock(path, 'boot');
     if ('why' in lock) throw new Error(lock.why);
     expect(lock.keep()).toBeNull();

@@ -25,7 +25,7 @@ function inTree(files: { readonly [path: string]: string | null } = {}) {
 }
 
 describe('the drop-in for logind', () => {
-  it('is a file of whole seconds that all may read and only root may write, and nothing lies beside it', () => {
+  it('is a file of whole seconds that all may read and only root may write, with nothing beside it', () => {
     const { root, dropIn } = inTree();
     const before = process.umask(0o077);
     try {
@@ -41,7 +41,7 @@ describe('the drop-in for logind', () => {
     expect(statSync(`${root}/${OWN}`).mode & 0o777).toBe(0o755);
   });
 
-  it('is replaced as a whole: who reads the old one has the old one', () => {
+  it('is replaced as a whole: a reader of the old file keeps it', () => {
     const { root, dropIn } = inTree();
     dropIn.write(10_000);
     const before = statSync(`${root}/${OWN}/zz-nodewarden.conf`).ino;
@@ -59,7 +59,7 @@ describe('the drop-in for logind', () => {
     ['zzzzz.conf', 'zzzzz.conf-nodewarden.conf'],
     ['ähre.conf', 'ähre.conf-nodewarden.conf'],
     ['\u{1f600}.conf', '\u{1f600}.conf-nodewarden.conf'],
-  ])('sorts behind %s as %s, in whichever directory that is', (other, own) => {
+  ])('sorts after %s as %s, in whichever directory that is', (other, own) => {
     for (const directory of [ETC, OWN, 'usr/local/lib/systemd/logind.conf.d', 'usr/lib/systemd/logind.conf.d']) {
       const { root, dropIn } = inTree({ [`${directory}/${other}`]: sets('3') });
       const path = `${root}/${OWN}/${own}`;
@@ -70,7 +70,7 @@ describe('the drop-in for logind', () => {
     }
   });
 
-  it('moves behind a file that came later, and leaves no second one', () => {
+  it('moves after a file that was added later, and leaves no second one', () => {
     const { root, dropIn } = inTree({ [ETC]: null });
     dropIn.write(30_000);
     writeFileSync(`${root}/${ETC}/zzz.conf`, sets('3'));
@@ -82,7 +82,7 @@ describe('the drop-in for logind', () => {
     expect(readdirSync(`${root}/${OWN}`)).toEqual(['zzzz-nodewarden.conf']);
   });
 
-  it('is not written where no name sorts last, and the file that wins is told', () => {
+  it('is not written if no name sorts last, and the winning file is reported', () => {
     const name = `${'\u{10ffff}'.repeat(62)}.conf`;
     const { root, dropIn } = inTree({ [`${ETC}/${name}`]: sets('3') });
     expect(dropIn.write(30_000)).toMatchObject({ known: false, where: `${root}/${OWN}` });
@@ -108,7 +108,7 @@ describe('the drop-in for logind', () => {
     expect(readdirSync(`${root}/${OWN}`)).toEqual(['zz-nodewarden.conf']);
   });
 
-  it('of another agent, as of a demo or a dry run, is not taken away', () => {
+  it('of another agent, such as a demo or a dry run, is not removed', () => {
     const { root, dropIn } = inTree();
     dropIn.write(30_000);
     const other = createLogindDropIn('/tmp/demo', root);
@@ -137,14 +137,14 @@ describe('the drop-in for logind', () => {
     expect(readdirSync(`${root}/${OWN}`)).toEqual(['50-copy.conf']);
   });
 
-  it('is nothing to remove where there is none, and no directory is made for that', () => {
+  it('needs no removal if there is none, and no directory is created for that', () => {
     const { root, dropIn } = inTree();
     expect(dropIn.remove()).toEqual(known('none'));
     expect(existsSync(`${root}/run`)).toBe(false);
   });
 });
 
-describe('the file that logind goes by', () => {
+describe('the file that is in force for logind', () => {
   const winner = (files: { readonly [path: string]: string }) => {
     const { root, dropIn } = inTree(files);
     const found = dropIn.winner();
@@ -152,7 +152,7 @@ describe('the file that logind goes by', () => {
     return [found.value.path.slice(root.length + 1), found.value.delayMs];
   };
 
-  it('is the last by name over all directories, and logind.conf loses to each', () => {
+  it('is the last by name across all directories, and every drop-in overrides logind.conf', () => {
     expect(winner({})).toBeNull();
     expect(winner({ 'etc/systemd/logind.conf': sets('90') })).toEqual(['etc/systemd/logind.conf', 90_000]);
     expect(
@@ -168,16 +168,16 @@ describe('the file that logind goes by', () => {
     expect(winner({ [last]: sets('10'), [other]: sets('20') })).toEqual([last, 10_000]);
   });
 
-  it('hides one of the same name in a later directory, also when it says nothing', () => {
+  it('hides a file of the same name in a later directory, even if it sets nothing', () => {
     expect(winner({ [`${ETC}/a.conf`]: sets('10'), [`${OWN}/a.conf`]: sets('20') })).toEqual([`${ETC}/a.conf`, 10_000]);
     expect(winner({ [`${ETC}/a.conf`]: '', [`${OWN}/a.conf`]: sets('20') })).toBeNull();
   });
 
-  it('is no file that logind would not read', () => {
+  it('is never one that logind would not read', () => {
     expect(winner({ [`${ETC}/a.conf.bak`]: sets('10'), [`${ETC}/.a.conf`]: sets('20') })).toBeNull();
   });
 
-  it('is the one before where the last says what logind does not understand', () => {
+  it('is the previous one if logind cannot parse the last', () => {
     expect(winner({ [`${ETC}/a.conf`]: sets('10'), [`${ETC}/b.conf`]: sets('soon') })).toEqual([
       `${ETC}/a.conf`,
       10_000,

@@ -90,7 +90,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
   /** All that was sent before is heard, or is not. */
   const heardAll = (): Promise<void> => sleep(clock, 150);
 
-  it('is read without types of the bus: numbers that JSON can hold', async () => {
+  it('is read without types of the bus, as numbers that JSON can represent', async () => {
     await aLogind({ ...VALUES, ScheduledShutdown: ['(st)', ['reboot', 1_800_000_000_123_456n]] });
     expect(await logind.inhibitDelayMaxMs()).toEqual(known(5_000));
     expect(await logind.preparingForShutdown()).toEqual(known(false));
@@ -100,7 +100,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
     expect(await logind.scheduledShutdown()).toEqual(known({ type: 'reboot', atWallMs: 1_800_000_000_123.456 }));
   });
 
-  it('is read again at each question: the delay changes without a word', async () => {
+  it('is queried each time, because the delay changes without notice', async () => {
     const values = { ...VALUES };
     await aLogind(values);
     expect(await logind.inhibitDelayMaxMs()).toEqual(known(5_000));
@@ -108,14 +108,14 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
     expect(await logind.inhibitDelayMaxMs()).toEqual(known(32_000));
   });
 
-  it('says without end, and none', async () => {
+  it('reports "without end" and "none"', async () => {
     await aLogind({ ...VALUES, InhibitDelayMaxUSec: ['t', NONE] }, { signature: 'a(ssssuu)', body: [[]] });
     expect(await logind.inhibitDelayMaxMs()).toEqual(known(Number.POSITIVE_INFINITY));
     expect(await logind.scheduledShutdown()).toEqual(known(null));
     expect(await logind.inhibitors()).toEqual(known([]));
   });
 
-  it('is malformed where a value is of another type, and never thrown', async () => {
+  it('is malformed if a value has another type, and never throws', async () => {
     await aLogind(
       {
         InhibitDelayMaxUSec: ['s', 'five seconds'],
@@ -134,7 +134,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
     }
   });
 
-  it('is malformed where an answer is empty, or is no variant', async () => {
+  it('is malformed if an answer is empty, or not a variant', async () => {
     await serve(LOGIN1, (member) =>
       member === 'ListInhibitors' ? { signature: '', body: [] } : { signature: 't', body: [5_000_000n] },
     );
@@ -143,7 +143,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
     expect(await logind.scheduledShutdown()).toMatchObject({ why: 'malformed' });
   });
 
-  it('has a deadline for each question', async () => {
+  it('has a deadline for each query', async () => {
     await serve(LOGIN1, () => 'silence');
     await serve(SYSTEMD, () => 'silence');
     const asked = [
@@ -159,7 +159,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
     expect(bus.state()).toBe('up');
   });
 
-  it('says what is wrong where it is not there, or refuses', async () => {
+  it('reports what is wrong if it is missing, or refuses', async () => {
     expect(await logind.inhibitDelayMaxMs()).toMatchObject({
       known: false,
       detail: expect.stringContaining('ServiceUnknown'),
@@ -168,7 +168,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
     expect(await logind.inhibitors()).toMatchObject({ known: false, detail: expect.stringContaining('AccessDenied') });
   });
 
-  describe('is told to read its files', () => {
+  describe('asking logind to read its files', () => {
     /** As systemd 252 (`CanReload` false) and 257 do it. */
     const systemd = (canReload: Answer, told: Answer = { signature: '', body: [] }) =>
       serve(SYSTEMD, (member, path, body) => {
@@ -180,7 +180,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
     const can = (is: boolean): Answer => ({ signature: 'v', body: [new Variant('b', is)] });
     const told = ({ calls }: Service) => calls.slice(1).map(({ member, body }) => [member, ...body]);
 
-    it('by a reload where it has one', async () => {
+    it('uses a reload if it has one', async () => {
       const service = await systemd(can(true), { signature: 'o', body: ['/org/freedesktop/systemd1/job/1'] });
       expect(await logind.reload()).toEqual(known(true));
       expect(told(service)).toEqual([['ReloadUnit', 'systemd-logind.service', 'replace']]);
@@ -195,13 +195,13 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
       expect(told(service)).toEqual([['KillUnit', 'systemd-logind.service', 'main', 1]]);
     });
 
-    it('and it is said why that failed', async () => {
+    it('reports why it failed', async () => {
       await systemd(can(false), { error: 'org.freedesktop.systemd1.NoSuchUnit' });
       expect(await logind.reload()).toMatchObject({ known: false, detail: expect.stringContaining('NoSuchUnit') });
     });
   });
 
-  describe('is heard', () => {
+  describe('a signal of logind', () => {
     let heard: unknown[] = [];
     beforeEach(async () => {
       heard = [];
@@ -213,7 +213,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
       await heardAll();
     });
 
-    it('when it goes down, with the type where it is said, and when that is taken back', async () => {
+    it('reports that it goes down, with the type if given, and that this is cancelled', async () => {
       const { signal } = await aLogind();
       await until(() => heard.length === 1);
       signal(withMetadata(true, { type: new Variant('s', 'reboot') }));
@@ -225,7 +225,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
       expect(heard).toEqual(['restarted', 'reboot', true, false, '']);
     });
 
-    it('when there is a schedule, and none any more, by the file alone', async () => {
+    it('reports a schedule, and its removal, from the file alone', async () => {
       const file = join(run, 'shutdown/scheduled');
       mkdirSync(join(run, 'shutdown'));
       writeFileSync(file, 'USEC=1\n');
@@ -235,7 +235,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
       expect(heard).toEqual(['schedule', 'schedule']);
     });
 
-    it('when locks or the schedule change, whichever way that is said', async () => {
+    it('reports changes of locks or of the schedule, in either form', async () => {
       const { signal } = await aLogind();
       await until(() => heard.length === 1);
       signal(changed({ DelayInhibited: new Variant('s', 'shutdown') }));
@@ -248,7 +248,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
       expect(heard).toEqual(['restarted', 'inhibitors', 'schedule', true]);
     });
 
-    it('and nobody else is, whatever he sends, and to whom', async () => {
+    it('is ignored from any other sender, whatever it sends', async () => {
       const real = await aLogind();
       const stranger = await serve('org.example.login1', () => 'silence');
       await logind.inhibitDelayMaxMs();
@@ -275,7 +275,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
       expect(heard).toEqual(['restarted', true]);
     });
 
-    it('as the new one after a restart, which is told', async () => {
+    it('is received from the new logind after a restart, which is reported', async () => {
       // Asked before it was there: the package takes the bus for its owner from then on (B11).
       await logind.inhibitDelayMaxMs();
       const first = await aLogind();
@@ -290,7 +290,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
       expect(heard).toEqual(['restarted', 'restarted', true]);
     });
 
-    it('after the bus was restarted, without being asked to', async () => {
+    it('is received after a restart of the bus, without a new subscription', async () => {
       let ups = 0;
       logind.whenUp(() => {
         ups += 1;
@@ -312,7 +312,7 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
       expect(await logind.preparingForShutdown()).toEqual(known(false));
     });
 
-    it('no more once that is ended', async () => {
+    it('is no longer received after unsubscribing', async () => {
       const { signal } = await aLogind();
       const all: unknown[] = [];
       const ends = Array.from({ length: 600 }, () => logind.whenPreparing((is) => all.push(is)));

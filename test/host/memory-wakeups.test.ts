@@ -8,7 +8,7 @@ import { aTree } from './tree.ts';
 const clock = createClock();
 
 describe('watchWakeups', () => {
-  it('wakes when the file changes, once a second and not with each change', async () => {
+  it('wakes when the file changes, once a second and not at every change', async () => {
     const root = aTree({ a: '' });
     let count = 0;
     onTestFinished(watchWakeups(`${root}/a`, clock, () => count++));
@@ -25,7 +25,7 @@ describe('watchWakeups', () => {
     await until(() => count > before);
   });
 
-  it('harms nobody where the file is missing, and is silent once closed', async () => {
+  it('does no harm if the file is missing, and is silent once closed', async () => {
     const root = aTree({ a: '' });
     watchWakeups(`${root}/none`, clock, () => undefined)();
     let closed = 0;

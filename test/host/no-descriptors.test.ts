@@ -18,7 +18,7 @@ function inOwnProcess(script: string): { readonly status: number | null; readonl
   return spawnSync('/bin/sh', ['-c', 'ulimit -n 128; exec "$@"', 'sh', ...node], { encoding: 'utf8' });
 }
 
-describe('with no descriptor to spare a child that cannot be started ends nothing', () => {
+describe('a child that cannot be started for lack of descriptors ends nothing', () => {
   it.each([
     ['a command', 'exec.ts', 'run', `run(['true'], { timeoutMs: 1_000, maxOutputBytes: 10 })`],
     ['the lock child', 'inhibit-child.ts', 'takeInhibitLock', `takeInhibitLock(clock)`],

@@ -50,7 +50,7 @@ async function take(lines: AsyncIterator<string>, count: number): Promise<readon
 }
 
 describe('sd_notify', () => {
-  it.each(['/path', '@abstract'])('tells systemd everything, in order, over a socket of the kind %s', async (kind) => {
+  it.each(['/path', '@abstract'])('sends systemd everything, in order, over a socket of the kind %s', async (kind) => {
     const socket = kind === '/path' ? join(directory, 'notify') : `@nodewarden-test-${process.pid}`;
     const lines = await receive(socket);
     const notify = openNotify({ PATH: process.env['PATH'], NOTIFY_SOCKET: socket }, createClock());
@@ -72,7 +72,7 @@ describe('sd_notify', () => {
     ]);
   });
 
-  it('does nothing where nobody asked to be notified', () => {
+  it('does nothing without a notification socket', () => {
     const notify = openNotify({}, createClock());
     notify.ready();
     notify.close();
@@ -92,7 +92,7 @@ describe('sd_notify', () => {
     expect(notify.watchdogMs).toBeNull();
   });
 
-  it('ends nobody where the kernel refuses a child, says so once, and tries READY again until it is told', async () => {
+  it('survives a kernel that refuses a child, says so once, and retries READY until it is sent', async () => {
     const clock = createClock();
     // What execve(2) refuses at once is thrown, as a want of memory is.
     const said: string[] = [];
@@ -121,7 +121,7 @@ describe('sd_notify', () => {
   it.each([
     ['exit 1', 'systemd-notify ended with 1'],
     ['kill -KILL $$', 'systemd-notify ended with SIGKILL'],
-  ])('tries READY again where systemd-notify does not send it: %s', async (failure, complaint) => {
+  ])('retries READY if systemd-notify does not send it: %s', async (failure, complaint) => {
     const clock = createClock();
     const [out, failed] = [join(directory, 'out'), join(directory, 'failed')];
     const script = `#!/bin/sh\n[ -e ${failed} ] || { : > ${failed}; ${failure}; }\necho "$@" >> ${out}\n`;
@@ -138,7 +138,7 @@ describe('sd_notify', () => {
     expect(said).toEqual([`systemd cannot be notified that this agent is ready (retrying): ${complaint}`]);
   });
 
-  it('tries READY again where nobody listens yet', async () => {
+  it('retries READY if nothing listens yet', async () => {
     const clock = createClock();
     const socket = join(directory, 'notify');
     symlinkSync('/usr/bin/perl', join(directory, 'perl'));
@@ -152,7 +152,7 @@ describe('sd_notify', () => {
     notify.close();
   });
 
-  it('gives READY up where nobody ever listens', async () => {
+  it('gives READY up if nothing ever listens', async () => {
     const clock = createClock();
     const out = join(directory, 'out');
     writeFileSync(join(directory, 'systemd-notify'), `#!/bin/sh\necho tried >> ${out}\nexit 1\n`, { mode: 0o755 });
@@ -172,7 +172,7 @@ describe('sd_notify', () => {
     expect(retries).toBe(60);
   });
 
-  it('promises no other attempt for a message that is not tried again', () => {
+  it('promises no retry for a message that is not retried', () => {
     const said: string[] = [];
     const env = { PATH: process.env['PATH'], NOTIFY_SOCKET: `/${'x'.repeat(200_000)}` };
     const notify = openNotify(env, createClock(), (line) => said.push(line));

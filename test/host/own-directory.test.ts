@@ -19,14 +19,14 @@ afterEach(() => rmSync(root, { recursive: true, force: true }));
 const asked = (): string | null => distrustDirectory(own, (name) => name === 'state.json');
 
 describe('a directory of our own', () => {
-  it('is trusted where only we can write, also where it is not made yet', () => {
+  it('is trusted if only we can write, even if it does not exist yet', () => {
     writeFileSync(join(own, 'state.json'), '{}', { mode: 0o640 });
     expect(asked()).toBeNull();
     own = join(root, 'not', 'yet');
     expect(asked()).toBeNull();
   });
 
-  it('is refused where others can write, with path, owner, mode and what to do', () => {
+  it('is refused if others can write, with path, owner, mode and what to do', () => {
     chmodSync(own, 0o770);
     expect(asked()).toBe(
       `${own} belongs to user ${process.getuid?.()} and has mode 0770, so that someone other than root could control this agent: ` +
@@ -34,7 +34,7 @@ describe('a directory of our own', () => {
     );
   });
 
-  it('is refused where a file in it that is read could be written by others, and no other', () => {
+  it('is refused if others can write a file in it that is read, but not for any other file', () => {
     writeFileSync(join(own, 'notes'), '');
     chmodSync(join(own, 'notes'), 0o666);
     expect(asked()).toBeNull();
@@ -44,14 +44,14 @@ describe('a directory of our own', () => {
     expect(asked()).toContain('has mode 0666');
   });
 
-  it('is refused below a directory in which anybody can put another in its place, but not below one like /tmp', () => {
+  it('is refused below a directory in which anybody can replace it, but not below one like /tmp', () => {
     chmodSync(root, 0o777);
     expect(asked()).toContain(`${root} belongs to user`);
     chmodSync(root, 0o1777);
     expect(asked()).toBeNull();
   });
 
-  it.skipIf(!isRoot)('is refused where it, or what is above or in it, belongs to somebody else [root]', () => {
+  it.skipIf(!isRoot)('is refused if it, or anything above or in it, belongs to somebody else [root]', () => {
     chownSync(own, 1234, 1234);
     expect(asked()).toContain(`${own} belongs to user 1234 and has mode 0750`);
     chownSync(own, 0, 0);
@@ -63,7 +63,7 @@ describe('a directory of our own', () => {
     expect(asked()).toContain(`${root} belongs to user 1234`);
   });
 
-  it.skipIf(!isRoot)('is looked at where a link leads [root]', () => {
+  it.skipIf(!isRoot)('is checked at the target of a link [root]', () => {
     const link = join(root, 'link');
     symlinkSync(own, link);
     expect(distrustDirectory(link, () => true)).toBeNull();
@@ -73,7 +73,7 @@ describe('a directory of our own', () => {
 });
 
 describe('a socket', () => {
-  it.skipIf(!isRoot)('is believed only where root made it, and nobody else could have [root]', async () => {
+  it.skipIf(!isRoot)('is trusted only if root created it, and nobody else could have [root]', async () => {
     const path = join(own, 'socket');
     expect(distrustSocket(path)).toBeNull();
     const server = createServer().listen(path);

@@ -47,7 +47,7 @@ const FILES = {
 } as const;
 type Kind = Exclude<keyof Procfs, 'close' | 'psi'>;
 
-describe('what the kernel says of the machine', () => {
+describe('what the kernel reports about the machine', () => {
   it('memory, in bytes', () => {
     const procfs = createProcfs(aTree(FILES));
     expect(procfs.memTotalBytes()).toEqual(known(24684096 * 1024));
@@ -78,14 +78,14 @@ describe('what the kernel says of the machine', () => {
     expect(createProcfs(aTree(large)).pidLimit()).toEqual(known(192000));
   });
 
-  it.each(DAMAGE)('a pid limit that is $name is left out; if both are, there is none', ({ text, why }) => {
+  it.each(DAMAGE)('a pid limit that is $name is ignored; if both are, there is none', ({ text, why }) => {
     const pidMax = 'proc/sys/kernel/pid_max';
     expect(createProcfs(aDamagedTree(FILES, pidMax, text)).pidLimit()).toEqual(known(192000));
     const { 'proc/sys/kernel/threads-max': _, ...others } = FILES;
     expect(createProcfs(aDamagedTree(others, pidMax, text)).pidLimit()).toMatchObject({ known: false, why });
   });
 
-  it('pressure, with no `full` where the kernel has none', () => {
+  it('pressure, without `full` if the kernel has none', () => {
     const procfs = createProcfs(aTree({ ...FILES, 'proc/pressure/cpu': `some ${STALL}\n` }));
     const some = { avg10: 1.5, avg60: 0.2, avg300: 0.03 };
     expect(procfs.psi('memory')).toEqual(known({ some, full: { avg10: 0, avg60: 0, avg300: 100 } }));
@@ -93,7 +93,7 @@ describe('what the kernel says of the machine', () => {
     expect(procfs.psi('io')).toMatchObject({ known: false, why: 'absent' });
   });
 
-  it('the reserve of all zones in bytes: watermark and protection, no more than a zone has', () => {
+  it('the reserve of all zones in bytes: watermark and protection, at most the size of the zone', () => {
     const procfs = createProcfs(aTree(FILES));
     const size = pageBytes();
     const page = size.known ? size.value : 0;
@@ -103,7 +103,7 @@ describe('what the kernel says of the machine', () => {
     expect(low.known && min.known && low.value > min.value && min.value > 0).toBe(true);
   });
 
-  it('page tables of virtual machines as kernel memory, which an older kernel does not show', () => {
+  it('page tables of virtual machines as kernel memory, which an older kernel does not report', () => {
     const kernelOf = (meminfo: string) => {
       const read = createProcfs(aTree({ ...FILES, 'proc/meminfo': meminfo })).meminfo();
       return read.known ? read.value.kernelBytes : read;
@@ -203,7 +203,7 @@ describe('damaged files', () => {
     expect(createProcfs(root).memTotalBytes()).toMatchObject({ known: false, why: 'unreadable' });
   });
 
-  it('a later good text is read after a bad one, on the same descriptor', () => {
+  it('a valid text is read after an invalid one, on the same descriptor', () => {
     const root = aTree({ ...FILES, 'proc/loadavg': 'x' });
     const procfs = createProcfs(root);
     expect(procfs.tasks()).toMatchObject({ why: 'malformed' });
@@ -224,7 +224,7 @@ describe('a process', () => {
     expect(processName(5, aTree({ 'proc/5/comm': ') S \n\u001b[31m\n' }))).toEqual(known(') S \n\u001b[31m'));
   });
 
-  it('that is gone is absent', () => {
+  it('is absent once it is gone', () => {
     const pid = 2 ** 30;
     const all = [processName(pid), rssBytes(pid), cgroupPathsOf(pid), isKernelThread(pid)];
     expect(all).toMatchObject(all.map(() => ({ known: false, why: 'absent' })));
@@ -242,7 +242,7 @@ describe('a process', () => {
     expect(isKernelThread(7, root)).toMatchObject({ why: 'malformed' });
   });
 
-  it('without memory of its own has none', () => {
+  it('has 0 without memory of its own', () => {
     expect(rssBytes(5, aTree({ 'proc/5/status': 'Name:\tkthreadd\nThreads:\t1\n' }))).toEqual(known(0));
     expect(rssBytes(5, aTree({ 'proc/5/status': 'Name:\tx\nVmRSS:\t    12 kB\n' }))).toEqual(known(12288));
   });

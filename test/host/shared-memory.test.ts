@@ -35,8 +35,8 @@ const canMount = (() => {
   }
 })();
 
-describe('memory that no process has to hold', () => {
-  it.skipIf(!canMount)('is the largest files of each tmpfs, and no link is followed', async () => {
+describe('memory without a process', () => {
+  it.skipIf(!canMount)('includes the largest files of each tmpfs, and follows no link', async () => {
     const at = temporary();
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=32m', 'nodewarden-test', at]);
     try {
@@ -62,7 +62,7 @@ describe('memory that no process has to hold', () => {
     }
   });
 
-  it('is SysV segments that nobody has attached', async () => {
+  it('includes SysV segments that no process has attached', async () => {
     const head = 'key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime rss swap';
     const line = (id: number, attached: number, rss: number): string =>
       `  0 ${id} 600 ${rss} 1 1 ${attached} 33 33 33 33 0 0 0 ${rss} 0`;

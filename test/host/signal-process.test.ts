@@ -31,7 +31,7 @@ describe.skipIf(machine === null)('signalInCgroup [needs root and a writable mem
     expect([inside.ended(), below.ended()]).toMatchObject([{ signal: 'SIGTERM' }, { signal: 'SIGKILL' }]);
   });
 
-  it('refuses a process outside, also in a cgroup whose name begins alike, and one that left', async () => {
+  it('refuses a process outside, even in a cgroup with a similar name, and one that left', async () => {
     const path = aCgroup(mounts.memory);
     const ref = refTo(mounts, path);
     mkdirSync(`${mounts.memory}${path}x`);
@@ -46,7 +46,7 @@ describe.skipIf(machine === null)('signalInCgroup [needs root and a writable mem
     await until(() => removed(`${mounts.memory}${path}x`));
   });
 
-  it('takes one that is ending for gone: the kernel no longer shows where it is', async () => {
+  it('treats one that is ending as gone, because the kernel no longer shows its cgroup', async () => {
     const path = aCgroup(mounts.memory);
     const ref = refTo(mounts, path);
     // Dead, and not reaped before its parent ends.
@@ -60,7 +60,7 @@ describe.skipIf(machine === null)('signalInCgroup [needs root and a writable mem
     expect(signalInCgroup(mounts, ref, Number(said), 'SIGKILL')).toBe('gone');
   });
 
-  it('refuses when another cgroup has the path now', async () => {
+  it('refuses if another cgroup has the path now', async () => {
     const path = aCgroup(mounts.memory);
     const old = refTo(mounts, path);
     rmdirSync(mounts.memory + path);
@@ -70,7 +70,7 @@ describe.skipIf(machine === null)('signalInCgroup [needs root and a writable mem
     expect(isAlive()).toBe(true);
   });
 
-  it('never signals pid 1, itself, groups, kernel threads, or anybody in the name of the root', async () => {
+  it('never signals pid 1, itself, groups, kernel threads, or any process for the root', async () => {
     const root = refTo(mounts, '/');
     const { pid } = await aProcess('', mounts.memory);
     for (const id of [-1, 0, 1, 1.5, Number.NaN, -pid, pid, process.pid]) {
@@ -82,7 +82,7 @@ describe.skipIf(machine === null)('signalInCgroup [needs root and a writable mem
     if (kernel !== undefined) expect(signalInCgroup(mounts, root, kernel, 'SIGKILL')).toBe('not-ours');
   });
 
-  it('never signals itself, wherever it is', () => {
+  it('never signals itself, whatever its cgroup', () => {
     const path = aCgroup(mounts.memory);
     const home = cgroupPathOf(mounts, process.pid);
     enter(mounts.memory + path, process.pid);
@@ -94,7 +94,7 @@ describe.skipIf(machine === null)('signalInCgroup [needs root and a writable mem
     }
   });
 
-  it('says that a process has gone', async () => {
+  it('reports that a process is gone', async () => {
     const path = aCgroup(mounts.memory);
     const child = await aProcess('', mounts.memory + path);
     child.kill('SIGKILL');

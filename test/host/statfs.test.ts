@@ -34,7 +34,7 @@ describe('a file system', () => {
     expect(reading.value.sampledAtMs).toBeLessThanOrEqual(clock.monoMs());
   });
 
-  it('is unknown with the reason for a path that is not there', async () => {
+  it('is unknown with the reason for a path that does not exist', async () => {
     const path = join(directory, 'missing');
     expect(await openFileSystem(path, clock).sample()).toMatchObject({
       known: false,
@@ -43,7 +43,7 @@ describe('a file system', () => {
     });
   });
 
-  it('shares one call between those who ask at the same time', async () => {
+  it('shares one call between simultaneous requests', async () => {
     const fileSystem = openFileSystem(directory, clock);
     const first = fileSystem.sample();
     expect(fileSystem.sample()).toBe(first);
@@ -70,7 +70,7 @@ describe('a file system', () => {
     }
   });
 
-  it.skipIf(!isRoot)('has 0 of 0 inodes where the file system does not count them [needs root]', async () => {
+  it.skipIf(!isRoot)('has 0 of 0 inodes if the file system does not count them [needs root]', async () => {
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,nr_inodes=0', 'nodewarden-test', directory]);
     try {
       const reading = await openFileSystem(directory, clock).sample();
@@ -81,7 +81,7 @@ describe('a file system', () => {
   });
 
   it.skipIf(noHungMount !== null)(
-    `is timed out after 2 s when its mount hangs, is not asked again, and comes back [${noHungMount ?? 'root, /dev/fuse'}]`,
+    `times out after 2 s if its mount hangs, is not queried again, and recovers [${noHungMount ?? 'root, /dev/fuse'}]`,
     async () => {
       const mount = await mountHungFileSystem(directory);
       const fileSystem = openFileSystem(directory, clock);

@@ -51,7 +51,7 @@ function startChatterbox() {
 }
 
 describe('standard output', () => {
-  it('is never waited for when nobody reads it', async () => {
+  it('never waits for a reader', async () => {
     const { child, tookMs, letRead } = startChatterbox();
     // 5 MB into a pipe of 64 KiB: a blocking descriptor never comes to its report.
     expect(await tookMs).toBeLessThan(5_000);
@@ -59,7 +59,7 @@ describe('standard output', () => {
     letRead();
   });
 
-  it('gives a late reader whole lines, the first ones and the newest, and says how many were lost', async () => {
+  it('gives a late reader complete lines, the first and the newest, and says how many were lost', async () => {
     const { child, tookMs, letRead } = startChatterbox();
     await tookMs;
     letRead();

@@ -21,7 +21,7 @@ describe("a unit's name", () => {
     expect(unitPath('')).toBe(`${root}/_`);
   });
 
-  it('always becomes a valid object path, and another name another path', () => {
+  it('always becomes a valid object path, and different names become different paths', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (a, b) => {
         expect(isObjectPath(unitPath(a))).toBe(true);
@@ -32,7 +32,7 @@ describe("a unit's name", () => {
     );
   });
 
-  it('is one of a unit that has processes', () => {
+  it('is valid only for a unit that has processes', () => {
     expect(['web.service', 'a-b.slice', 'libpod-0f.scope', 'x@1.service'].map(unitNameMistake)).toEqual([
       null,
       null,
@@ -67,14 +67,14 @@ describe('a message body', () => {
   });
 });
 
-describe.skipIf(!hasDbusDaemon)('what systemd says of a unit [needs dbus-daemon]', () => {
+describe.skipIf(!hasDbusDaemon)('what systemd reports about a unit [needs dbus-daemon]', () => {
   let fake: FakeSystemd;
   afterEach(() => fake.remove());
 
   it.each([
     ['in one call', false, ['ListUnitsByNames']],
     ['one by one where it refuses to list them', true, ['ListUnitsByNames', 'Get', 'Get', 'Get']],
-  ])('is asked of many %s', async (_, isRefused, calls) => {
+  ])('can be queried for many %s', async (_, isRefused, calls) => {
     const heard: string[] = [];
     fake = await openFakeSystemd((member) => {
       if (member !== 'Subscribe') heard.push(member);
@@ -89,7 +89,7 @@ describe.skipIf(!hasDbusDaemon)('what systemd says of a unit [needs dbus-daemon]
     expect(heard).toEqual(calls);
   });
 
-  it('is under its own name, with where it is put and what it hangs together with', async () => {
+  it('is under its own name, with its cgroup and its dependencies', async () => {
     fake = await openFakeSystemd();
     const unit = {
       activeState: 'active',
@@ -109,12 +109,12 @@ describe.skipIf(!hasDbusDaemon)('what systemd says of a unit [needs dbus-daemon]
   });
 });
 
-describe.skipIf(!hasDbusDaemon)('what systemd says of time [needs dbus-daemon]', () => {
+describe.skipIf(!hasDbusDaemon)('what systemd reports about time [needs dbus-daemon]', () => {
   let fake: FakeSystemd;
   afterEach(() => fake.remove());
   const active = { activeState: 'active', invocation: 1, controlGroup: '/system.slice/x', loadState: 'loaded' };
 
-  it('is how long it waits for a stop, of a unit, by default, and of the unit of this process', async () => {
+  it('is how long it waits for a stop: of a unit, by default, and of the unit of this process', async () => {
     fake = await openFakeSystemd();
     fake.units.set('web.service', { ...active, stopUs: 12_500_000n });
     fake.units.set('db.scope', { ...active, stopUs: 2n ** 64n - 1n });
@@ -127,14 +127,14 @@ describe.skipIf(!hasDbusDaemon)('what systemd says of time [needs dbus-daemon]',
     expect(await systemd.systemState()).toEqual(known('running'));
   });
 
-  it('is not known of a unit that is not there, and not of a slice, which has no such time', async () => {
+  it('is unknown for a missing unit, and for a slice, which has no such time', async () => {
     fake = await openFakeSystemd();
     expect(await fake.systemd.stopTimeoutMs('none.service')).toMatchObject({ known: false, why: 'absent' });
     fake.units.set('web.slice', active);
     expect(await fake.systemd.stopTimeoutMs('web.slice')).toMatchObject({ known: false, why: 'not-applicable' });
   });
 
-  it('is not that of a session where the agent was started in a terminal, and not known without an answer', async () => {
+  it('is not that of the session if the agent runs in a terminal, and unknown without an answer', async () => {
     fake = await openFakeSystemd((member, _, body) => {
       const isId = member === 'Get' && body[1] === 'Id';
       return isId ? { signature: 'v', body: [new Variant('s', 'session-1.scope')] } : null;
@@ -153,7 +153,7 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
   let fake: FakeSystemd;
   afterEach(() => fake.remove());
 
-  it('runs as a transient service with its arguments as they are, and gives the exit status', async () => {
+  it('runs as a transient service with unchanged arguments, and returns the exit status', async () => {
     const properties: string[] = [];
     fake = await openFakeSystemd((member, _, body) => {
       if (member === 'StartTransientUnit')
@@ -177,7 +177,7 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     for (const name of ['TimeoutStartUSec', 'CollectMode', 'AddRef', 'StandardInputData']) expect(sent).toContain(name);
   });
 
-  it('is a child where there is no systemd on the bus', async () => {
+  it('is a child if there is no systemd on the bus', async () => {
     fake = await openFakeSystemd((member) =>
       member === 'StartTransientUnit' ? { error: 'org.freedesktop.DBus.Error.ServiceUnknown' } : null,
     );
@@ -193,7 +193,7 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     none.close();
   });
 
-  it('fails with what systemd said when it was refused', async () => {
+  it("fails with systemd's reason if it was refused", async () => {
     fake = await openFakeSystemd((member) =>
       member === 'StartTransientUnit' ? { error: 'org.freedesktop.DBus.Error.AccessDenied' } : null,
     );
@@ -204,7 +204,7 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     });
   });
 
-  it('is given up when systemd never tells its end, and stopped', async () => {
+  it('is given up and stopped if systemd never reports its end', async () => {
     fake = await openFakeSystemd((member) =>
       member === 'StartTransientUnit' ? { signature: 'o', body: ['/org/freedesktop/systemd1/job/9'] } : null,
     );

@@ -23,8 +23,8 @@ describe('where systemd puts a unit', () => {
   });
 });
 
-describe('a unit of which nobody has said where it is', () => {
-  it('is found in whatever slice it runs, and never in what a tenant made below a service', () => {
+describe('a unit whose cgroup nobody has reported', () => {
+  it('is found in whatever slice it runs, but never in what a tenant created below a service', () => {
     const root = mkdtempSync(join(tmpdir(), 'nodewarden-slices-'));
     mkdirSync(join(root, 'system.slice/web.service/fake.slice/bomb.service'), { recursive: true });
     mkdirSync(join(root, 'user.slice/user-1.slice/user@1.service/app.slice/bomb.service'), { recursive: true });
@@ -37,8 +37,8 @@ describe('a unit of which nobody has said where it is', () => {
   });
 });
 
-describe('the run that a unit is in', () => {
-  it('is what systemd wrote down at its start, or not known', () => {
+describe('the current run of a unit', () => {
+  it('is what systemd recorded at its start, or unknown', () => {
     const directory = mkdtempSync(join(tmpdir(), 'nodewarden-units-'));
     const id = '0123456789abcdef0123456789abcdef';
     symlinkSync(id, join(directory, 'invocation:web.service'));

@@ -20,7 +20,7 @@ describe('the cgroup of all pods', () => {
 describe.skipIf(machine === null)('allocatable memory [needs root and cgroups]', () => {
   const mounts = machine as NonNullable<typeof machine>;
 
-  it('is that of the cgroup that the mode has found, also one that comes after the start, goes and comes again', () => {
+  it('is that of the cgroup that the mode found, even if it appears late, disappears and returns', () => {
     const root = aCgroup(mounts.memory);
     const path = `${root}/kubepods.slice`;
     const allocatable = createAllocatableMemory({ mounts, cgroupRoot: '/', podsCgroup: () => known(path) });
@@ -35,7 +35,7 @@ describe.skipIf(machine === null)('allocatable memory [needs root and cgroups]',
     allocatable.close();
   });
 
-  it('is not applicable while the mode has found none, and follows it to another place', () => {
+  it('is not applicable while the mode has found none, and follows it to another path', () => {
     const [one, two] = [aCgroup(mounts.memory), aCgroup(mounts.memory)];
     limitMemory(mounts, one, 64 * MIB);
     limitMemory(mounts, two, 32 * MIB);

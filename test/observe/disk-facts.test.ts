@@ -44,8 +44,8 @@ const grown = (facts: ReturnType<typeof createDiskFacts>, walk: DiskWalk, now = 
   return bytes.known ? bytes.value : bytes.why;
 };
 
-describe('what a pod uses of one file system', () => {
-  it('is what lies there of its directories, and the deleted files that it holds open there', () => {
+describe('what a pod uses on one file system', () => {
+  it('is what its directories hold there, plus the deleted files that it holds open there', () => {
     const facts = createDiskFacts();
     const open = [
       { device: HERE, bytes: 3_000, inodes: 1 },
@@ -58,14 +58,14 @@ describe('what a pod uses of one file system', () => {
     expect(relief.deletedOpen).toEqual({ bytes: known(3_000), inodes: known(1) });
   });
 
-  it('is at least that where the walk or the look at its open files was cut short', () => {
+  it('is a lower bound if the walk or the check of its open files was cut short', () => {
     expect(ask(createDiskFacts(), cutShort(aWalk(directory(100)))).usage).toMatchObject(known({ isAtLeast: true }));
     const facts = createDiskFacts();
     facts.noteOpen('uid-web', known({ devices: [], isComplete: false }), LIFE);
     expect(ask(facts, aWalk(directory(100))).usage).toMatchObject(known({ volumesBytes: 100, isAtLeast: true }));
   });
 
-  it('is unknown for one that declares no directory, or at least what it holds open', () => {
+  it('is unknown if it declares no directory, or at least what it holds open', () => {
     const facts = createDiskFacts();
     expect(ask(facts, null).usage).toMatchObject({ known: false, why: 'not-applicable' });
     facts.noteOpen('uid-web', known({ devices: [{ device: HERE, bytes: 7, inodes: 1 }], isComplete: true }), LIFE);
@@ -74,8 +74,8 @@ describe('what a pod uses of one file system', () => {
   });
 });
 
-describe('what the end of a pod would give back', () => {
-  it('is what its scratch directories hold, not the directories themselves', () => {
+describe("what a pod's end would free", () => {
+  it('is what its scratch directories hold, without the directories themselves', () => {
     const scratch = ['/srv/web/tmp'];
     const { relief } = ask(
       createDiskFacts(),
@@ -96,7 +96,7 @@ describe('what the end of a pod would give back', () => {
     expect(grown(facts, aWalk(directory(900)), { life: '8/0' })).toBe('stale');
   });
 
-  it('is what was created in the last minute where no walk of before is there to compare with', () => {
+  it('is what was created in the last minute if there is no earlier walk to compare with', () => {
     const facts = createDiskFacts();
     const filled = aWalk(directory(900, { freshBytes: 700 }));
     expect(grown(facts, filled)).toBe(700);
@@ -106,14 +106,14 @@ describe('what the end of a pod would give back', () => {
     expect(grown(facts, filled, { nowMs: 130_000 })).toBe(0);
   });
 
-  it('of files that were created before stays nothing, however often they are walked meanwhile', () => {
+  it('remains nothing for older files, however often they are walked', () => {
     const facts = createDiskFacts();
     const settled = aWalk(directory(900, { freshBytes: 900 }));
     for (let atMs = 70_000; atMs <= 100_000; atMs += 100) facts.noteWalk('uid-web', settled, LIFE, atMs);
     expect(grown(facts, settled)).toBe(0);
   });
 
-  it('is never negative, and never made up from walks that were cut short', () => {
+  it('is never negative, and never derived from incomplete walks', () => {
     const facts = createDiskFacts();
     facts.noteWalk('uid-web', aWalk(directory(500), directory(500, { path: '/srv/b' })), LIFE, 50_000);
     expect(grown(facts, aWalk(directory(100), directory(600, { path: '/srv/b' })))).toBe(0);

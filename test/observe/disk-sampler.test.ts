@@ -78,7 +78,7 @@ describe('disk signals', () => {
   });
 
   it.skipIf(!isRoot)(
-    'are unknown while another file system is there than at the start, and say what to do [needs root]',
+    'are unknown while the file system is not the one from the start, and say what to do [needs root]',
     async () => {
       await withMounts(async (one) => {
         const disk = open({ nodefsPath: one });
@@ -104,7 +104,7 @@ describe('disk signals', () => {
     },
   );
 
-  it('without an imagefs path leave imagefs out, and containerfs is nodefs', async () => {
+  it('leave out imagefs without an imagefs path, and containerfs is nodefs', async () => {
     const disk = open({});
     expect(disk.layout()).toEqual({ known: true, value: 'nodefs-only' });
     expect(disk.latest('imagefs.available')).toEqual(notApplicable);
@@ -112,7 +112,7 @@ describe('disk signals', () => {
     expect(disk.latest('containerfs.available')).toEqual(disk.latest('nodefs.available'));
   });
 
-  it('leave imagefs out where its path lies on the file system of nodefs', async () => {
+  it('leave out imagefs if its path is on the file system of nodefs', async () => {
     const images = join(root, 'images');
     mkdirSync(images);
     const disk = open({ imagefsPath: images });
@@ -122,7 +122,7 @@ describe('disk signals', () => {
     expect(disk.latest('containerfs.inodesFree')).toEqual(disk.latest('nodefs.inodesFree'));
   });
 
-  it.skipIf(!isRoot)('with images elsewhere, containerfs is imagefs [needs root]', async () => {
+  it.skipIf(!isRoot)('have containerfs as imagefs if images are elsewhere [needs root]', async () => {
     await withMounts(async (one, two) => {
       const disk = open({ nodefsPath: one, imagefsPath: two });
       expect(disk.layout()).toMatchObject({ known: false });
@@ -134,7 +134,7 @@ describe('disk signals', () => {
     });
   });
 
-  it.skipIf(!isRoot)('with only the images elsewhere, containerfs is nodefs [needs root]', async () => {
+  it.skipIf(!isRoot)('have containerfs as nodefs if only the images are elsewhere [needs root]', async () => {
     await withMounts(async (one, two) => {
       const disk = open({ nodefsPath: one, imagefsPath: two, containerfsPath: join(one, '.') });
       await until(() => disk.layout().known, 'a layout');
@@ -144,7 +144,7 @@ describe('disk signals', () => {
   });
 
   it.skipIf(!isRoot)(
-    'of imagefs are unknown until who keeps the images has told its path, once for all [needs root]',
+    'of imagefs are unknown until the runtime has given its path, once and for all [needs root]',
     async () => {
       await withMounts(async (one, two) => {
         let late: ReturnType<NonNullable<LateDiskPaths['latePaths']>> = unknown('absent', 'CRI', 'no answer yet');
@@ -170,7 +170,7 @@ describe('disk signals', () => {
     },
   );
 
-  it.skipIf(!isRoot)('are of the configured path, whatever is told later [needs root]', async () => {
+  it.skipIf(!isRoot)('use the configured path, whatever is reported later [needs root]', async () => {
     await withMounts(async (one, two) => {
       const latePaths = () => known({ imagefsPath: two, containerfsPath: null });
       const disk = open({ imagefsPath: one, latePaths });
@@ -180,14 +180,14 @@ describe('disk signals', () => {
     });
   });
 
-  it('leave imagefs out where who keeps the images has none of its own', async () => {
+  it('leave out imagefs if the runtime has none of its own', async () => {
     const disk = open({ latePaths: () => known({ imagefsPath: null, containerfsPath: null }) });
     await until(isKnown(disk, 'nodefs.available'), 'a first sample');
     expect(disk.latest('imagefs.available')).toEqual(notApplicable);
     expect(disk.layout()).toEqual(known('nodefs-only'));
   });
 
-  it('are sampled as often as the loop looks, and no look is called for that comes anyway', async () => {
+  it('are sampled as often as the loop looks, and request no look that is due anyway', async () => {
     const disk = open({});
     await until(isKnown(disk, 'nodefs.available'), 'a first sample');
     disk.follow(2);
@@ -210,7 +210,7 @@ describe('disk signals', () => {
   });
 
   it.skipIf(!isRoot)(
-    'read again show what was written a moment ago, and that is then the latest [needs root]',
+    'read again show what was written just before, which becomes the latest [needs root]',
     async () => {
       await withMounts(async (one) => {
         const disk = open({ nodefsPath: one });
@@ -225,18 +225,21 @@ describe('disk signals', () => {
     },
   );
 
-  it.skipIf(!isRoot)('that fell fast call for a look: its pace was worked out from more [needs root]', async () => {
-    await withMounts(async (one) => {
-      const disk = open({ nodefsPath: one });
-      disk.follow(100);
-      await until(isKnown(disk, 'nodefs.available'), 'a first sample');
-      expect(wakes).toBe(1);
-      writeFileSync(join(one, 'file'), Buffer.alloc(MIB / 2));
-      await until(() => wakes > 1, 'a look');
-    });
-  });
+  it.skipIf(!isRoot)(
+    'that fall fast request a look, because its pace was computed from more [needs root]',
+    async () => {
+      await withMounts(async (one) => {
+        const disk = open({ nodefsPath: one });
+        disk.follow(100);
+        await until(isKnown(disk, 'nodefs.available'), 'a first sample');
+        expect(wakes).toBe(1);
+        writeFileSync(join(one, 'file'), Buffer.alloc(MIB / 2));
+        await until(() => wakes > 1, 'a look');
+      });
+    },
+  );
 
-  it('are sampled with the looks where those are far apart, and by themselves when none comes', async () => {
+  it('are sampled with the looks if those are far apart, and on their own if none comes', async () => {
     let nowMs = 1_000;
     let timer = { afterMs: 0, run: (): void => undefined };
     const after = (afterMs: number, run: () => void): (() => void) => {
@@ -264,7 +267,7 @@ describe('disk signals', () => {
     await until(() => sampledMs() === 12_000, 'one without a look');
   });
 
-  it('read again show nothing from before they were asked, also when a sample is under way', async () => {
+  it('read again show nothing older than the request, even if a sample is in progress', async () => {
     const disk = open({});
     const askedMs = clock.monoMs();
     const again = await disk.refresh('nodefs.available');
@@ -272,7 +275,7 @@ describe('disk signals', () => {
   });
 
   it.skipIf(noHungMount !== null)(
-    `of a mount that hangs are timed out, and those of the others stay fresh [${noHungMount ?? 'root, /dev/fuse'}]`,
+    `of a mount that hangs time out, and those of the others stay fresh [${noHungMount ?? 'root, /dev/fuse'}]`,
     async () => {
       const images = join(root, 'images');
       mkdirSync(images);
@@ -294,7 +297,7 @@ describe('disk signals', () => {
     },
   );
 
-  it('become stale when no sample comes any more', async () => {
+  it('become stale if no more samples arrive', async () => {
     const disk = open({});
     disk.follow(50);
     await until(isKnown(disk, 'nodefs.available'), 'a first sample');
@@ -304,7 +307,7 @@ describe('disk signals', () => {
     expect(disk.latest('nodefs.available')).toMatchObject({ known: false, why: 'stale' });
   });
 
-  it('are no staler for a pace that got slower with the look they woke: the next one is due later', async () => {
+  it('do not become stale because the look that they woke slowed the pace', async () => {
     const disk = open({}, () => disk.follow(10_000));
     disk.follow(50);
     await until(isKnown(disk, 'nodefs.available'), 'a first sample');

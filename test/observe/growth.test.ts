@@ -41,7 +41,7 @@ function open(
 }
 type Counted = 'workingSet' | 'reclaimable';
 
-describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${needs}]`, () => {
+describe.skipIf(noCgroups !== null)(`what took the memory of a bounded node [${needs}]`, () => {
   let node: TestNode;
   let nowMs = 0;
   beforeEach(async () => {
@@ -63,7 +63,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
   }
 
   it.each(['workingSet', 'reclaimable'] as const)(
-    'is a cgroup that is no pod, when that grew [%s]',
+    'is a cgroup that is not a pod, if that grew [%s]',
     async (counted) => {
       const web = node.addPod('web');
       const backup = node.addPod('backup');
@@ -74,7 +74,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     },
   );
 
-  it('is nobody outside when a pod grew, be it right below the node or in a slice beside services', async () => {
+  it('is nothing outside pods if a pod grew, directly below the node or in a slice beside services', async () => {
     const web = node.addPod('web');
     node.addPod('system.slice');
     const database = node.addPod('system.slice/database.service');
@@ -91,7 +91,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     ['kubepods', 'kubepods/burstable', 'kubepods/burstable/pod1'],
     ['kubepods.slice', 'kubepods.slice/kubepods-pod1.slice', 'kubepods.slice/kubepods-pod1.slice/x.scope'],
     ['kubelet.slice', 'kubelet.slice/kubelet-kubepods.slice', 'kubelet.slice/kubelet-kubepods.slice/pod1'],
-  ])("is nobody outside when it is in a pod of the kubelet's, below %s", async (...paths) => {
+  ])('is nothing outside pods if it is in a pod of the kubelet, below %s', async (...paths) => {
     const pods = paths.map((path) => node.addPod(path));
     const bound = pods.slice(-1).map((pod) => aBoundPod({ name: 'web', cgroup: known(pod.ref()) }));
     const growth = follow(() => bound);
@@ -101,7 +101,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(saidBy(growth)).toContain('not in pods: backup took ');
   });
 
-  it('is nobody outside when it is a pod that nobody declares, below the cgroup of all pods', async () => {
+  it('is nothing outside pods if it is an undeclared pod, below the cgroup of all pods', async () => {
     const [slice, kubepods] = ['kubelet.slice', 'kubelet.slice/kubelet-kubepods.slice'].map((path) =>
       node.addPod(path),
     );
@@ -114,7 +114,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(saidBy(growth)).toContain('not in pods: kubelet.slice took ');
   });
 
-  it('is the service within its slice, also one that is new, and not the pod beside it', async () => {
+  it('is the service within its slice, even a new one, and not the pod beside it', async () => {
     node.addPod('system.slice');
     const database = node.addPod('system.slice/database.service');
     const growth = follow(() => [aBoundPod({ name: 'database', cgroup: known(database.ref()) })]);
@@ -123,14 +123,14 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(saidBy(growth)).toContain('not in pods: system.slice/backup.service took ');
   });
 
-  it('is the slice when no service of it has half of the growth', async () => {
+  it('is the slice if none of its services has half of the growth', async () => {
     node.addPod('user.slice');
     const growth = follow(() => []);
     for (const name of ['a', 'b', 'c']) await node.addPod(`user.slice/${name}`).start(24 * MIB);
     expect(saidBy(growth)).toContain('not in pods: user.slice took ');
   });
 
-  it('is never who was a pod within the last minute and goes on without its manifest', async () => {
+  it('is never a pod of the last minute that continues without its manifest', async () => {
     node.addPod('system.slice');
     const database = node.addPod('system.slice/database.service');
     const cron = node.addPod('system.slice/cron.service');
@@ -142,7 +142,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(saidBy(growth)).toMatch(/not in pods: system.slice\/cron.service took 2\d(?:\.\d)? MiB \(of [23]\d/);
   });
 
-  it('counts a pod whose cgroup was made anew as one that gave back', async () => {
+  it('counts a pod whose cgroup was recreated as one that freed memory', async () => {
     const web = node.addPod('web');
     const child = await web.start(64 * MIB);
     const growth = follow(() => [aBoundPod({ name: 'web', cgroup: known(web.ref()) })]);
@@ -157,7 +157,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(read.value.outsideBytes).toBeLessThan(MIB);
   });
 
-  it('is never what pods that are gone have left behind in the node', async () => {
+  it('is never what ended pods have left behind in the node', async () => {
     const [web, backup] = [node.addPod('web'), node.addPod('backup')];
     const left = `/dev/shm/nodewarden-test-${process.pid}`;
     try {
@@ -172,7 +172,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     }
   });
 
-  it('is told since the oldest reading of the last minute', async () => {
+  it('is reported since the oldest reading of the last minute', async () => {
     const backup = node.addPod('backup');
     const growth = follow(() => []);
     await backup.start(64 * MIB);
@@ -184,7 +184,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(saidBy(growth)).toBe('');
   });
 
-  it('is unknown while nothing was read before, and when the node is gone', () => {
+  it('is unknown without an earlier reading, and if the node is gone', () => {
     const none = open(node.path, () => []);
     expect(none.read(0, known([]))).toMatchObject({ known: false, why: 'absent', where: 'growth' });
     const gone = open(`${node.path}/gone`, () => []);
@@ -192,7 +192,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(gone.read(1_000, known([]))).toMatchObject({ known: false, why: 'absent' });
   });
 
-  it('of many pods is given up after 10 ms, since a kill waits for it', () => {
+  it('is given up after 10 ms with many pods, because a kill waits for it', () => {
     node.addPod('system.slice');
     const services = Array.from({ length: 25 }, (_, i) => node.addPod(`system.slice/s${i}.service`));
     const pods = services.map((service, i) => aBoundPod({ name: `s${i}`, cgroup: known(service.ref()) }));
@@ -208,7 +208,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(few.read(nowMs, known([]))).toMatchObject({ known: true });
   });
 
-  it('is compared with nothing that was read before the pods were found', async () => {
+  it('is not compared with readings from before the pods were found', async () => {
     node.addPod('system.slice');
     const database = node.addPod('system.slice/database.service');
     await database.start(48 * MIB);
@@ -221,7 +221,7 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(growth.read(nowMs, known([]))).toMatchObject({ known: true });
   });
 
-  it('has no name longer than a line bears', async () => {
+  it('has a name short enough for one line', async () => {
     const long = 'x'.repeat(250);
     const backup = node.addPod(long);
     const growth = follow(() => []);
@@ -230,8 +230,8 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
   });
 });
 
-describe.skipIf(noCgroups !== null)(`who took the memory of the machine [${needs}]`, () => {
-  it('is read whole: pods, cgroups, the kernel and the processes of the root', () => {
+describe.skipIf(noCgroups !== null)(`what took the memory of the machine [${needs}]`, () => {
+  it('is read completely: pods, cgroups, the kernel and the processes of the root', () => {
     for (const memoryAvailable of ['workingSet', 'reclaimable'] as const) {
       const growth = open('/', () => [], memoryAvailable);
       growth.follow(0);

@@ -32,8 +32,8 @@ function make(name: string, bytes: number, populated = 1): CgroupRef {
 }
 const descriptors = (): number => readdirSync('/proc/self/fd').length;
 
-describe('cgroups that are held', () => {
-  it('take at most half of the descriptors that this process may have; the others are opened each time', () => {
+describe('cgroups that are kept open', () => {
+  it("use at most half of this process's descriptors; the others are opened each time", () => {
     const refs = Array.from({ length: 20 }, (_, i) => make(`pod-${i}`, i));
     const before = descriptors();
     const cgroups = createHeldCgroups(mounts, 60);
@@ -47,7 +47,7 @@ describe('cgroups that are held', () => {
     expect(descriptors()).toBe(before);
   });
 
-  it('are read on by descriptor: what is under the path later is not taken for them', () => {
+  it('are read by descriptor: a later cgroup under the path is not confused with them', () => {
     const ref = make('pod', 1);
     const cgroups = createHeldCgroups(mounts);
     const ask = (of: CgroupRef) => cgroups.read(of, (held) => held.workingSetBytes());
@@ -60,7 +60,7 @@ describe('cgroups that are held', () => {
     expect(ask(ref)).toMatchObject({ known: false, why: 'absent' });
   });
 
-  it('are opened anew after a reading that failed', () => {
+  it('are reopened after a failed reading', () => {
     const ref = make('pod', 1);
     const cgroups = createHeldCgroups(mounts);
     const ask = () => cgroups.read(ref, (held) => held.isPopulated());
@@ -73,7 +73,7 @@ describe('cgroups that are held', () => {
     cgroups.close();
   });
 
-  it('without a limit of descriptors that can be read would be few', () => {
+  it('are few if the limit of descriptors cannot be read', () => {
     expect(maxOpenFiles()).toBeGreaterThanOrEqual(256);
   });
 });

@@ -49,7 +49,7 @@ function open(overrides: Partial<ObserverNeeds>): OpenObserver {
   return observer;
 }
 
-describe('a look at nothing', () => {
+describe('a look without sources', () => {
   it('never throws: every signal is unknown with its reason', async () => {
     const memory = join(disk, 'missing');
     const mounts = { layout: 'v1', version: 1, unified: null, memory, pids: memory, systemd: null } as const;
@@ -71,7 +71,7 @@ describe('a look at nothing', () => {
 });
 
 describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
-  it('reads memory, pids and pressure now, and knows of no pods', () => {
+  it('reads memory, pids and pressure now, and has no pods', () => {
     const observer = open({});
     const { atMs, signals, pods, psi, cpuMs } = observer.look(quiet, nothing);
     const memTotal = Number(/MemTotal: +(\d+) kB/.exec(readFileSync('/proc/meminfo', 'latin1'))?.[1]) * 1024;
@@ -91,7 +91,7 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     expect(psi.memory.known || psi.memory.why === 'absent').toBe(true);
   });
 
-  it('costs nothing per pod while nobody asks: a thousand bound pods are not even listed', () => {
+  it('costs nothing per pod while none are requested: a thousand bound pods are not even listed', () => {
     let listed = 0;
     const thousand = Array.from({ length: 1_000 }, (_, i) => aBoundPod({ name: `pod-${i}` }));
     const observer = open({
@@ -109,7 +109,7 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     expect(listed).toBeGreaterThan(once);
   });
 
-  it('reads swap only while a threshold counts it, or somebody reads the look', () => {
+  it('reads swap only while a threshold counts it, or a reader requests the look', () => {
     let isCounted = false;
     const observer = open({ isSwapCounted: () => isCounted });
     const isRead = (want: Parameters<typeof observer.look>[0]): boolean => {
@@ -126,14 +126,14 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     expect(isRead(quiet)).toBe(true);
   });
 
-  it('hands on what has arrived', () => {
+  it('passes on what has arrived', () => {
     const outcome = { of: 'd-1', atMs: 1, kind: 'dropped', because: 'gone' } as const;
     const seen = open({}).look(quiet, { outcomes: [outcome], events: [{ kind: 'preparing' }] });
     expect(seen.outcomes).toEqual([outcome]);
     expect(seen.shutdownEvents).toEqual([{ kind: 'preparing' }]);
   });
 
-  it('reads a memory or pid signal again at once, and a disk signal afresh', async () => {
+  it('reads a memory or pid signal again at once, and a disk signal with a new sample', async () => {
     const observer = open({});
     await until(() => observer.look(quiet, nothing).signals['nodefs.available'].known, 'a first sample');
     for (const signal of ['memory.available', 'pid.available', 'nodefs.inodesFree'] as const) {
@@ -144,7 +144,7 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     expect(await observer.reread('imagefs.available')).toMatchObject({ why: 'not-applicable' });
   });
 
-  it('shows the pods by itself when their directories have been walked, and waits for that when a disk signal asks', async () => {
+  it('includes the pods once their directories have been walked, and waits for that if a disk signal requests it', async () => {
     let wakes = 0;
     const wake = (): void => {
       wakes += 1;
@@ -180,7 +180,7 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     ]);
   });
 
-  it('keeps no descriptor when it is closed', async () => {
+  it('keeps no descriptor once it is closed', async () => {
     const before = descriptors();
     const observer = open({ memoryAvailable: 'reclaimable' });
     observer.look(askFor('all'), nothing);
@@ -205,7 +205,7 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     await node.remove();
   });
 
-  it('has the limit of its cgroup as capacity and counts its own processes only', async () => {
+  it('has the limit of its cgroup as capacity and counts only its own processes', async () => {
     await node.addPod('web').start(64 * MIB);
     const { signals } = open({ cgroupRoot: node.path }).look(quiet, nothing);
     const memory = signals['memory.available'];
@@ -216,7 +216,7 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     expect(signals['pid.available']).toMatchObject({ known: true, value: { capacity: 50, available: 49 } });
   });
 
-  it('follows limits that change, and is the machine while there is none', () => {
+  it('follows a changing limit, and is the machine without one', () => {
     const observer = open({ cgroupRoot: node.path });
     const machine = open({}).look(quiet, nothing).signals;
     const capacities = (): unknown[] => {
@@ -235,7 +235,7 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     expect(capacities()).toEqual(whole);
   });
 
-  it('sees a limit that was raised at the last look before a kill; a glance stays with the limit of the look before it', async () => {
+  it('sees a raised limit at the last look before a kill; a glance keeps the limit of the last full look', async () => {
     const observer = open({ cgroupRoot: node.path });
     observer.look(quiet, nothing);
     node.write(node.mounts.version === 1 ? 'memory.limit_in_bytes' : 'memory.max', String(512 * MIB));
@@ -243,7 +243,7 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     expect(await observer.reread('memory.available')).toMatchObject({ value: { capacity: 512 * MIB } });
   });
 
-  it('tells who grew at every look that shows the pods: an eviction for memory may come of any of them', async () => {
+  it('reports what grew at every look with pods, because any may cause an eviction for memory', async () => {
     const [web, backup] = [node.addPod('web'), node.addPod('backup')];
     const bound = [aBoundPod({ name: 'web', cgroup: known(web.ref()) })];
     const observer = open({ cgroupRoot: node.path, pods: () => known(bound) });
@@ -256,7 +256,7 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     expect(observer.look(quiet, nothing)).not.toHaveProperty('memoryGrowth');
   });
 
-  it('has the limit of kubepods less its working set as allocatable memory, also below zero', async () => {
+  it('has the limit of kubepods minus its working set as allocatable memory, even below zero', async () => {
     const pods = node.addPod('kubepods');
     const observer = open({ cgroupRoot: node.path });
     const allocatable = () => {
@@ -273,12 +273,12 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     child.kill('SIGKILL');
   });
 
-  it('is unknown when its cgroup is gone, instead of being the machine', async () => {
+  it('is unknown if its cgroup is gone, rather than the machine', async () => {
     const observer = open({ cgroupRoot: `${node.path}/gone` });
     expect(observer.look(quiet, nothing).signals['memory.available']).toMatchObject({ known: false, why: 'absent' });
   });
 
-  it('shows that page cache in use by nobody can be given back, though the working set holds it', async () => {
+  it('counts unused page cache as reclaimable, although the working set includes it', async () => {
     const file = join(disk, 'cached');
     const read = `cat ${file} > /dev/null`;
     node.addPod('reader').run(`head -c ${80 * MIB} /dev/zero > ${file}; sync ${file}; ${read}; ${read}; ${read}`);

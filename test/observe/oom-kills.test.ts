@@ -10,7 +10,7 @@ import { MIB, noCgroups, openTestNode, type TestNode, type TestPod } from './a-n
 
 const BURST = 'perl -e \'my $x = "x" x (200 * 1024 * 1024)\'';
 
-describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, cgroups'}]`, () => {
+describe.skipIf(noCgroups !== null)(`kernel OOM kills [${noCgroups ?? 'root, cgroups'}]`, () => {
   let node: TestNode;
   let watch: OomWatch | null = null;
   beforeEach(async () => {
@@ -31,7 +31,7 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
   }
   const bound = (name: string, pod: TestPod): BoundPod => aBoundPod({ name, cgroup: known(pod.ref()) });
 
-  it('are counted once and named by their pod, also in a container below it', async () => {
+  it('are counted once and attributed to their pod, even in a container below it', async () => {
     const [web, db, inner] = [node.addPod('web'), node.addPod('db'), node.addPod('web/main')];
     const of = open([bound('web', web), bound('db', db)]);
     expect(await of.now()).toBeNull();
@@ -43,7 +43,7 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     expect((await of.now())?.pods).toEqual(['default/db']);
   });
 
-  it('are looked for once a second, and at each look while memory is short or an eviction is under way, and once more', async () => {
+  it('are checked once a second, at each look while memory is short or an eviction is in progress, and once more', async () => {
     const web = node.addPod('web');
     const of = open([bound('web', web)]);
     const calm = initialState('boot');
@@ -66,7 +66,7 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     expect(await lookAfterKill(2_010, calm)).toEqual(seen);
   });
 
-  it('are seen in containers that came and went between them, and leave nothing open', async () => {
+  it('are seen in containers that appeared and disappeared in between, and leave nothing open', async () => {
     const openFiles = (): number => readdirSync('/proc/self/fd').length;
     const before = openFiles();
     const [web, first] = [node.addPod('web'), node.addPod('web/first')];
@@ -89,7 +89,7 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     expect(openFiles()).toBeLessThanOrEqual(before);
   });
 
-  it('of processes outside any pod are unattributed, also when a pod was hit before the watch began', async () => {
+  it('of processes outside pods are unattributed, even if a pod was hit before the watch began', async () => {
     const [web, other] = [node.addPod('web'), node.addPod('other')];
     web.run(BURST);
     const of = open([bound('web', web)]);
@@ -98,7 +98,7 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     expect(await of.now()).toMatchObject({ pods: [] });
   });
 
-  it('are counted from 0 in a cgroup that was made anew', async () => {
+  it('are counted from 0 in a recreated cgroup', async () => {
     const web = node.addPod('web');
     const pods = [bound('web', web)];
     const of = open(pods);
@@ -112,7 +112,7 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     expect((await of.now())?.pods).toEqual(['default/web']);
   });
 
-  it('of a pod whose cgroup is gone by then are unattributed, and not those of another', async () => {
+  it('of a pod whose cgroup is gone are unattributed, and not attributed to another', async () => {
     const [web, gone] = [node.addPod('web'), node.addPod('gone')];
     const of = open([bound('web', web), bound('gone', gone)]);
     await of.now();
@@ -126,7 +126,7 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     expect((seen?.count ?? 0) - (seen?.unattributed ?? 0)).toBeGreaterThanOrEqual(1);
   });
 
-  it('are those of a pod that was bound meanwhile only where its counter fits', async () => {
+  it('are attributed to a newly bound pod only if its counter matches', async () => {
     const [old, fresh] = [node.addPod('old'), node.addPod('fresh')];
     // Often, so that a kill elsewhere on the machine meanwhile does not make it fit.
     for (let i = 0; i < 4; i++) old.run(BURST);

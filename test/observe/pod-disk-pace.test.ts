@@ -62,7 +62,7 @@ describe('how often directories are walked', () => {
   }
 
   it.each([50, 3_000, 15_000, 30_000, 45_000])(
-    'for limits alone: figures of walks of %s ms are never older than a minute, and no child runs more often than that needs',
+    'for limits alone: figures from walks of %s ms are at most a minute old, with no more children than needed',
     async (walkMs) => {
       const { gapsMs, pass } = limited(walkMs);
       await pass(1_200_000);
@@ -71,7 +71,7 @@ describe('how often directories are walked', () => {
     },
   );
 
-  it('for limits alone: a pod that is new is not left unknown for that long', async () => {
+  it('for limits alone: a new pod does not stay unknown for that long', async () => {
     const pods: BoundPod[] = [];
     const { walks, pass } = limited(50, pods);
     await pass(15_000);
@@ -80,7 +80,7 @@ describe('how often directories are walked', () => {
     expect(walks.latest('uid-new')).toMatchObject({ known: true });
   });
 
-  it('for limits alone: a pod that was stopped or started again is not judged by what it held before', async () => {
+  it('for limits alone: a stopped or restarted pod is not judged by what it held before', async () => {
     let count = 0;
     const disk: BoundPod['disk'] = async () => known(aDiskWalk(++count));
     const web = aBoundPod({ name: 'web', ...limit, disk });
@@ -94,7 +94,7 @@ describe('how often directories are walked', () => {
     expect(count).toBe(2);
   });
 
-  it('for limits alone: a walk that failed is tried again at the next check, and nobody else is walked for it', async () => {
+  it('for limits alone: a failed walk is retried at the next check, without walking other pods', async () => {
     const failures = new Set([1, 3]);
     let tries = 0;
     const disk: BoundPod['disk'] = async () =>
@@ -111,7 +111,7 @@ describe('how often directories are walked', () => {
     expect(endedMs).toHaveLength(2);
   });
 
-  it('for limits alone: one that fails for ever after long work is tried again in a round only', async () => {
+  it('for limits alone: a walk that always fails after a long time is retried only in a round', async () => {
     const triedMs: number[] = [];
     const pods: BoundPod[] = [];
     const { clock, pass } = limited(50, pods);
@@ -129,7 +129,7 @@ describe('how often directories are walked', () => {
   it.each([
     ['near', { afterMs: 10_000, pods: null, isDiskNear: true }],
     ['met', { afterMs: 10_000, pods: 'nodefs.available' }],
-  ] as const)('every 10 s while a disk threshold is %s, also when it was not before', async (_, want) => {
+  ] as const)('every 10 s while a disk threshold is %s, even if it was not before', async (_, want) => {
     const { walks, endedMs, pass } = limited(50);
     await pass(15_000);
     expect(endedMs).toHaveLength(1);
@@ -138,7 +138,7 @@ describe('how often directories are walked', () => {
     expect(endedMs.length).toBeGreaterThanOrEqual(4);
   });
 
-  it('while it is near at most a twentieth of the time, as long as that makes nothing older than a minute', async () => {
+  it('at most a twentieth of the time while it is near, unless figures would get older than a minute', async () => {
     const near = { afterMs: 10_000, pods: null, isDiskNear: true } as const;
     const short = limited(1_500);
     short.walks.follow(near);
@@ -152,7 +152,7 @@ describe('how often directories are walked', () => {
   });
 });
 
-describe('figures of an earlier life of a pod', () => {
+describe('figures from an earlier life of a pod', () => {
   /** The pod `web` may hold 1,000 bytes and holds `heldBytes`. `over`: whom a look would evict over a limit. */
   async function aWeb(isRunning: boolean) {
     const held = { bytes: 5_000 };
@@ -188,7 +188,7 @@ describe('figures of an earlier life of a pod', () => {
     expect(over()).toEqual(['web']);
   });
 
-  it('are those of a walk while it was down: it may clean up when it starts', async () => {
+  it('include those of a walk while it was down, because it may clean up at its start', async () => {
     const { pass, over } = await aWeb(false);
     expect(over()).toEqual([]);
     cgroup('/web', true);
@@ -197,7 +197,7 @@ describe('figures of an earlier life of a pod', () => {
     expect(over()).toEqual(['web']);
   });
 
-  it('still rank it where the disk itself runs short', async () => {
+  it('still rank it if the disk itself is short', async () => {
     const { bound, pods, look } = await aWeb(true);
     pods[0] = { ...bound, stops: 1 };
     expect(look()[0]?.usage.disk).toMatchObject(known(aDiskWalk(5_000).pod));

@@ -38,8 +38,8 @@ function counted(
 }
 const limit = { ephemeralStorageLimit: quantityOfBytes(1_000, 'decimal') };
 
-describe('walks of the pods’ directories', () => {
-  it('are made for pods with a limit, and for nobody else', async () => {
+describe("walks of the pods' directories", () => {
+  it('are made only for pods with a limit', async () => {
     const limited = counted('limited', limit);
     const free = counted('free');
     const disk = open([free.pod, limited.pod]);
@@ -51,7 +51,7 @@ describe('walks of the pods’ directories', () => {
   });
 
   it.each(['nodefs.available', 'containerfs.inodesFree', 'all'] as const)(
-    'are made at once for everybody when %s asks',
+    'are made at once for all pods if %s requests them',
     async (signal) => {
       const free = counted('free');
       const disk = open([free.pod]);
@@ -61,7 +61,7 @@ describe('walks of the pods’ directories', () => {
     },
   );
 
-  it('show what is there at least while they last, and never less than before', async () => {
+  it('give lower bounds while they run, and never less than before', async () => {
     const news: ((bytes: number) => void)[] = [];
     let isDone = false;
     const disk = open([
@@ -93,7 +93,7 @@ describe('walks of the pods’ directories', () => {
     expect(disk.notReady(signal)).toBeNull();
   });
 
-  it('are news once, for the look that acts on local storage limits', async () => {
+  it('are reported once, for the look that enforces local storage limits', async () => {
     let wakes = 0;
     const disk = open([counted('limited', limit).pod], () => {
       wakes += 1;
@@ -104,7 +104,7 @@ describe('walks of the pods’ directories', () => {
     expect(disk.takeNews()).toBe(false);
   });
 
-  it('are waited for by a disk signal for 3 s, so that nobody is chosen by a guess', async () => {
+  it('are awaited by a disk signal for 3 s, so that no pod is chosen by a guess', async () => {
     let finish: () => void = () => undefined;
     const slow = aBoundPod({
       name: 'slow',
@@ -125,7 +125,7 @@ describe('walks of the pods’ directories', () => {
     await until(() => disk.latest('uid-slow').known, 'the walk');
   });
 
-  it('that are overdue are not asked for again and again: a victim is chosen by what is known', async () => {
+  it('that are overdue are not requested again and again: a victim is chosen from what is known', async () => {
     const endless = aBoundPod({ name: 'endless', disk: () => new Promise(() => undefined) });
     const disk = open([endless, counted('behind').pod]);
     disk.follow({ afterMs: 0, pods: 'nodefs.available' });
@@ -134,7 +134,7 @@ describe('walks of the pods’ directories', () => {
     expect(disk.latest('uid-behind')).toMatchObject({ known: false, why: 'timed-out' });
   });
 
-  it('that fail take nothing away from what was measured before', async () => {
+  it('that fail do not discard earlier results', async () => {
     let walks = 0;
     const failing: BoundPod['disk'] = async () => {
       walks += 1;
@@ -148,7 +148,7 @@ describe('walks of the pods’ directories', () => {
     expect(disk.latest('uid-a')).toMatchObject({ known: true });
   });
 
-  it('of an earlier pressure choose nobody in the next one: who fills the disk now may have been small then', async () => {
+  it('from an earlier pressure are not used in the next: the pod that fills the disk now may have been small', async () => {
     const free = counted('free');
     const disk = open([free.pod]);
     disk.follow({ afterMs: 0, pods: 'nodefs.available' });
@@ -160,7 +160,7 @@ describe('walks of the pods’ directories', () => {
     expect(disk.latest('uid-free')).toMatchObject(known(aDiskWalk(2)));
   });
 
-  it('of everybody follow at once when a round of the limited pods was under way', async () => {
+  it('of all pods follow at once if a round of the limited pods was in progress', async () => {
     let finish: () => void = () => undefined;
     let isFirst = true;
     const limited = aBoundPod({
@@ -189,7 +189,7 @@ describe('walks of the pods’ directories', () => {
     await until(() => free.walks() > 0, 'a full round');
   });
 
-  it('that hang hide that pod only; after two of them no more are begun, and they end it by coming back', async () => {
+  it('that hang affect only that pod; after two of them no more start until they return', async () => {
     const finish: (() => void)[] = [];
     const hanging = (name: string): BoundPod =>
       aBoundPod({
@@ -218,7 +218,7 @@ describe('walks of the pods’ directories', () => {
     }, 'walks again');
   });
 
-  it('say when each was made', async () => {
+  it('have the time of each', async () => {
     const beforeMs = clock.monoMs();
     const disk = open([counted('limited', limit).pod]);
     await until(() => disk.latest('uid-limited').known, 'a walk');
@@ -227,7 +227,7 @@ describe('walks of the pods’ directories', () => {
     expect(atMs !== undefined && atMs > beforeMs && atMs <= clock.monoMs()).toBe(true);
   });
 
-  it('are made for everybody while a disk threshold is near, and then for nobody', async () => {
+  it('are made for all pods while a disk threshold is near, and then stop', async () => {
     const free = counted('free');
     const disk = open([free.pod]);
     disk.follow({ afterMs: 10_000, pods: null, isDiskNear: true });
@@ -253,7 +253,7 @@ describe('walks of the pods’ directories', () => {
     expect(disk.latest('uid-stays').known).toBe(true);
   });
 
-  it('end with the part', async () => {
+  it('end when the parts are closed', async () => {
     const limited = counted('limited', limit);
     const disk = open([limited.pod]);
     await until(() => limited.walks() > 0, 'a walk');

@@ -99,7 +99,7 @@ function aNode({ version = 2, node = '/', ...overrides }: World = {}) {
 }
 
 describe('memory.stallFree', () => {
-  it.each([1, 2] as const)('falls by what the machine stalled, on version %i', (version) => {
+  it.each([1, 2] as const)("falls by the machine's stall, on version %i", (version) => {
     const node = aNode({ version });
     expect(node.availableAt(1_000)).toBe(10_000);
     node.machine(200);
@@ -108,7 +108,7 @@ describe('memory.stallFree', () => {
     expect(node.availableAt(1_550)).toBe(9_750);
   });
 
-  it('does not fall while enough memory is available, and begins anew after that', () => {
+  it('does not fall while enough memory is available, and then starts over', () => {
     const node = aNode();
     node.availableAt(0);
     node.machine(200);
@@ -120,7 +120,7 @@ describe('memory.stallFree', () => {
     expect(node.availableAt(3_000)).toBe(10_000);
   });
 
-  it('asks for the pods once in a window while little stalls', () => {
+  it('requests the pods once per window while little stalls', () => {
     const node = aNode();
     for (let ms = 0; ms <= 25_000; ms += 100) {
       node.machine(ms / 100);
@@ -129,7 +129,7 @@ describe('memory.stallFree', () => {
     expect(node.asked()).toBe(3);
   });
 
-  it('counts all of a stall from its begin', () => {
+  it('counts the whole stall from its start', () => {
     const node = aNode();
     for (let ms = 0; ms <= 20_000; ms += 500) node.availableAt(ms);
     for (let ms = 500; ms <= 3_000; ms += 500) {
@@ -139,7 +139,7 @@ describe('memory.stallFree', () => {
     expect(node.availableAt(23_000)).toBe(7_000);
   });
 
-  it('counts it from when too little is available, however far apart the samples are', () => {
+  it('counts from when too little is available, however far apart the samples are', () => {
     const node = aNode();
     node.free(4);
     expect(node.availableAt(0)).toBe(10_000);
@@ -149,7 +149,7 @@ describe('memory.stallFree', () => {
     expect(node.availableAt(3_000)).toBe(7_600);
   });
 
-  it('counts no stall of a pod that reaches its own limit between two samples far apart', () => {
+  it('does not count the stall of a pod that reaches its own limit between two samples far apart', () => {
     const node = aNode();
     for (let ms = 0; ms <= 20_000; ms += 500) node.availableAt(ms);
     node.machine(4_000);
@@ -157,7 +157,7 @@ describe('memory.stallFree', () => {
     expect(node.availableAt(24_000)).toBe(10_000);
   });
 
-  it('counts no stall of a pod that reaches its own limit, and names it', () => {
+  it('does not count the stall of a pod that reaches its own limit, and names it', () => {
     const node = aNode();
     for (let ms = 0; ms <= 8_000; ms += 500) {
       node.machine(ms * 0.9);
@@ -181,7 +181,7 @@ describe('memory.stallFree', () => {
     expect(node.stall.isByOwnLimit('uid-pod')).toBe(false);
   });
 
-  it('of a bounded node on version 2 is its own', () => {
+  it("is the node's own for a bounded node on version 2", () => {
     const node = aNode({ node: '/node' });
     node.availableAt(0);
     node.machine(900);
@@ -205,14 +205,14 @@ describe('memory.stallFree', () => {
     expect(aNode(world).availableAt(0)).toBe(why);
   });
 
-  it('does not apply where the kernel keeps no pressure', () => {
+  it('does not apply if the kernel records no pressure', () => {
     const procfs = createProcfs(aTree({ proc: null }));
     expect(aNode({ procfs }).availableAt(0)).toBe('not-applicable');
   });
 });
 
 describe.skipIf(!existsSync('/proc/pressure/memory'))('the stall of this machine [needs PSI]', () => {
-  it('is the counter that the kernel shows', () => {
+  it("matches the kernel's counter", () => {
     const procfs = createProcfs();
     const shown = (): number =>
       Number(/^full .*total=(\d+)/m.exec(readFileSync('/proc/pressure/memory', 'latin1'))?.[1]);

@@ -37,7 +37,7 @@ describe.skipIf(noCgroups !== null)(`pods in real cgroups [${noCgroups ?? 'root,
     await node.remove();
   });
 
-  it('are presented with their working set, and with processes only when those are asked for', async () => {
+  it('are presented with their working set, and with processes only if requested', async () => {
     const pod = node.addPod('web');
     await pod.start(32 * MIB);
     await pod.start(MIB);
@@ -51,7 +51,7 @@ describe.skipIf(noCgroups !== null)(`pods in real cgroups [${noCgroups ?? 'root,
     expect(of.read([web], 'all')[0]?.usage.processes).toEqual(known(2));
   });
 
-  it('are presented with what they have in swap only when that is asked for', async () => {
+  it('are presented with their swap only if requested', async () => {
     const pod = node.addPod('web');
     await pod.start(MIB);
     const web = aBoundPod({ name: 'web', cgroup: known(pod.ref()) });
@@ -66,7 +66,7 @@ describe.skipIf(noCgroups !== null)(`pods in real cgroups [${noCgroups ?? 'root,
     expect(isRead('memory.stallFree', true)).toBe(true);
   });
 
-  it('are presented with their dead that nobody has reaped only while they are stopped', async () => {
+  it('are presented with their unreaped dead processes only while they are being stopped', async () => {
     const pod = node.addPod('web');
     const directories = [node.mounts.memory, node.mounts.pids ?? ''].map((mount) => join(mount, node.path, 'web'));
     const joins = 'for directory in "$@"; do echo $$ >"$directory/cgroup.procs"; done';
@@ -84,7 +84,7 @@ describe.skipIf(noCgroups !== null)(`pods in real cgroups [${noCgroups ?? 'root,
     await until(() => read(true).length === 0, 'it is reaped');
   });
 
-  it('are no candidates when they are empty, gone, replaced or bound to nothing', async () => {
+  it('are no candidates if they are empty, gone, replaced or bound to nothing', async () => {
     const full = node.addPod('full');
     const empty = node.addPod('empty');
     const gone = node.addPod('gone');
@@ -104,7 +104,7 @@ describe.skipIf(noCgroups !== null)(`pods in real cgroups [${noCgroups ?? 'root,
     while (names(of, pods).length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
   });
 
-  it('are part of a shutdown alone where nothing of them can be measured, and without a figure', () => {
+  it('are only part of a shutdown, without figures, if they cannot be measured', () => {
     const unseen = { ...aBoundPod({ name: 'unseen' }), isIdle: true, isUnseen: true } as const;
     const of = open(node.mounts);
     expect(of.read([unseen], 'memory.available')).toEqual([]);
@@ -155,13 +155,13 @@ describe('pods in a tree of files', () => {
     writeFileSync(join(root, name, 'memory.stat'), `total_inactive_file ${inactiveBytes}\n`);
   }
 
-  it('have usage less inactive file pages as working set', () => {
+  it('have usage minus inactive file pages as working set', () => {
     write('web', 1_000, 300);
     const [view] = open(mounts).read([bound('web', mounts, '/web')], 'memory.available');
     expect(view?.usage.workingSetBytes).toEqual(known(700));
   });
 
-  it('are presented with their last known usage when they cannot be read', () => {
+  it('are presented with their last known usage if they cannot be read', () => {
     write('web', 1_000, 300);
     const pods = [bound('web', mounts, '/web')];
     const of = open(mounts);
@@ -172,7 +172,7 @@ describe('pods in a tree of files', () => {
     expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toEqual(known(700));
   });
 
-  it('are left out with a finding when they never could be read, until they can', () => {
+  it('are left out with a finding if they could never be read, until they can', () => {
     write('web', 1_000, 300);
     write('db', 2_000, 0);
     write('api', 3_000, 0);
@@ -193,7 +193,7 @@ describe('pods in a tree of files', () => {
     expect(findings.all()).toEqual([]);
   });
 
-  it('are left out with a finding when nobody can tell whether they have processes', () => {
+  it('are left out with a finding if it is unknown whether they have processes', () => {
     write('web', 1_000, 300);
     unlinkSync(join(root, 'web/cgroup.procs'));
     mkdirSync(join(root, 'web/cgroup.procs'));
@@ -202,7 +202,7 @@ describe('pods in a tree of files', () => {
     expect(findings.all()).toHaveLength(1);
   });
 
-  it('are left out of a choice for disk while nobody could measure theirs, and of no other choice', () => {
+  it('are left out of a choice for disk while theirs cannot be measured, but not of other choices', () => {
     write('web', 1_000, 300);
     const findings = someFindings();
     const disk = () => unknown('timed-out', 'disk', 'a walk hangs');
@@ -214,7 +214,7 @@ describe('pods in a tree of files', () => {
     expect(findings.all()).toEqual([]);
   });
 
-  it('carry the last walk of their directories', () => {
+  it('have the last walk of their directories', () => {
     write('web', 1_000, 300);
     const pod = bound('web', mounts, '/web');
     const walk = known({
@@ -231,7 +231,7 @@ describe('pods in a tree of files', () => {
     });
   });
 
-  it('cost three descriptors each while they are looked at, and none when they are gone', () => {
+  it('cost three descriptors each while they are read, and none once they are gone', () => {
     const pods: BoundPod[] = [];
     for (let i = 0; i < 400; i++) {
       write(`pod-${i}`, 1_000 + i, 0);

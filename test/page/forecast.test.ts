@@ -8,7 +8,7 @@ const points = (...amounts: readonly number[]): readonly Point[] =>
 const trend = (...amounts: readonly number[]) => trendOf(points(...amounts), NOW_MS);
 
 describe('the trend of an amount', () => {
-  it('falls by so much a second, whatever one sample says', () => {
+  it('falls at this rate per second, whatever a single sample says', () => {
     expect(trend(100, 98, 96, 94, 92, 90)).toEqual({ kind: 'falling', perSecond: -1 });
     expect(trend(100, 98, 96, 40, 92, 90, 88, 86)).toEqual({ kind: 'falling', perSecond: -1 });
   });
@@ -18,15 +18,15 @@ describe('the trend of an amount', () => {
   it.each([
     ['nothing moves', [50, 50, 50, 50, 50]],
     ['it goes up and down', [50, 52, 49, 51, 50, 52, 49, 51, 50]],
-  ])('is steady where %s', (_, amounts) => {
+  ])('is steady if %s', (_, amounts) => {
     expect(trend(...amounts)).toEqual({ kind: 'steady' });
   });
-  it('is not known from few samples, or a short time', () => {
+  it('is unknown from few samples, or a short time', () => {
     expect(trend(100, 90, 80)).toEqual({ kind: 'too-few' });
     const close = [100, 90, 80, 70].map((amount, i) => ({ atMs: NOW_MS - 400 + i * 100, amount }));
     expect(trendOf(close, NOW_MS)).toEqual({ kind: 'too-few' });
   });
-  it('counts only what comes after memory was given back', () => {
+  it('counts only what follows a release of memory', () => {
     expect(trend(100, 90, 80, 70, 60, 300, 299, 298, 297, 296, 295)).toEqual({ kind: 'falling', perSecond: -0.5 });
   });
   it('counts only the last minute', () => {

@@ -82,7 +82,7 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
     await node?.close();
   });
 
-  it('shows what status -o json says', async () => {
+  it('shows the same as status -o json', async () => {
     const { page, wrongs } = await opened();
     const status = await node.scene.status();
     const memory = status.signals.find(({ signal }) => signal === 'memory.available');
@@ -115,7 +115,7 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
     expect(wrongs).toEqual([]);
   });
 
-  it('shows the shutdown as rehearse gives it, on a time axis', async () => {
+  it('shows the shutdown from rehearse on a time axis', async () => {
     const { page, wrongs } = await opened();
     await page.locator('.plan').waitFor();
     expect(await textsOf(page, '.plan .phase')).toEqual([
@@ -134,7 +134,7 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
     expect(wrongs).toEqual([]);
   });
 
-  it('can be used by keyboard alone', async () => {
+  it('can be used with the keyboard alone', async () => {
     const { page } = await opened();
     const focused = (): Promise<string> =>
       page.evaluate('document.activeElement.id || document.activeElement.innerText.trim()');
@@ -159,7 +159,7 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
     ['light', DESK],
     ['dark', WIDE],
     ['on a phone', PHONE],
-  ])('has no serious finding of axe and nothing beside the screen, %s', async (_, look) => {
+  ])('has no serious finding of axe and nothing outside the screen, %s', async (_, look) => {
     const { page, wrongs } = await opened(look);
     await page.locator('.plan').waitFor();
     expect(await seriousIn(page)).toEqual([]);
@@ -167,7 +167,7 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
     expect(wrongs).toEqual([]);
   });
 
-  it('shows names that others chose as text, with what hides or turns text made visible', async () => {
+  it('shows names that others chose as text, with hiding or reordering characters made visible', async () => {
     const { page, wrongs } = await opened();
     const manifest = join(node.scene.agent.places.manifests, HOSTILE_FILE);
     writeFileSync(manifest, 'kind: Pod\n');
@@ -194,7 +194,7 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
     expect(wrongs).toEqual([]);
   });
 
-  it('shows an eviction while it happens, says it to a screen reader, and what came of it', async () => {
+  it('shows an eviction while it happens, announces it to a screen reader, and shows its outcome', async () => {
     const { page, wrongs } = await opened();
     await page.locator('.plan').waitFor();
     const desk = await opened(DARK);
@@ -238,7 +238,7 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
     expect([...wrongs, ...desk.wrongs, ...phone.wrongs]).toEqual([]);
   });
 
-  it('asks nothing while it is hidden', async () => {
+  it('sends no request while it is hidden', async () => {
     const { page } = await opened();
     await page.evaluate(
       `Object.defineProperty(document, 'hidden', { value: true }); document.dispatchEvent(new Event('visibilitychange'))`,
@@ -262,7 +262,7 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
     expect((await textsOf(page, '#tiles strong'))[0]).toBe('Dry run');
   });
 
-  it('says since when the connection is lost, and goes on when it is back', async () => {
+  it('says since when the connection is lost, and recovers when it is back', async () => {
     const { page } = await opened();
     await node.scene.agent.crash();
     await eventually(

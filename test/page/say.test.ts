@@ -45,7 +45,7 @@ describe('amounts', () => {
 
 describe('times', () => {
   const noon = new Date(2026, 10, 26, 12, 3, 21).getTime();
-  it('are local, with their zone, and the day where it is another', () => {
+  it('are local, with their zone, and the day if it is not today', () => {
     expect(sayWhen(noon, noon)).toMatch(/^12:03:21 [A-Z]/);
     expect(sayWhen(noon, noon + 86_400_000)).toMatch(/^26 Nov 12:03:21 [A-Z]/);
   });

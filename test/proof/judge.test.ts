@@ -35,7 +35,7 @@ function judged(hard: Ran | Left | undefined, use: Partial<Line['uses'][number]>
 }
 
 describe('what a command has shown', () => {
-  it('is read from what a lab says', () => {
+  it('is read from the output of a lab', () => {
     expect(read(LAB)).toEqual({
       checks: [
         { name: 'the hog goes', holds: true, figures: 'gone after 55 ms' },
@@ -45,11 +45,11 @@ describe('what a command has shown', () => {
       isWhole: true,
     });
   });
-  it('is not known where a lab skips it', () => {
+  it('is unknown if a lab skips it', () => {
     const { checks } = read('skipped the guest: mmdebstrap is not installed\nlab: 0 passed, 0 failed, 1 skipped\n');
     expect(checks).toEqual([{ name: 'the guest', holds: null, figures: 'mmdebstrap is not installed' }]);
   });
-  it('is read from the answers of tests and of the conformance run', () => {
+  it('is read from the output of tests and of the conformance run', () => {
     const tests = [
       { fullName: 'a stays', status: 'passed' },
       { fullName: 'b goes', status: 'failed' },
@@ -63,13 +63,13 @@ describe('what a command has shown', () => {
 });
 
 describe('a claim', () => {
-  it('holds where every check of it was seen to hold', () => {
+  it('holds if all its checks hold', () => {
     expect(judged(ran(LAB, 'it ended with 1'), { checks: /hog/, figures: /hog/ })).toEqual({
       verdict: 'holds',
       figure: '1 of 1 checks hold; gone after 55 ms',
     });
   });
-  it('does not hold where one of them does not, which is named', () => {
+  it('does not hold if one check fails, which is named', () => {
     expect(judged(ran(LAB, 'it ended with 1'))).toEqual({
       verdict: 'does not hold',
       figure: '1 of 2 checks hold; not: the kernel kills nobody (the kernel killed 1 times)',
@@ -88,7 +88,7 @@ describe('a claim', () => {
   ])('does not hold where the command %s', (_, text, ended) => {
     expect(judged(ran(text, ended), { checks: /hog/ }).verdict).toBe('does not hold');
   });
-  it('is not shown where the command could not run, or was not asked for, and it says why', () => {
+  it('is not shown if the command could not run, or was not requested, and says why', () => {
     const skipped = ran('skipped the guest: QEMU is not installed\nlab: 0 passed, 0 failed, 1 skipped\n');
     expect(judged(skipped, { checks: /hog/ })).toEqual({
       verdict: 'not run here',
@@ -97,11 +97,11 @@ describe('a claim', () => {
     expect(judged({ why: 'only root can run it' }).verdict).toBe('not run here');
     expect(judged(undefined).verdict).toBe('not run here');
   });
-  it('is not judged by a check that was not asked for, run or not', () => {
+  it('is not judged by a check that was not requested', () => {
     const more = ran(`${LAB}skipped the guest: QEMU is not installed\n`, 'it ended with 1');
     expect(judged(more, { checks: /hog/ }).verdict).toBe('holds');
   });
-  it('is bound to a figure of the command, and does not hold where that is too large', () => {
+  it('can depend on a figure of the command, and does not hold if that is too large', () => {
     const upTo = (most: number) =>
       judged(ran(LAB), { checks: /hog/, atMost: { figure: 'granted ms', most, unit: 'ms' } });
     expect(upTo(10_000).verdict).toBe('holds');

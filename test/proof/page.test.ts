@@ -12,7 +12,7 @@ describe('docs/proof.md', () => {
   const run: Run = JSON.parse(readFileSync('proof/result.json', 'utf8'));
   const text = readFileSync('docs/proof.md', 'utf8');
 
-  it('is what npm run proof makes of its last run', () => {
+  it('is what npm run proof generates from its last run', () => {
     expect(text).toBe(page(run));
   });
   it('has a row for each of the ten, and names machine, commit and day', () => {
@@ -21,7 +21,7 @@ describe('docs/proof.md', () => {
     expect(LINES.length).toBe(10);
     for (const fact of [run.on.kernel, run.on.commit, run.on.at.slice(0, 10)]) expect(text).toContain(fact);
   });
-  it('says of a claim that was not measured that it was not', () => {
+  it('says that a claim was not measured', () => {
     const rows = page({ ...run, parts: {} })
       .split('\n')
       .filter((row) => /^\| \d+ \|/.test(row));
@@ -30,12 +30,12 @@ describe('docs/proof.md', () => {
 });
 
 describe('npm run proof', () => {
-  it('lists the ten in --help, with the time that each may take', () => {
+  it('lists the ten in --help, with the maximum time of each', () => {
     const { stdout, status } = proof('--help');
     expect(status).toBe(0);
     for (const { name } of LINES) expect(stdout).toMatch(new RegExp(`^${name} +\\d+ min`, 'm'));
   });
-  it('refuses a line that there is not, and names those that there are', () => {
+  it('refuses an unknown claim, and lists the valid ones', () => {
     const { stderr, status } = proof('--only', 'everything');
     expect(status).toBe(2);
     expect(stderr).toContain(LINES.map(({ name }) => name).join(', '));

@@ -19,7 +19,7 @@ const stop: Decision = { id: '0f8fad5b-1', atMs: 1, kind: 'stop-for-shutdown', v
 const started = (atWallMs: number) => line(atWallMs, { kind: 'note', note: { kind: 'started', atMs: 1 } });
 
 describe('the entries about boots', () => {
-  it('are notes, outcomes and the stops of shutdowns, of the newest two files, oldest first', async () => {
+  it('are notes, outcomes and the stops of shutdowns, from the newest two files, oldest first', async () => {
     writeFileSync(join(directory, 'record.jsonl.1'), started(1));
     const condition: Decision = { id: 'x', atMs: 1, kind: 'set-condition', condition: 'DiskPressure', status: true };
     writeFileSync(
@@ -46,7 +46,7 @@ describe('the entries about boots', () => {
     expect(await readBootEntries(directory, true)).toEqual({ known: true, value: [] });
   });
 
-  it('are none where there is no record', async () => {
+  it('are empty without a record', async () => {
     expect(await readBootEntries(join(directory, 'nowhere'), false)).toEqual({ known: true, value: [] });
   });
 });

@@ -7,13 +7,13 @@ const now = aBoot('now', { bootWallMs: 3_600_000 });
 const sentenceOf = (entries: Parameters<typeof lastBoot>[0]) => lastBoot(entries, 'now')?.sentence;
 
 describe('the report of the last boot', () => {
-  it('is nothing when the record has no earlier boot, or this one has said it already', () => {
+  it('is empty if the record has no earlier boot, or this boot has already reported it', () => {
     expect(lastBoot([], 'now')).toBeNull();
     expect(lastBoot([now.running(1, 'shop/web')], 'now')).toBeNull();
     expect(lastBoot([boot.started(1), now.started(1)], 'now')).toBeNull();
   });
 
-  it('says in one sentence how a shutdown went, and raises nothing', () => {
+  it('says in one sentence how a shutdown went, without a finding', () => {
     const report = lastBoot([boot.started(1), ...aWholeShutdown(boot)], 'now');
     expect(report).toMatchObject({ finding: null, shutdown: { bootId: 'b' } });
     expect(report?.sentence).toBe(
@@ -21,14 +21,14 @@ describe('the report of the last boot', () => {
     );
   });
 
-  it('counts and names pods, not stops: one that was started meanwhile is stopped more than once', () => {
+  it('counts and names pods, not stops: a restarted pod is stopped more than once', () => {
     const again = [boot.stop(119_000, 'b-8', 'web', 1, 1), boot.stop(119_500, 'b-9', 'web', 1, 1)];
     expect(sentenceOf([boot.started(1), ...aWholeShutdown(boot), ...again])).toBe(
       'the last boot ended with a shutdown (reboot) of 3 pods: all phases were done after 22.5s; not in time: shop/db, shop/web',
     );
   });
 
-  it('is a finding when the boot ended without a trace: what may have happened, what ran, where to look', () => {
+  it('is a finding if the boot ended without a trace: possible causes, running pods, where to look', () => {
     const report = lastBoot([boot.started(1), boot.running(2, 'shop/db', 'shop/web')], 'now');
     expect(report).toMatchObject({ shutdown: null, finding: { id: 'last-boot' } });
     expect(report?.finding?.text).toBe(
@@ -37,7 +37,7 @@ describe('the report of the last boot', () => {
     );
   });
 
-  it('is a finding when a shutdown was cut, with its phase and who was not in time', () => {
+  it('is a finding if a shutdown was cut, with its phase and the late pods', () => {
     const report = lastBoot([boot.started(1), ...aWholeShutdown(boot).slice(0, 8)], 'now');
     expect(report).toMatchObject({ finding: { id: 'last-boot' } });
     expect(report?.sentence).toBe(
@@ -53,7 +53,7 @@ describe('the report of the last boot', () => {
     );
   });
 
-  it('tells the boot right before this one, not an older one', () => {
+  it('is about the previous boot, not an older one', () => {
     const older = aBoot('older', { bootWallMs: -3_600_000 });
     const report = lastBoot([...aWholeShutdown(older), boot.started(1), boot.stopped(9, 'stays')], 'now');
     expect(report).toMatchObject({ boot: { bootId: 'b', end: 'not-watched' }, shutdown: null, finding: null });

@@ -105,7 +105,7 @@ function lookAt(atMs: number, observation: Observation, config: ReturnType<typeo
 }
 
 describe('a capture', () => {
-  it('is decided by simulate as the look itself, redacted or not', async () => {
+  it('is decided by simulate like the look itself, redacted or not', async () => {
     await fc.assert(
       fc.asyncProperty(
         pods,
@@ -156,7 +156,7 @@ describe('a capture', () => {
   const seen = (atMs: number, availableBytes: number, list: readonly PodView[]): Observation =>
     anObservation(atMs, { 'memory.available': { available: availableBytes, capacity: GI } }, { pods: known(list) });
 
-  it('has a step for each look, and a list of pods where that is another one', async () => {
+  it('has a step for each look, and a list of pods if it differs', async () => {
     const looks = [
       { observation: seen(5_000.9, GI, [web, db]), decisions: [] },
       // Within the same millisecond as the first one.
@@ -180,18 +180,18 @@ describe('a capture', () => {
     ]);
   });
 
-  it('names the pods again after an eviction, since they may still be there', () => {
+  it('lists the pods again after an eviction, because they may still exist', () => {
     const hard = aConfig([aThreshold('memory.available', 100 * MI)]);
     const looks = [0, 1_000, 2_000].map((atMs) => lookAt(atMs, seen(atMs, 50 * MI, [web, db]), hard));
     const steps = captureOf('x', [{ ...looks[0], decisions: [] } as CapturedLook, ...looks.slice(1)], hard)?.steps;
     expect(steps?.map(({ pods: list }) => list?.length ?? null)).toEqual([null, null, 2]);
   });
 
-  it('is none where no look knew the pods', () => {
+  it('is empty if no look knew the pods', () => {
     expect(captureOf('x', [{ observation: anObservation(1, {}), decisions: [] }], config)).toBeNull();
   });
 
-  it('holds no number below zero, though what could be freed may be less than nothing', async () => {
+  it('contains no negative number, although the reclaimable amount may be negative', async () => {
     const capture = captureOf('x', [{ observation: seen(0, -5 * MI, [web]), decisions: [] }], config);
     const [look] = await replayed(capture);
     expect(look?.observation?.signals['memory.available']).toEqual(
@@ -221,7 +221,7 @@ describe('a redacted capture', () => {
     return { memory: null, ephemeralStorage: null };
   }
 
-  it('holds none of the names, the same pseudonyms throughout, and every amount', () => {
+  it('contains none of the names, consistent pseudonyms, and every amount', () => {
     const other = aPod({ name: 'a', namespace: 'board', uid: 'zzz', priority: 7, workingSetBytes: 123 });
     const looks = [[secret], [secret, other]].map((list, i) => ({
       observation: anObservation(i * 1_000, {}, { pods: known(list) }),
@@ -255,7 +255,7 @@ describe('a redacted capture', () => {
     expect(capture?.steps[1]?.pods).toMatchObject([{}, { spec: { priority: 7 } }]);
   });
 
-  it('sorts as the original does, also where one namespace begins like another, and beyond ten of them', () => {
+  it('sorts like the original, even if one namespace is a prefix of another, and beyond ten of them', () => {
     const names = ['a/z', 'a-b/c', 'a-b/a', 'b/a', ...Array.from({ length: 12 }, (_, i) => `n${i}/p`)];
     const list = names.map((full, i) => {
       const [namespace = '', name = ''] = full.split('/');

@@ -34,7 +34,7 @@ function stage(isRecordOpen = true) {
 const nobody = { id: 'no-candidate/memory.available', text: 'nobody may go' };
 
 describe('findings', () => {
-  it('are told when they come and when they go', () => {
+  it('are logged when they are raised and when they are cleared', () => {
     const { findings, lines, notes, pass, timers } = stage();
     findings.raise(nobody);
     findings.raise({ ...nobody, text: 'nobody may go yet' });
@@ -48,7 +48,7 @@ describe('findings', () => {
     expect(timers).toEqual([]);
   });
 
-  it('that come up before the record is open are recorded once it is', () => {
+  it('raised before the record is open are recorded once it is', () => {
     const { findings, openRecord, notes } = stage(false);
     findings.raise(nobody);
     openRecord();
@@ -59,7 +59,7 @@ describe('findings', () => {
     ]);
   });
 
-  it('that come and go 50 times in 10 s are four lines, and status has each change at once', () => {
+  it('raised and cleared 50 times in 10 s are four lines, and status has each change at once', () => {
     const { findings, lines, notes, pass, timers } = stage();
     for (let i = 0; i < 50; i++) {
       findings.raise(nobody);
@@ -83,7 +83,7 @@ describe('findings', () => {
     expect(lines).toHaveLength(5);
   });
 
-  it('say at the end of the run what no line has said yet', () => {
+  it('report at the end of the run what no line has reported yet', () => {
     const { findings, lines, timers } = stage();
     for (let i = 0; i < 3; i++) {
       findings.clear(nobody.id);

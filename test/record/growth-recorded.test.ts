@@ -48,7 +48,7 @@ function readText(text: string): ReturnType<typeof readEvictionScenario> {
 }
 
 describe('a decision about node memory', () => {
-  it('carries who grew, and says it when that was outside pods', () => {
+  it('contains what grew, and says so if that was outside pods', () => {
     const decision = evictionOf(lookAt([web], cron()));
     expect(decision.growth).toMatchObject({
       value: { totalBytes: 640 * MI, culprit: { where: 'system.slice/cron.service' } },
@@ -57,7 +57,7 @@ describe('a decision about node memory', () => {
     expect(decision.message).not.toContain('cron');
   });
 
-  it('says nothing more when the pods grew, or nobody asked', () => {
+  it('says nothing more if the pods grew, or it was not requested', () => {
     const inPods = evictionOf(lookAt([web], { ...cron(), podsBytes: 700 * MI }));
     expect(inPods.growth).toMatchObject({ value: { podsBytes: 700 * MI, culprit: null } });
     const unasked = evictionOf(lookAt([web], null));
@@ -66,13 +66,13 @@ describe('a decision about node memory', () => {
       expect(sayDecision(decision)).toBe('evict shop/web: memory.available 92 MiB is below 100 MiB');
   });
 
-  it('names it as well when there is nobody to evict', () => {
+  it('names it even if no pod can be evicted', () => {
     const { reasons } = lookAt([], cron());
     const nobody = reasons.find(({ code }) => code === 'no-candidate');
     expect(nobody && sayReason(nobody, String)).toBe(`memory.available: no pod may be evicted; ${CULPRIT}`);
   });
 
-  it('is derived again by simulate from the record, with the same culprit', () => {
+  it('is re-derived by simulate from the record, with the same culprit', () => {
     const { observation, decisions } = lookAt([web], cron());
     const decision = evictionOf({ decisions });
     const scenario = scenarioOf({ name: 'b-1', observation, config, acted: decision.threshold });
@@ -84,7 +84,7 @@ describe('a decision about node memory', () => {
     expect(again).toMatchObject({ known: true });
   });
 
-  it('is told by history, with what a tenant named made harmless', () => {
+  it("is shown by history, with tenants' names escaped", () => {
     const said = (growth: MemoryGrowth): string => {
       const decision = evictionOf(lookAt([web], growth));
       const head = { atWallMs: 0, bootId: 'boot', dry: false };
@@ -96,7 +96,7 @@ describe('a decision about node memory', () => {
     expect(said(cron('user.slice/\u001b[2J'))).toContain(String.raw`user.slice/\u001b[2J took 612 MiB`);
   });
 
-  it('tells by history why it is not known who grew', () => {
+  it('is shown by history with the reason why the culprit is unknown', () => {
     const observation = anObservation(
       1_000,
       { 'memory.available': { available: 92 * MI, capacity: GI } },
@@ -113,7 +113,7 @@ describe('a decision about node memory', () => {
 });
 
 describe('memoryGrowth of a scenario', () => {
-  it('is checked like everything else of it', () => {
+  it('is checked like everything else in it', () => {
     const text = `apiVersion: nodewarden.dev/v1alpha1
 kind: EvictionScenario
 metadata: { name: s }

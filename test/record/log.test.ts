@@ -8,7 +8,7 @@ function collect(level: LogLevel, env: NodeJS.ProcessEnv = { JOURNAL_STREAM: '8:
 }
 
 describe('a log line', () => {
-  it('is one JSON object, its sentence first, behind the priority that journald knows', () => {
+  it("is one JSON object, its sentence first, after journald's priority", () => {
     const { log, lines } = collect('debug');
     log.debug({ event: 'config' }, 'read');
     log.info({ event: 'evict', pod: 'shop/web', availableBytes: 92 }, 'evicting shop/web');
@@ -28,7 +28,7 @@ describe('a log line', () => {
     expect(lines).toEqual([]);
   });
 
-  it('carries the time only where no journal adds one', () => {
+  it('contains the time only if no journal adds one', () => {
     const { log, lines } = collect('info', {});
     log.info({ event: 'config' }, 'read');
     expect(lines[0]).toMatch(/^<6>\{"time":"\d{4}-\d\d-\d\dT[\d:.]+Z","msg":"read","event":"config","level":"info"\}$/);
@@ -63,7 +63,7 @@ describe('a log line', () => {
     });
   });
 
-  it('is bounded: 4 KiB for a field, 16 KiB in all', () => {
+  it('is limited to 4 KiB per field and 16 KiB in all', () => {
     const { log, lines } = collect('info');
     log.info({ event: 'evict', pod: 'é'.repeat(10_000), left: Array.from({ length: 5_000 }, (_, pid) => pid) }, 'x');
     const cut = JSON.parse(lines[0]?.slice(3) ?? '');

@@ -30,7 +30,7 @@ function seen(stops: readonly (readonly [Decision, number, Via | 'survived' | 'd
   return observedStops(joinDecisions(entries)).get('uid-web');
 }
 
-describe('what is known of how long a pod takes to stop', () => {
+describe('the observed time that a pod takes to stop', () => {
   it('is the longest of its last five stops', () => {
     const stops = [9_000, 1_000, 4_000, 2_000, 3_000, 500].map(
       (tookMs, i) => [aStop(`b-${i}`, 20), tookMs, 'stop-unit'] as const,
@@ -38,7 +38,7 @@ describe('what is known of how long a pod takes to stop', () => {
     expect(seen(stops)).toEqual({ stops: 5, endedMs: 4_000, unfinishedMs: null });
   });
 
-  it('is only that it needs more than its grace where it had to be killed', () => {
+  it('is only known to exceed its grace period if it had to be killed', () => {
     expect(seen([[aStop('b-1', 20), 20_030, 'cgroup.kill']])).toEqual({
       stops: 1,
       endedMs: null,
@@ -48,18 +48,18 @@ describe('what is known of how long a pod takes to stop', () => {
     expect(seen([[aStop('b-1', 0), 2_010, 'sigkill']])?.unfinishedMs).toBe(2_000);
   });
 
-  it('counts what it got where its grace was cut', () => {
+  it('counts the time that it got if its grace period was cut', () => {
     expect(seen([[aStop('b-1', 20), 7_000, 'sigkill']])?.unfinishedMs).toBe(7_000);
   });
 
-  it('is nothing from a kill at once, from a stop whose end is not known, and from a dry run', () => {
+  it('is unknown from an immediate kill, a stop without a known end, and a dry run', () => {
     expect(seen([[anEviction('b-1'), 40, 'sigkill']])).toBeUndefined();
     expect(seen([[aStop('b-1', 20), 0, null]])).toBeUndefined();
     expect(seen([[aStop('b-1', 20), 10, 'dropped']])).toBeUndefined();
     expect(seen([[aStop('b-1', 20), 10, 'sigterm']], true)).toBeUndefined();
   });
 
-  it('is not lost with an entry that a sick disk changed', () => {
+  it('survives an entry that a failing disk changed', () => {
     const { threshold: _, ...damaged } = anEviction('b-1');
     const entries = [damaged, { ...aStop('b-2', 20), graceSeconds: 'x' }].map((decision) => ({
       ...{ schema: 1, atWallMs: 0, bootId: 'boot', dry: false, kind: 'decision', reasons: [] },

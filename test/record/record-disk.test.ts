@@ -72,7 +72,7 @@ describe('a disk that is full [needs root for a tmpfs of 1 MiB]', () => {
 });
 
 describe('a full disk with another writer [needs root for a tmpfs of 1 MiB]', () => {
-  it.skipIf(!isRoot)('never cuts off what the other one appended', async () => {
+  it.skipIf(!isRoot)('never truncates what the other one appended', async () => {
     await onSmallDisk(async (full) => {
       const [one, other] = [openRecorder({ recordDirectory: full }), openRecorder({ recordDirectory: full })];
       expect(await one.recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
@@ -97,7 +97,7 @@ describe('a full disk with another writer [needs root for a tmpfs of 1 MiB]', ()
 
 describe('a disk that hangs [needs root and a loop mount that can be frozen]', () => {
   it.skipIf(!isRoot || !hasLoop)(
-    'delays no intent beyond its deadline, and gets everything when it comes back',
+    'delays no intent beyond its deadline, and receives everything when it recovers',
     async () => {
       const [image, mount] = [at('image'), at('mount')];
       writeFileSync(image, '');
@@ -135,11 +135,11 @@ describe('a disk that hangs [needs root and a loop mount that can be frozen]', (
   );
 });
 
-describe('a record that somebody removes while it is written', () => {
+describe('a record file that somebody removes, moves or replaces', () => {
   const recorded = (): readonly string[] =>
     joinDecisions(readRecord(at('record')).entries).map(({ decision }) => decision.id);
 
-  it('is made again with all that it held, in a directory of the same mode', async () => {
+  it('is recreated with all its content, in a directory of the same mode', async () => {
     mkdirSync(at('record'), { mode: 0o700 });
     const { recorder } = openRecorder();
     await recorder.intent(aStep('b-1'), 2_000);
@@ -153,7 +153,7 @@ describe('a record that somebody removes while it is written', () => {
     expect(statSync(at('record')).mode & 0o777).toBe(0o700);
   });
 
-  it.each(['with its directory', 'alone'])('or moves it away, %s, is made again with all that it held', async (how) => {
+  it.each(['with its directory', 'alone'])('when moved away, %s, is recreated with all its content', async (how) => {
     const { recorder } = openRecorder();
     await recorder.intent(aStep('b-1'), 2_000);
     const file = at('record', 'record.jsonl');
@@ -169,7 +169,7 @@ describe('a record that somebody removes while it is written', () => {
     expect(recorded()).toEqual(['b-1', 'b-2']);
   });
 
-  it('or rotates it as the agent does, goes on in a new one, and nothing is there twice', async () => {
+  it('when rotated as by the agent, continues in a new file, without duplicates', async () => {
     const { recorder } = openRecorder();
     await recorder.intent(aStep('b-1'), 2_000);
     const file = at('record', 'record.jsonl');
@@ -182,7 +182,7 @@ describe('a record that somebody removes while it is written', () => {
     expect(recorded()).toEqual(['b-1', 'b-2']);
   });
 
-  it('or puts another in its place, goes on in that, without what that may hold already', async () => {
+  it('when replaced, continues in the new file, without what that may already contain', async () => {
     const { recorder } = openRecorder();
     await recorder.intent(aStep('b-1'), 2_000);
     recorder.checkRecord();
@@ -196,7 +196,7 @@ describe('a record that somebody removes while it is written', () => {
     expect(recorded()).toEqual(['b-1', 'b-2']);
   });
 
-  it('and puts a pipe in its place says so, and opens it no more often than it closes it', async () => {
+  it('when replaced by a pipe, is reported, and the pipe is opened no more often than it is closed', async () => {
     const file = at('record', 'record.jsonl');
     mkdirSync(at('record'), { recursive: true });
     execFileSync('mkfifo', [file]);
@@ -216,7 +216,7 @@ describe('a record that somebody removes while it is written', () => {
     await until(() => recorded().length === 1);
   });
 
-  it('and cannot be made again keeps what comes, and says so', async () => {
+  it('when it cannot be recreated, keeps new lines in memory, and reports it', async () => {
     const { recorder, findings } = openRecorder();
     await recorder.intent(aStep('b-1'), 2_000);
     rmSync(at('record'), { recursive: true });

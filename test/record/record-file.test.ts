@@ -8,7 +8,7 @@ import { aRecorder, aStep } from './a-recorder.ts';
 const { at, openRecorder } = aRecorder();
 
 describe('the record file', () => {
-  it('goes on behind the torn line of a killed agent, which the reader leaves out and counts', async () => {
+  it('continues after the torn line of a killed agent, which the reader skips and counts', async () => {
     const first = openRecorder();
     await first.recorder.intent(aStep('b-1'), 2_000);
     await first.recorder.close();
@@ -24,7 +24,7 @@ describe('the record file', () => {
     expect(second.findings.all()).toEqual([]);
   });
 
-  it('that is damaged is kept aside, is a finding, and a new one begins', async () => {
+  it('is kept aside if damaged, with a finding, and a new one begins', async () => {
     mkdirSync(at('record'));
     const path = at('record', 'record.jsonl');
     const garbage = Buffer.concat([
@@ -61,7 +61,7 @@ describe('the record file', () => {
     expect(statSync(path).size).toBeLessThan(MI);
   });
 
-  it('keeps two decisions apart that have one id, because the state was lost between them', async () => {
+  it('distinguishes two decisions with the same id after the state was lost', async () => {
     const { recorder } = openRecorder();
     await recorder.intent(aStep('b-1'), 2_000);
     recorder.outcome({ of: 'b-1', atMs: 1, kind: 'dropped', because: 'gone' });
@@ -72,7 +72,7 @@ describe('the record file', () => {
     expect(joined.map(({ outcomes }) => outcomes)).toMatchObject([[{ because: 'gone' }], [{ because: 'dry-run' }]]);
   });
 
-  it('that does not exist is an empty one', () => {
+  it('is empty if it does not exist', () => {
     expect(readRecord(at('none'))).toEqual({ entries: [], tornLines: 0, unreadable: [] });
   });
 });

@@ -10,7 +10,7 @@ import { aRecorder, aStep, until } from './a-recorder.ts';
 const clock = createClock();
 const { at, openRecorder, openFiles } = aRecorder();
 
-describe('what the disk had not taken when the agent was killed', () => {
+describe('what the disk had not accepted when the agent was killed', () => {
   // The first agent's record lies where nothing can be written; it is not closed before the next one has read.
   const decideAndDie = async (): Promise<OpenRecorder> => {
     const { recorder } = openRecorder({ recordDirectory: '/dev/null/record' });
@@ -25,18 +25,18 @@ describe('what the disk had not taken when the agent was killed', () => {
   const adopted = { ...initialState('boot'), nextDecision: 2, lastLookMs: 1_000 };
   const kindsOf = (entries: readonly RecordEntry[]) => entries.map(({ kind }) => kind);
 
-  it('a decision, is recorded by the next one, once', async () => {
+  it('is recorded by the next run, once, if it is a decision', async () => {
     await decideAndDie();
     expect(await recordedBy(adopted)).toMatchObject([{ kind: 'decision', decision: { id: 'boot-1' } }]);
     expect(kindsOf(await recordedBy(adopted))).toEqual(['decision']);
   });
 
-  it('a decision that the state does not know of is not recorded: it was never begun', async () => {
+  it('is not recorded if the state does not contain the decision: it was never begun', async () => {
     await decideAndDie();
     expect(await recordedBy(initialState('boot'))).toEqual([]);
   });
 
-  it('a decision of a state that was lost is recorded only if its stop had begun', async () => {
+  it('is recorded after a loss of the state only if the stop had begun', async () => {
     const recorder = await decideAndDie();
     const fresh = { ...initialState('boot'), nextDecision: 2 };
     expect(await recordedBy(fresh)).toEqual([]);
@@ -45,7 +45,7 @@ describe('what the disk had not taken when the agent was killed', () => {
     expect(kindsOf(await recordedBy(fresh))).toEqual(['decision', 'note']);
   });
 
-  it('the beginning of its stop and its end are recorded as it is, also by the run after the next', async () => {
+  it('includes the beginning and end of a stop, unchanged, even in the run after the next', async () => {
     const recorder = await decideAndDie();
     recorder.began(theEvidence);
     recorder.outcome(theEnd);
@@ -73,7 +73,7 @@ const theEnd = {
   releasedBytes: { known: true, value: 5 },
 } as const;
 
-describe('an eviction that was under way when the agent was killed', () => {
+describe('an eviction that was in progress when the agent was killed', () => {
   const quantity = { nanos: '1', format: 'binary', text: null } as const;
   const threshold = { isHard: true, limit: quantity, target: quantity, available: 1, sinceMs: 1 } as const;
   const eviction = {
@@ -91,7 +91,7 @@ describe('an eviction that was under way when the agent was killed', () => {
   const underWay = { nextDecision: 2, act: { kind: 'evicting', evictions: [eviction] } } as const;
   const adopted = { ...initialState('boot'), ...underWay };
 
-  it('is known to the next one as far as it had come', async () => {
+  it('is known to the next run as far as it had come', async () => {
     const { recorder } = openRecorder();
     await recorder.intent(aStep('boot-1', underWay), 2_000);
     expect(openRecorder({ adopted }).recorder.left('boot-1')).toMatchObject({
@@ -107,7 +107,7 @@ describe('an eviction that was under way when the agent was killed', () => {
     expect(openRecorder({ adopted }).recorder.left('boot-1')).toMatchObject({ begunMs: 1_050, outcome: theEnd });
   });
 
-  it('is forgotten beside the state once the state and the record need it no more', async () => {
+  it('is forgotten next to the state once the state and the record no longer need it', async () => {
     const { recorder } = openRecorder();
     await recorder.intent(aStep('boot-1', underWay), 2_000);
     recorder.outcome(theEnd);
@@ -119,7 +119,7 @@ describe('an eviction that was under way when the agent was killed', () => {
 });
 
 describe('an intent', () => {
-  it('is in the state file and durable in the record before it resolves, with what it was made from after', async () => {
+  it('is in the state file and durable in the record before it resolves, followed by its basis', async () => {
     const { recorder } = openRecorder();
     const how = await recorder.intent(aStep('b-1', { nextDecision: 2 }), 2_000);
     expect(how).toBe('durable');
@@ -160,7 +160,7 @@ describe('an intent', () => {
     expect(readRecord(at('record'), { dry: true }).entries[0]).toMatchObject({ dry: true });
   });
 
-  it('is deferred, kept and written later when the disk takes nothing', async () => {
+  it('is deferred, kept and written later if the disk accepts nothing', async () => {
     // A file where the directory should be: every attempt fails until it is gone.
     writeFileSync(at('record'), '');
     const { recorder, findings } = openRecorder();
@@ -179,7 +179,7 @@ describe('an intent', () => {
     await until(() => statSync(at('state.json.intents')).size === 0);
   });
 
-  it('that the disk refused is written also after the recorder is closed, and no file stays open', async () => {
+  it('that the disk refused is written even after the recorder is closed, and no file stays open', async () => {
     writeFileSync(at('record'), '');
     const { recorder } = openRecorder();
     expect(await recorder.intent(aStep('b-1'), 30_000)).toBe('deferred');
@@ -189,7 +189,7 @@ describe('an intent', () => {
     await until(() => openFiles().length === 0);
   });
 
-  it('is never lost beyond 10,000 entries without a count of what was', async () => {
+  it('is never lost beyond 10,000 entries without being counted', async () => {
     writeFileSync(at('record'), '');
     const { recorder, findings } = openRecorder();
     for (let i = 1; i <= 10_500; i++) recorder.outcome({ of: `b-${i}`, atMs: i, kind: 'dropped', because: 'gone' });
@@ -207,11 +207,11 @@ describe('an intent', () => {
   });
 });
 
-describe('parts that are made anew while the disk takes nothing', () => {
+describe('parts that are rebuilt while the disk accepts nothing', () => {
   const recordedIds = (): readonly string[] =>
     joinDecisions(readRecord(at('record')).entries).map(({ decision }) => decision.id);
 
-  it('go on with what the earlier ones hold, and write it once and in order', async () => {
+  it('continue with what the earlier ones hold, and write it once and in order', async () => {
     writeFileSync(at('record'), '');
     const open = createRecorders();
     const first = openRecorder({}, open);
@@ -236,7 +236,7 @@ describe('parts that are made anew while the disk takes nothing', () => {
     expect(openFiles()).toEqual([]);
   });
 
-  it('and have another record begin that one, beside the earlier', async () => {
+  it('can open another record beside the earlier one', async () => {
     writeFileSync(at('record'), '');
     const open = createRecorders();
     const first = openRecorder({}, open);
@@ -269,7 +269,7 @@ describe('keeping the state', () => {
     await until(() => read().lastLookMs === 9);
   });
 
-  it('is in no hurry while nothing goes on, until a signal cannot be read', async () => {
+  it('is slow while nothing is in progress, until a signal cannot be read', async () => {
     const { recorder } = openRecorder();
     const state = initialState('boot');
     recorder.keep(state);
@@ -283,7 +283,7 @@ describe('keeping the state', () => {
     expect(read()).toMatchObject({ lastLookMs: 7, failedLooks });
   });
 
-  it('writes the last one when it is closed', async () => {
+  it('writes the last state when it is closed', async () => {
     const { recorder } = openRecorder();
     recorder.keep(initialState('boot'));
     recorder.keep({ ...initialState('boot'), lastLookMs: 5 });
@@ -291,7 +291,7 @@ describe('keeping the state', () => {
     expect(read().lastLookMs).toBe(5);
   });
 
-  it('goes on without it, and says so, when it cannot be written', () => {
+  it('continues without the file, and says so, if it cannot be written', () => {
     mkdirSync(at('state.json'));
     const { recorder, findings } = openRecorder();
     recorder.keep(initialState('boot'));

@@ -62,11 +62,11 @@ const awaited: Eviction = {
   },
 };
 
-describe('a decision about a disk beside a pressure of memory', () => {
+describe('a decision about a disk during memory pressure', () => {
   const state = { ...initialState('boot'), act: { kind: 'evicting' as const, evictions: [awaited] } };
   const decision = evictionIn(decide(state, observation, config).decisions);
 
-  it('is derived again by simulate from the record, with the same ranking and victim', () => {
+  it('is re-derived by simulate from the record, with the same ranking and victim', () => {
     expect(decision).toMatchObject({ victim: { name: 'cut' }, differences: ['D14'] });
     const scenario = scenarioOf({ name: 'b-1', observation, config, acted: decision.threshold });
     const [document] = parseDocuments(JSON.stringify(scenario), 'record', 'ours').documents;
@@ -80,7 +80,7 @@ describe('a decision about a disk beside a pressure of memory', () => {
     expect(again.differences).toEqual(['D14']);
   });
 
-  it('is told by history with what is known in part', () => {
+  it('is shown by history with what is partly known', () => {
     const decisions = joinDecisions([
       entryOf({ atWallMs: 0, bootId: 'boot', dry: false }, { kind: 'decision', decision, reasons: [] }),
     ]);

@@ -35,21 +35,21 @@ function setUp() {
   };
 }
 
-describe('the note of what runs', () => {
-  it('is written at once for the first set, and not again while the set is the same', () => {
+describe('the note about running pods', () => {
+  it('is written at once for the first set, and not again while the set is unchanged', () => {
     const { see, notes } = setUp();
     see(5, 'shop/web', 'shop/db');
     see(200_000, 'shop/db', 'shop/web');
     expect(notes).toEqual([{ kind: 'running', atMs: 5, pods: ['shop/db', 'shop/web'] }]);
   });
 
-  it('says that nothing runs', () => {
+  it('says that nothing is running', () => {
     const { see, notes } = setUp();
     see(5);
     expect(notes).toEqual([{ kind: 'running', atMs: 5, pods: [] }]);
   });
 
-  it('is written at most once a minute, with what was seen last, also when nobody looks any more', () => {
+  it('is written at most once a minute, with the last known set, even without further looks', () => {
     const { see, to, notes } = setUp();
     see(0, 'a/a');
     see(1_000, 'a/b');
@@ -62,7 +62,7 @@ describe('the note of what runs', () => {
     expect(notes).toHaveLength(3);
   });
 
-  it('is not written for a set that was back before the minute was over', () => {
+  it('is not written for a set that was restored within the minute', () => {
     const { see, to, notes } = setUp();
     see(0, 'a/a');
     see(1_000, 'a/b');

@@ -42,7 +42,7 @@ const web: PodView = aPod({
 });
 
 describe('a look as a scenario', () => {
-  it('holds node, pods and configuration, so that the ranking can be derived again', () => {
+  it('contains node, pods and configuration, so that the ranking can be re-derived', () => {
     const hard = aThreshold('memory.available', 100 * MI, { minReclaimBytes: 20 * MI });
     const percent: Threshold = {
       ...aThreshold('nodefs.available', 0),
@@ -137,7 +137,7 @@ describe('a look as a scenario', () => {
     });
   });
 
-  it('writes the threshold that was acted on as it stood: its grace over, its min reclaim counted', () => {
+  it('writes the threshold that was acted on as it was: its grace period over, its min reclaim counted', () => {
     const soft = aThreshold('memory.available', 200 * MI, { graceMs: 30_000, minReclaimBytes: 50 * MI });
     const other = aThreshold('nodefs.available', GI, { graceMs: 60_000 });
     const observation = anObservation(1, {}, { pods: known([]) });
@@ -149,7 +149,7 @@ describe('a look as a scenario', () => {
     });
   });
 
-  it('leaves out who could not be chosen, and gives a pod without statistics none', () => {
+  it('leaves out pods that could not be chosen, and gives a pod without statistics none', () => {
     const gone = aPod({ name: 'gone', isTerminating: true });
     const limited = aPod({ name: 'limited', limitedBy: 'not-stoppable' });
     const silent = aPod({ name: 'silent', usage: { containers: unknown('absent', 'stats', 'none') } });
@@ -159,7 +159,7 @@ describe('a look as a scenario', () => {
     expect(scenario?.steps[0].summary['pods']).toEqual([]);
   });
 
-  it('keeps whom the decision chose although something was known against it', () => {
+  it('keeps the chosen pods even if the mode had excluded them', () => {
     const overridden = aPod({ name: 'overridden', limitedBy: 'kubelet-evicting' });
     const waiting = aPod({ name: 'waiting', limitedBy: 'kubelet-evicting' });
     const observation = anObservation(1, {}, { pods: known([waiting, overridden]) });
@@ -170,12 +170,12 @@ describe('a look as a scenario', () => {
     expect(scenario?.pods.map(({ metadata }) => metadata)).toMatchObject([{ name: 'overridden' }]);
   });
 
-  it('is none when the pods were not known', () => {
+  it('is empty if the pods were unknown', () => {
     expect(scenarioOf({ name: 'x', observation: anObservation(1, {}), config: aConfig([]), acted: null })).toBeNull();
   });
 
   it.each([10, 5, 15, 12.5, 0.1, 33.3, 100, 99.99, 1 / 3])(
-    'says %d %% so that it is read as the same share',
+    'writes %d %% so that it is read as the same share',
     (percent) => {
       const fraction = Math.fround(Math.fround(percent) / 100);
       const threshold: Threshold = { ...aThreshold('memory.available', 0), value: { kind: 'fraction', fraction } };

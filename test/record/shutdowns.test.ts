@@ -16,7 +16,7 @@ function only(entries: readonly RecordEntry[], runningBoot = 'now'): ShutdownRec
 const bootEnd = (entries: readonly RecordEntry[]) => shutdownsOf(entries, 'now').boots.map(({ end }) => end);
 
 describe('a shutdown in the record', () => {
-  it('is told phase by phase and pod by pod, plan against fact', () => {
+  it('is shown phase by phase and pod by pod, plan versus actual', () => {
     expect(only(aWholeShutdown(boot))).toEqual({
       bootId: 'b',
       dry: false,
@@ -89,14 +89,14 @@ describe('a shutdown in the record', () => {
     });
   });
 
-  it('that the end of the boot cut names the phase, the pods without an end and the phases it never reached', () => {
+  it('cut by the end of the boot names the phase, the pods without an end and the phases it never reached', () => {
     const cut = only(aWholeShutdown(boot).slice(0, 5));
     expect(cut.end).toEqual({ kind: 'cut', phase: 1, by: 'boot-ended' });
     expect(cut.phases.map(({ state }) => state)).toEqual(['cut', 'not-reached']);
     expect(cut.phases[0]?.pods.map(({ end }) => end.kind)).toEqual(['ended', 'cut-off']);
   });
 
-  it('of the boot that runs is still going on, its pods under way', () => {
+  it('in the current boot is still in progress, with its pods', () => {
     const going = only(aWholeShutdown(boot).slice(0, 5), 'b');
     expect(going.end).toEqual({ kind: 'running', phase: 1 });
     expect(going.phases.map(({ state }) => state)).toEqual(['running', 'waiting']);
@@ -113,7 +113,7 @@ describe('a shutdown in the record', () => {
     expect(first?.phases[0]?.pods[1]?.end).toEqual({ kind: 'cut-off' });
   });
 
-  it('that an agent went on with after its death is one shutdown, and says where it was taken up and where the lock went', () => {
+  it('that an agent continued after a crash is one shutdown, with the time of resumption and of the lost lock', () => {
     const whole = aWholeShutdown(boot);
     const resumed = only([
       ...whole.slice(0, 5),
@@ -132,7 +132,7 @@ describe('a shutdown in the record', () => {
     expect(resumed.phases[0]?.pods).toHaveLength(2);
   });
 
-  it('that was cancelled keeps what its stops came to afterwards, and what was undone', () => {
+  it('that was cancelled keeps the later outcomes of its stops, and what was undone', () => {
     const cancelled = only(
       [
         ...aWholeShutdown(boot).slice(0, 5),
@@ -166,7 +166,7 @@ describe('a shutdown in the record', () => {
     expect(cancelled).toMatchObject({ phase: 1, isHonoured: false });
   });
 
-  it('whose lock is taken again after its release was cancelled then: the machine stayed up', () => {
+  it('whose lock is taken again after its release was then cancelled: the machine stayed up', () => {
     const entries = [...aWholeShutdown(boot), boot.lock(125_000, 'b-5', 'take-lock')];
     const { end, cancelled, released } = only(entries);
     expect(end).toEqual({ kind: 'cancelled' });
@@ -175,7 +175,7 @@ describe('a shutdown in the record', () => {
     expect(bootEnd([boot.started(1), ...entries])).toEqual(['ungraceful']);
   });
 
-  it('shows a pod that was started again as one more stop, with the times', () => {
+  it('shows a restarted pod as one more stop, with its times', () => {
     const whole = aWholeShutdown(boot);
     const { phases, startedAgain } = only([
       ...whole.slice(0, 5),
@@ -211,7 +211,7 @@ describe('a shutdown in the record', () => {
     expect(phases[1]?.pods).toMatchObject([{ pod: 'shop/dns', decision: null, end: { kind: 'cut-off' } }]);
   });
 
-  it('whose beginning is lost is told from what is left', () => {
+  it('whose beginning is lost is derived from what is left', () => {
     const rest = only(aWholeShutdown(boot).slice(4));
     expect(rest).toMatchObject({ plan: null, beganMs: 120_000, end: { kind: 'released' } });
     expect(rest.phases).toMatchObject([
@@ -220,7 +220,7 @@ describe('a shutdown in the record', () => {
     ]);
   });
 
-  it('was released when that was decided, even where the agent was gone before it noted it', () => {
+  it('was released when that was decided, even if the agent was gone before it recorded it', () => {
     expect(only(aWholeShutdown(boot).slice(0, 11)).released).toEqual({ atMs: 122_500, why: 'all-phases-done' });
   });
 
@@ -241,7 +241,7 @@ describe('a shutdown in the record', () => {
     expect(shutdownsOf([...broken, ...whole], 'now').damaged).toBe(8);
   });
 
-  it('reads what a later version adds without counting it as damage', () => {
+  it('accepts additions of a later version without counting them as damage', () => {
     const later = JSON.parse(JSON.stringify(boot.fact(100_001, BEGAN)));
     later.note.fact = { what: 'told-the-neighbours' };
     const { damaged, shutdowns } = shutdownsOf([...aWholeShutdown(boot), later], 'now');
@@ -249,7 +249,7 @@ describe('a shutdown in the record', () => {
     expect(shutdowns).toHaveLength(1);
   });
 
-  it('of a dry run is another one than that of the same boot', () => {
+  it('of a dry run is separate from that of the same boot', () => {
     const dry = aBoot('b', { dry: true });
     const { shutdowns, boots } = shutdownsOf([...aWholeShutdown(boot), ...aWholeShutdown(dry)], 'now');
     expect(shutdowns.map((shutdown) => [shutdown.dry, shutdown.decisions.length])).toEqual([
@@ -259,7 +259,7 @@ describe('a shutdown in the record', () => {
     expect(boots).toMatchObject([{ dry: false, end: 'graceful' }]);
   });
 
-  it('is not made of a lock that is taken again, or of an eviction', () => {
+  it('is not created by a lock that is taken again, or by an eviction', () => {
     expect(shutdownsOf([boot.started(1), boot.lock(2, 'b-1', 'take-lock')], 'b').shutdowns).toEqual([]);
   });
 });
@@ -290,7 +290,7 @@ describe('the end of an earlier boot', () => {
     expect(bootEnd(entries)).toEqual([end]);
   });
 
-  it('names the pods that ran last, and when that was', () => {
+  it('names the last running pods, and their time', () => {
     const { boots } = shutdownsOf(
       [boot.started(1), boot.running(2, 'shop/web'), boot.running(60_002, 'shop/db', 'shop/web')],
       'now',
@@ -307,7 +307,7 @@ describe('the end of an earlier boot', () => {
     ]);
   });
 
-  it('is told of every boot but the one that runs, in the order of the record', () => {
+  it('is reported for every boot except the current one, in the order of the record', () => {
     const wrongClock = aBoot('second', { bootWallMs: -86_400_000 });
     const entries = [
       boot.started(1),

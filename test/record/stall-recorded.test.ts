@@ -26,7 +26,7 @@ describe('a recorded decision about swap or stall', () => {
   it.each([
     ['memory.stallFree', { available: 4_321.5, capacity: 10_000 }, 'swapped'],
     ['swap.available', { available: 90 * MI, capacity: 500 * MI }, 'limited'],
-  ] as const)('for %s is derived again from what was seen', (signal: Signal, sample, victim) => {
+  ] as const)('for %s is re-derived from what was seen', (signal: Signal, sample, victim) => {
     const observation = anObservation(1_000, { [signal]: sample }, { pods: known(pods) });
     const evict = decide(initialState('boot'), observation, config).decisions.find(({ kind }) => kind === 'evict');
     if (evict?.kind !== 'evict') throw new Error('nobody is evicted');

@@ -24,17 +24,17 @@ afterEach(() => {
 });
 
 describe('the state file', () => {
-  it('gives back what this boot left', () => {
+  it('returns what this boot left', () => {
     const saved = { ...initialState('boot'), nextDecision: 7, firstMetMs: { 'memory.available/evictionSoft': 12 } };
     writeFileSync(path, JSON.stringify(saved));
     expect(loadState(path, 'boot', clock, decided)).toEqual({ state: saved, findings: [] });
   });
 
-  it('is fresh where there is none', () => {
+  it('is fresh without a file', () => {
     expect(loadState(path, 'boot', clock, decided)).toEqual({ state: initialState('boot'), findings: [] });
   });
 
-  it('that is lost within a boot begins with ids that no decision of the boot has', () => {
+  it('that is lost within a boot starts with ids that no decision of the boot has', () => {
     const head = { atWallMs: 1, dry: false } as const;
     const decision = { atMs: 1, kind: 'set-condition', condition: 'MemoryPressure', status: true } as const;
     const line = (bootId: string, number: number): string =>
@@ -87,7 +87,7 @@ describe('the state file', () => {
     expect(readFileSync(join(directory, aside), 'utf8')).toBe(text);
   });
 
-  it('is whole whenever its writer is killed', async () => {
+  it('is complete whenever its writer is killed', async () => {
     const writer = `
       import { createClock } from '${new URL('../../src/host/clock.ts', import.meta.url).href}';
       import { initialState } from '${new URL('../../src/core/state/state.ts', import.meta.url).href}';
