@@ -1,0 +1,75 @@
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { known } from '../../src/core/reading.ts';
+import type { FenceMethod } from '../../src/guard/agents.ts';
+import { until } from '../host/test-cgroup.ts';
+import { aBench, anExecutable, detailOf, isRunning } from './an-agent.ts';
+
+const canRun = existsSync('/usr/bin/qemu-system-x86_64') && existsSync('/usr/bin/python3');
+/** A machine without a processor, which costs nothing: it has QMP, and its power is that of its process. */
+const START = `#!/bin/sh
+cd "$(dirname "$0")" && exec qemu-system-x86_64 -machine none -nodefaults -display none \\
+  -qmp unix:qmp.sock,server=on,wait=off -pidfile pid -daemonize
+`;
+
+function aGuest() {
+  const bench = aBench(
+    {},
+    {
+      agentDirectory: resolve('test/lab/guard'),
+      parametersIn: (xml) => known(new Set([...xml.matchAll(/<parameter name="(\w+)"/g)].map(([, name = '']) => name))),
+    },
+  );
+  const guest = join(bench.directory, 'guest');
+  mkdirSync(guest);
+  anExecutable(join(guest, 'start'), START);
+  const pid = (): number => Number(readFileSync(join(guest, 'pid'), 'latin1'));
+  // QEMU removes the file when it is told to quit.
+  const runs = (): boolean => existsSync(join(guest, 'pid')) && isRunning(pid());
+  onTestFinished(() => {
+    if (runs()) process.kill(pid(), 'SIGKILL');
+  });
+  const methodOf = (plug: string): FenceMethod =>
+    bench.method('fence_qemu', { parameters: { directory: bench.directory, plug, qmp_timeout: '1' } });
+  const power = async (plug = 'guest') => (await bench.agents.status(methodOf(plug), 'dead')).power;
+  const send = async (action: 'on' | 'off') =>
+    (await bench.agents.command(methodOf('guest'), action, () => true)).saysDone;
+  const changes = (): readonly (string | undefined)[] =>
+    readFileSync(join(guest, 'power.log'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' ')[1]);
+  return { power, send, pid, runs, changes };
+}
+
+describe.skipIf(!canRun)('fence_qemu, with a real QEMU', () => {
+  it('asks for, and changes, the power of a guest, which outlives the run that switched it on', async () => {
+    const { power, send, runs, changes } = aGuest();
+    expect(await power()).toEqual({ known: true, value: 'off' });
+    for (const action of ['on', 'on', 'off', 'off'] as const) {
+      expect(await send(action)).toEqual({ known: true, value: true });
+      expect(await power()).toEqual({ known: true, value: action });
+      expect(runs()).toBe(action === 'on');
+    }
+    expect(changes()).toEqual(['on', 'off']);
+  });
+
+  it('does not know the power of a guest whose QEMU hangs, or of one that does not exist', async () => {
+    const { power, send, pid } = aGuest();
+    await send('on');
+    process.kill(pid(), 'SIGSTOP');
+    expect(detailOf(await power())).toBe('exit status 1; it said: Failed: QEMU does not answer');
+    process.kill(pid(), 'SIGCONT');
+    expect(await power()).toEqual({ known: true, value: 'on' });
+    expect(detailOf(await power('other'))).toMatch(/it said: Failed: there is no guest .*other$/);
+  });
+
+  it('says off of a guest whose QEMU was killed', async () => {
+    const { power, send, pid, runs } = aGuest();
+    await send('on');
+    process.kill(pid(), 'SIGKILL');
+    await until(() => !runs());
+    expect(await power()).toEqual({ known: true, value: 'off' });
+  });
+});
