@@ -1,4 +1,4 @@
-import type { CandidateLimit, PodView } from '../core/pod/pod.ts';
+import type { CandidateLimit, PodUid, PodView } from '../core/pod/pod.ts';
 import { isCriticalPriority } from '../core/pod/spec.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { GIVEN_BACK_BYTES } from '../host/cgroupfs.ts';
@@ -36,6 +36,8 @@ type Known = {
   readonly isDrained: boolean;
   /** The pod that the agent itself runs in; null: in none. */
   readonly ownUid: string | null;
+  /** As an earlier run in this boot knew them: their containers are named before the API has listed them. */
+  readonly saved: ReadonlyMap<PodUid, Pick<ApiPod, 'containers'>>;
 };
 
 /** Not a possible name in the API, which does not allow this character. */
@@ -125,7 +127,7 @@ function endOf(
 function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): LivePod {
   const { uid, qos, cgroup } = found;
   const sandbox = facts.runtime.podOf.get(uid);
-  const containers = nameContainers(found.containers, null, facts.runtime);
+  const containers = nameContainers(found.containers, facts.saved.get(uid) ?? null, facts.runtime);
   const isStatic = isStaticPod(uid, sandbox);
   const isApi = sandbox?.source === 'api';
   const { namespace, name } = sandbox ?? { namespace: NOT_KNOWN, name: uid };

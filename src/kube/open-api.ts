@@ -24,6 +24,8 @@ export type KubeApi = {
    * boot replaces both until the server answers (D15).
    */
   readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
+  /** As an earlier run in this boot had them last; empty: it had none, or not of this node. */
+  readonly savedPods: ReadonlyMap<PodUid, ApiPod>;
   /** Whether the pods are known to match the server's. */
   readonly isCurrent: () => boolean;
   /** C9: the answer is treated like an event of the watch. */
@@ -86,9 +88,10 @@ export function openKubeApi(
   const { stateDirectory } = settings;
   const { checkpoint, finding } = loadCheckpoint(stateDirectory, { bootId, nodeName }, clock);
   if (finding !== null) findings.raise(finding);
+  const saved = checkpoint?.isProven === true ? checkpoint : null;
   const watch = watchPods({
     ...{ connection, clock, nodeName, findings },
-    kept: checkpoint?.isProven === true ? checkpoint : null,
+    kept: saved,
     protectNamespaces: settings.protectNamespaces,
     onChange: () => {
       const pods = watch.pods();
@@ -114,7 +117,7 @@ export function openKubeApi(
   }
   /** Pods that an earlier run saved may not stand in yet. */
   function hasPods(): boolean {
-    return ourPods().known || (isOurs === null && checkpoint?.isProven === true);
+    return ourPods().known || (isOurs === null && saved !== null);
   }
   /** Null: it does not exist. Unknown: the pods are not listed. */
   function podOf(objectUid: PodUid): Reading<ApiPod | null> {
@@ -189,6 +192,7 @@ export function openKubeApi(
   });
   return {
     pods: ourPods,
+    savedPods: saved?.pods ?? new Map(),
     isCurrent: () => isOurs === true && watch.isCurrent(),
     lookUp: createPodLookup({ clock, get, isUp: () => isUp() && isOurs === true, learn: watch.learn }),
     tell,

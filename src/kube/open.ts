@@ -65,6 +65,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     ...{ clock, mounts, findings, cgroupRoot: needs.cgroupRoot, runtime, ownLimitOf, wake },
     configuredDriver: settings.cgroupDriver,
     apiPods: api.pods,
+    savedPods: api.savedPods,
     lookUp: api.lookUp,
     isKubeletEvicting: api.isKubeletEvicting,
     isDrained: () => settings.isDrained && !api.isAway(),

@@ -1,4 +1,4 @@
-import { type CandidateLimit, podName } from '../core/pod/pod.ts';
+import { type CandidateLimit, type PodUid, podName } from '../core/pod/pod.ts';
 import { ifKnown, known, type MonoMs, type Reading, sumOf, unknown, valueOrNull } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
@@ -24,6 +24,8 @@ type KubeSourceNeeds = {
   readonly configuredDriver: CgroupDriver | null;
   /** Of this node alone. Unknown until the first list, or the checkpoint. */
   readonly apiPods: () => Reading<ReadonlyMap<string, ApiPod>>;
+  /** Of an earlier run in this boot; empty: there are none. */
+  readonly savedPods: ReadonlyMap<PodUid, ApiPod>;
   readonly runtime: Pick<Runtime, 'facts' | 'refresh' | 'cgroupDriver'>;
   /** B14, B11: why our earlier stops speak against choosing a pod. */
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
@@ -164,6 +166,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       isKubeletEvicting: isKubeletEvicting(),
       isDrained: needs.isDrained(),
       ownUid,
+      saved: needs.savedPods,
     });
     declaredBefore = new Map(
       [...live].flatMap(([uid, { pod }]) => (pod !== null && found.has(uid) ? [[uid, pod] as const] : [])),

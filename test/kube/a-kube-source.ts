@@ -15,6 +15,7 @@ export function aKubeSource(needs: Pick<Needs, 'mounts' | 'cgroupRoot'> & Partia
     findings: someFindings(),
     configuredDriver: null,
     apiPods: () => known(new Map()),
+    savedPods: new Map(),
     runtime: { facts: () => away, cgroupDriver: () => away, refresh: async () => away },
     ownLimitOf: () => null,
     isKubeletEvicting: () => false,

@@ -292,6 +292,20 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
       expect(written.filter(({ method }) => method === 'DELETE')).toEqual([]);
     });
 
+    it('tells the last container of a victim from its sandbox by the saved pods', async () => {
+      const { app, pause } = runPod(uid);
+      open();
+      await until(isWeb);
+      const victim = podNamed('web');
+      await mode.close(false);
+      stub.fault(/./, { kind: 'hang' }, 1_000);
+      const resumedFromMs = clock.monoMs();
+      open();
+      const killed = { atMs: 1, act: 'kill-containers', answer: 'SIGKILL to 2 cgroups' } as const;
+      await stop(victim, { resumedFromMs, sentBefore: 'sigkill', doneBefore: [killed] });
+      expect([app.isAlive(), pause.isAlive()]).toEqual([false, true]);
+    });
+
     it('says that it knows none, where no earlier run has kept them', async () => {
       runPod(uid);
       await stub.stop();
