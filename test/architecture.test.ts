@@ -17,10 +17,10 @@ function sourcesUnder(directory: string): Sources {
   );
 }
 
-describe('the house', () => {
+describe('the structure of the sources', () => {
   const src = sourcesUnder('src');
 
-  it('has as many files as a search by hand finds: the checks below looked at them all', () => {
+  it('has as many files as a search finds: the checks below see them all', () => {
     expect(src.size).toBeGreaterThan(80);
     expect([...src.keys()]).toEqual(expect.arrayContaining(['core/decide.ts', 'host/clock.ts', 'main.ts']));
   });
@@ -30,7 +30,7 @@ describe('the house', () => {
   it('has no cycle between files', () => {
     expect(importCycles(src)).toEqual([]);
   });
-  it('keeps clocks, chance and locale out of the core, and clocks in files of their own', () => {
+  it('keeps clocks, randomness and locale out of the core, and clocks in files of their own', () => {
     expect(forbiddenIdentifiers(src)).toEqual([]);
   });
   it('has no source of 400 lines and no test of 500', () => {
@@ -43,7 +43,7 @@ describe('the house', () => {
 });
 
 /** A check that finds nothing proves nothing until it has found what was planted. */
-describe('the checks of the house', () => {
+describe('the checks of the structure', () => {
   const planted = (file: string, text: string): Sources => new Map([[file, text]]);
 
   it.each([
@@ -65,7 +65,7 @@ describe('the checks of the house', () => {
   ])('find a forbidden import in %s: %s', (file, text, sentence) => {
     expect(forbiddenImports(planted(file, text), table)).toEqual([sentence]);
   });
-  it('allow what the table allows, and do not read comments', () => {
+  it('allow what the table allows, and ignore comments', () => {
     const text = `// import fs from 'node:fs';\n/* import fs from 'node:fs'; */\nimport { known } from './reading.ts';\n`;
     expect(forbiddenImports(planted('core/rank.ts', text), table)).toEqual([]);
     expect(forbiddenImports(planted('main.ts', `void import('./cli/run.ts');`), table)).toEqual([]);

@@ -48,8 +48,8 @@ function run(code = '', env: NodeJS.ProcessEnv = {}) {
   return { started, watching, ended };
 }
 
-describe('the daemon never ends without a word', () => {
-  it('when it is asked to end', async () => {
+describe('the daemon never ends silently', () => {
+  it('when it is asked to stop', async () => {
     const { started, watching, ended } = run();
     await watching;
     started.kill('SIGTERM');
@@ -65,7 +65,7 @@ describe('the daemon never ends without a word', () => {
     expect(stderr[0]).toMatch(/^SIGABRT stopped nodewarden: if systemd's watchdog sent it, no keep-alive arrived/);
   });
 
-  it('when a reload is asked for before there is anything to load: then it does not end at all', async () => {
+  it('when a reload is requested before there is anything to reload: then it does not end at all', async () => {
     const { started, watching, ended } = run('setImmediate(() => process.kill(process.pid, "SIGHUP"));');
     await watching;
     started.kill('SIGTERM');
@@ -89,14 +89,14 @@ describe('the daemon never ends without a word', () => {
     expect(stderr).toEqual([expect.stringMatching(word)]);
   });
 
-  it('and under the journal with the priority of what it says', async () => {
+  it('and under the journal with the priority of its message', async () => {
     const { stderr } = await run('setTimeout(() => process.exit(7), 100);', { JOURNAL_STREAM: '8:1' }).ended;
     expect(stderr).toEqual(['<3>nodewarden exited early with status 7']);
   });
 });
 
 describe('a daemon whose reader goes away', () => {
-  it('goes on', async () => {
+  it('continues', async () => {
     const { started, watching, ended } = run();
     await watching;
     started.stdout.destroy();

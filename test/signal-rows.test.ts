@@ -60,7 +60,7 @@ describe.each(SIGNALS)('%s, a row of the table of signals', (signal) => {
     ]);
   });
 
-  it('is read by simulate from the statistics of a node', () => {
+  it("is read by simulate from the node's statistics", () => {
     expect(createStatsReader(null).signalsOf(summary, 0, 'fresh')[signal]).toMatchObject({
       known: true,
       value: { available: 40, capacity: 100 },
@@ -98,7 +98,7 @@ describe.each(SIGNALS)('%s, a row of the table of signals', (signal) => {
     });
   });
 
-  it('is in the metrics in its unit, with its threshold, and counts its evictions', async () => {
+  it('is in the metrics in its unit, with its threshold, and its evictions are counted', async () => {
     const verdict = aVerdict(state);
     const fsLayout = known<FsLayout>('containerfs-separate');
     const own = { ...observation, fsLayout };
@@ -113,7 +113,7 @@ describe.each(SIGNALS)('%s, a row of the table of signals', (signal) => {
     }
   });
 
-  it('is explained by its comparators, then by those that settle ties', () => {
+  it('is explained by its comparators, then by the tie-breaks', () => {
     const explained = explain({ observation, config, state, decisions: [], reasons: [] }, signal);
     expect(explained?.comparators.map(({ by }) => by)).toEqual([...facts.rankedBy, ...TIES]);
     expect(explained?.pods).toHaveLength(2);

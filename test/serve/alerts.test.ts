@@ -36,7 +36,7 @@ const promtool = (...args: readonly string[]) => {
 };
 
 describe('the alerts and the dashboard', () => {
-  it.each([ALERTS, DASHBOARD])('of %s name no metric that the agent does not have', (name) => {
+  it.each([ALERTS, DASHBOARD])('use in %s no metric that the agent does not have', (name) => {
     const names = namesIn(read(name));
     expect(names.filter((metric) => !isThere(metric))).toEqual([]);
     expect(names.length).toBeGreaterThan(1);
@@ -45,7 +45,7 @@ describe('the alerts and the dashboard', () => {
     const shown = namesIn(read(DASHBOARD)).map((name) => name.replace(OF_HISTOGRAM, ''));
     expect(METRIC_NAMES.filter((name) => !shown.includes(name))).toEqual([]);
   });
-  it('have a section for each alert in docs/alerts.md, which its runbook names, and no section for another', () => {
+  it('have a section for each alert in docs/alerts.md, named by its runbook, and no other section', () => {
     const sections = [...read('docs/alerts.md').matchAll(/^## (Nodewarden\w+)$/gm)].map(([, name]) => name);
     expect(sections).toEqual(rules.map(({ alert }) => alert));
     for (const { alert, annotations } of rules) {
@@ -57,14 +57,14 @@ describe('the alerts and the dashboard', () => {
     expect([...tested].sort()).toEqual(rules.map(({ alert }) => alert).sort());
   });
 
-  it.runIf(hasPromtool)('hold as Prometheus checks and tests them', () => {
+  it.runIf(hasPromtool)("pass Prometheus's checks and tests", () => {
     expect(promtool('check', 'rules', ALERTS)).toMatchObject({ status: 0 });
     expect(promtool('test', 'rules', 'test/serve/alerts.promtool.yaml')).toEqual({
       status: 0,
       said: expect.stringContaining('SUCCESS'),
     });
   });
-  it.runIf(hasPromtool)('have only expressions in the dashboard that Prometheus reads', () => {
+  it.runIf(hasPromtool)('have only expressions in the dashboard that Prometheus parses', () => {
     const directory = mkdtempSync(path.join(tmpdir(), 'nodewarden-dashboard-'));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const file = path.join(directory, 'rules.yaml');

@@ -50,10 +50,10 @@ describe('the HTTP server', () => {
     const head = await talk(port, 'HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
     expect(head).toBe(`${(await get(port, '/')).split('\r\n\r\n')[0]}\r\n\r\n`);
   });
-  it('gives a route its query', async () => {
+  it('passes the query to the route', async () => {
     expect(bodyOf(await get(await serve(), '/named?name=a%20b?&c'))).toBe('a b?\n');
   });
-  it('hears a client of an agent in pieces, and one that has closed its side', async () => {
+  it('accepts a request in pieces, and from a client that has closed its side', async () => {
     const port = await serve();
     const heard = await new Promise((resolve) => {
       const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
@@ -98,12 +98,12 @@ describe('the HTTP server', () => {
     expect(statusOf(answer)).toBe(status);
     expect(bodyOf(answer)).toMatch(/^.+\n$/);
   });
-  it('echoes nothing of a request', async () => {
+  it('echoes nothing from a request', async () => {
     expect(await get(await serve(), '/<script>')).not.toContain('script>');
   });
 
   it.each(['localhost', 'LOCALHOST:9090', '127.0.0.1:1', '[::1]', '[::1]:80', 'node1.example', 'node2.example:81'])(
-    'answers what is for %s',
+    'answers requests for %s',
     async (host) => {
       const port = await serve({ hosts: ['Node1.example', 'node2.example:81'] });
       expect(statusOf(await get(port, '/', host))).toBe(200);
@@ -122,23 +122,23 @@ describe('the HTTP server', () => {
     '',
     ':80',
     'node2.example:82',
-  ])('does not answer what is for %j: a name may be made to resolve to this machine', async (host) => {
+  ])('does not answer requests for %j: a name can be made to resolve to this machine', async (host) => {
     const answer = await get(await serve({ hosts: ['node2.example:81'] }), '/', host);
     expect(statusOf(answer)).toBe(421);
     expect(bodyOf(answer)).toContain('http.hosts');
   });
-  it('answers what is for the address that the client has connected to, where it listens on all of them', async () => {
+  it('answers requests for the address that the client connected to if it listens on all of them', async () => {
     const port = await serve({ host: '0.0.0.0' });
     const request = 'GET / HTTP/1.1\r\nHost: 127.0.0.2:80\r\n\r\n';
     expect(statusOf(await talk(port, request, '127.0.0.2'))).toBe(200);
     expect(statusOf(await talk(port, request, '127.0.0.3'))).toBe(421);
   });
 
-  it('answers one request of a connection, however many come at once', async () => {
+  it('answers one request per connection, however many arrive at once', async () => {
     const answer = await talk(await serve(), 'GET /named?name=x HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(1_000));
     expect(answer.match(/HTTP\/1\.1/g)).toHaveLength(1);
   });
-  it('answers no more often than every 10 ms, whoever asks without pause', async () => {
+  it('answers at most every 10 ms, even if clients ask without pause', async () => {
     const waits: number[] = [];
     const after: Clock['after'] = (ms, run) => {
       waits.push(ms);
@@ -148,7 +148,7 @@ describe('the HTTP server', () => {
     await Promise.all(Array.from({ length: 5 }, () => get(port, '/')));
     expect(waits.filter((ms) => ms < 1_000)).toEqual([0, 10, 20, 30, 40]);
   });
-  it('hangs up on a client that sends without end', async () => {
+  it('hangs up on a client that sends endlessly', async () => {
     const port = await serve();
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => undefined);
@@ -178,11 +178,11 @@ describe('the HTTP server', () => {
     await closed;
     expect(heard).toBeLessThan(body.length);
   });
-  it('does not wait for a route without end', async () => {
+  it('does not wait for a route that never ends', async () => {
     const answer = await get(await serve({ clock: hurried(5_000) }), '/late');
     expect([statusOf(answer), bodyOf(answer)]).toEqual([500, 'no answer within 5 s\n']);
   });
-  it('keeps 32 connections, and the newest come first', async () => {
+  it('keeps 32 connections, preferring the newest', async () => {
     const port = await serve();
     const silent: Socket[] = [];
     let cut = 0;

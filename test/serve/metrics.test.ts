@@ -34,7 +34,7 @@ const namesIn = (text: string): readonly string[] =>
 const memory = { available: 150 * MI, capacity: GI };
 
 describe('metrics', () => {
-  it('have the names that the documentation promises', () => {
+  it('have the documented names', () => {
     expect([...METRIC_NAMES].sort()).toEqual([
       'nodewarden_build_info',
       'nodewarden_condition',
@@ -57,7 +57,7 @@ describe('metrics', () => {
     ]);
   });
 
-  it('are documented, every one and no other', () => {
+  it('are all documented, and no others', () => {
     const docs = readFileSync(path.resolve(import.meta.dirname, '../../docs/metrics.md'), 'utf8');
     expect([...new Set(docs.match(/\bnodewarden_[a-z_]+/g))].sort()).toEqual([...METRIC_NAMES].sort());
   });
@@ -76,7 +76,7 @@ describe('metrics', () => {
     expect(linesOf(text, 'nodewarden_condition')).toContain('nodewarden_condition{condition="MemoryPressure"} 1');
     expect(linesOf(text, 'nodewarden_condition')).toContain('nodewarden_condition{condition="DiskPressure"} 0');
   });
-  it('grow older while the loop stands still', async () => {
+  it('show increasing ages while the loop hangs', async () => {
     const shutdown = { ...aContext().shutdown, nowMs: 40_000 };
     const text = await textOf(
       { 'memory.available': known({ ...memory, sampledAtMs: 7_500 }) },
@@ -84,7 +84,7 @@ describe('metrics', () => {
     );
     expect(linesOf(text, 'nodewarden_signal_age_seconds')).toEqual([expect.stringMatching(/ 32\.5$/)]);
   });
-  it('have no sample for what is unknown: it is not zero', async () => {
+  it('have no sample for unknown values, which are not zero', async () => {
     const text = await textOf(
       { 'memory.available': unknown('unreadable', '/proc/meminfo', 'EIO') },
       {
@@ -109,7 +109,7 @@ describe('metrics', () => {
     // What was counted is known to be 0.
     expect(linesOf(text, 'nodewarden_kernel')).toEqual(['nodewarden_kernel_oom_kills_total 0']);
   });
-  it('show no signal twice where the node has no containerfs of its own', async () => {
+  it('show no signal twice if the node has no containerfs of its own', async () => {
     const disk = { available: 5, capacity: 10 };
     const signals = { 'nodefs.available': disk, 'containerfs.available': disk };
     const one = await textOf(signals, { rest: { fsLayout: known('nodefs-only') } });
@@ -117,7 +117,7 @@ describe('metrics', () => {
     const two = await textOf(signals, { rest: { fsLayout: known('containerfs-separate') } });
     expect(linesOf(two, 'nodewarden_signal_available')).toHaveLength(2);
   });
-  it('show stalls as shares of the time', async () => {
+  it('show stall as shares of the time', async () => {
     const psi = { some: { avg10: 12.5, avg60: 1, avg300: 0 }, full: null };
     const text = await textOf({}, { rest: { psi: { memory: known(psi), io: known(psi), cpu: known(psi) } } });
     expect(linesOf(text, 'nodewarden_psi_some_ratio')).toContain(
@@ -125,7 +125,7 @@ describe('metrics', () => {
     );
     expect(linesOf(text, 'nodewarden_psi_full_ratio')).toEqual([]);
   });
-  it('count findings by kind, and carry no name that a tenant chose', async () => {
+  it('count findings by kind, and contain no name that a tenant chose', async () => {
     const hostile = 'a"}\n# EVIL 1\\';
     const findings = [
       { id: `survived/${hostile}`, text: hostile },
@@ -139,7 +139,7 @@ describe('metrics', () => {
     ]);
     expect(text).not.toContain('EVIL');
   });
-  it('say whether the shutdown is armed, where it is configured', async () => {
+  it('say whether the shutdown is armed, if it is configured', async () => {
     const armed = { kind: 'armed', neededMs: 1, grantedMs: 1, provenMs: 1 } as const;
     const lockOf = (lock: typeof armed | { readonly kind: 'released' }) => {
       const { shutdown } = aContext();
@@ -150,7 +150,7 @@ describe('metrics', () => {
       'nodewarden_shutdown_armed 0',
     ]);
   });
-  it('begin with 0 for evictions that may happen on this node, so that a rate sees the first', async () => {
+  it('begin with 0 for possible evictions, so that a rate includes the first', async () => {
     expect(linesOf(await textOf({ 'memory.available': memory }), 'nodewarden_evictions_total')).toEqual([
       'nodewarden_evictions_total{signal="memory.available",kind="hard"} 0',
       'nodewarden_evictions_total{signal="memory.available",kind="soft"} 0',
@@ -167,7 +167,7 @@ describe('metrics', () => {
   });
 
   const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
-  it.runIf(hasPromtool)('are read by Prometheus without a complaint', async () => {
+  it.runIf(hasPromtool)('are parsed by Prometheus without complaint', async () => {
     const psi = known({ some: { avg10: 1, avg60: 1, avg300: 1 }, full: { avg10: 1, avg60: 1, avg300: 1 } });
     const counters = createCounters(0);
     counters.lastShutdown({ startWallMs: 1_000, endWallMs: 2_000 });

@@ -32,7 +32,7 @@ async function ask(of: PageFacts, path: string): Promise<HttpAnswer> {
 }
 const jsonOf = ({ body }: HttpAnswer) => JSON.parse(String(body));
 
-describe('what the page is told', () => {
+describe('what the page gets', () => {
   it('is the status and the ranking of one look', async () => {
     const { status, explain, nowWallMs } = jsonOf(await ask(facts(short), '/api/live'));
     expect(explain.pods.map(({ name }: { name: string }) => name)).toEqual(['web', 'job', 'db']);
@@ -41,7 +41,7 @@ describe('what the page is told', () => {
     expect(nowWallMs).toBeGreaterThan(1_700_000_000_000);
   });
 
-  it('is one look for all that ask within half a second', async () => {
+  it('is one look for all requests within half a second', async () => {
     let looks = 0;
     let nowMs = 1_000;
     const { live } = facts();
@@ -66,7 +66,7 @@ describe('what the page is told', () => {
     expect([answer.status, jsonOf(answer)]).toEqual([503, { error: 'no sample was taken yet' }]);
   });
 
-  it('has a rehearsal of this minute, or the last one and why it is no newer', async () => {
+  it('has a rehearsal from the last minute, or the last one and why it is not newer', async () => {
     expect(jsonOf(await ask(facts(), '/api/rehearsal'))).toEqual({ schema: 1, rehearsal: { schema: 1 }, why: null });
     const failing = (why: Reading<string>): PageFacts => facts(PLENTY, { rehearse: async () => why });
     expect(jsonOf(await ask(failing(unknown('timed-out', 'it', 'too slow')), '/api/rehearsal'))).toEqual({
@@ -86,7 +86,7 @@ describe('what the page is told', () => {
     expect([rehearsal, why, started]).toEqual([null, 'the node is short of something', 0]);
   });
 
-  it('is no page where the program was not built, and says so', async () => {
+  it('is an error if the program was not built', async () => {
     const { status, body } = await ask(facts(), '/');
     expect([status, String(body)]).toEqual([
       503,

@@ -49,7 +49,7 @@ function shutdownOf(given: Partial<ShutdownContext>, rest: Partial<State> = {}, 
 }
 
 describe('the shutdown in the status', () => {
-  it('says since when the lock has been proven, as a duration', () => {
+  it('says how long ago the lock was proven', () => {
     expect(shutdownOf({ inhibitor: ARMED }).lock).toEqual({
       kind: 'armed',
       neededMs: 90_000,
@@ -64,7 +64,7 @@ describe('the shutdown in the status', () => {
     expect(shutdownOf({}).lock).toEqual({ kind: 'off' });
   });
 
-  it('counts the pods of each phase, and does not take pods that are not known for none', () => {
+  it('counts the pods of each phase, and does not treat unknown pods as none', () => {
     const counts = (observed = {}) => shutdownOf({}, {}, observed).phases.map((row) => [row.phase, row.pods]);
     expect(counts()).toEqual([
       [1, 2],
@@ -87,7 +87,7 @@ describe('the shutdown in the status', () => {
     return scheduled?.phases.map((row) => [row.phase, seconds(row.startsWallMs), seconds(row.endsWallMs)]);
   }
 
-  it('gives the clock time of each phase that has pods when a shutdown is scheduled', () => {
+  it('gives the clock time of each phase that has pods if a shutdown is scheduled', () => {
     expect(shutdownOf({ inhibitor: ARMED }).scheduled).toBeNull();
     expect(shutdownOf({ inhibitor: { ...ARMED, scheduled: poweroff } }).scheduled).toMatchObject(poweroff);
     expect(clocks({})).toEqual([
@@ -96,7 +96,7 @@ describe('the shutdown in the status', () => {
     ]);
   });
 
-  it('counts every phase while the pods are not known', () => {
+  it('counts every phase while the pods are unknown', () => {
     expect(clocks({}, { pods: anObservation(0, {}).pods })).toEqual([
       [1, 0, 20],
       [2, 20, 80],
@@ -104,7 +104,7 @@ describe('the shutdown in the status', () => {
     ]);
   });
 
-  it('shrinks the clock times into what logind grants', () => {
+  it('shrinks the clock times to what logind grants', () => {
     const lock = { kind: 'not-armed', neededMs: 90_000, grantedMs: 17_000, isHeld: true, why: '' } as const;
     expect(clocks({ lock })).toEqual([
       [1, 0, 10],
@@ -114,7 +114,7 @@ describe('the shutdown in the status', () => {
     expect(clocks({ lock: enough })).toEqual(clocks({}));
   });
 
-  it('shows the phase that runs, what is left of it, and for whom it waits', () => {
+  it('shows the running phase, its remaining time, and the pods for which it waits', () => {
     expect(shutdownOf({ inhibitor: ARMED }).running).toBeNull();
     const inhibitor = { ...ARMED, isPreparing: true, type: 'reboot' };
     expect(shutdownOf({ inhibitor }, { shutdown: STOPPING }).running).toEqual({
@@ -143,13 +143,13 @@ describe('the shutdown in the status', () => {
     });
   });
 
-  it('counts to the instant at which it is asked, also long after the last look', () => {
+  it('counts to the time of the query, even long after the last look', () => {
     const asked = shutdownOf({ inhibitor: ARMED, nowMs: 12_500 }, { shutdown: STOPPING });
     expect(asked.running?.phaseLeftMs).toBe(16_500);
     expect(asked.lock).toMatchObject({ provenAgoMs: 8_500 });
   });
 
-  it('is plain JSON, in which a time without end is not one that is not known', () => {
+  it('is plain JSON that distinguishes an unlimited time from an unknown one', () => {
     const timeout = (stopTimeoutMs: number | null) =>
       JSON.parse(JSON.stringify(shutdownOf({ stopTimeoutMs }))).stopTimeoutMs;
     expect([timeout(90_000), timeout(Number.POSITIVE_INFINITY), timeout(null)]).toEqual([90_000, 'infinity', null]);

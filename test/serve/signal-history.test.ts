@@ -18,7 +18,7 @@ function historyOf(samples: readonly (readonly [atMs: number, available: number 
 }
 
 describe('the hour of signals', () => {
-  it('keeps the lowest of each step, however short it was', () => {
+  it('keeps the lowest amount of each step, however short it was', () => {
     const { atWallMs, lowest, stepMs } = historyOf([
       [1_000, 500],
       [2_000, 90],
@@ -30,7 +30,7 @@ describe('the hour of signals', () => {
     expect(lowest['memory.available']).toEqual([90, 470]);
   });
 
-  it('keeps what is unknown apart from zero, and leaves out signals that never were known', () => {
+  it('distinguishes unknown from zero, and leaves out signals that were never known', () => {
     const { lowest } = historyOf([
       [0, null],
       [10_000, 0],
@@ -41,7 +41,7 @@ describe('the hour of signals', () => {
     expect(Object.keys(lowest)).not.toContain('swap.available');
   });
 
-  it('keeps an hour, the newest', () => {
+  it('keeps the last hour', () => {
     const samples = Array.from({ length: 1_000 }, (_, i) => [i * 10_000, i] as const);
     const { atWallMs, lowest } = historyOf(samples).answer();
     expect(atWallMs).toHaveLength(360);
@@ -49,7 +49,7 @@ describe('the hour of signals', () => {
     expect((atWallMs.at(-1) ?? 0) - (atWallMs[0] ?? 0)).toBe(3_590_000);
   });
 
-  it('begins anew after it was forgotten', () => {
+  it('starts over after it was forgotten', () => {
     const history = historyOf([[0, 1]]);
     history.forget();
     expect(history.answer().atWallMs).toEqual([]);

@@ -68,7 +68,7 @@ function talk(said: string | Buffer): Promise<string> {
 }
 
 describe('the socket', () => {
-  it('answers what the status is, to owner and group only', async () => {
+  it('answers with the status, only to owner and group', async () => {
     await serve(() => ({ schema: 1, node: 'a' }));
     expect(await askDaemon(path, { ask: 'status' }, clock)).toEqual({
       kind: 'answer',
@@ -81,7 +81,7 @@ describe('the socket', () => {
     expect(statSync(join(directory, 'other')).mode & 0o444).not.toBe(0o440);
   });
 
-  it.skipIf(!isRoot)('belongs to the group that it is given, without a change after bind [needs root]', async () => {
+  it.skipIf(!isRoot)('belongs to the configured group, without a change after bind [needs root]', async () => {
     const daemonGroup = groupIdOf('daemon');
     await serve(undefined, daemonGroup);
     expect(statSync(path).gid).toBe(daemonGroup);
@@ -111,7 +111,7 @@ describe('the socket', () => {
     });
   });
 
-  it('gives a look to four at a time, and tells the fifth so', async () => {
+  it('gives a look to four clients at a time, and refuses the fifth with the reason', async () => {
     let look: (text: string) => void = () => undefined;
     const next = new Promise<string>((resolve) => {
       look = resolve;
@@ -130,30 +130,30 @@ describe('the socket', () => {
     expect(await askDaemon(path, { ask: 'observe' }, clock)).toMatchObject({ kind: 'answer' });
   });
 
-  it('says why there is no sample within the deadline of who asks', async () => {
+  it("says why there is no sample within the client's deadline", async () => {
     await serve();
     const detail = `${path}: no sample within 4 s`;
     expect(await askDaemon(path, { ask: 'observe' }, clock)).toEqual({ kind: 'failed', detail });
   }, 10_000);
 
-  it('does not send a look without end', async () => {
+  it('does not send a look of unlimited size', async () => {
     await serve(undefined, null, () => Promise.resolve(JSON.stringify('x'.repeat(33 * 2 ** 20))));
     const detail = `${path}: the sample is larger than 32 MiB: too large to send`;
     expect(await askDaemon(path, { ask: 'observe' }, clock)).toEqual({ kind: 'failed', detail });
   });
 
-  it('says that nothing was observed yet as long as that is so', async () => {
+  it('says that nothing was observed yet while that is true', async () => {
     await serve(() => null);
     const detail = `${path}: no sample was taken yet: retry in a moment`;
     expect(await askDaemon(path, { ask: 'status' }, clock)).toEqual({ kind: 'failed', detail });
   });
 
-  it('hangs up on who asks nothing within 5 s', async () => {
+  it('hangs up on a client that asks nothing within 5 s', async () => {
     await serve();
     expect(await talk('{"ask":')).toBe('{"error":"no request within 5 s"}\n');
   });
 
-  it('tells a watcher again each second, until it hangs up', async () => {
+  it('sends a watcher an answer each second, until it hangs up', async () => {
     let n = 0;
     await serve(() => ({ n: ++n }));
     const heard: Asked[] = [];
@@ -171,7 +171,7 @@ describe('the socket', () => {
     ]);
   });
 
-  it('cuts a watcher who reads nothing, and serves the others meanwhile', async () => {
+  it('disconnects a watcher that reads nothing, and serves the others meanwhile', async () => {
     await serve(() => ({ padding: 'x'.repeat(2 * 1024 * 1024) }));
     const deaf: Socket = connect(path, () => deaf.write('{"ask":"watch"}\n'));
     deaf.pause();
@@ -192,7 +192,7 @@ describe('the socket', () => {
     deaf.destroy();
   });
 
-  it('is never taken up by clients that ask nothing or only watch: the first of them goes', async () => {
+  it('is never blocked by clients that ask nothing or only watch: the oldest is dropped', async () => {
     let laterMs = 0;
     const monoMs = (): number => clock.monoMs() + laterMs;
     await serve(undefined, null, undefined, { ...clock, monoMs });
@@ -219,7 +219,7 @@ describe('the socket', () => {
     for (const client of [...watchers, ...more]) client.destroy();
   });
 
-  it('that a dead daemon left is replaced', async () => {
+  it('is replaced if a dead daemon left it', async () => {
     const dead = createServer().listen(path);
     await new Promise((resolve) => dead.once('listening', resolve));
     // Closing would remove the file: a killed process leaves it. A hard link keeps it here.
@@ -231,7 +231,7 @@ describe('the socket', () => {
     expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
   });
 
-  it('of a living daemon is left to it', async () => {
+  it('is left to a living daemon', async () => {
     await serve();
     expect(await serve()).toMatchObject({ known: false, detail: 'another nodewarden answers there' });
     expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
@@ -250,7 +250,7 @@ describe('the socket', () => {
     opened.shift();
   });
 
-  it.skipIf(!isRoot)('of another user is neither believed nor waited for, and is replaced [root]', async () => {
+  it.skipIf(!isRoot)('of another user is neither trusted nor waited for, and is replaced [root]', async () => {
     const fake = createServer((socket) => socket.resume().end('{"answer":{"schema":1}}\n')).listen(path);
     await new Promise((resolve) => fake.once('listening', resolve));
     expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
@@ -270,7 +270,7 @@ describe('the socket', () => {
     silent.close();
   });
 
-  it('is not made over a file that is no socket, and not where there is no directory', async () => {
+  it('replaces no file that is not a socket, and is not created without its directory', async () => {
     writeFileSync(path, 'mine');
     expect(await serve()).toMatchObject({ known: false, detail: 'there is a file that is not a socket' });
     rmSync(path);
@@ -279,12 +279,12 @@ describe('the socket', () => {
   });
 });
 
-describe('asking', () => {
-  it('says that nobody listens where there is no socket', async () => {
+describe('a query', () => {
+  it('reports that nobody listens if there is no socket', async () => {
     expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'not-running', isStale: false });
   });
 
-  it('does not wait for ever, and does not believe what is not JSON', async () => {
+  it('does not wait forever, and accepts only JSON', async () => {
     const server = createServer((socket) => socket.resume().write('hello\n')).listen(path);
     await new Promise((resolve) => server.once('listening', resolve));
     expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({

@@ -27,7 +27,7 @@ function report(
 }
 
 describe('the status report', () => {
-  it('shows each signal against its thresholds, with what of the grace is left', () => {
+  it('shows each signal against its thresholds, with the rest of the grace period', () => {
     const { signals } = report({
       firstMetMs: { 'memory.available/evictionHard': 9_000, 'memory.available/evictionSoft': 2_000 },
     });
@@ -71,7 +71,7 @@ describe('the status report', () => {
     expect(signals[0]?.thresholds[0]).toMatchObject({ limit: null, minReclaim: null, isMet: false, graceLeftMs: null });
   });
 
-  it('gives the pods in eviction order for the signal that is acted on', () => {
+  it('lists the pods in eviction order for the signal that is acted on', () => {
     const pods = known([
       aPod({ name: 'db', workingSetBytes: 100 * MI, requests: { memoryBytes: 200 * MI, ephemeralStorageBytes: 0 } }),
       aPod({ name: 'web', workingSetBytes: 300 * MI }),
@@ -94,7 +94,7 @@ describe('the status report', () => {
     });
   });
 
-  it('says how old the figures of walked directories are', () => {
+  it('says how old the figures from directories are', () => {
     const disk = { logsBytes: 0, rootfsBytes: 0, volumesBytes: MI, logsInodes: 0, rootfsInodes: 0, volumesInodes: 1 };
     const pods = known([
       aPod({ name: 'walked', usage: { disk: known({ ...disk, sampledAtMs: 4_000 }) } }),
@@ -118,7 +118,7 @@ describe('the status report', () => {
     expect(report({}).pods).toEqual({ known: false, why: 'not read: nothing is near a threshold' });
   });
 
-  it('shows an eviction under way with the time that is left for it', () => {
+  it('shows an eviction in progress with its remaining time', () => {
     const victim = { uid: 'u', namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 } as const;
     const eviction = {
       decision: 'b-7',
@@ -139,7 +139,7 @@ describe('the status report', () => {
     });
   });
 
-  it('survives the way over the socket unchanged', () => {
+  it('passes through the socket unchanged', () => {
     const sent = report({ conditionLastMetMs: { MemoryPressure: 10_000 } });
     expect(JSON.parse(JSON.stringify(sent))).toEqual(sent);
     expect(sent.conditions).toEqual({ MemoryPressure: true, DiskPressure: false, PIDPressure: false });

@@ -45,7 +45,7 @@ describe('/healthz', () => {
     });
     expect((await healthOf({ mostApartMs: () => 20_000, sampled: () => ({ atMs: 84_999, memory }) })).status).toBe(200);
   });
-  it('is not while the loop turns and cannot read the memory, and says why', async () => {
+  it('is not while the loop runs but cannot read memory, and says why', async () => {
     const { status, body } = await healthOf({ sampled: () => ({ atMs: 50_000, memory: unread }) });
     expect([status, body]).toEqual([503, expect.stringContaining('at the latest: /proc/meminfo: EIO')]);
   });

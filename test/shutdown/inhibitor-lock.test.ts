@@ -22,7 +22,7 @@ describe('the proof', () => {
     expect(lock()).toMatchObject({ kind: 'not-armed', grantedMs: 4_000 });
   });
 
-  it('is made when locks come or go, at most once a second however many, and when there is another logind', async () => {
+  it('is made when locks are taken or released, at most once a second, and when logind is restarted', async () => {
     const { pass, times, signal } = await armed();
     const asked = times('list');
     for (let i = 0; i < 100; i++) {
@@ -67,7 +67,7 @@ describe('the proof', () => {
     expect(kinds()).toEqual(['lock-granted', 'lock-lost', 'lock-granted']);
   });
 
-  it('is claimed by nobody while there is no bus: the lock is neither lost nor proven', async () => {
+  it('is not claimed while there is no bus: the lock is neither lost nor proven', async () => {
     const { pass, lock, now, signal, kinds, locks } = await armed();
     now.isUp = false;
     expect(lock()).toMatchObject({ kind: 'not-armed', isHeld: true, grantedMs: null });
@@ -82,7 +82,7 @@ describe('the proof', () => {
 });
 
 describe('a lock that is lost', () => {
-  it('is said and taken again at once', async () => {
+  it('is reported and taken again at once', async () => {
     const { pass, lock, locks, endChild, events, clock } = await armed();
     endChild(locks()[0] ?? 0);
     expect(lock()).toMatchObject({
@@ -99,7 +99,7 @@ describe('a lock that is lost', () => {
     ]);
   });
 
-  it('again and again is taken ever less often, until it held for a minute', async () => {
+  it('repeatedly is taken less and less often, until it was held for a minute', async () => {
     const { pass, locks, endChild, times } = await armed();
     const lostFor = async (ms: number): Promise<number> => {
       const before = times('take');
@@ -117,8 +117,8 @@ describe('a lock that is lost', () => {
   });
 });
 
-describe('letting go', () => {
-  it('takes everything back when it is wanted no more, once', async () => {
+describe('releasing the lock', () => {
+  it('takes everything back once it is no longer wanted', async () => {
     const { root, inhibitor, pass, lock, locks, now, times, events, changes, signal } = await armed();
     writeFileSync(`${root}/${OWN}/zz-other.conf`, '[Login]\nInhibitDelayMaxSec=7\n');
     inhibitor.want(null);
@@ -140,7 +140,7 @@ describe('letting go', () => {
     expect(lock()).toMatchObject({ kind: 'armed' });
   });
 
-  it('removes the drop-in of an earlier run, also where the bus is not up yet', async () => {
+  it('removes the drop-in of an earlier run, even if the bus is not up yet', async () => {
     const { root, inhibitor, pass, now, signal, times } = kept();
     scriptedLogind(root).dropIn.write(30_000);
     now.isUp = false;
@@ -172,7 +172,7 @@ describe('letting go', () => {
     expect(locks()).toEqual([]);
   });
 
-  it('that closes waits for a lock that is being taken', async () => {
+  it('waits at close for a lock that is being taken', async () => {
     const { inhibitor, pass, now, letTake, locks } = kept();
     now.take = 'hangs';
     inhibitor.want(30_000);
@@ -189,7 +189,7 @@ describe('letting go', () => {
     expect([isOver, locks()]).toEqual([true, []]);
   });
 
-  it('that closes hears no answer that is under way', async () => {
+  it('ignores at close an answer that is on its way', async () => {
     const { inhibitor, pass, now, signal, kinds, timers } = await armed();
     now.isPreparing = true;
     signal.schedule();
@@ -198,7 +198,7 @@ describe('letting go', () => {
     expect([kinds(), timers()]).toEqual([['lock-granted'], 0]);
   });
 
-  it('resolves its close only when the lock is gone, and does nothing more', async () => {
+  it('resolves close only once the lock is gone, and does nothing more', async () => {
     const { inhibitor, pass, locks, calls, signal, events, timers } = await armed();
     await inhibitor.close();
     expect(locks()).toEqual([]);
@@ -212,7 +212,7 @@ describe('letting go', () => {
     expect([calls.length, events.length, locks(), timers()]).toEqual([asked, told, [], 0]);
   });
 
-  it('leaves no timer behind when it comes in the middle of a proof', async () => {
+  it('leaves no timer behind if it happens during a proof', async () => {
     const { inhibitor, pass, now, letTake, timers } = kept({
       onEvent: ({ kind }) => {
         if (kind === 'preparing') void inhibitor.close();
@@ -228,7 +228,7 @@ describe('letting go', () => {
     expect(timers()).toBe(0);
   });
 
-  it('is ended by `take`, also without a shutdown', async () => {
+  it('is ended by `take`, even without a shutdown', async () => {
     const { inhibitor, pass, lock, locks } = await armed();
     inhibitor.release();
     await pass(100);

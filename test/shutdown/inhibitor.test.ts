@@ -6,7 +6,7 @@ import { armed, DROP_IN, kept, OWN, poweroff } from './kept-inhibitor.ts';
 const LAST = `etc/systemd/logind.conf.d/${'\u{10ffff}'.repeat(62)}.conf`;
 
 describe('a kubelet beside it', () => {
-  it('is seen by its lock, asked for again at the signal, and told when it lets go', async () => {
+  it('is recognised by its lock, checked again at the signal, and reported when it releases it', async () => {
     const { now, inhibitor, pass, signal, events, kinds } = kept();
     inhibitor.want(30_000);
     await pass(1_000);
@@ -23,7 +23,7 @@ describe('a kubelet beside it', () => {
     expect(inhibitor.status().isKubeletArmed).toBe(false);
   });
 
-  it('is no reason to wait where it holds no lock', async () => {
+  it('is not waited for if it holds no lock', async () => {
     const { now, inhibitor, pass, signal, events } = kept();
     now.isKubeletArmed = true;
     inhibitor.want(30_000);
@@ -38,7 +38,7 @@ describe('a kubelet beside it', () => {
 });
 
 describe('arming', () => {
-  it('asks for nothing before the lock is wanted', async () => {
+  it('requests nothing before the lock is wanted', async () => {
     const { calls, pass, lock, locks } = kept();
     await pass(120_000);
     expect([calls, lock(), locks()]).toEqual([[], { kind: 'off' }, []]);
@@ -57,7 +57,7 @@ describe('arming', () => {
     expect(logged).toEqual(['armed: logind waits up to 32s for the phases, which need 30s']);
   });
 
-  it('writes nothing where logind grants enough', async () => {
+  it('writes nothing if logind grants enough', async () => {
     const { root, now, inhibitor, pass, lock, times } = kept();
     now.delayMs = 32_000;
     inhibitor.want(30_000);
@@ -66,7 +66,7 @@ describe('arming', () => {
     expect([existsSync(`${root}/${OWN}`), times('reload')]).toEqual([false, 0]);
   });
 
-  it('is armed for what is granted without end, which JSON can hold', async () => {
+  it('is armed for an unlimited grant, as a number that JSON can represent', async () => {
     const { now, inhibitor, pass, lock } = kept();
     now.delayMs = Number.POSITIVE_INFINITY;
     inhibitor.want(30_000);
@@ -77,7 +77,7 @@ describe('arming', () => {
   it.each([
     ['90', 90_000],
     ['infinity', Number.MAX_SAFE_INTEGER],
-  ])('does not lower what a file asks for that logind has not read yet: %s', async (text, grantedMs) => {
+  ])('does not lower what a file requests that logind has not read yet: %s', async (text, grantedMs) => {
     const file = 'etc/systemd/logind.conf.d/50-long.conf';
     const { inhibitor, pass, lock } = kept({}, { [file]: `[Login]\nInhibitDelayMaxSec=${text}\n` });
     inhibitor.want(30_000);
@@ -85,7 +85,7 @@ describe('arming', () => {
     expect(lock()).toMatchObject({ kind: 'armed', grantedMs });
   });
 
-  it('names the file that stands in the way, holds the lock for what is granted, and arms once it is gone', async () => {
+  it('names the file that stands in the way, holds the lock for what is granted, and arms once the file is gone', async () => {
     const { root, inhibitor, pass, lock, events, locks } = kept({}, { [LAST]: '[Login]\nInhibitDelayMaxSec=3\n' });
     inhibitor.want(30_000);
     await pass(15_000);
@@ -101,7 +101,7 @@ describe('arming', () => {
     expect(events.at(-1)).toMatchObject({ kind: 'lock-granted', delayMaxMs: 32_000 });
   });
 
-  it('goes on naming that file, and logs nothing more of it, while the machine goes down', async () => {
+  it('continues to name that file, without further log lines, while the machine goes down', async () => {
     const scene = kept({}, { [LAST]: '[Login]\nInhibitDelayMaxSec=3\n' });
     const { inhibitor, pass, lock, logged, signal, times } = scene;
     inhibitor.want(30_000);
@@ -115,7 +115,7 @@ describe('arming', () => {
     expect(logged).toHaveLength(lines);
   });
 
-  it('says why its drop-in cannot be written, and tries again', async () => {
+  it('says why its drop-in cannot be written, and retries', async () => {
     const { root, inhibitor, pass, lock } = kept();
     mkdirSync(`${root}/${OWN}`, { recursive: true });
     chmodSync(`${root}/${OWN}`, 0o777);
@@ -131,7 +131,7 @@ describe('arming', () => {
     expect(lock()).toMatchObject({ kind: 'armed' });
   });
 
-  it('says that logind does not take its file up, seldom asks it to, and is armed as soon as it does', async () => {
+  it('reports that logind does not use its file, rarely asks it to, and is armed as soon as it does', async () => {
     const { root, inhibitor, pass, lock, now, times, signal } = kept();
     now.doesReload = false;
     inhibitor.want(30_000);
@@ -153,7 +153,7 @@ describe('arming', () => {
     expect(lock()).toMatchObject({ kind: 'armed' });
   });
 
-  it('is not armed while logind does not list the lock, which is then taken anew, ever less often', async () => {
+  it('is not armed while logind does not list the lock, which is then taken again, less and less often', async () => {
     const { inhibitor, pass, lock, now, times, locks, events } = kept();
     now.delayMs = 60_000;
     now.doesList = false;
@@ -169,7 +169,7 @@ describe('arming', () => {
     expect(locks()).toHaveLength(1);
   });
 
-  it('tries for ever where no lock can be had: after 1 s, doubling to 30 s', async () => {
+  it('retries forever if no lock can be taken: after 1 s, doubling to 30 s', async () => {
     const { inhibitor, pass, lock, now, calls, clock, logged, times, locks, endChild } = kept();
     now.take = 'fails';
     inhibitor.want(30_000);

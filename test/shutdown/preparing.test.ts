@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { armed, kept, poweroff, WALL_MS } from './kept-inhibitor.ts';
 
 describe('a shutdown', () => {
-  it('is heard by the signal, with its type', async () => {
+  it('is reported by the signal, with its type', async () => {
     const all = await armed();
     all.signal.type('reboot');
     await poweroff(all);
@@ -12,14 +12,14 @@ describe('a shutdown', () => {
     expect(all.inhibitor.status()).toMatchObject({ isPreparing: true, type: 'reboot', lock: { kind: 'armed' } });
   });
 
-  it('is not believed when logind itself says that there is none', async () => {
+  it('is ignored if logind itself denies it', async () => {
     const { signal, pass, kinds, inhibitor } = await armed();
     signal.preparing(true);
     await pass(20_000);
     expect([kinds(), inhibitor.status().isPreparing]).toEqual([['lock-granted'], false]);
   });
 
-  it('whose signal was missed is found, with what is left of its time at most', async () => {
+  it('whose signal was missed is found, with an upper bound of the remaining time', async () => {
     const { now, pass, events, clock } = await armed();
     await pass(32_000 - clock.monoMs());
     now.isPreparing = true;
@@ -28,7 +28,7 @@ describe('a shutdown', () => {
     expect(events.slice(1)).toMatchObject([{ kind: 'preparing', leftMs: 2_000 }]);
   });
 
-  it('whose signal comes while logind is asked has all of its time', async () => {
+  it('whose signal arrives during a query to logind has all of its time', async () => {
     const all = await armed();
     await all.pass(5_000);
     all.signal.schedule();
@@ -37,7 +37,7 @@ describe('a shutdown', () => {
     expect(all.events[1]).not.toHaveProperty('leftMs');
   });
 
-  it('is believed when logind cannot be asked any more, unless it took that back', async () => {
+  it('is believed if logind can no longer be queried, unless it cancelled it', async () => {
     const all = await armed();
     all.now.isUp = false;
     all.signal.preparing(true);
@@ -49,7 +49,7 @@ describe('a shutdown', () => {
     expect(all.kinds()).toEqual(['lock-granted', 'preparing']);
   });
 
-  it('that began before the agent did is found; there is no lock to be had, and it is not asked for', async () => {
+  it('that began before the agent is found; no lock can be taken, and none is requested', async () => {
     const { inhibitor, now, pass, kinds, lock, times } = kept();
     now.isPreparing = true;
     now.take = 'too-late';
@@ -85,7 +85,7 @@ describe('a shutdown', () => {
     expect(lock()).toMatchObject({ kind: 'not-armed', why: expect.stringContaining('in progress') });
   });
 
-  it('is told again to who only now begins to listen: what is granted, and what is left of it', async () => {
+  it('is reported again to a new listener: what is granted, and what is left of it', async () => {
     const all = await armed();
     await all.pass(5_000);
     const changes = all.changes();
@@ -105,7 +105,7 @@ describe('a shutdown', () => {
     expect(all.kinds().slice(5)).toEqual(['cancelled', 'lock-granted']);
   });
 
-  it('has the delay of its beginning: nothing is raised any more', async () => {
+  it('has the delay from its beginning: nothing is raised any more', async () => {
     const all = await armed();
     all.now.delayMs = 20_000;
     await poweroff(all);
@@ -116,7 +116,7 @@ describe('a shutdown', () => {
     expect(all.times('reload')).toBe(reloads);
   });
 
-  it('goes on with the lock when it is switched off in the middle', async () => {
+  it('continues with the lock if it is switched off during the shutdown', async () => {
     const all = await armed();
     await poweroff(all);
     all.inhibitor.want(null);
@@ -130,7 +130,7 @@ describe('a shutdown', () => {
 });
 
 describe('a cancel', () => {
-  it('by signal is heard at once, and the lock is kept', async () => {
+  it('by signal is noticed at once, and the lock is kept', async () => {
     const all = await armed();
     const before = all.locks();
     all.signal.type('reboot');
@@ -143,7 +143,7 @@ describe('a cancel', () => {
     expect([all.locks(), all.kinds().length]).toEqual([before, 3]);
   });
 
-  it('without a signal is seen by two looks within 2 s, not by one', async () => {
+  it('without a signal is found by two looks within 2 s, not by one', async () => {
     const all = await armed();
     await poweroff(all);
     await all.pass(3_500);
@@ -161,7 +161,7 @@ describe('a cancel', () => {
     expect((all.events.at(-1)?.atMs ?? 0) - atMs).toBeLessThanOrEqual(2_000);
   });
 
-  it('is what a new logind means, which knows nothing of the shutdown', async () => {
+  it('follows from a new logind, which knows nothing of the shutdown', async () => {
     const all = await armed();
     await poweroff(all);
     all.now.isPreparing = false;
@@ -183,14 +183,14 @@ describe('a cancel', () => {
     expect([all.locks().length, all.kinds()]).toEqual([1, ['lock-granted', 'preparing', 'cancelled', 'lock-granted']]);
   });
 
-  it('of a shutdown that an earlier run of the agent had begun is told', async () => {
+  it('of a shutdown that an earlier run of the agent had begun is reported', async () => {
     const { inhibitor, pass, kinds } = kept({ wasPreparing: () => true });
     inhibitor.want(30_000);
     await pass(3_000);
     expect(kinds().filter((kind) => kind !== 'lock-granted')).toEqual(['cancelled']);
   });
 
-  it('is not told of one that goes on: the earlier run was told of it', async () => {
+  it('is not reported for one in progress that the earlier run had been told of', async () => {
     const { inhibitor, now, pass, kinds } = kept({ wasPreparing: () => true });
     now.isPreparing = true;
     inhibitor.want(30_000);
@@ -198,7 +198,7 @@ describe('a cancel', () => {
     expect([kinds(), inhibitor.status().isPreparing]).toEqual([[], true]);
   });
 
-  it('that logind does not honour is told once', async () => {
+  it('that logind does not honour is reported once', async () => {
     const all = await armed();
     all.now.schedule = { type: 'poweroff', atWallMs: WALL_MS + 15_000 };
     all.signal.schedule();
@@ -214,7 +214,7 @@ describe('a cancel', () => {
 describe('a schedule', () => {
   const shutdown = { type: 'poweroff', atWallMs: WALL_MS + 600_000 };
 
-  it('is shown when logind tells of it, and no more when it is gone; it stops nothing', async () => {
+  it('is shown when logind reports it, until it is gone, and stops nothing', async () => {
     const { now, inhibitor, pass, kinds, changes, signal } = await armed();
     now.schedule = shutdown;
     const before = changes();
@@ -230,14 +230,14 @@ describe('a schedule', () => {
     expect(kinds()).toEqual(['lock-granted']);
   });
 
-  it('that nobody told of is found within a minute', async () => {
+  it('that was not reported is found within a minute', async () => {
     const { now, inhibitor, pass } = await armed();
     now.schedule = shutdown;
     await pass(60_000);
     expect(inhibitor.status().scheduled).toEqual(shutdown);
   });
 
-  it('is none while another shutdown is under way', async () => {
+  it('is hidden while another shutdown is in progress', async () => {
     const all = await armed();
     all.now.schedule = shutdown;
     await poweroff(all);
@@ -245,7 +245,7 @@ describe('a schedule', () => {
     expect(all.inhibitor.status()).toMatchObject({ isPreparing: true, scheduled: null, type: null });
   });
 
-  it('is none when its time is over', async () => {
+  it('is hidden once its time is over', async () => {
     const { now, inhibitor, pass, signal } = await armed();
     now.schedule = { ...shutdown, atWallMs: WALL_MS - 1_000 };
     signal.schedule();

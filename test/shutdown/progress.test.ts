@@ -42,7 +42,7 @@ function followed(pods: readonly PodView[], config = aShutdownConfig()) {
 const OBSERVED = { cpuMs: 0, wallMs: 0 } as unknown as Observation;
 
 describe('a shutdown that is followed', () => {
-  it('is told from its signal to the release, in order, once', () => {
+  it('is reported from its signal to the release, in order, once', () => {
     const { look, ended, facts, logged } = followed([web, db]);
     look(0, START);
     look(1_000);
@@ -60,7 +60,7 @@ describe('a shutdown that is followed', () => {
     expect(logged).toEqual(['shutdown', 'phase', 'phase', 'phase', 'phase', 'released']);
   });
 
-  it('that is cancelled after its release says so, though nothing was stopped', () => {
+  it('that is cancelled after its release says so, even if nothing was stopped', () => {
     const { look, facts, logged } = followed([]);
     look(0, START);
     look(1_000, { shutdownEvents: [CANCELLED] });
@@ -68,14 +68,14 @@ describe('a shutdown that is followed', () => {
     expect(logged.at(-1)).toBe('cancelled');
   });
 
-  it('names who still runs at the end of a phase', () => {
+  it('names the pods that still run at the end of a phase', () => {
     const { look, lines } = followed([web]);
     look(0, START);
     look(20_000);
     expect(lines).toContain('shutdown phase 1 is over after 20s: its time is used up; still running: default/web');
   });
 
-  it('says how its phases shrink (D11)', () => {
+  it('reports how its phases shrink (D11)', () => {
     const { look, facts, lines } = followed([web]);
     look(0, { shutdownEvents: [{ kind: 'lock-granted', delayMaxMs: 9_000 }, PREPARING] });
     expect(facts).toMatchObject([
@@ -85,13 +85,13 @@ describe('a shutdown that is followed', () => {
     expect(lines.at(-1)).toBe('shutdown phase 1: stopping 1 pod within 7s of its configured 20s: default/web');
   });
 
-  it('without a pod is told too', () => {
+  it('is reported without pods, too', () => {
     const { look, facts } = followed([]);
     look(0, START);
     expect(facts.map(({ what }) => what)).toEqual(['began', 'released']);
   });
 
-  it('with a phase without time tells its end after its beginning', () => {
+  it('with a phase without time reports its end after its beginning', () => {
     const phases = [
       { fromPriority: 0, periodSeconds: 0 },
       { fromPriority: 1_000, periodSeconds: 10 },
@@ -106,7 +106,7 @@ describe('a shutdown that is followed', () => {
     ]);
   });
 
-  it('tells a cancel, and what a second shutdown comes to', () => {
+  it('reports a cancel, and the result of a second shutdown', () => {
     const { look, facts } = followed([web]);
     look(0, START);
     look(1_000, { shutdownEvents: [CANCELLED] });
@@ -114,7 +114,7 @@ describe('a shutdown that is followed', () => {
     expect(facts.map(({ what }) => what)).toEqual(['began', 'phase', 'phase-over', 'cancelled', 'began', 'phase']);
   });
 
-  it('tells a lock that is lost, and a pod that comes back', () => {
+  it('reports a lost lock, and a pod that comes back', () => {
     const slow = aPod({ name: 'slow' });
     const { look, ended, facts, logged } = followed([web, slow]);
     look(0, { ...START, wallMs: 1_000_000 });
@@ -142,7 +142,7 @@ describe('the lock in one line', () => {
       'shutdown NOT armed: /etc/x sets 5',
     ],
     [{ kind: 'released' } as const, 'the shutdown lock is released'],
-  ])('is said of %o', (lock, said) => {
+  ])('describes %o', (lock, said) => {
     expect(sayLock({ ...STATUS, lock })).toBe(said);
   });
 });

@@ -38,15 +38,15 @@ afterEach(async () => {
   await fake.remove();
 });
 
-describe('the agent told to stop', () => {
-  it('has the time-out of its own unit, less what its own end takes, when the machine goes down', async () => {
+describe('the agent that is asked to stop', () => {
+  it("has its own unit's timeout, minus the time of its own end, if the machine goes down", async () => {
     const { leftMs } = await told({ state: 'stopping', stopUs: 70_000_000n });
     const left = await leftMs(false);
     expect(left).toBeLessThanOrEqual(65_000);
     expect(left).toBeGreaterThan(60_000);
   });
 
-  it('goes by the time-out as it is now, and by the word of logind where systemd has not begun', async () => {
+  it("uses the current timeout, and logind's word if systemd has not begun", async () => {
     const { leftMs, stopTimeoutMs } = await told({ state: 'running', stopUs: 70_000_000n });
     fake.units.set(OWN_UNIT, { ...unit, stopUs: 20_000_000n });
     const left = await leftMs(true);
@@ -55,18 +55,18 @@ describe('the agent told to stop', () => {
     expect(stopTimeoutMs()).toBe(20_000);
   });
 
-  it('is started again when the stop was taken back', async () => {
+  it('is started again if the stop was cancelled', async () => {
     const { comeBack } = await told({ state: 'running' });
     await comeBack();
     expect(fake.asked()).toEqual([`StartUnit ${OWN_UNIT}`]);
   });
 
-  it('has no limit where its unit has none', async () => {
+  it('has no limit if its unit has none', async () => {
     const { leftMs } = await told({ state: 'stopping', stopUs: 2n ** 64n - 1n });
     expect(await leftMs(false)).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it('right after its start, before the bus is up, waits for the answer', async () => {
+  it('waits right after its start for the bus to answer', async () => {
     await told({ state: 'stopping' });
     tier.close();
     const systemd = systemdAt(fake.daemon.address);
@@ -75,7 +75,7 @@ describe('the agent told to stop', () => {
     expect(await tier.leftMs(false)).toBeGreaterThan(60_000);
   });
 
-  it('by nobody that systemd started, ends at once where there is no bus', async () => {
+  it('ends at once without a bus if systemd did not start it', async () => {
     await told({ state: 'stopping' });
     tier.close();
     const systemd = systemdAt('unix:path=/nowhere');
@@ -85,7 +85,7 @@ describe('the agent told to stop', () => {
     expect(clock.monoMs() - beganMs).toBeLessThan(1_000);
   });
 
-  it('has nothing left, and not less, where the time-out is shorter than its own end', async () => {
+  it('has nothing left, not a negative time, if the timeout is shorter than its own end', async () => {
     const { leftMs } = await told({ state: 'stopping', stopUs: 2_000_000n });
     expect(await leftMs(false)).toBe(0);
   });
@@ -95,7 +95,7 @@ describe('the agent told to stop', () => {
     expect(await leftMs(false)).toBeNull();
   });
 
-  it('stops no pod when nobody says that the machine goes down', async () => {
+  it('stops no pod if nothing says that the machine goes down', async () => {
     const { leftMs } = await told({ state: 'stopping' });
     await fake.daemon.kill();
     await until(() => fake.bus.state() !== 'up');

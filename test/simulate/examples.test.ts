@@ -7,7 +7,7 @@ const root = join(import.meta.dirname, '../..');
 const scenarios = join(root, 'config/scenarios');
 
 describe('the example scenarios', () => {
-  it('come out as they say, every document of them', () => {
+  it('have the results that they state, every document of them', () => {
     const files = readdirSync(scenarios).map((name) => join(scenarios, name));
     // A failed expectation ends with 1, which throws here, with what was said.
     const out = execFileSync(

@@ -254,7 +254,7 @@ const EXAMPLES: readonly Example[] = [
 ];
 
 describe('the worked examples of kubelet-shutdown.md section 13', () => {
-  it.each(EXAMPLES)('come out as written: $no', ({ phases, released, told = {}, ...given }) => {
+  it.each(EXAMPLES)('have the documented results: $no', ({ phases, released, told = {}, ...given }) => {
     const { result } = run(aShutdown(given));
     expect(phasesOf(result)).toEqual(phases);
     expect(result.lockReleasedAt).toBe(released);
@@ -272,7 +272,7 @@ describe('the worked examples of kubelet-shutdown.md section 13', () => {
     }
   });
 
-  it('E16 handles a cancel after the last phase: the lock is asked for again and admission opens', () => {
+  it('E16 handles a cancel after the last phase: the lock is requested again and admission opens', () => {
     const { result } = run(
       aShutdown({
         pods: { web: { does: ends(6.5) }, dns: { priority: CRITICAL, does: ends(6.5) } },
@@ -287,7 +287,7 @@ describe('the worked examples of kubelet-shutdown.md section 13', () => {
     });
   });
 
-  it('E20 never arms where another drop-in fixes 30 s: the shutdown passes by', () => {
+  it('E20 never arms if another drop-in fixes 30 s: the shutdown passes by', () => {
     const { result, reasons } = run(
       aShutdown({
         config: { shutdownGracePeriod: '60s', shutdownGracePeriodCriticalPods: '20s' },
@@ -299,12 +299,12 @@ describe('the worked examples of kubelet-shutdown.md section 13', () => {
     expect(reasons).toMatchObject([{ code: 'not-armed', neededMs: 60_000, grantedMs: 30_000 }]);
   });
 
-  it('E21 arms at the fourth reading where logind needs half a second to reload', () => {
+  it('E21 arms at the fourth reading if logind needs half a second to reload', () => {
     const { result } = run(aShutdown({ rest: { logind: { overrideTakes: '500ms' } } }));
     expect(result).toMatchObject({ armed: true, dropInSeconds: 30, readBacks: 4 });
   });
 
-  it('E24 differs: nobody waits for a pod that ended by itself before its phase (kubelet-shutdown.md 12.3)', () => {
+  it('E24 differs: no wait for a pod that ended by itself before its phase (kubelet-shutdown.md 12.3)', () => {
     const { result, reasons } = run(
       aShutdown({
         pods: {

@@ -71,7 +71,7 @@ function reportOf(all: readonly Simulated[], index = 0): EvictionReport {
 }
 
 describe('simulate', () => {
-  it('gives one report a scenario in the order of input, its keys always in the same order, then the counts', async () => {
+  it('gives one report per scenario in the order of input, its keys always in the same order, then the counts', async () => {
     const all = await simulated([leak('a'), reboot, leak('b')], { expectations: 'compare' });
     expect(namesOf(all)).toEqual(['a', 'reboot', 'b']);
     const [first, second] = all.flatMap((item) => (item.kind === 'scenario' ? [item.report] : []));
@@ -108,7 +108,7 @@ describe('simulate', () => {
     expect(summaryOf(all)).toEqual([{ scenarios: 3, steps: 6, checked: 3, failed: 0, malformed: 0 }]);
   });
 
-  it('gives results that hold as an expectation of the same scenario', async () => {
+  it('gives results that hold as expectations of the same scenario', async () => {
     const report = reportOf(await simulated([leak('a')]));
     const { steps } = leak('a');
     const pasted = (Array.isArray(steps) ? steps : []).map((step, i) => ({ ...step, expect: report.steps[i]?.result }));
@@ -121,7 +121,7 @@ describe('simulate', () => {
     expect(reportOf(all, 1)).toEqual({ ...reportOf(all, 0), document: 2, line: 2 });
   });
 
-  it('compares only when asked, and names what differs with its line', async () => {
+  it('compares only on request, and names what differs with its line', async () => {
     const wrong = leak('a', {
       steps: [{ at: 0, summary: { node: memory(2000) }, expect: { conditions: ['PIDPressure'] } }],
     });
@@ -133,7 +133,7 @@ describe('simulate', () => {
     expect(summaryOf(all)).toEqual([{ scenarios: 1, steps: 1, checked: 1, failed: 1, malformed: 0 }]);
   });
 
-  it('goes on after a malformed document, whose mistakes it tells, at most 20 and that there are more', async () => {
+  it('continues after a malformed document, and reports its mistakes, at most 20 and that there are more', async () => {
     const many = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`wrong${i}`, i]));
     const all = await simulated([
       leak('a'),
@@ -157,25 +157,25 @@ describe('simulate', () => {
     expect(summaryOf(all)).toEqual([{ scenarios: 2, steps: 6, checked: 0, failed: 0, malformed: 3 }]);
   });
 
-  it('says nothing of more mistakes where there are 20', async () => {
+  it('does not mention more mistakes if there are exactly 20', async () => {
     const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`wrong${i}`, i]));
     expect(saidIn(await simulated([leak('b', many)]))).toHaveLength(20);
   });
 
-  it('does not count an expectation that says nothing as checked', async () => {
+  it('does not count an empty expectation as checked', async () => {
     const steps = [{ at: 0, summary: { node: memory(2000) }, expect: {} }];
     const all = await simulated([leak('a', { steps }), { ...reboot, expect: {} }], { expectations: 'compare' });
     expect(summaryOf(all)[0]).toMatchObject({ scenarios: 2, checked: 0, failed: 0 });
   });
 
-  it('refuses a time that is no whole number of milliseconds', async () => {
+  it('refuses a time that is not a whole number of milliseconds', async () => {
     const steps = [{ at: '1.5ms', summary: { node: memory(2000) } }];
     expect(saidIn(await simulated([leak('a', { steps })]))).toEqual([
       expect.stringMatching(/steps\[0\]\.at: must be whole milliseconds, not "1\.5ms"$/),
     ]);
   });
 
-  it('refuses a key that is written twice, wherever it stands', async () => {
+  it('refuses a duplicate key, wherever it is', async () => {
     const twice = JSON.stringify(leak('a')).replace('"at":"20s"', '"at":"20s","at":"30s"');
     const all = await simulated([twice]);
     expect(saidIn(all)).toEqual([
@@ -184,12 +184,12 @@ describe('simulate', () => {
     expect(namesOf(all)).toEqual([]);
   });
 
-  it('tells at most 20 keys that are written twice, too', async () => {
+  it('reports at most 20 duplicate keys, too', async () => {
     const twice = JSON.stringify(leak('a')).replace('"at":"20s"', Array(30).fill('"at":"20s"').join(','));
     expect(saidIn(await simulated([twice]))).toHaveLength(21);
   });
 
-  it('looks no further than the metadata of what is not asked for', async () => {
+  it('reads only the metadata of what is not requested', async () => {
     const only = ({ name, labels }: { name: string; labels: { [key: string]: string } }) =>
       name === 'b' || labels['profile'] === 'of-c';
     const twice = JSON.stringify(leak('a')).replace('"at":"20s"', '"at":"20s","at":"30s"');
@@ -222,7 +222,7 @@ describe('another configuration', () => {
     });
   });
 
-  it('with a lower threshold avoids evictions, with a higher one has them earlier, with a soft one later', async () => {
+  it('with a lower threshold avoids evictions, with a higher one makes them earlier, with a soft one later', async () => {
     expect(await comparisonUnder('evictionHard: {memory.available: 300Mi}')).toMatchObject({
       avoided: [
         { ...large, at: 10_000 },
@@ -257,7 +257,7 @@ describe('another configuration', () => {
     });
   });
 
-  it('keeps the reclaim of the layout, and has the guard of its kind: the default one too, but none of a kubelet', async () => {
+  it("keeps the reclaim of the layout, and has its own kind's loop guard, which a kubelet does not have", async () => {
     const disk = leak('a', {
       steps: [
         {
@@ -295,7 +295,7 @@ describe('another configuration', () => {
     expect(await evictedUnder('guard: {sameOwnerKills: 1, window: 10m}')).toContain('default/small');
   });
 
-  it('counts a kill that fails and is tried again as one eviction, at its first attempt', async () => {
+  it('counts a failed and retried kill as one eviction, at its first attempt', async () => {
     const { steps } = leak('a');
     const failing = (Array.isArray(steps) ? steps : []).map((step) => ({ ...step, killFails: true }));
     expect(
@@ -305,7 +305,7 @@ describe('another configuration', () => {
     });
   });
 
-  it('of a shutdown is compared by who is killed', async () => {
+  it('of a shutdown is compared by the pods that are killed', async () => {
     const periods = 'shutdownGracePeriod: 60s\nshutdownGracePeriodCriticalPods: 10s';
     expect(await comparisonUnder(periods, reboot)).toEqual({
       avoided: [],

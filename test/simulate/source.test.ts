@@ -43,7 +43,7 @@ function written(name: string, text: string | Buffer): string {
 }
 
 describe('the documents of a file', () => {
-  it('are those between the marks of YAML; empty ones are none', async () => {
+  it('are those between the marks of YAML, except empty ones', async () => {
     const text = '# first\na: 1\n---\n---\nb: on\n--- \n';
     expect(await read([written('a.yaml', text)])).toEqual([
       [1, 2, { a: 1 }],
@@ -52,7 +52,7 @@ describe('the documents of a file', () => {
     expect(await read([written('a.yml.gz', gzipSync(text))])).toHaveLength(2);
   });
 
-  it('are the one of JSON, or the list of them, with paths from the document on', async () => {
+  it('are the one of JSON, or a list of them, with paths relative to the document', async () => {
     expect(await read([written('a.json', '\n {"a": 1}')])).toEqual([[1, 2, { a: 1 }]]);
     const list = written('b.json', '[{"a": 1},\n {"b": {"c": 2, "c": 3}}]');
     expect(await read([list])).toEqual([
@@ -66,7 +66,7 @@ describe('the documents of a file', () => {
     });
   });
 
-  it('are the lines of .jsonl that are not blank, each with its line and the column in it', async () => {
+  it('are the non-blank lines of .jsonl, each with its line and the column in it', async () => {
     const text = '{"a": 1}\r\n\n  \n{"b": 2\n {"c": 3}';
     const expected = [
       [1, 1, { a: 1 }],
@@ -79,7 +79,7 @@ describe('the documents of a file', () => {
     );
   });
 
-  it('come one file after the other, and what cannot be read does not end the others', async () => {
+  it('follow one file after another, and unreadable ones do not end the others', async () => {
     const broken = written('broken.jsonl.gz', gzipSync('{"a": 1}\n'.repeat(1000)).subarray(0, 12));
     const good = written('good.json', '{"a": 1}');
     const empty = written('empty.jsonl', '\n\n');
@@ -92,7 +92,7 @@ describe('the documents of a file', () => {
     ]);
   });
 
-  it('of YAML have their mistakes told with the document in which they stand', async () => {
+  it('of YAML have their mistakes reported with the document that contains them', async () => {
     expect(await read([written('m.yaml', 'a: 1\na: 2\n---\nb: 1\n---\nc: [1\n')])).toEqual([
       [1, 1, { a: 1 }, 'm.yaml:2:1: a: appears twice in this mapping'],
       [2, 4, { b: 1 }],
@@ -111,7 +111,7 @@ describe('the documents of a file', () => {
 });
 
 describe('standard input', () => {
-  it('is lines of JSON if the first one that is not blank is a complete document, in whatever pieces it comes', async () => {
+  it('is lines of JSON if the first non-blank one is a complete document, in whatever pieces it arrives', async () => {
     const text = '\n {"a": "ä"}\n{"b": 2}\n';
     const expected = [
       [1, 2, { a: 'ä' }],
@@ -127,7 +127,7 @@ describe('standard input', () => {
     expect(await read(['-'], ['{"a": 1}'])).toEqual([[1, 1, { a: 1 }]]);
   });
 
-  it('is YAML otherwise, also where that looks like JSON', async () => {
+  it('is YAML otherwise, even if it looks like JSON', async () => {
     expect(await read(['-'], ['a: 1\n---\nb: 2\n'])).toEqual([
       [1, 1, { a: 1 }],
       [2, 3, { b: 2 }],

@@ -17,13 +17,13 @@ const NEVER_LOADED = ['x11', 'usocket', 'osx-temperature-sensor', 'macos-tempera
 const codeFiles = (): readonly string[] => fs.readdirSync(DIST).filter((file) => file.endsWith('.js'));
 
 describe('the bundle', () => {
-  it('is one executable file, with its lazily loaded ones and a package.json of its own beside it', () => {
+  it('is one executable file, with lazily loaded ones and its own package.json beside it', () => {
     expect(codeFiles()).toEqual(expect.arrayContaining(['nodewarden.js', 'systeminformation.js']));
     expect(fs.statSync(path.join(DIST, 'nodewarden.js')).mode & 0o777).toBe(0o755);
     expect(fs.readFileSync(path.join(DIST, 'nodewarden.js'), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/);
     expect(fs.readFileSync(path.join(DIST, 'package.json'), 'utf8')).toBe('{"type":"commonjs"}\n');
   });
-  it('has nothing native in it', () => {
+  it('contains nothing native', () => {
     for (const file of codeFiles())
       expect(NATIVE.exec(fs.readFileSync(path.join(DIST, file), 'utf8'))?.[0]).toBeUndefined();
     for (const planted of [
@@ -42,7 +42,7 @@ describe('the bundle', () => {
       expect(wanted.filter((name) => !known.has(name) && !isBuiltIn(name))).toEqual([]);
     }
   });
-  it('has nothing in memory of the daemon that only other commands need', () => {
+  it('loads nothing into the daemon that only other commands need', () => {
     const read = (file: string): string => fs.readFileSync(path.join(DIST, file), 'utf8');
     const daemon = read('nodewarden.js') + read('cli-daemon-program.js');
     const all = read('cli-program.js');

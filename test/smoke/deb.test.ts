@@ -38,10 +38,10 @@ describe.skipIf(!has('dpkg-buildpackage') || !has('dh'))('the Debian package [ne
       .filter((file) => file !== '' && !file.endsWith('/'));
   }, 600_000);
 
-  it('has the same bytes when it is made again', () => {
+  it('is byte-identical when it is built again', () => {
     expect(fs.readFileSync(build('second', 'Pacific/Kiritimati', '077')).equals(fs.readFileSync(deb))).toBe(true);
   }, 600_000);
-  it('has everything of the bundle, and the pages where they are looked for', () => {
+  it('contains the whole bundle, and the pages where people look for them', () => {
     const bundle = fs
       .readdirSync(DIST)
       .filter((name) => !/\.(map|tmp)$/.test(name) && fs.statSync(path.join(DIST, name)).isFile());
@@ -62,7 +62,7 @@ describe.skipIf(!has('dpkg-buildpackage') || !has('dh'))('the Debian package [ne
     );
     expect(files.filter((file) => /\.map$|^\/usr\/lib\/nodewarden\/node$/.test(file))).toEqual([]);
   });
-  it('depends on a Node.js that is new enough, and has no conffile that dpkg could ask about', () => {
+  it('depends on a recent Node.js, and has no conffile that dpkg could ask about', () => {
     expect(field('Depends')).toContain('nodejs (>= 20.19) | nodewarden-node');
     expect(files.filter((file) => file.startsWith('/etc/'))).toEqual([]);
   });

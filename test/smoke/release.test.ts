@@ -59,7 +59,7 @@ describe('the bill of materials', () => {
     expect(validate(sbom) ? [] : validate.errors).toEqual([]);
     expect(validate({ ...sbom, components: [{ type: 'library' }] })).toBe(false);
   });
-  it('lists each package that NOTICE gives the licence of', () => {
+  it('lists each package whose licence is in NOTICE', () => {
     const notice = fs.readFileSync(path.join(DIST, 'NOTICE'), 'utf8');
     const noticed = [...notice.matchAll(/^-{80}\n(\S+) (\S+), /gm)].map(([, name, version]) => `${name}@${version}`);
     const listed = sbom.components.map(

@@ -88,7 +88,7 @@ describe('what was expected of a look', () => {
     expect(said(wanted)).toEqual(mismatches);
   });
 
-  it('tells the alternative that comes closest, beside what all have in common', () => {
+  it('reports the closest alternative, besides what all have in common', () => {
     expect(
       said({
         nodeReclaim: [],

@@ -23,18 +23,18 @@ const evicted = (isReacting: boolean | undefined) =>
     result.evicted.map(({ pod }) => pod),
   );
 
-describe('usage that was recorded', () => {
-  it('of a victim counts as freed in later steps where that is asked for, and the victim stays away', () => {
+describe('recorded usage', () => {
+  it('of a victim counts as freed in later steps on request, and the victim stays away', () => {
     expect(evicted(true)).toEqual([['default/a'], [], []]);
     const [, second] = runEviction(aScenario(RECORDED), undefined, true);
     expect(second?.observation?.signals['memory.available']).toMatchObject(known({ available: 280 * 2 ** 20 }));
   });
 
-  it('else stays in them, as in a scenario that somebody wrote', () => {
+  it('otherwise stays in them, as in a hand-written scenario', () => {
     expect(evicted(undefined)).toEqual([['default/a'], ['default/a'], ['default/b']]);
   });
 
-  it('counts as freed in what capture wrote, without being asked', () => {
+  it('counts as freed by default in what capture wrote', () => {
     const scenario = { ...aScenario(RECORDED), labels: { recorded: 'capture' } };
     expect([...runEviction(scenario)].map(({ result }) => result.evicted.length)).toEqual([1, 0, 0]);
   });

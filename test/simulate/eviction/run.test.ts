@@ -15,7 +15,7 @@ const SHORT = `{node: {${memory(50)}}, pods: [${uses('a', 10)}, ${uses('b', 20)}
 const evictedOf = (text: string) => looksOf(text).map(({ result }) => result.evicted.map(({ pod }) => pod));
 
 describe('a run', () => {
-  it('gives every key of a result, and what it was decided from', () => {
+  it('gives every key of a result, and its basis', () => {
     const [first, second] = looksOf(`${HARD}${TWO}steps: [{at: 1s, summary: ${SHORT}}, {at: 2s}]\n`);
     expect(first).toMatchObject({ step: 1, atMs: 1_000, state: { lastLookMs: null } });
     expect(first?.result).toEqual({
@@ -58,7 +58,7 @@ describe('a run', () => {
     expect(second?.state).toMatchObject({ lastLookMs: 1_000, act: { kind: 'evicting' } });
   });
 
-  it('has a pod gone after its kill, and there again when a list names it', () => {
+  it('removes a pod after its kill, until a list names it again', () => {
     const step = (at: number, rest: string) => `{at: ${at}s, ${rest}}`;
     expect(
       evictedOf(
@@ -82,7 +82,7 @@ describe('a run', () => {
     expect(third?.result.evicted).toMatchObject([{ pod: 'default/b', killFailed: false }]);
   });
 
-  it('repeats what it saw last where the stats fail, and keeps a summary beside for later patches', () => {
+  it('repeats the last values if the stats fail, and keeps a given summary for later patches', () => {
     const [, failed, patched] = looksOf(`${HARD}${TWO}steps:
 - {at: 0, summary: ${SHORT}}
 - {at: 10s, statsFail: true, summary: {node: {${memory(40)}}}}
@@ -102,7 +102,7 @@ describe('a run', () => {
     expect(patched?.result.ranking).toEqual(['default/a']);
   });
 
-  it('knows the thresholds of containerfs from the second look on, also where the first one had no stats', () => {
+  it('knows the thresholds of containerfs from the second look on, even if the first one had no stats', () => {
     const short = 'summary: {node: {runtime: {containerFs: {availableBytes: 1, capacityBytes: 100}}}}';
     const observed = (first: string) =>
       looksOf(`steps: [{at: 0, ${first}}, {at: 10s}]\n`).map(({ result }) => result.thresholdsObserved);
@@ -110,7 +110,7 @@ describe('a run', () => {
     expect(observed(`statsFail: true, ${short}`)).toEqual([[], ['containerfs.available/hard']]);
   });
 
-  it('acts on stats that are newer than those before, or have no time, or are freshly measured', () => {
+  it('acts on stats that are newer than the previous ones, have no time, or are freshly measured', () => {
     const step = (at: number, time: string) =>
       `{at: ${at}s, summaryPatch: {node: {memory: {availableBytes: 50Mi, workingSetBytes: 1Gi, time: ${time}}}}}`;
     const text = (...steps: string[]) =>
@@ -150,7 +150,7 @@ steps: [{at: 0, summary: {pods: [{podRef: {name: a}, containers: [], volume: [{n
     expect(evictedOf(over(', localStorageCapacityIsolation: false'))).toEqual([[]]);
   });
 
-  it('counts the local volumes of a pod, and no others', () => {
+  it('counts only the local volumes of a pod', () => {
     const volumes = 'volumes: [{name: dir, emptyDir: {}}, {name: claim, persistentVolumeClaim: {claimName: c}}]';
     const [first] = looksOf(`start: "2026-01-01T00:00:00Z"
 pods: [${pod('a', `, ${volumes}`)}]
@@ -178,7 +178,7 @@ steps:
     expect(first?.observation?.wallMs).toBe(Date.UTC(2026, 0, 1, 0, 0, 1));
   });
 
-  it('ranks those that it may not evict', () => {
+  it('ranks pods that it may not evict', () => {
     const critical = `pods: [${pod('a', ', priority: 2000000000')}, ${pod('b', ', priority: 2000000001')}]\n`;
     const [first] = looksOf(`${HARD}${critical}steps: [{at: 0, summary: ${SHORT}}]\n`);
     expect(first?.result).toMatchObject({
@@ -190,7 +190,7 @@ steps:
     expect(empty?.result).toMatchObject({ reclaiming: { signal: 'memory.available' }, ranking: [], evicted: [] });
   });
 
-  it('takes the entry of a pod by its uid, or by its name where the entry has no uid', () => {
+  it('finds the entry of a pod by its uid, or by its name if the entry has no uid', () => {
     const [first] = looksOf(`${HARD}pods:
 - {metadata: {name: a, uid: one}, spec: {containers: [{name: c}]}}
 - {metadata: {name: b, uid: two}, spec: {containers: [{name: c}]}}
@@ -247,7 +247,7 @@ steps: [{at: 0, summary: {node: {${disk(5)}, runtime: {imageFs: {availableBytes:
     expect(reclaimOf(split, 'imagefs.available')).toEqual(['images']);
   });
 
-  it('is of the layout under another configuration too', () => {
+  it('is that of the layout, also under another configuration', () => {
     const config = aConfig([aThreshold('nodefs.available', 10 * 1024 * MI)]);
     const [first] = runEviction(aScenario(text('', '')), config);
     expect(first?.result.nodeReclaim).toEqual(['containers', 'images']);
@@ -268,7 +268,7 @@ describe('merged stats', () => {
     expect(third?.observation?.signals['nodefs.available'].known).toBe(false);
   });
 
-  it('are not read again where a patch left them alone', () => {
+  it('are not read again if a patch did not change them', () => {
     const looks = looksOf(`${HARD}${TWO}steps:
 - {at: 0, summary: {node: {${memory(500)}}, pods: [${uses('a', 1)}]}}
 - {at: 1, summaryPatch: {node: {memory: {availableBytes: 40Mi}}}}

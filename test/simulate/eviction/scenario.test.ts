@@ -31,7 +31,7 @@ function podOf(pod: string) {
 const withSummary = (summary: string): string => `steps: [{at: 0, summary: ${summary}}]\n`;
 
 describe('an eviction scenario', () => {
-  it('takes any name for a pod and a container: in a scenario they are only shown and compared', () => {
+  it('accepts any name for a pod and a container: in a scenario, they are only shown and compared', () => {
     const pod = podOf('{metadata: {name: Web_1, namespace: Team A}, spec: {containers: [{name: MAIN.x}]}}');
     expect(pod.declared).toMatchObject({ name: 'Web_1', namespace: 'Team A', containers: [{ name: 'MAIN.x' }] });
   });
@@ -67,7 +67,7 @@ describe('an eviction scenario', () => {
     ]);
   });
 
-  it('is read from JSON as from YAML', () => {
+  it('reads the same from JSON and YAML', () => {
     const text = `{"apiVersion": "nodewarden.dev/v1alpha1", "kind": "EvictionScenario", "metadata": {"name": "s"},
       "steps": [{"at": "10s", "summary": {"node": {"memory": {"availableBytes": "1Gi"}}}},
                 {"at": 9000}]}`;
@@ -78,7 +78,7 @@ describe('an eviction scenario', () => {
     ]);
   });
 
-  it('takes milliseconds and durations, and wants steps in the order of time', () => {
+  it('accepts milliseconds and durations, and requires steps in the order of time', () => {
     expect(good('steps: [{at: 0}, {at: 1500}, {at: 2s}]\n').steps.map(({ atMs }) => atMs)).toEqual([0, 1_500, 2_000]);
     expect(problemsOf('steps: [{at: 1s}, {at: 1000}, {at: soon}, {at: -1}]\n')).toEqual([
       's.yaml:4:24: steps[1].at: must be later than that of the step before',
@@ -88,7 +88,7 @@ describe('an eviction scenario', () => {
     ]);
   });
 
-  it('tells every unknown key of its own with the nearest valid one', () => {
+  it('reports every unknown key of its own with the nearest valid one', () => {
     expect(
       problemsOf(
         'nodes: {}\nnode: {dedicatedImagefs: true}\nsteps: [{at: 0, sumary: {}, expect: {evict: [], oneOf: [{rankin: []}]}}]\n',
@@ -102,7 +102,7 @@ describe('an eviction scenario', () => {
     ]);
   });
 
-  it('without steps, with a summary and a patch, or split without a dedicated imagefs is refused', () => {
+  it('is refused without steps, with a summary and a patch, or split without a dedicated imagefs', () => {
     expect(problemsOf('')).toEqual(['s.yaml:1:1: steps: missing']);
     expect(problemsOf('steps: []\n')).toEqual(['s.yaml:4:8: steps: must have at least 1 entry']);
     expect(problemsOf('node: {splitImageFs: true}\nsteps: [{at: 0, summary: {}, summaryPatch: {}}]\n')).toEqual([
@@ -111,20 +111,20 @@ describe('an eviction scenario', () => {
     ]);
   });
 
-  it('finds one mistake more than the 20 that are told', () => {
+  it('finds one mistake more than the 20 that are reported', () => {
     const steps = Array.from({ length: 500 }, (_, i) => `- {at: ${i}, what: 1}`).join('\n');
     const problems = problemsOf(`steps:\n${steps}\n`);
     expect(problems).toHaveLength(21);
     expect(problems[19]).toMatch(/^s\.yaml:24:\d+: steps\[19\]\.what: unknown key/);
   });
 
-  it('finds no more than that in a configuration, and nothing that the reading of YAML told', () => {
+  it('finds no more than that in a configuration, and nothing that the YAML parser reported', () => {
     const signals = Array.from({ length: 30 }, (_, i) => `    nothing.like.it${i}: 1Gi`).join('\n');
     expect(problemsOf(`config:\n  evictionHard:\n${signals}\n${STEPS}`)).toHaveLength(21);
     expect(problemsOf('steps: [{at: 0, killFails: yes, statsFail: no}]\n')).toEqual([]);
   });
 
-  it('knows its layout by the two keys of its node', () => {
+  it('derives its layout from the two keys of its node', () => {
     expect(good(`node: {dedicatedImageFs: true}\n${STEPS}`).layout).toBe('imagefs-separate');
     expect(good(`node: {dedicatedImageFs: true, splitImageFs: true}\n${STEPS}`).layout).toBe('containerfs-separate');
   });
@@ -165,7 +165,7 @@ ${STEPS}`),
     ]);
   });
 
-  it('ignores what a whole KubeletConfiguration has besides, and takes null for absent', () => {
+  it('ignores other fields of a KubeletConfiguration, and treats null as absent', () => {
     const { config } = good(`config:
   apiVersion: something/else
   kind: KubeletConfiguration
@@ -178,7 +178,7 @@ ${STEPS}`);
     expect(config.pressureTransitionMs).toBe(300_000);
   });
 
-  it('has a guard only where it says so', () => {
+  it('has a loop guard only if it says so', () => {
     expect(good(`config: {guard: {}}\n${STEPS}`).config.guard).toEqual({ kills: 3, windowMs: 600_000 });
     expect(good(`config: {guard: {sameOwnerKills: 2, window: 1m}}\n${STEPS}`).config.guard).toEqual({
       kills: 2,
@@ -190,7 +190,7 @@ ${STEPS}`);
     ]);
   });
 
-  it('copies memory thresholds without grace only where pods are enforced', () => {
+  it('copies memory thresholds without grace only if pods are enforced', () => {
     const ids = (config: string) => good(`config: ${config}\n${STEPS}`).config.thresholds.map(({ id }) => id);
     expect(ids('{evictionHard: {memory.available: 1Gi}, enforceNodeAllocatable: [none]}')).toEqual([
       'memory.available/evictionHard',
@@ -202,7 +202,7 @@ ${STEPS}`);
 });
 
 describe('the stats of a scenario', () => {
-  it.each(['0', '9007199254740991', '2Gi', '1536Mi', '10k', '0.5Ki', '1e3', '"7"'])('take %s', (number) => {
+  it.each(['0', '9007199254740991', '2Gi', '1536Mi', '10k', '0.5Ki', '1e3', '"7"'])('accept %s', (number) => {
     good(withSummary(`{node: {memory: {availableBytes: ${number}}}}`));
   });
 
@@ -216,14 +216,14 @@ describe('the stats of a scenario', () => {
     ['many', 'not an amount'],
     ['true', 'expected a number or a quantity'],
     ['[1]', 'expected a number or a quantity'],
-  ])('do not take %s for bytes', (number, said) => {
+  ])('do not accept %s for bytes', (number, said) => {
     const problems = problemsOf(withSummary(`{node: {memory: {availableBytes: ${number}}}}`));
     expect(problems).toEqual([
       expect.stringContaining(`s.yaml:4:59: steps[0].summary.node.memory.availableBytes: ${said}`),
     ]);
   });
 
-  it('tell a wrong number in a list of pods by its path', () => {
+  it('report a wrong number in a list of pods by its path', () => {
     const entry = (rest: string) => withSummary(`{pods: [{podRef: {name: a}}, ${rest}]}`);
     expect(problemsOf(entry('{podRef: {name: b}, containers: [{name: c, logs: {usedBytes: -4}}]}'))).toEqual([
       expect.stringContaining('steps[0].summary.pods[1].containers[0].logs.usedBytes: must not be negative, it is -4'),
@@ -235,7 +235,7 @@ describe('the stats of a scenario', () => {
     ]);
   });
 
-  it('are looked at in patches too, where null removes', () => {
+  it('are checked in patches, too, where null removes', () => {
     good('steps: [{at: 0, summaryPatch: {node: {memory: null, fs: {inodes: null}}, pods: null}}]\n');
     expect(
       problemsOf('steps: [{at: 0, summaryPatch: {node: {fs: {inodes: -1}}}, afterReclaim: {node: 4}}]\n').map((said) =>
@@ -257,7 +257,7 @@ describe('the stats of a scenario', () => {
     ]);
   });
 
-  it('need a start for times of day, and tell a wrong start once', () => {
+  it('need a start for absolute times, and report a wrong start once', () => {
     const summary = (time: string) => `steps: [{at: 0, summary: {node: {memory: {time: ${time}}}}}]\n`;
     for (const time of ['none', '-5', '-1m30s', '40000']) good(summary(time));
     expect(problemsOf(summary('"2026-01-31T10:00:00Z"'))).toEqual([
@@ -273,7 +273,7 @@ describe('the stats of a scenario', () => {
   });
 });
 
-describe('what is expected of a look', () => {
+describe('an expectation of a look', () => {
   it.each([
     '{thresholdsObserved: [memory.available/soft], conditions: [], reclaiming: null, ranking: [a/b, [c/d, e/f]]}',
     '{reclaiming: {signal: [nodefs.available, containerfs.available], soft: false, resource: ephemeral-storage}}',
@@ -341,7 +341,7 @@ describe('a pod of a scenario', () => {
     expect(declared.isStaticCritical).toBe(isStaticCritical);
   });
 
-  it('may go for the resources that its own document names', () => {
+  it('may be evicted for the resources that its own document names', () => {
     const of = (evictFor: string) =>
       podOf(
         `{metadata: {name: a, annotations: {nodewarden.dev/evict-for: "${evictFor}"}}, spec: {containers: [{name: a}]}}`,
@@ -350,7 +350,7 @@ describe('a pod of a scenario', () => {
     expect(of('none').declared.evictFor).toEqual([]);
   });
 
-  it('is protected and of a DaemonSet by its own document', () => {
+  it('is protected and part of a DaemonSet by its own document', () => {
     const pod = podOf(`{metadata: {name: a, annotations: {nodewarden.dev/protect: "true"},
       ownerReferences: [{kind: DaemonSet, name: d, controller: true}]}, spec: {containers: [{name: a}]}}`);
     expect(pod.declared).toMatchObject({ isProtected: true, isDaemonSet: true, ownerKey: 'default/DaemonSet/d' });
@@ -359,7 +359,7 @@ describe('a pod of a scenario', () => {
     expect(other.declared).toMatchObject({ isProtected: false, isDaemonSet: false, ownerKey: null });
   });
 
-  it('counts the volumes on the disk of the node, and limits every emptyDir', () => {
+  it("counts the volumes on the node's disk, and limits every emptyDir", () => {
     const { declared, localVolumes } = podOf(`{metadata: {name: a}, spec: {containers: [{name: a}], volumes: [
       {name: bare}, {name: dir, emptyDir: {sizeLimit: 1Gi}}, {name: ram, emptyDir: {medium: Memory, sizeLimit: 1Mi}},
       {name: host, hostPath: {path: /}}, {name: cm, configMap: {name: x}}, {name: git, gitRepo: {repository: x}},
@@ -372,7 +372,7 @@ describe('a pod of a scenario', () => {
     ]);
   });
 
-  it('is read from a List and a PodList too, and is no candidate once it has ended', () => {
+  it('is also read from a List and a PodList, and is no candidate once it has ended', () => {
     const item = (name: string, phase = 'Running') =>
       `{metadata: {name: ${name}}, spec: {containers: [{name: a}]}, status: {phase: ${phase}}}`;
     const items = `items: [${item('a')}, ${item('b', 'Succeeded')}, ${item('c', 'Failed')}, ${item('d', 'Pending')}]`;
@@ -384,7 +384,7 @@ describe('a pod of a scenario', () => {
     }
   });
 
-  it('without name or containers, with a negative request, a uid twice or of another kind is refused at its place', () => {
+  it('is refused at its position without name or containers, with a negative request, a duplicate uid or another kind', () => {
     const pods = (list: string) => problemsOf(`pods: [${list}]\n${STEPS}`).map((said) => said.replace(/^\S+ /, ''));
     const spec = 'spec: {containers: [{name: a}]}';
     expect(pods(`{metadata: {}, spec: {containers: []}}`)).toEqual([

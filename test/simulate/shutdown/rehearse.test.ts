@@ -26,7 +26,7 @@ function played(start: RehearsedStart, stopMs: { readonly [name: string]: number
 }
 
 describe('a rehearsed shutdown', () => {
-  it('lasts as long as the phases with pods may, where nobody is known to be faster', () => {
+  it('lasts as long as the phases with pods may, if no pod is known to be faster', () => {
     expect(played(SIGNAL)).toEqual({ phases: ['1 0-20000', '3 20000-30000'], graces: [20, 5, 10], totalMs: 30_000 });
   });
 
@@ -39,17 +39,17 @@ describe('a rehearsed shutdown', () => {
     });
   });
 
-  it('hands time that is left over on, where that is configured', () => {
+  it('passes on unused time if that is configured', () => {
     expect(played(SIGNAL, { web: 2_500, job: 1_000 }, true).graces).toEqual([20, 5, 30]);
   });
 
-  it('shrinks the phases into what logind grants, or systemd leaves the stop of the agent', () => {
+  it("shrinks the phases to what logind grants, or systemd leaves for the agent's stop", () => {
     const shrunk = { phases: ['1 0-10000', '3 10000-15000'], graces: [10, 5, 5], totalMs: 15_000 };
     expect(played({ kind: 'logind', grantedMs: 17_000 })).toEqual(shrunk);
     expect(played({ kind: 'stop', leftMs: 15_000 })).toEqual(shrunk);
   });
 
-  it('is over at once where there is nobody', () => {
+  it('is over at once without pods', () => {
     expect(rehearse(config, [], SIGNAL)).toEqual({ phases: [], pods: new Map(), totalMs: 0 });
   });
 });

@@ -11,7 +11,7 @@ const cancelled = (cancelAt: string, cancelPolicy: 'promptly' | 'afterPhases' = 
   run({ ...aShutdown({ pods: { ...PODS, ...pods } }), cancelAt, cancelPolicy });
 
 describe('a phase of 0 s', () => {
-  it('leaves out who stops at its only instant, and names volumes that are mounted still', () => {
+  it('leaves out pods that stop at its only instant, and names volumes that are still mounted', () => {
     const config = byPriority([[0, 0]]);
     const phases = (does: { readonly [key: string]: number }) =>
       run(aShutdown({ config, pods: { web: { does } } })).result.phases;
@@ -23,7 +23,7 @@ describe('a phase of 0 s', () => {
 });
 
 describe('a cancel that is honoured promptly (D10)', () => {
-  it('ends the phase: no other begins, the lock is kept, stops under way run their course', () => {
+  it('ends the phase: no other begins, the lock is kept, stops in progress continue', () => {
     const { result, reasons } = cancelled('2s');
     expect(phasesOf(result)).toEqual(['0 0-2000 cancelled, running web']);
     expect(result).toMatchObject({
@@ -43,7 +43,7 @@ describe('a cancel that is honoured promptly (D10)', () => {
     expect(result.lockReleasedAt).toBeNull();
   });
 
-  it('at the instant of the signal stops nobody', () => {
+  it('at the instant of the signal stops nothing', () => {
     const { result } = cancelled('0s');
     expect(result).toMatchObject({ phases: [], refusesPods: { from: 0, until: 0 } });
     expect(result.pods).toEqual({ 'default/web': null, 'default/dns': null });
@@ -60,14 +60,14 @@ describe('a cancel that is honoured promptly (D10)', () => {
   });
 });
 
-describe('a cancel in the kubelet', () => {
+describe('a cancel as in the kubelet', () => {
   it.each(['0s', '6.5s', '13s'])('at %s changes no phase', (cancelAt) => {
     const { result } = cancelled(cancelAt, 'afterPhases');
     expect(phasesOf(result)).toEqual(['0 0-6500 done', '2000000000 6500-13000 done']);
     expect(result).toMatchObject({ lockReleasedAt: 13_000, lockRetakenAt: 13_000, refusesPods: { until: 13_000 } });
   });
 
-  it('after the release is handled when it comes', () => {
+  it('after the release is handled when it arrives', () => {
     const { result } = cancelled('20s', 'afterPhases');
     expect(result).toMatchObject({ lockReleasedAt: 13_000, lockRetakenAt: 20_000, refusesPods: { until: 20_000 } });
   });
@@ -87,7 +87,7 @@ describe('at one instant', () => {
     expect(phasesOf(result)).toEqual(['0 0-3000 done']);
   });
 
-  it('volumes that are unmounted between the last look and the deadline are pending no more, but cost the whole phase', () => {
+  it('volumes that are unmounted between the last look and the deadline are no longer pending, but cost the whole phase', () => {
     const config = byPriority([[0, 3]]);
     const { result } = run(
       aShutdown({ config, pods: { web: { does: { stopAfter: '2.8s', unmountAfter: '100ms' } } } }),
@@ -95,7 +95,7 @@ describe('at one instant', () => {
     expect(phasesOf(result)).toEqual(['0 0-3000 period']);
   });
 
-  it('a static pod and its mirror share a name: the one that is stopped is shown', () => {
+  it('a static pod and its mirror share a name: the stopped one is shown', () => {
     const document = aShutdown({ pods: { etcd: { metadata: { uid: 'static' }, does: { stopAfter: '1s' } } } });
     const [etcd] = document['pods'] as readonly { metadata: object }[];
     const annotations = { 'kubernetes.io/config.mirror': 'c0ffee' };
@@ -111,12 +111,12 @@ describe('at one instant', () => {
   });
 });
 
-describe('what was expected', () => {
+describe('an expectation', () => {
   const { result } = run(aShutdown({ pods: PODS }));
   const paths = (expectation: { readonly [key: string]: unknown }) =>
     compareShutdown(expectation, result).map(({ path }) => path);
 
-  it('is not checked where it is absent, and takes durations as well as milliseconds', () => {
+  it('is not checked if it is absent, and accepts durations and milliseconds', () => {
     expect(paths({})).toEqual([]);
     expect(paths({ inhibitDelay: '30s', phases: [{ end: '6.5s' }, { end: 13_000 }] })).toEqual([]);
     expect(paths({ groups: [{ periodSeconds: '20s' }, { periodSeconds: 10 }] })).toEqual([]);
@@ -130,7 +130,7 @@ describe('what was expected', () => {
     ]);
   });
 
-  it('names the place of every difference, with both values', () => {
+  it('names the path of every difference, with both values', () => {
     expect(compareShutdown({ phases: [{ end: '7s' }, { endedBy: 'done' }] }, result)).toEqual([
       { path: 'expect.phases[0].end', expected: 7_000, actual: 6_500 },
     ]);
@@ -143,7 +143,7 @@ describe('what was expected', () => {
     ]);
   });
 
-  it('is a set where the order says nothing, and an absent set of a phase is an empty one', () => {
+  it('is a set where order does not matter, and an absent set of a phase is empty', () => {
     const both = run(aShutdown({ pods: { a: { does: { never: true } }, b: { does: { never: true } } } })).result;
     const running = { stillRunning: ['default/b', 'default/a'] };
     expect(compareShutdown({ phases: [running], groups: [{ pods: ['default/b', 'default/a'] }, {}] }, both)).toEqual(
@@ -154,7 +154,7 @@ describe('what was expected', () => {
     ]);
   });
 
-  it('of a shutdown that does not happen has empty lists and no values', () => {
+  it('for a shutdown that does not happen has empty lists and no values', () => {
     const off = run(aShutdown({ config: {} })).result;
     expect(compareShutdown({ enabled: false, phases: [], armed: null, configErrors: [] }, off)).toEqual([]);
     expect(compareShutdown({ armed: true }, off)).toEqual([{ path: 'expect.armed', expected: true, actual: null }]);

@@ -77,7 +77,7 @@ describe('the example of shutdown-scenarios.md', () => {
   if (scenario === null || scenario.expect === null) throw new Error('the example was not read');
   const { result, reasons } = runShutdown(scenario);
 
-  it('passes as it stands', () => {
+  it('passes unchanged', () => {
     expect(compareShutdown(scenario.expect ?? {}, result)).toEqual([]);
   });
 
@@ -127,7 +127,7 @@ describe('the example of shutdown-scenarios.md', () => {
     expect(JSON.stringify(result)).toBe(JSON.stringify(said));
   });
 
-  it('says who was cut, who used up a phase, who is killed late and what volumes cost', () => {
+  it('says which pods were cut, used up a phase or are killed late, and what volumes cost', () => {
     expect(reasons.map(({ text, ...facts }) => facts)).toEqual([
       { code: 'cut', pod: 'default/web', gracePeriodSeconds: 10, ownSeconds: 30 },
       { code: 'period-used-up', priority: 0, pods: ['default/report'] },
@@ -140,14 +140,14 @@ describe('the example of shutdown-scenarios.md', () => {
     expect(reasons[5]?.text).toBe('the phase waited 2.7s for volumes of prod/db');
   });
 
-  it('gives the same as an expectation pasted back', () => {
+  it('gives the same result as an expectation pasted back', () => {
     const again = read({ ...JSON.parse(JSON.stringify(aShutdown({}))), expect: result });
     expect(again.problems).toEqual([]);
     expect(compareShutdown(again.scenario?.expect ?? {}, result)).toEqual([]);
   });
 });
 
-describe('every mistake is told in one pass', () => {
+describe('every mistake is reported in one pass', () => {
   it('with file, line, column and path, and the nearest valid name', () => {
     const { scenario, problems } = readYaml(`
 apiVersion: nodewarden.dev/v1alpha1
@@ -222,7 +222,7 @@ describe('a configuration', () => {
     },
   );
 
-  it('with a phase of negative time is taken: the phase ends at once, and the sum is less by it', () => {
+  it('with a phase of negative time is accepted: the phase ends at once, and the sum is reduced by it', () => {
     const { result, reasons } = run(
       aShutdown({
         config: byPriority([
@@ -240,7 +240,7 @@ describe('a configuration', () => {
     expect(reasons[0]).toMatchObject({ code: 'warning', text: expect.stringContaining('nodewarden refuses it') });
   });
 
-  it('is warned about as in config check, with its place', () => {
+  it('is warned about as in config check, with its position', () => {
     const { scenario } = readYaml(`apiVersion: nodewarden.dev/v1alpha1
 kind: ShutdownScenario
 metadata: {name: no-time-for-critical-pods}
@@ -252,7 +252,7 @@ config:
     ]);
   });
 
-  it('says of a behaviour for nobody that there is no such pod', () => {
+  it('reports a behaviour for a pod that does not exist', () => {
     const { reasons } = run(aShutdown({ rest: { behaviour: { 'default/wbe': {} } } }));
     expect(reasons).toEqual([{ code: 'warning', text: 'behaviour: there is no pod default/wbe' }]);
   });
@@ -278,7 +278,7 @@ describe('a behaviour', () => {
     expect(killedOf({ never: true }, { stopAfter: 1_000 })).toEqual({ killedAt: 5_000, stoppedAt: 5_100 });
   });
 
-  it('of a container that names no stopAfter never ends on SIGTERM', () => {
+  it('of a container without stopAfter never ends on SIGTERM', () => {
     expect(killedOf({ containers: { main: {} } }, { stopAfter: 1_000 })).toEqual({ killedAt: 5_000, stoppedAt: 5_100 });
   });
 
