@@ -1,16 +1,13 @@
 import { check } from '../document/check.ts';
-import { type Dialect, inOrder, MAX_DOCUMENT_BYTES, parseDocuments, type YamlDocument } from '../document/document.ts';
+import { inOrder, type YamlDocument } from '../document/document.ts';
 import { nearestName } from '../document/nearest.ts';
 import { type Problem, sayPath } from '../document/problem.ts';
-import { distrust, readDocument } from '../host/files.ts';
 import { type Effective, effectiveOf } from './effective.ts';
 import { readEviction } from './eviction.ts';
 import { createFields, entryOf, type Fields, type Source } from './field.ts';
 import { readHostSizes } from './host-sizes.ts';
 import type { HostSizes } from './margin.ts';
 import {
-  KUBELET_API_VERSION,
-  KUBELET_DURATION_FIELDS,
   KUBELET_FIELDS,
   type KubeletValues,
   kubeletSchema,
@@ -21,6 +18,7 @@ import {
 } from './schema.ts';
 import { sectionProblems } from './section-rules.ts';
 import { negativePeriodProblems, readShutdown, shutdownProblems } from './shutdown.ts';
+import { missing, readConfigFile, readSource, type Trust, withoutEmptyFields } from './source.ts';
 import { type ConfigWarning, warnings } from './warnings.ts';
 
 export const DEFAULT_CONFIG_FILE = '/etc/nodewarden/config.yaml';
@@ -34,8 +32,6 @@ export type LoadedConfig = {
   readonly texts: { readonly own: string; readonly imported: string | null } | null;
 };
 type Kind = Effective['kind'];
-/** Whether a file may belong to anybody: only if nothing is acted on. */
-type Trust = 'owner' | 'anybody';
 
 /**
  * Loads a file, with every mistake in it. null = the file at the default path, or all defaults if there is none; a named
@@ -198,65 +194,4 @@ function readImported(
   const checked = check(kubeletSchema, withoutEmptyFields(read.source.document));
   problems.push(...checked.problems);
   return { source: read.source, values: checked.value, text };
-}
-
-type ReadSource = { readonly kind: Kind | null; readonly source: Source | null; readonly problems: readonly Problem[] };
-
-/** One document of one of the kinds. The kubelet's kind is read as the kubelet reads it. */
-function readSource(text: string, file: string, kinds: readonly Kind[], from: Source['kind']): ReadSource {
-  const parse = (dialect: Dialect) => parseDocuments(text, file, dialect);
-  const first = parse('ours');
-  const kind = kinds.find((valid) => valid === entryOf(first.documents[0]?.value, 'kind')) ?? null;
-  const { documents, problems } = kind === 'KubeletConfiguration' ? parse('kubelet') : first;
-  const [document, second] = documents;
-  const more = second === undefined ? [] : [second.problemAt([], 'a second document; only one is read')];
-  if (document === undefined) {
-    const nothing = { file, line: 1, column: 1, path: '', text: `empty; it needs ${sayHead(kinds)}` };
-    return { kind: null, source: null, problems: problems.length > 0 ? problems : [nothing] };
-  }
-  if (kind === null) {
-    const isMap = typeof document.value === 'object' && document.value !== null && !Array.isArray(document.value);
-    const given = entryOf(document.value, 'kind');
-    const wrong = isMap
-      ? document.problemAt(
-          ['kind'],
-          given === undefined ? `missing; it needs ${sayHead(kinds)}` : `must be ${kinds.join(' or ')}`,
-        )
-      : document.problemAt([], `expected a mapping; it needs ${sayHead(kinds)}`);
-    return { kind: null, source: null, problems: [...problems, wrong] };
-  }
-  return { kind, source: { document, kind: from }, problems: [...problems, ...more] };
-}
-
-function sayHead(kinds: readonly Kind[]): string {
-  const heads = kinds.map((kind) => {
-    const version = kind === 'KubeletConfiguration' ? KUBELET_API_VERSION : NODEWARDEN_API_VERSION;
-    return `apiVersion: ${version} with kind: ${kind}`;
-  });
-  return heads.join(', or ');
-}
-
-/**
- * An empty field counts as absent, so that all lines of a section may be commented out. Durations are the exception: the
- * kubelet decodes them as the empty text and refuses it (seen in its recorded answers).
- */
-function withoutEmptyFields(document: YamlDocument): YamlDocument {
-  const kept = Object.entries(document.value ?? {}).filter(
-    ([name, value]) => value !== null || KUBELET_DURATION_FIELDS.includes(name),
-  );
-  return { ...document, value: Object.fromEntries(kept) };
-}
-
-/** The text; null: no such file; a problem: the file must not or cannot be read. */
-function readConfigFile(file: string, trust: Trust): string | Problem | null {
-  const refused = trust === 'owner' ? distrust(file) : null;
-  if (refused !== null) return { file, line: 1, column: 1, path: '', text: `refused: ${refused}` };
-  const text = readDocument(file, MAX_DOCUMENT_BYTES, trust === 'owner' ? 'refused' : 'followed');
-  if (text.known) return text.value;
-  return text.why === 'absent' ? null : { file, line: 1, column: 1, path: '', text: `cannot be read: ${text.detail}` };
-}
-
-function missing(file: string, problem: Problem | null): Problem {
-  const text = 'does not exist; name another file, or omit it to use the defaults';
-  return problem ?? { file, line: 1, column: 1, path: '', text };
 }

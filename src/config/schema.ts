@@ -17,10 +17,10 @@ import {
  * follow the kubelet's own parser are in eviction.ts, shutdown.ts and section-rules.ts.
  */
 
-const flag = (description: string) => z.boolean().check(z.meta({ description }));
-const choice = <const T extends readonly string[]>(values: T, description: string) =>
+export const flag = (description: string) => z.boolean().check(z.meta({ description }));
+export const choice = <const T extends readonly string[]>(values: T, description: string) =>
   z.enum(values).check(z.meta({ description }));
-const whole = (description: string, example: number, min: number, max: number) =>
+export const whole = (description: string, example: number, min: number, max: number) =>
   z.int().check(z.minimum(min), z.maximum(max), z.meta({ description, examples: [example] }));
 
 function signalMap(signals: readonly string[], description: string, example: string, pattern: string) {
@@ -156,15 +156,34 @@ const place = (description: string, example: string) =>
 
 /** A socket's path is at most 107 bytes (unix(7)); letters outside ASCII are refused with the rest. */
 const MAX_SOCKET_PATH = 107;
-const socketPath = text(
-  (value) => {
-    if (!value.startsWith('/')) return 'must be an absolute path';
-    return value.length > MAX_SOCKET_PATH ? `must have at most ${MAX_SOCKET_PATH} characters` : sayDots(value);
-  },
-  {
-    description: 'unix socket for status, explain and capture; mode 0660',
-    examples: ['/run/nodewarden/nodewarden.sock'],
-  },
+export const socketPath = (description: string, example: string) =>
+  text(
+    (value) => {
+      if (!value.startsWith('/')) return 'must be an absolute path';
+      return value.length > MAX_SOCKET_PATH ? `must have at most ${MAX_SOCKET_PATH} characters` : sayDots(value);
+    },
+    { description, examples: [example] },
+  );
+
+export const httpSection = (listen: string) =>
+  z.optional(
+    z.strictObject({
+      listen: z._default(
+        z
+          .string()
+          .check(z.meta({ description: 'address and port', examples: [listen, listen.replace(/.*:/, '[::1]:')] })),
+        listen,
+      ),
+      allowRemote: z._default(flag('allow an address that other machines can reach'), false),
+      hosts: z._default(z.array(z.string()).check(z.meta({ description: 'further valid Host headers' })), []),
+    }),
+  );
+
+export const logSection = z._default(
+  z.strictObject({
+    level: z._default(choice(['debug', 'info', 'warn', 'error'], 'lowest level that is logged'), 'info'),
+  }),
+  { level: 'info' },
 );
 
 /** A window of a few samples says nothing; a very long one is not pressure that must be relieved now. */
@@ -267,25 +286,14 @@ const ownFields = {
     }),
     { sameOwnerKills: 3, window: '10m' },
   ),
-  http: z.optional(
-    z.strictObject({
-      listen: z._default(
-        z.string().check(z.meta({ description: 'address and port', examples: ['127.0.0.1:20259', '[::1]:20259'] })),
-        '127.0.0.1:20259',
-      ),
-      allowRemote: z._default(flag('allow an address that other machines can reach'), false),
-      hosts: z._default(z.array(z.string()).check(z.meta({ description: 'further valid Host headers' })), []),
-    }),
+  http: httpSection('127.0.0.1:20259'),
+  socket: z._default(
+    socketPath('unix socket for status, explain and capture; mode 0660', '/run/nodewarden/nodewarden.sock'),
+    '/run/nodewarden/nodewarden.sock',
   ),
-  socket: z._default(socketPath, '/run/nodewarden/nodewarden.sock'),
   stateDirectory: z._default(ownDirectory('record and spool', '/var/lib/nodewarden'), '/var/lib/nodewarden'),
   runtimeDirectory: z._default(ownDirectory('state, lost at reboot', '/run/nodewarden'), '/run/nodewarden'),
-  log: z._default(
-    z.strictObject({
-      level: z._default(choice(['debug', 'info', 'warn', 'error'], 'lowest level that is logged'), 'info'),
-    }),
-    { level: 'info' },
-  ),
+  log: logSection,
   kubernetes: z.optional(
     z
       .strictObject({

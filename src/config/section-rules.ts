@@ -22,7 +22,7 @@ export function sectionProblems(fields: Fields): readonly Problem[] {
   return [...httpProblems(fields), ...kubernetesProblems(fields), ...intervalProblems(fields)];
 }
 
-function httpProblems(fields: Fields): readonly Problem[] {
+export function httpProblems(fields: Fields): readonly Problem[] {
   const section = fields.get('http')?.value;
   const listen = entryOf(section, 'listen');
   if (typeof listen !== 'string') return [];

@@ -32,9 +32,7 @@ export function settingsOf(
     settings.push({ path: sayPath(path), value, origin });
   };
   const putLeaves = (path: Path, value: unknown): void => {
-    const isSection = typeof value === 'object' && value !== null && !Array.isArray(value);
-    if (!isSection || Object.keys(value).length === 0) put(path, value ?? null);
-    else for (const [key, leaf] of Object.entries(value)) putLeaves([...path, key], leaf);
+    settings.push(...leavesOf(path, value, fields));
   };
   for (const name of OWN_FIELDS) {
     if (name === 'mode') {
@@ -55,6 +53,15 @@ export function settingsOf(
     } else if (isShared(name)) putLeaves([name], shared(name));
   }
   return settings;
+}
+
+/** A section leaf by leaf. */
+export function leavesOf(path: Path, value: unknown, fields: Fields): readonly Setting[] {
+  const isSection = typeof value === 'object' && value !== null && !Array.isArray(value);
+  if (!isSection || Object.keys(value).length === 0) {
+    return [{ path: sayPath(path), value: value ?? null, origin: fields.originOf(path) }];
+  }
+  return Object.entries(value).flatMap(([key, leaf]) => leavesOf([...path, key], leaf, fields));
 }
 
 function isShared(name: string): name is SharedField {
