@@ -79,7 +79,7 @@ const aNode = (more: Json = {}): Json => ({
   ...more,
 });
 
-describe('what the agent sends, as its code makes it', () => {
+describe('what the agent sends', () => {
   it('is all allowed', async () => {
     const api = anApi();
     const writes = writesTo(api);
@@ -126,7 +126,7 @@ describe('what the agent sends, as its code makes it', () => {
     expect(refusals({ operation: 'CREATE', resource: 'events', object: sentTo('POST', '/events') })).toEqual([]);
     expect(sentTo('PATCH', NODE_PATH)).toBeDefined();
   });
-  it('marks a victim, and nothing else of its status', () => {
+  it('marks a victim, and changes nothing else in its status', () => {
     const disruption = { type: 'DisruptionTarget', status: 'True', reason: 'EvictionByNodewarden' };
     const conditions = [{ type: 'Ready', status: 'True' }, disruption];
     const object = aPod({ status: { phase: 'Running', conditions } });
@@ -134,12 +134,12 @@ describe('what the agent sends, as its code makes it', () => {
   });
 });
 
-describe('who is meant', () => {
+describe('the policy applies to', () => {
   const asked = { operation: 'DELETE', resource: 'pods', oldObject: aPod() } as const;
-  it('are agents alone', () => {
+  it('agents alone', () => {
     expect(refusals({ ...asked, username: 'system:node:node-1' })).toBeNull();
   });
-  it('is the node of the certificate, or of a token that is bound to one', () => {
+  it('the node of the certificate, or of a token that is bound to one', () => {
     const options = { gracePeriodSeconds: 1, preconditions: { uid: VICTIM.uid } };
     expect(refusals({ ...asked, options })).toEqual([]);
     expect(refusals({ ...asked, options, username: 'nodewarden:node:node-2' })).toHaveLength(1);
@@ -151,7 +151,7 @@ describe('who is meant', () => {
   });
 });
 
-describe('what an agent that was taken over may not do', () => {
+describe('what a compromised agent must not do', () => {
   const options = { gracePeriodSeconds: 1, preconditions: { uid: VICTIM.uid } };
   const deleted = (more: Partial<Asked>): Asked => ({
     operation: 'DELETE',

@@ -28,7 +28,7 @@ describe('a pod of the API', () => {
     expect(pod.isEvictedByKubelet).toBe(isEvictedByKubelet);
   });
 
-  it('is read with what an eviction needs, and nothing that is secret', () => {
+  it('is read with what an eviction needs, and nothing secret', () => {
     const pod = read(
       aV1Pod({
         name: 'web-1',
@@ -97,7 +97,7 @@ describe('a pod of the API', () => {
     expect(JSON.stringify(pod)).not.toContain('secret');
   });
 
-  it('tells what a shutdown has to know of it', () => {
+  it('includes what a shutdown has to know about it', () => {
     const traits = (spec: Json) => read(aV1Pod({ name: 'a', spec })).declared.traits;
     const main = { name: 'main' };
     expect(traits({ containers: [main] })).toBeUndefined();
@@ -111,7 +111,7 @@ describe('a pod of the API', () => {
     expect(traits({ containers: [main], volumes })).toEqual(['uses-volumes', 'csi-plugin']);
   });
 
-  it('of a static pod has the uid of the manifest, and acts name the object', () => {
+  it('that is static has the uid of the manifest, and writes name the object', () => {
     const hash = 'd41d8cd98f00b204e9800998ecf8427e';
     const annotations = { 'kubernetes.io/config.mirror': hash, 'kubernetes.io/config.hash': hash };
     const owner = { apiVersion: 'v1', kind: 'Node', name: NODE, uid: 'n', controller: true };
@@ -148,13 +148,13 @@ describe('a pod of the API', () => {
     expect(critical({}, { 'kubernetes.io/config.source': 'file' })).toBe(false);
   });
 
-  it('is protected only in the namespaces that may protect', () => {
+  it('is protected only in namespaces that may protect', () => {
     const metadata = { annotations: { 'nodewarden.dev/protect': 'true' } };
     expect(read(aV1Pod({ name: 'x', metadata })).declared.isProtected).toBe(false);
     expect(read(aV1Pod({ name: 'x', namespace: 'kube-system', metadata })).declared.isProtected).toBe(true);
   });
 
-  it('may go for less only in the namespaces that may protect', () => {
+  it('may be excluded from resources only in namespaces that may protect', () => {
     const of = (evictFor: string, namespace: string) =>
       read(aV1Pod({ name: 'x', namespace, metadata: { annotations: { 'nodewarden.dev/evict-for': evictFor } } }))
         .declared;
@@ -165,7 +165,7 @@ describe('a pod of the API', () => {
     expect(of('dsik', 'kube-system').evictFor).toBeUndefined();
   });
 
-  it('is of a DaemonSet only where that controls it', () => {
+  it('is of a DaemonSet only if that controls it', () => {
     const owned = (controller: boolean) =>
       read(
         aV1Pod({ name: 'x', metadata: { ownerReferences: [{ kind: 'DaemonSet', name: 'd', uid: 'u', controller }] } }),
@@ -174,21 +174,21 @@ describe('a pod of the API', () => {
     expect(owned(false)).toMatchObject({ declared: { isDaemonSet: false }, owner: null });
   });
 
-  it('is terminating from its deletion on, whose grace ends when the API says', () => {
+  it('is terminating from its deletion on, and its grace period ends when the API says', () => {
     const metadata = { deletionTimestamp: '2026-01-31T10:00:30Z', deletionGracePeriodSeconds: 30 };
     const pod = read(aV1Pod({ name: 'x', metadata }));
     expect(pod.declared.isTerminating).toBe(true);
     expect(pod.deletionWallMs).toBe(Date.parse('2026-01-31T10:00:30Z'));
   });
 
-  it('has the class that the API says, or the one of its requests', () => {
+  it('has the QoS class from the API, or the one from its requests', () => {
     const qos = (qosClass: unknown) => read(aV1Pod({ name: 'x', status: { qosClass } })).declared.qos;
     expect(qos('Guaranteed')).toBe('Guaranteed');
     expect(qos(undefined)).toBe('Burstable');
     expect(qos('Royal')).toBe('Burstable');
   });
 
-  it('asks under a resize for what the kubelet has admitted', () => {
+  it('requests during a resize what the kubelet has admitted', () => {
     const pod = read(
       aV1Pod({
         name: 'x',
@@ -204,7 +204,7 @@ describe('a pod of the API', () => {
     expect(pod.declared.requests.memoryBytes).toBe(65 * MI);
   });
 
-  it('is read however much of it there is: nobody is immune by being strange', () => {
+  it('is read however large it is, so that no pod is immune', () => {
     const many = Array.from({ length: 300 }, (_, i) => ({ name: `c-${i}` }));
     const tolerations = many.map(({ name }) => ({ key: name }));
     expect(read(aV1Pod({ name: 'x', spec: { containers: many, initContainers: many, tolerations } }))).toBeDefined();
@@ -234,7 +234,7 @@ describe('a pod of the API', () => {
     expect(problem(value).length).toBeLessThanOrEqual(300);
   });
 
-  it('takes no id of a container that could not be one', () => {
+  it('has no container ids that cannot be ids', () => {
     const id = (containerID: unknown) =>
       read(aV1Pod({ name: 'x', status: { containerStatuses: [{ name: 'main', containerID }] } })).containers[0]?.id;
     expect(id(`containerd://${'a'.repeat(64)}`)).toBe('a'.repeat(64));

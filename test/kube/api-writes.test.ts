@@ -62,7 +62,7 @@ describe('evictPod', () => {
   };
   const budget = (message: string) => ({ causes: [{ reason: 'DisruptionBudget', message }] });
 
-  it('asks in the version that the server reads, with uid and grace', async () => {
+  it('uses the version that the server accepts, with uid and grace period', async () => {
     const api = anApi();
     expect(await writesTo(api, { evictionVersion: 'policy/v1beta1' }).evictPod(VICTIM, 30)).toEqual({
       kind: 'accepted',
@@ -80,7 +80,7 @@ describe('evictPod', () => {
     expect(await writesTo(api, { evictionVersion: null }).evictPod(VICTIM, 30)).toMatchObject({ kind: 'unheard' });
     expect(api.asked).toEqual([]);
   });
-  it('a budget that refuses without a time is asked again after 5 s, not sooner', async () => {
+  it('retries a budget that refuses without a time after 5 s, not sooner', async () => {
     const said = 'The disruption budget web needs 2 healthy pods and has 2 currently';
     expect(await evict(status(429, 'TooManyRequests', 'Cannot evict pod', budget(said)))).toEqual({
       kind: 'refused-by-budget',
@@ -91,7 +91,7 @@ describe('evictPod', () => {
     const later = { ...budget(said), retryAfterSeconds: 10 };
     expect(await evict(status(429, 'TooManyRequests', 'x', later))).toMatchObject({ retryAfterMs: 10_000 });
   });
-  it('a busy server is not taken for a budget', async () => {
+  it('does not confuse a busy server with a budget', async () => {
     expect(await evict({ ...status(429, 'TooManyRequests', 'slow down'), retryAfterMs: 1_000 })).toEqual({
       kind: 'overload',
       retryAfterMs: 1_000,
@@ -99,11 +99,11 @@ describe('evictPod', () => {
     });
     expect(await evict(status(503, 'ServiceUnavailable', 'no'))).toMatchObject({ kind: 'overload' });
   });
-  it('two budgets for one pod are a mistake that does not go away by itself', async () => {
+  it('treats two budgets for one pod as a mistake that does not resolve itself', async () => {
     const text = 'This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.';
     expect(await evict(status(500, '', text))).toMatchObject({ kind: 'refused-by-budget', isMistake: true, text });
   });
-  it('a 403 of the budget is a refusal, one of our rights is not', async () => {
+  it('treats a 403 of the budget as a refusal, but not one about our rights', async () => {
     const named = { kind: 'poddisruptionbudget', group: 'policy', name: 'web' };
     expect(await evict(status(403, 'Forbidden', 'allowance is negative', named))).toMatchObject({
       kind: 'refused-by-budget',
@@ -115,7 +115,7 @@ describe('evictPod', () => {
       text,
     });
   });
-  it('gone, replaced, and a server that knows no evictions are three things', async () => {
+  it('distinguishes gone, replaced, and a server without evictions', async () => {
     expect(await evict(notFound('pods', 'web-0'))).toEqual({ kind: 'gone' });
     const text = 'Precondition failed: UID in precondition: a, UID in object meta: b';
     expect(await evict(status(409, 'Conflict', text))).toEqual({ kind: 'replaced' });
@@ -134,11 +134,11 @@ describe('evictPod', () => {
     ['another pod has the name', { metadata: { uid: 'other', deletionTimestamp: 'x' } }, 'replaced'],
     ['the pod is gone', 'gone' as const, 'gone'],
     ['not known: no answer to that either', 'silence' as const, 'unheard'],
-  ])('without an answer the pod is looked at: %s', async (_, pod, kind) => {
+  ])('looks the pod up if there was no answer: %s', async (_, pod, kind) => {
     expect(await evict('silence', pod)).toMatchObject({ kind });
     expect(await evict(status(504, 'Timeout', 'request did not complete'), pod)).toMatchObject({ kind });
   });
-  it('its version comes from /api/v1', async () => {
+  it('finds its version in /api/v1', async () => {
     const said = (resources: unknown) =>
       anApi((_, path) => (path === '/api/v1' ? { status: 200, body: { resources } } : undefined)).get;
     const eviction = { name: 'pods/eviction', group: 'policy', kind: 'Eviction' };
@@ -152,7 +152,7 @@ describe('evictPod', () => {
 });
 
 describe('deletePod and markDisruption', () => {
-  it('another pod of that name is not deleted', async () => {
+  it('do not delete another pod of that name', async () => {
     const api = anApi();
     const other = { ...VICTIM, uid: 'cccccccc-0000-4000-8000-00000000000c' };
     expect(await writesTo(api).deletePod(other, 1)).toEqual({ kind: 'replaced' });
@@ -160,7 +160,7 @@ describe('deletePod and markDisruption', () => {
     api.pods.clear();
     expect(await writesTo(api).deletePod(VICTIM, 1)).toEqual({ kind: 'gone' });
   });
-  it('says nothing of the pod but the one condition', async () => {
+  it('change only one condition of the pod', async () => {
     const api = anApi();
     await writesTo(api).markDisruption(VICTIM, 'TerminationByNodewarden', 'the node goes down');
     expect(api.sent()[0]?.body).toEqual({
@@ -178,7 +178,7 @@ describe('deletePod and markDisruption', () => {
       },
     });
   });
-  it('a pod whose uid is another one is not marked', async () => {
+  it('do not mark a pod whose uid is another one', async () => {
     const immutable = status(422, 'Invalid', 'Pod "web-0" is invalid: metadata.uid: Invalid value: field is immutable');
     const writes = writesTo(anApi((_, path) => (path.endsWith('/status') ? immutable : undefined)));
     expect(await writes.markDisruption(VICTIM, 'EvictionByNodewarden', 'x')).toEqual({ kind: 'replaced' });
@@ -186,7 +186,7 @@ describe('deletePod and markDisruption', () => {
 });
 
 describe('conditions', () => {
-  it('are put beside those of others, and taken away without a trace', async () => {
+  it('are added beside those of others, and removed without a trace', async () => {
     const api = anApi();
     const writes = writesTo(api);
     const entry = {
@@ -212,7 +212,7 @@ describe('conditions', () => {
     expect(await writes.removeNodeConditions(['NodewardenMemoryPressure'])).toEqual({ kind: 'done' });
     expect(api.node.status.conditions).toEqual([{ type: 'Ready', status: 'True' }]);
   });
-  it('of a node that was made anew are put once it has shown our boot id', async () => {
+  it('of a recreated node are set once it has shown our boot id', async () => {
     const api = anApi();
     const writes = writesTo(api);
     await writes.verify();
@@ -220,7 +220,7 @@ describe('conditions', () => {
     expect(await writes.removeNodeConditions(['NodewardenLastBoot'])).toMatchObject({ kind: 'overload' });
     expect(await writes.removeNodeConditions(['NodewardenLastBoot'])).toEqual({ kind: 'done' });
   });
-  it('of a node that was seen more than a minute ago are put once it has shown our boot id again', async () => {
+  it('of a node that was last seen more than a minute ago are set once it has shown our boot id again', async () => {
     const api = anApi();
     const at = createVirtualClock();
     const writes = writesTo(api, { at });
@@ -237,7 +237,7 @@ describe('conditions', () => {
 });
 
 describe('taints', () => {
-  it('of others stay as they are, in their place', async () => {
+  it('of others stay unchanged, in their place', async () => {
     const api = anApi();
     api.node.spec.taints = [foreign, { key: 'nodewarden.dev/fenced', value: 'x', effect: 'NoSchedule' }];
     const writes = writesTo(api);
@@ -261,7 +261,7 @@ describe('taints', () => {
     expect(await writesTo(api).changeTaints({ put: [pressure], remove: [] })).toEqual({ kind: 'done' });
     expect(api.node.spec.taints).toEqual([{ ...foreign, value: '1' }, { ...foreign, value: '2' }, pressure]);
   });
-  it('are given up after five lost races', async () => {
+  it('are given up after five conflicts', async () => {
     const api = anApi((method) => (method === 'PATCH' ? status(409, 'Conflict', 'modified') : undefined));
     expect(await writesTo(api).changeTaints({ put: [pressure], remove: [] })).toMatchObject({ kind: 'overload' });
     expect(api.sent()).toHaveLength(5);
@@ -269,7 +269,7 @@ describe('taints', () => {
 });
 
 describe('cordon', () => {
-  it('comes with its taint in one patch, and goes with it', async () => {
+  it('is set with its taint in one patch, and removed with it', async () => {
     const api = anApi();
     const writes = writesTo(api);
     expect(await writes.cordon(SHUTDOWN)).toEqual({ kind: 'done', cordon: 'ours' });
@@ -282,7 +282,7 @@ describe('cordon', () => {
     expect(api.node.metadata.annotations).toEqual({});
     expect(api.sent()).toHaveLength(2);
   });
-  it('of somebody else is left: only the taint comes and goes', async () => {
+  it('of somebody else is left: only the taint changes', async () => {
     const api = anApi();
     api.node.spec.unschedulable = true;
     const writes = writesTo(api);
@@ -304,7 +304,7 @@ describe('cordon', () => {
     expect(api.node.spec.taints).toHaveLength(1);
     expect(api.node.spec.unschedulable).toBe(true);
   });
-  it('that an earlier shutdown of ours left passes on to the next, and is not lifted in the middle of it', async () => {
+  it('left by an earlier shutdown of ours passes on to the next, and is not lifted during it', async () => {
     const api = anApi();
     api.node.spec.unschedulable = true;
     api.node.metadata.annotations = { 'nodewarden.dev/cordoned-by': `${EARLIER_BOOT}/shutdown-9` };
@@ -313,7 +313,7 @@ describe('cordon', () => {
     expect(api.node.spec.unschedulable).toBe(true);
     expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'done', uncordoned: true });
   });
-  it('of an earlier boot of ours is lifted, and one of this boot that was not cancelled is not', async () => {
+  it('of an earlier boot of ours is lifted, but not one of this boot that was not cancelled', async () => {
     const api = anApi();
     const bear = (mark: string): void => {
       api.node.spec = { unschedulable: true };
@@ -343,7 +343,7 @@ describe('events', () => {
     count: 1,
   } as const;
 
-  it('told twice are one, with the time of the first', async () => {
+  it('sent twice are one, with the time of the first', async () => {
     const api = anApi();
     const writes = writesTo(api);
     expect(await writes.createEvent(event)).toEqual({ kind: 'done' });
@@ -359,7 +359,7 @@ describe('events', () => {
     expect(await writes.createEvent({ ...event, count: 7, lastWallMs: 60_000 })).toEqual({ kind: 'done' });
     expect([...api.events.values()]).toMatchObject([{ count: 7, lastTimestamp: '1970-01-01T00:01:00Z' }]);
   });
-  it('of the node lie where those of the kubelet lie', async () => {
+  it("of the node are in the same namespace as the kubelet's", async () => {
     const api = anApi();
     await writesTo(api).createEvent({ ...event, about: { kind: 'Node' }, reason: 'EvictionThresholdMet' });
     expect(api.sent()[0]).toMatchObject({
@@ -367,7 +367,7 @@ describe('events', () => {
       body: { involvedObject: { kind: 'Node', name: 'node-1', uid: 'node-1' } },
     });
   });
-  it('of a namespace that goes away are rejected, which is no missing right', async () => {
+  it('of a namespace that is being deleted are rejected, which is not a missing right', async () => {
     const causes = [{ reason: 'NamespaceTerminating', message: 'namespace shop is being terminated' }];
     const said = status(403, 'Forbidden', 'unable to create new content', { causes });
     const writes = writesTo(anApi((method) => (method === 'POST' ? said : undefined)));

@@ -96,7 +96,7 @@ describe('the cgroup of a pod', () => {
     );
   });
 
-  it('is found in no path that is made of other names', () => {
+  it('is found in no path that consists of other names', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         expect(podOfPath('/', text)).toBeNull();

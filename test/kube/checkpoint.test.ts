@@ -52,7 +52,7 @@ const file = () => checkpointPath(directory);
 const isWritten = () => eventually(() => statSync(file()));
 
 describe('the checkpoint', () => {
-  it('comes back as it was, for this boot and for nobody else to read', async () => {
+  it('is read back unchanged, only for this boot and only by us', async () => {
     const { clock, become, load, close } = keep();
     const pods = [
       podOf('a', {
@@ -84,7 +84,7 @@ describe('the checkpoint', () => {
     expect(readdirSync(directory)).toEqual([path.basename(file())]);
   });
 
-  it('is written once a second at most, and not for what says the same', async () => {
+  it('is written once a second at most, and not if nothing changed', async () => {
     const { clock, become, close } = keep();
     for (let i = 0; i < 9; i++) {
       become([podOf('a', { uid: '00000000-0000-4000-8000-0000000000aa' })]);
@@ -104,7 +104,7 @@ describe('the checkpoint', () => {
     expect(clock.timers()).toBe(0);
   });
 
-  it('of nothing that is known does not replace one of something', async () => {
+  it('is not replaced by one of unknown pods', async () => {
     const { clock, become, close, load } = keep();
     become([podOf('a')]);
     await close();
@@ -143,7 +143,7 @@ describe('the checkpoint', () => {
     expect(load()).toEqual({ checkpoint: null, finding: null });
   });
 
-  it('has room for so much; those that are over are left out first', async () => {
+  it('has limited room; finished pods are left out first', async () => {
     const { become, close, load, present } = keep();
     const containers = Array.from({ length: 5_000 }, (_, i) => ({ name: `container-with-a-long-name-${i}` }));
     const huge = (name: string, phase: string) => podOf(name, { spec: { containers }, status: { phase } });
@@ -175,7 +175,7 @@ describe('the checkpoint', () => {
     expect(present.size).toBe(0);
   });
 
-  it('keeps nothing that the pod keeps secret', async () => {
+  it("contains none of the pod's secrets", async () => {
     const { become, close } = keep();
     const spec: Json = {
       containers: [{ name: 'main', env: [{ name: 'A', value: 'secret' }], args: ['secret'], command: ['secret'] }],

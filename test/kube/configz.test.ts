@@ -11,7 +11,7 @@ import { type Authority, createAuthority, writeKubeconfig } from './certificates
 
 const CONFIG = { evictionHard: { 'memory.available': '2Gi' } };
 
-describe('the configuration that a kubelet says of itself', () => {
+describe('the configuration that a kubelet reports', () => {
   let authority: Authority;
   let stranger: Authority;
   beforeAll(() => {
@@ -59,7 +59,7 @@ describe('the configuration that a kubelet says of itself', () => {
     const said = await ask(authority, { status: 200, body: { kubeletconfig: CONFIG } });
     expect(said.known && JSON.parse(said.value)).toEqual(CONFIG);
   });
-  it('is also read from one that has made its certificate for itself', async () => {
+  it('is also read from one with a self-signed certificate', async () => {
     const said = await ask(
       stranger,
       { status: 200, body: { kubeletconfig: CONFIG } },
@@ -67,13 +67,13 @@ describe('the configuration that a kubelet says of itself', () => {
     );
     expect(said.known).toBe(true);
   });
-  it('is not asked of a stranger on its port', async () => {
+  it('is not requested from a stranger on its port', async () => {
     expect(await ask(stranger, { status: 200, body: { kubeletconfig: CONFIG } })).toMatchObject({ known: false });
   });
   it.each([
     ['without the right', { status: 403, body: {} }],
     ['of something else', { status: 200, body: { other: 1 } }],
-  ])('is not known %s', async (_what, answer) => {
+  ])('is unknown %s', async (_what, answer) => {
     expect((await ask(authority, answer)).known).toBe(false);
   });
 });

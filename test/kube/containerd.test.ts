@@ -155,7 +155,7 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
     reclaim.close();
   });
 
-  it('has no guard of its own: it removes an image that a container runs from, when it is told to', async () => {
+  it('shows that containerd itself removes an image in use when asked to', async () => {
     const status = await client.image('docker.io/lab/server:1');
     const id = status.known ? (status.value?.id ?? '') : '';
     expect(await client.removeImage(id)).toEqual({ known: true, value: null });
@@ -163,7 +163,7 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
     expect(await client.container(serving)).toMatchObject({ value: { state: ContainerState.CONTAINER_RUNNING } });
   });
 
-  it('stops a container that does not listen to SIGTERM, and its sandbox', async () => {
+  it('stops a container that ignores SIGTERM, and its sandbox', async () => {
     expect(await runtime.stopContainer(serving, 1)).toEqual({ known: true, value: null });
     expect(await client.container(serving)).toMatchObject({ value: { state: ContainerState.CONTAINER_EXITED } });
     expect(await runtime.stopSandbox(sandbox)).toEqual({ known: true, value: null });

@@ -17,7 +17,7 @@ async function why(options: Parameters<typeof writeKubeconfig>[2] = {}, server =
 }
 
 describe('a kubeconfig', () => {
-  it('names the server, the authority and who we are; paths are from where it lies', async () => {
+  it('names the server, the authority and our identity; paths are relative to it', async () => {
     const read = await readCredentials(writeKubeconfig(authority, `${SERVER}/k8s/clusters/c-1/`));
     if (!read.known) throw new Error(read.detail);
     const { server, prefix, headers, certificate, files } = read.value;
@@ -30,7 +30,7 @@ describe('a kubeconfig', () => {
     expect(files).toEqual(['kubeconfig', 'ca.crt', 'client.crt', 'client.key'].map(authority.at));
   });
 
-  it('may hold everything itself, as kubectl config --flatten writes it', async () => {
+  it('may contain everything itself, as written by kubectl config --flatten', async () => {
     const base64 = (name: string) => readFileSync(authority.at(name)).toString('base64');
     const user = {
       'client-certificate': undefined,
@@ -46,7 +46,7 @@ describe('a kubeconfig', () => {
     });
   });
 
-  it('may name a token, or a file of one, which comes first', async () => {
+  it('may contain a token, or the path of one, which takes precedence', async () => {
     writeFileSync(authority.at('token'), ' from-file\n');
     const token = async (user: object) => {
       const read = await readCredentials(writeKubeconfig(authority, SERVER, { user }));
@@ -88,7 +88,7 @@ describe('a kubeconfig', () => {
     expect(await why({}, server)).toMatch(sentence);
   });
 
-  it('that others may write, or that is a link, is not believed', async () => {
+  it('that others may write, or that is a link, is not trusted', async () => {
     const file = writeKubeconfig(authority, SERVER);
     chmodSync(file, 0o666);
     expect(await readCredentials(file)).toMatchObject({
@@ -122,7 +122,7 @@ describe('a kubeconfig', () => {
     expect(read.known).toBe(false);
   });
 
-  it('that names what is not there, or does not fit together, says so', async () => {
+  it('that names missing files, or is inconsistent, says so', async () => {
     expect(await why({ cluster: { 'certificate-authority': 'missing.crt' } })).toMatch(/ENOENT.*missing.crt/);
     authority.issue('other', '/CN=other');
     expect(await why({ user: { 'client-key': 'other.key' } })).toMatch(/key values mismatch/);

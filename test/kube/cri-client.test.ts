@@ -20,7 +20,7 @@ afterEach(() => {
 });
 
 describe('the CRI client', () => {
-  it('gives what the runtime answers', async () => {
+  it("returns the runtime's answers", async () => {
     stub.on(runtime.listContainers, () => ({
       containers: [{ id: 'a', podSandboxId: 'b', imageRef: 'sha256:1', labels: { k: 'v' }, createdAt: 5n }],
     }));
@@ -28,7 +28,7 @@ describe('the CRI client', () => {
     expect(containers).toMatchObject({ known: true, value: [{ id: 'a', podSandboxId: 'b', labels: { k: 'v' } }] });
   });
 
-  it('asks to remove exactly what it is told to', async () => {
+  it('requests exactly the removals that it is asked for', async () => {
     const asked: unknown[] = [];
     stub.on(ImageService.method.removeImage, ({ image }) => {
       asked.push(image?.image);
@@ -48,7 +48,7 @@ describe('the CRI client', () => {
     expect(asked).toEqual(['sha256:1', 'c', 'c', 2n]);
   });
 
-  it('gives up a runtime that hangs, and hears it again when it goes on', async () => {
+  it('gives up a runtime that hangs, and uses it again when it recovers', async () => {
     let isDue = (): void => undefined;
     const clock: Clock = {
       ...createClock(),
@@ -73,7 +73,7 @@ describe('the CRI client', () => {
     patient.close();
   });
 
-  it('connects again to a runtime that died in the middle of a call', async () => {
+  it('reconnects to a runtime that died during a call', async () => {
     const isAsked = new Promise<void>((resolve) =>
       stub.onRaw(runtime.listContainers, () => {
         resolve();
@@ -90,12 +90,12 @@ describe('the CRI client', () => {
     await expect.poll(() => client.containers(), { timeout: 20_000 }).toEqual({ known: true, value: [] });
   });
 
-  it('takes no garbage for a message', async () => {
+  it('accepts no garbage as a message', async () => {
     stub.onRaw(runtime.listContainers, () => ({ bytes: Buffer.from('0aff0123', 'hex') }));
     expect(await client.containers()).toMatchObject({ known: false, why: 'malformed' });
   });
 
-  it('refuses a message above 16 MiB, and lives on', async () => {
+  it('refuses a message above 16 MiB, and continues', async () => {
     const ofLength = (length: number) =>
       stub.on(ImageService.method.listImages, () => ({ images: [{ id: 'a'.repeat(length) }] }));
     ofLength(16 * 1024 * 1024);
@@ -104,7 +104,7 @@ describe('the CRI client', () => {
     expect((await client.images()).known).toBe(true);
   });
 
-  it('tells what is not there and what is not implemented from a failure', async () => {
+  it('distinguishes a missing object and an unimplemented call from a failure', async () => {
     const fail = (code: number) => stub.onRaw(runtime.containerStatus, () => ({ code, details: 'no\u001b[2J\nmore' }));
     fail(status.NOT_FOUND);
     expect(await client.container('c')).toMatchObject({ known: false, why: 'absent' });
@@ -119,7 +119,7 @@ describe('the CRI client', () => {
     expect(await client.config()).toMatchObject({ known: false, why: 'not-applicable' });
   });
 
-  it('cannot say what beside-a-kubelet A12 forbids', () => {
+  it('cannot send what beside-a-kubelet A12 forbids', () => {
     const said = [...RuntimeService.methods, ...ImageService.methods].map(({ name }) => name).sort();
     expect(said).toEqual([
       'ContainerStatus',

@@ -33,7 +33,7 @@ const entry = fc.record({
   annotations: fc.record({ 'kubernetes.io/config.source': text('file') }),
 });
 
-it('facts of the runtime hold no name that could be more than a name', () => {
+it('facts of the runtime contain only harmless names', () => {
   fc.assert(
     fc.property(entry, ({ annotations, ...of }) => {
       const containers = containersOf([create(ContainerSchema, of)]);
@@ -58,7 +58,7 @@ it('facts of the runtime hold no name that could be more than a name', () => {
   );
 });
 
-it('a list that is longer than any kubelet makes it is none', () => {
+it("a list that is longer than any kubelet's is refused", () => {
   const one = create(ContainerSchema, { id: HEX });
   expect(containersOf(Array.from({ length: ENTRIES_MAX + 1 }, () => one))).toMatchObject({ why: 'malformed' });
 });

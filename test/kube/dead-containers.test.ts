@@ -10,7 +10,7 @@ import { anApiPod, aSandbox } from './an-api-pod.ts';
 const [WEB, APP, SANDBOX] = [aUid('1'), anId('a'), anId('f')];
 const nothing = unknown('absent', 'CRI', 'it is not asked here');
 
-describe.skipIf(machine === null)('a pod of which only the sandbox lives [needs root and cgroups]', () => {
+describe.skipIf(machine === null)('a pod of which only the sandbox is alive [needs root and cgroups]', () => {
   const mounts = machine as NonNullable<typeof machine>;
 
   it('may be chosen while its memory volume holds what its dead container wrote, and not once that is gone', async () => {

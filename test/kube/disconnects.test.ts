@@ -87,8 +87,8 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   },
 );
 
-describe('whatever happens between', () => {
-  it('the pods end as the server has them', async () => {
+describe('whatever happens in between', () => {
+  it("the pods finally match the server's", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(happening, { maxLength: 60 }), fc.integer(), async (happenings, seed) => {
         let chances = seed;

@@ -31,14 +31,14 @@ function aTeller(api = anApi(), isUp = () => true) {
 }
 
 describe('events', () => {
-  it('nothing is sent in the turn in which they are told', async () => {
+  it('are not sent in the turn in which they are reported', async () => {
     const { clock, api, tell } = aTeller();
     tell('1a2b3c4d-7');
     expect(api.asked).toEqual([]);
     await clock.advance(1);
     expect([...api.events.keys()]).toEqual(['/api/v1/namespaces/shop/events/web-0.nodewarden-evicted-1a2b3c4d-7']);
   });
-  it('after 25 of one object one comes in five minutes, with what came in between counted', async () => {
+  it('are limited after 25 of one object to one in five minutes, with a count of those in between', async () => {
     const { clock, api, tell } = aTeller();
     for (let n = 0; n < 40; n++) tell(`d-${n}`);
     await clock.advance(1);
@@ -54,7 +54,7 @@ describe('events', () => {
     await clock.advance(1);
     expect(api.events.size).toBe(26);
   });
-  it('one that has expired meanwhile is created anew, with its count', async () => {
+  it('are created again with their count if they have expired', async () => {
     const { clock, api, tell } = aTeller();
     for (let n = 0; n < 27; n++) tell(`d-${n}`);
     await clock.advance(1);
@@ -62,14 +62,14 @@ describe('events', () => {
     await clock.advance(300_500);
     expect([...api.events.values()]).toMatchObject([{ count: 3 }]);
   });
-  it('what the server does not take waits, with its true time', async () => {
+  it('wait with their true time if the server does not accept them', async () => {
     const { clock, tell, spooled } = aTeller(anApi((method) => (method === 'POST' ? 'silence' : undefined)));
     const toldAtMs = clock.wallMs();
     tell('d-1');
     await clock.advance(60_000);
     expect(spooled).toMatchObject([{ kind: 'event', event: { firstWallMs: toldAtMs, message: 'd-1' } }]);
   });
-  it('are kept on the disk before they are sent, and no longer once the server has them', async () => {
+  it('are kept on the disk before they are sent, until the server has them', async () => {
     let answer = (): void => undefined;
     const api = anApi();
     const isAnswered = new Promise<void>((resolve) => {
@@ -89,14 +89,14 @@ describe('events', () => {
     await clock.advance(1);
     expect([api.events.size, spooled.length]).toEqual([1, 0]);
   });
-  it('nothing is asked of a server that is away', async () => {
+  it('are not sent to a server that is away', async () => {
     const { clock, api, tell, spooled } = aTeller(anApi(), () => false);
     tell('d-1');
     await clock.advance(1);
     expect(api.asked).toEqual([]);
     expect(spooled).toHaveLength(1);
   });
-  it('without the right for them a finding says so, and nothing waits for ever', async () => {
+  it('cause a finding without the right for them, and nothing waits forever', async () => {
     const api = anApi((method) => (method === 'POST' ? status(403, 'Forbidden', 'no') : undefined));
     const { clock, tell, spooled, found } = aTeller(api);
     tell('d-1');
@@ -104,14 +104,14 @@ describe('events', () => {
     expect(found).toEqual(['api-right/create events']);
     expect(spooled).toEqual([]);
   });
-  it('what was not sent yet waits when the agent ends', async () => {
+  it('wait if they were not sent when the agent ends', async () => {
     const { clock, events, tell, spooled } = aTeller();
     for (let n = 0; n < 30; n++) tell(`d-${n}`);
     await clock.advance(1);
     events.close();
     expect(spooled).toMatchObject([{ event: { count: 6 } }]);
   });
-  it('a pod with a name as long as names may be has an event too', async () => {
+  it('also exist for a pod with the longest possible name', async () => {
     const { clock, api, tell } = aTeller();
     const name = `${'a'.repeat(62)}.${'b'.repeat(62)}.${'c'.repeat(62)}.${'d'.repeat(62)}`;
     tell('1a2b3c4d-7', { kind: 'Pod', namespace: 'shop', name, uid: VICTIM.uid });

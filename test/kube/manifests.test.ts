@@ -21,7 +21,7 @@ const rights = (file: string): string[] =>
     .sort();
 
 describe('the rights in config/kubernetes', () => {
-  it('are those of beside-a-kubelet.md G3, and none more', () => {
+  it('are those of beside-a-kubelet.md G3, and no others', () => {
     expect(rights('rbac.yaml')).toEqual([
       'create events',
       'create pods/eviction',
@@ -39,7 +39,7 @@ describe('the rights in config/kubernetes', () => {
       'patch nodes/status',
     ]);
   });
-  it('to nodes are to one node', () => {
+  it('to nodes are limited to one node', () => {
     const rules = documents('rbac-per-node.yaml').flatMap((document) => document.rules ?? []);
     for (const { resourceNames } of rules) expect(resourceNames).toEqual(['NODE_NAME']);
   });
@@ -62,7 +62,7 @@ describe('the admission policy', () => {
   const { variables = [], matchConditions = [], validations = [] } = policy?.spec ?? {};
   const all = [...variables, ...matchConditions, ...validations].map(({ expression }) => expression);
 
-  it('has expressions whose brackets and quotes are closed', () => {
+  it('has expressions with balanced brackets and quotes', () => {
     expect(all.length).toBeGreaterThan(15);
     expect(all.map(unbalanced).filter((wrong) => wrong !== '')).toEqual([]);
     expect(unbalanced("(a == ')'")).not.toBe('');

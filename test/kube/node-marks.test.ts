@@ -42,7 +42,7 @@ function someMarks(
 }
 
 describe('conditions', () => {
-  it('are there from the start, and renewed every minute', async () => {
+  it('are set from the start, and renewed every minute', async () => {
     const { clock, api, shown, patches } = someMarks();
     await clock.advance(0);
     expect(api.node.status.conditions.map(({ type, status: is }) => `${type} ${is}`)).toEqual([
@@ -72,7 +72,7 @@ describe('conditions', () => {
     });
     expect(shown('MemoryPressure')?.['lastTransitionTime']).not.toBe(shown('DiskPressure')?.['lastTransitionTime']);
   });
-  it('go on after a crash as of when they began, and not as if they were new', async () => {
+  it('continue after a crash with their original time', async () => {
     const api = anApi();
     const before = { reason: 'x', message: 'x', lastTransitionTime: '2025-12-01T00:00:00Z' };
     api.node.status.conditions.push(
@@ -90,7 +90,7 @@ describe('conditions', () => {
     expect(shown('DiskPressure')?.['lastTransitionTime']).not.toBe(before.lastTransitionTime);
     expect(shown('LastBoot')).toMatchObject({ reason: 'Graceful', lastTransitionTime: before.lastTransitionTime });
   });
-  it('of the shutdown are told with their reason', async () => {
+  it('of the shutdown have a reason', async () => {
     const { clock, marks, shown } = someMarks();
     marks.tell('NodewardenShutdownArmed', 'True', 'Armed', 'logind grants 30s');
     await clock.advance(0);
@@ -98,7 +98,7 @@ describe('conditions', () => {
     await clock.advance(0);
     expect(shown('ShutdownArmed')).toMatchObject({ status: 'False', reason: 'ShuttingDown' });
   });
-  it('that are no longer said are removed', async () => {
+  it('that are no longer reported are removed', async () => {
     const { clock, marks, shown } = someMarks();
     marks.tell('NodewardenShutdownArmed', 'False', 'NotArmed', 'logind grants 5s');
     await clock.advance(0);
@@ -107,7 +107,7 @@ describe('conditions', () => {
     expect(shown('ShutdownArmed')).toBeUndefined();
     expect(shown('MemoryPressure')).toBeDefined();
   });
-  it('of an earlier run that this one does not say are removed with the first heartbeat', async () => {
+  it('of an earlier run that this one does not report are removed with the first heartbeat', async () => {
     const api = anApi();
     api.node.status.conditions.push({ type: 'NodewardenShutdownArmed', status: 'False', reason: 'ShuttingDown' });
     const { clock, shown } = someMarks(api);
@@ -116,7 +116,7 @@ describe('conditions', () => {
     await clock.advance(2_000);
     expect(shown('ShutdownArmed')).toBeUndefined();
   });
-  it('the latest one is written where several changed while the server was away', async () => {
+  it('are written in their latest form if several changed while the server was away', async () => {
     let isUp = false;
     const { clock, marks, shown, patches } = someMarks(anApi(), { isUp: () => isUp });
     marks.setCondition('PIDPressure', true, 'a');
@@ -131,7 +131,7 @@ describe('conditions', () => {
     expect(patches()).toBe(1);
     expect(shown('PIDPressure')).toMatchObject({ status: 'True', message: 'c; agent 100-5000' });
   });
-  it('are tried again, ever more seldom, where the server does not answer', async () => {
+  it('are retried less and less often if the server does not answer', async () => {
     const api = anApi((method) => (method === 'PATCH' ? 'silence' : undefined));
     const { clock, patches } = someMarks(api);
     await clock.advance(10_000);
@@ -140,7 +140,7 @@ describe('conditions', () => {
     await clock.advance(100_000);
     expect(patches() - early).toBeLessThan(10);
   });
-  it('without the right for them a finding names it; it goes once the right is there', async () => {
+  it('cause a finding that names a missing right, until it is granted', async () => {
     let isForbidden = true;
     const api = anApi((method, path) =>
       isForbidden && method === 'PATCH' && path.endsWith('/status') ? status(403, 'Forbidden', 'no') : undefined,
@@ -154,7 +154,7 @@ describe('conditions', () => {
     await clock.advance(20_000);
     expect(found.size).toBe(0);
   });
-  it('without the right to see the node that is what is said, and nothing is written', async () => {
+  it('report a missing right to see the node, and then nothing is written', async () => {
     const api = anApi((method) => (method === 'GET' ? status(403, 'Forbidden', 'no') : undefined));
     const { clock, found } = someMarks(api);
     await clock.advance(1_000);
@@ -164,7 +164,7 @@ describe('conditions', () => {
 });
 
 describe('taints', () => {
-  it('come with the condition and go with it', async () => {
+  it('are set and removed with the condition', async () => {
     const { clock, marks, api } = someMarks();
     marks.setCondition('MemoryPressure', true, '');
     marks.setCondition('DiskPressure', true, '');
@@ -174,14 +174,14 @@ describe('taints', () => {
     await clock.advance(0);
     expect(api.node.spec.taints).toEqual([taint('disk-pressure')]);
   });
-  it('that an earlier run left are taken away, those of the shutdown and of others are not', async () => {
+  it('left by an earlier run are removed, except those of the shutdown and of others', async () => {
     const api = anApi();
     api.node.spec.taints = [taint('memory-pressure'), taint('pid-pressure'), taint('shutdown'), taint('fenced')];
     const { clock } = someMarks(api, { conditions: ['PIDPressure'] });
     await clock.advance(0);
     expect(api.node.spec.taints).toEqual([taint('pid-pressure'), taint('shutdown'), taint('fenced')]);
   });
-  it('have keys that the cluster autoscaler knows, where that is wanted, and those of before go', async () => {
+  it('have keys that the cluster autoscaler knows, if configured, and earlier ones are removed', async () => {
     const api = anApi();
     api.node.spec.taints = [taint('memory-pressure')];
     const wants = { conditions: true, taints: 'cluster-autoscaler' } as const;
@@ -190,7 +190,7 @@ describe('taints', () => {
     const key = 'status-taint.cluster-autoscaler.kubernetes.io/nodewarden-memory-pressure';
     expect(api.node.spec.taints).toEqual([{ key, effect: 'NoSchedule' }]);
   });
-  it('that somebody removed under pressure come back', async () => {
+  it('that somebody removed are set again under pressure', async () => {
     const { clock, marks, api } = someMarks();
     marks.setCondition('MemoryPressure', true, '');
     await clock.advance(0);
@@ -200,7 +200,7 @@ describe('taints', () => {
   });
 });
 
-describe('what is not wanted, and the end', () => {
+describe('what is not wanted, and the end of the agent', () => {
   it('is not shown, and what an earlier configuration left is removed', async () => {
     const api = anApi();
     api.node.spec.taints = [taint('memory-pressure')];
@@ -223,7 +223,7 @@ describe('what is not wanted, and the end', () => {
     expect(api.node.spec.taints).toEqual([]);
     expect(api.node.status.conditions).toEqual([{ type: 'Ready', status: 'True' }]);
   });
-  it('clear says what stood in its way', async () => {
+  it('clear reports what stood in its way', async () => {
     const api = anApi((method) => (method === 'PATCH' ? 'silence' : undefined));
     const { clock, marks } = someMarks(api);
     await clock.advance(0);
@@ -240,7 +240,7 @@ describe('another agent', () => {
     api.node.spec.taints = [taint('memory-pressure')];
     return api;
   };
-  it('that lives and has written a moment ago keeps the node: nothing is written, and nothing taken back', async () => {
+  it('that is alive and has written recently keeps the node: nothing is written or taken back', async () => {
     const api = signedBy('200-9000');
     const { clock, marks, takenBy } = someMarks(api);
     marks.setCondition('DiskPressure', true, '');

@@ -39,7 +39,7 @@ const VERSION = '/version';
 const NODES = '/api/v1/nodes/node-1';
 
 describe('the connection to the API server', () => {
-  it('asks as who its certificate says, over one warm connection', async () => {
+  it('uses the identity of its certificate, over one warm connection', async () => {
     const { get } = open();
     await isState('up');
     for (let i = 0; i < 5; i++) {
@@ -49,7 +49,7 @@ describe('the connection to the API server', () => {
     expect(stub.sockets()).toBe(1);
   });
 
-  it('sends what it is given, and gives back what the server says', async () => {
+  it("sends requests unchanged, and returns the server's answers", async () => {
     const { send } = open();
     const body = { metadata: { name: 'ö' } };
     const path = '/api/v1/namespaces/default/pods/a/eviction';
@@ -80,14 +80,14 @@ describe('the connection to the API server', () => {
   it.each([
     ['no JSON', { kind: 'garbage' }, 'not JSON'],
     ['more than it may', { kind: 'huge', bytes: 70 * 1024 * 1024 }, 'larger than 64 MiB'],
-  ] as const)('takes %s for an answer without a body', async (_, fault, problem) => {
+  ] as const)('treats %s as an answer without a body', async (_, fault, problem) => {
     const { get } = open();
     stub.fault(/nodes/, fault);
     expect(await get(NODES, 20_000)).toMatchObject({ kind: 'answer', status: 200, body: null, problem });
     expect(await get(NODES, 5_000)).toMatchObject({ status: 200 });
   });
 
-  it('is away after two deadlines in a row, asks nothing then but whether it is back, and comes back by itself', async () => {
+  it('is away after two missed deadlines, then only probes, and recovers by itself', async () => {
     const { get } = open();
     await isState('up');
     stub.fault(/./, { kind: 'hang' }, 2);
@@ -104,7 +104,7 @@ describe('the connection to the API server', () => {
     expect(parts.present.has('api-away')).toBe(false);
   });
 
-  it('is away at once where nobody listens, and says each change', async () => {
+  it('is away at once if nothing listens, and reports each change', async () => {
     const { get, onState } = open({}, 10);
     await isState('up');
     const states: ApiState[] = [];
@@ -118,7 +118,7 @@ describe('the connection to the API server', () => {
     expect(states).toContain('away');
   });
 
-  it('keeps its connection warm, and finds out by that when the server hangs', async () => {
+  it('keeps its connection warm, which reveals a hanging server', async () => {
     const { onState } = open({}, 50);
     const states: ApiState[] = [];
     onState((state) => states.push(state));
@@ -129,7 +129,7 @@ describe('the connection to the API server', () => {
     await isState('up');
   });
 
-  it('gives each stream a socket and its lines, whole', async () => {
+  it('gives each stream a socket, and delivers complete lines', async () => {
     const { stream } = open();
     await isState('up');
     const lines: string[] = [];
@@ -186,7 +186,7 @@ describe('the connection to the API server', () => {
     await eventually(() => expect(stub.sockets()).toBeLessThan(2));
   });
 
-  it('says with which status a stream was refused, and ends it when the server is away', async () => {
+  it('reports the status with which a stream was refused, and ends it when the server is away', async () => {
     const { stream, get } = open();
     await isState('up');
     const ends: unknown[] = [];
@@ -201,7 +201,7 @@ describe('the connection to the API server', () => {
     expect(ends.at(-1)).toMatchObject({ status: null, detail: expect.stringContaining('is away') });
   });
 
-  it('that is closed while an answer is awaited opens no other', async () => {
+  it('that is closed during a request opens no other', async () => {
     const { get, close } = open();
     await isState('up');
     stub.fault(/nodes/, { kind: 'hang' });
@@ -255,7 +255,7 @@ describe('credentials', () => {
     await eventually(() => expect(stub.sockets()).toBe(1));
   });
 
-  it('that are half written stay out, and those of before in use', async () => {
+  it('that are half written are not used, and the old ones stay in use', async () => {
     const { get } = open({}, 20);
     await isState('up');
     writeFileSync(authority.at('client.key'), 'half of a k');
@@ -287,7 +287,7 @@ describe('credentials', () => {
     expect(parts.present.has('api-refused')).toBe(false);
   });
 
-  it('that soon expire are a finding, expired ones say so', async () => {
+  it('that expire soon are a finding, and expired ones say so', async () => {
     authority.issue('client', '/CN=short', '', 0);
     open();
     await eventually(() => expect(parts.present.get('api-certificate')).toMatch(/has expired/));

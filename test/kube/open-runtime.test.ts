@@ -52,7 +52,7 @@ afterEach(() => {
 });
 
 describe('the facts of the runtime', () => {
-  it('are unknown until it answers, and then what it said', async () => {
+  it('are unknown until it answers, and then its answer', async () => {
     stub.on(cri.listContainers, () => ({
       containers: [
         {
@@ -103,7 +103,7 @@ describe('the facts of the runtime', () => {
     expect(findings.all()).toEqual([]);
   });
 
-  it('hold nothing with an id or a name that no kubelet gives, and a finding counts it', async () => {
+  it('contain nothing with an id or a name that no kubelet assigns, which a finding counts', async () => {
     const container = (of: object, changed: object = {}) => ({
       id: hex(7),
       podSandboxId: hex(1),
@@ -154,7 +154,7 @@ describe('the facts of the runtime', () => {
     expect(findings.all()).toEqual([]);
   });
 
-  it('are asked for once at a time, and never answered from before the question', async () => {
+  it('are queried once at a time, and never older than the request', async () => {
     const runtime = openOn(stub.socket);
     await runtime.refresh();
     let asked = (): void => undefined;
@@ -183,7 +183,7 @@ describe('the facts of the runtime', () => {
     expect(times).toBe(2);
   });
 
-  it('are asked for again after a minute at rest, and soon while nobody answers', async () => {
+  it('are queried again after a minute at rest, and soon while nothing answers', async () => {
     const real = createClock();
     const timers: { readonly ms: number; readonly run: () => void }[] = [];
     const clock: Clock = {
@@ -205,7 +205,7 @@ describe('the facts of the runtime', () => {
     expect(timers.map(({ ms }) => ms)).toContain(5_000);
   });
 
-  it('hold no layer that the runtime has not measured yet', async () => {
+  it('contain no layer that the runtime has not measured yet', async () => {
     const layer = (n: number, timestamp: bigint) => ({
       attributes: { id: hex(n) },
       writableLayer: { timestamp, usedBytes: { value: 4_096n }, inodesUsed: { value: 2n ** 64n - 1n } },
@@ -236,7 +236,7 @@ describe('the runtime that is chosen', () => {
     other.remove();
   });
 
-  it('speaks CRI v1, or is said not to', async () => {
+  it('speaks CRI v1, or is reported as not doing so', async () => {
     stub.onRaw(cri.version, unimplemented);
     expect(await choose([stub.socket], 1)).toBe(
       `${stub.socket} speaks no CRI v1: its CRI plugin is off, or it serves only v1alpha2, which is not supported`,
@@ -251,7 +251,7 @@ describe('the runtime that is chosen', () => {
     expect(await openOn(stub.socket).connectProven()).toMatchObject({ known: true });
   });
 
-  it('is proven as soon as the pods of this node are known, and whoever asks before is told that they are not', async () => {
+  it("is proven as soon as this node's pods are known, and earlier callers learn that they are not", async () => {
     let pods: Reading<ReadonlySet<string>> = unknown('not-asked', 'the pods', 'no list yet');
     const runtime = openOn(stub.socket, createClock(), () => pods);
     expect(await runtime.refresh()).toMatchObject({ known: true });
@@ -265,7 +265,7 @@ describe('the runtime that is chosen', () => {
     expect(proven.known && (await proven.value.version()).known).toBe(true);
   });
 
-  it('is another one than the configured where that one runs the pods, as soon as they are known', async () => {
+  it('is not the configured one if another runs the pods, as soon as they are known', async () => {
     const other = await openStubRuntime();
     other.on(cri.listPodSandbox, sandboxes(1));
     other.on(cri.listContainers, () => ({}));
@@ -289,7 +289,7 @@ describe('the runtime that is chosen', () => {
     other.remove();
   });
 
-  it('is looked for at the configured endpoint first', () => {
+  it('is searched for at the configured endpoint first', () => {
     const first = (endpoint: string) => {
       const sockets = socketsOf(endpoint);
       return sockets.known ? sockets.value[0] : sockets.why;

@@ -9,7 +9,7 @@ const pod = (name: string, uid: string, rest: Omit<Parameters<typeof aV1Pod>[0],
   read(aV1Pod({ name, uid, ...rest }));
 
 describe('the kept pods', () => {
-  it('have one of a name: another uid is another pod, and its late end is not the end of this one', () => {
+  it('are distinguished by uid: another uid is another pod, and the late end of the old one does not end the new one', () => {
     const cache = createPodCache();
     cache.put(pod('db-0', A));
     cache.put(pod('db-0', B));
@@ -21,7 +21,7 @@ describe('the kept pods', () => {
     expect([...cache.pods().keys()]).toEqual([A]);
   });
 
-  it('are not hidden by a mirror that says it had their uid, nor an old mirror by a new one', () => {
+  it('are not hidden by a mirror pod that claims their uid, nor an old mirror by a new one', () => {
     const mirrorOf = (name: string, uid: string, hash: string, creationTimestamp: string) =>
       pod(name, uid, {
         metadata: {
@@ -48,7 +48,7 @@ describe('the kept pods', () => {
     }
   });
 
-  it('that ran stay until the object is gone, also where the kubelet that evicted one no longer names its containers', () => {
+  it('that ran stay until the object is gone, even if the kubelet that evicted one no longer names its containers', () => {
     const cache = createPodCache();
     const evicted = { status: { phase: 'Failed', reason: 'Evicted', containerStatuses: null } };
     cache.put(pod('ran', A));
@@ -60,7 +60,7 @@ describe('the kept pods', () => {
     expect(cache.pods().size).toBe(0);
   });
 
-  it('that become unreadable stay, until the object is gone', () => {
+  it('that become unreadable stay until the object is gone', () => {
     const cache = createPodCache();
     cache.put(pod('a', A));
     const strange = read({ metadata: { name: 'a', namespace: 'default', uid: A }, spec: null });

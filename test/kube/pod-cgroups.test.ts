@@ -30,7 +30,7 @@ describe.skipIf(machine === null).each(hierarchies)(
     };
 
     it.each(['cgroupfs', 'systemd'] as const)(
-      'are found in the classes of the kubelet with the containers in them, with %s and nobody who says so',
+      "are found in the kubelet's classes with their containers, with %s even if nobody reports it",
       (driver) => {
         const tree = aKubeletTree(mounts, driver);
         const cgroups = open(tree.cgroupRoot);
@@ -59,7 +59,7 @@ describe.skipIf(machine === null).each(hierarchies)(
       },
     );
 
-    it('are those of this moment: a pod or container that came, went, or was made anew under its path', () => {
+    it('are current: a pod or container that was added, removed, or recreated under its path is noticed', () => {
       const tree = aKubeletTree(mounts, 'cgroupfs');
       const cgroups = open(tree.cgroupRoot);
       const pod = tree.addPod('Burstable', ONE, anId('a'));
@@ -79,7 +79,7 @@ describe.skipIf(machine === null).each(hierarchies)(
       expect(foundIn(cgroups.now('containers')).size).toBe(0);
     });
 
-    it('are taken from the driver that is on disk where another one was named, and that is said', () => {
+    it('are taken from the driver that has pods if another one was reported, which is said', () => {
       const tree = aKubeletTree(mounts, 'systemd');
       tree.addPod('Burstable', ONE);
       const cgroups = open(tree.cgroupRoot, known('cgroupfs'));
@@ -88,7 +88,7 @@ describe.skipIf(machine === null).each(hierarchies)(
       expect(cgroups.mismatch()).toContain(`the pods are in ${tree.kubepods}`);
     });
 
-    it('are first those of the driver that is named where the other one has left its cgroups behind', () => {
+    it('are first those of the reported driver if the other one has left its cgroups behind', () => {
       const old = aKubeletTree(mounts, 'cgroupfs');
       const tree = treeIn(mounts, 'systemd', old.cgroupRoot);
       for (const uid of [ONE, TWO]) old.addPod('Burstable', uid);
@@ -110,7 +110,7 @@ describe.skipIf(machine === null).each(hierarchies)(
       expect(cgroups.mismatch()).toContain('the cgroup driver should be systemd');
     });
 
-    it('are not said to be where none are: a tree that was left behind', () => {
+    it('are not reported in an empty tree that was left behind', () => {
       const old = aKubeletTree(mounts, 'cgroupfs');
       const pod = old.addPod('Burstable', ONE);
       const cgroups = open(old.cgroupRoot, known('systemd'));
@@ -121,7 +121,7 @@ describe.skipIf(machine === null).each(hierarchies)(
       expect(cgroups.mismatch()).toBeNull();
     });
 
-    it('are no cgroups of other names, whoever made them', () => {
+    it('are no cgroups with other names, whoever created them', () => {
       const tree = aKubeletTree(mounts, 'cgroupfs');
       const pod = tree.addPod('Burstable', ONE);
       for (const name of [

@@ -101,34 +101,31 @@ describe('the disk of a pod of the kubelet', () => {
     expect(measured).toEqual([{ name: 'cache', usedBytes: known(64 * KIB + 2 * directory) }]);
   });
 
-  it('of which nothing was written is nothing, and needs no directory', async () => {
+  it('is nothing if nothing was written, and needs no directory', async () => {
     const { pod, volumes: measured } = await measure(aLivePod(emptyDirs('cache')));
     expect(pod).toMatchObject({ logsBytes: 0, logsInodes: 0, volumesBytes: 0, volumesInodes: 0, rootfsBytes: 0 });
     expect(pod.isAtLeast).toBeUndefined();
     expect(measured[0]?.usedBytes.known).toBe(false);
   });
 
-  it.skipIf(!isRoot)(
-    'does not hold an emptyDir in memory, whose own size is known all the same [needs root]',
-    async () => {
-      const tmpfs = join(volumes, 'kubernetes.io~empty-dir/shm');
-      mkdirSync(tmpfs, { recursive: true });
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'nodewarden-test', tmpfs]);
-      try {
-        write(join(tmpfs, 'big'), 512);
-        write(join(volumes, 'kubernetes.io~empty-dir/cache/a'), 64);
-        const { pod, volumes: measured } = await measure(aLivePod(emptyDirs('shm', 'cache')));
-        expect(pod).toMatchObject({ volumesBytes: 64 * KIB + directory, volumesInodes: 2 });
-        expect(measured[0]).toEqual({ name: 'shm', usedBytes: known(512 * KIB) });
-        // Also of a pod whose volumes nobody has named.
-        expect((await measure()).pod).toMatchObject({ volumesBytes: 64 * KIB + directory, volumesInodes: 2 });
-      } finally {
-        execFileSync('umount', ['-l', tmpfs]);
-      }
-    },
-  );
+  it.skipIf(!isRoot)('does not include an emptyDir in memory, whose own size is still known [needs root]', async () => {
+    const tmpfs = join(volumes, 'kubernetes.io~empty-dir/shm');
+    mkdirSync(tmpfs, { recursive: true });
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'nodewarden-test', tmpfs]);
+    try {
+      write(join(tmpfs, 'big'), 512);
+      write(join(volumes, 'kubernetes.io~empty-dir/cache/a'), 64);
+      const { pod, volumes: measured } = await measure(aLivePod(emptyDirs('shm', 'cache')));
+      expect(pod).toMatchObject({ volumesBytes: 64 * KIB + directory, volumesInodes: 2 });
+      expect(measured[0]).toEqual({ name: 'shm', usedBytes: known(512 * KIB) });
+      // Also of a pod whose volumes nobody has named.
+      expect((await measure()).pod).toMatchObject({ volumesBytes: 64 * KIB + directory, volumesInodes: 2 });
+    } finally {
+      execFileSync('umount', ['-l', tmpfs]);
+    }
+  });
 
-  it('is at least so much while the runtime does not tell of the layers, or not of one of them', async () => {
+  it('is a lower bound while the runtime does not report the layers, or one of them', async () => {
     write(join(logs, 'app/0.log'), 8);
     layers = noAnswer;
     const least = await measure();
@@ -139,14 +136,14 @@ describe('the disk of a pod of the kubelet', () => {
     expect(pod).toMatchObject({ isAtLeast: true, rootfsBytes: KIB });
   });
 
-  it('counts a link that a tenant has put there itself, never what it leads to', async () => {
+  it('counts a link that a tenant created there, never its target', async () => {
     mkdirSync(join(volumes, 'kubernetes.io~empty-dir/cache'), { recursive: true });
     symlinkSync('/usr', join(volumes, 'kubernetes.io~empty-dir/cache/usr'));
     const { pod } = await measure(aLivePod(emptyDirs('cache')));
     expect(pod).toMatchObject({ volumesBytes: directory, volumesInodes: 2 });
   });
 
-  it('of names that would lead elsewhere is measured nowhere else', async () => {
+  it('is measured nowhere else if names would lead there', async () => {
     write(join(root, 'logs/secret'), 64);
     write(join(root, 'kubelet/pods/secret'), 64);
     const odd = aLivePod({ namespace: '..', name: '../logs', ...emptyDirs('../../..', 'x/y', '') }, ['../../..', '']);
@@ -156,7 +153,7 @@ describe('the disk of a pod of the kubelet', () => {
     await expect(measure(aLivePod({ uid: '../../x' }))).rejects.toThrow('its uid names no directory');
   });
 
-  it('of more containers and volumes than a walk takes holds all of them', async () => {
+  it('includes all containers and volumes, even more than a walk takes', async () => {
     const names = Array.from({ length: 40 }, (_, i) => `n${i}`);
     for (const name of names) {
       write(join(logs, name, '0.log'), 4);

@@ -5,8 +5,8 @@ import { createVirtualClock } from './virtual-clock.ts';
 
 const pod = (digit: string) => ({ namespace: 'default', name: `pod-${digit}`, uid: aUid(digit) });
 
-describe('pods that run and that nobody has told of', () => {
-  it('are asked for by name, each again after 5 s, a few at a time, and only of a server that answers', async () => {
+describe('running pods that neither list nor watch contains', () => {
+  it('are requested by name, each again after 5 s, a few at a time, and only from a server that answers', async () => {
     const clock = createVirtualClock();
     const asked: string[] = [];
     const learned: unknown[] = [];

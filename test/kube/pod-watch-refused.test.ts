@@ -6,7 +6,7 @@ import { aV1Pod, createPodStore, NODE } from './pod-store.ts';
 
 describe('the pods of a node whose server refuses, has gone back or is away', () => {
   it.each([401, 403, 404, 429, 500, 503])(
-    'are asked for again, ever more seldom, where the server answers %i',
+    'are requested again, less and less often, if the server answers %i',
     async (status) => {
       const { clock, store, start, present, refuse } = aWatch();
       store.put(aV1Pod({ name: 'a' }));
@@ -26,7 +26,7 @@ describe('the pods of a node whose server refuses, has gone back or is away', ()
     },
   );
 
-  it('are asked for when the server said, not before', async () => {
+  it('are requested when the server said, not before', async () => {
     const { clock, start, refuse } = aWatch();
     refuse(() => answer(429, null, 120_000));
     const watch = start();
@@ -40,7 +40,7 @@ describe('the pods of a node whose server refuses, has gone back or is away', ()
     ['no list', { kind: 'Status' }],
     ['no version', { kind: 'PodList', metadata: {}, items: [] }],
     ['no items', { kind: 'PodList', metadata: { resourceVersion: '1' }, items: 'none' }],
-  ])('are not taken for gone where the answer is %s', async (_, body) => {
+  ])('do not count as gone if the answer is %s', async (_, body) => {
     const { clock, store, start, refuse, become } = aWatch();
     store.put(aV1Pod({ name: 'a' }));
     const watch = start();
@@ -74,7 +74,7 @@ describe('the pods of a node whose server refuses, has gone back or is away', ()
     expect(restored.open()).toBe(0);
   });
 
-  it('of a server whose versions have gone back are listed anew', async () => {
+  it('of a server whose versions have gone back are listed again', async () => {
     const { clock, store, start } = aWatch();
     store.put(aV1Pod({ name: 'a' }));
     const watch = start();
@@ -84,7 +84,7 @@ describe('the pods of a node whose server refuses, has gone back or is away', ()
     expect([watch.lists(), seen(watch)]).toEqual([2, stored(store.of(NODE))]);
   });
 
-  it('are as old as the last word where the server went away, and no older than the end of a connection', async () => {
+  it('are as old as the last message if the server went away, and no older than the end of a connection', async () => {
     const { clock, start, become, cut } = aWatch();
     const watch = start();
     await clock.advance(MINUTE);
@@ -100,7 +100,7 @@ describe('the pods of a node whose server refuses, has gone back or is away', ()
     expect(watch.atMs()).toBeLessThan(before);
   });
 
-  it('do not steer the agent by annotations, which is said', async () => {
+  it('do not control the agent by annotations, which is reported', async () => {
     const { clock, store, start, present } = aWatch();
     const annotated = (name: string, namespace: string, annotation: string, value = 'true') =>
       store.put(aV1Pod({ name, namespace, metadata: { annotations: { [`nodewarden.dev/${annotation}`]: value } } }));
@@ -120,7 +120,7 @@ describe('the pods of a node whose server refuses, has gone back or is away', ()
     expect(present.size).toBe(0);
   });
 
-  it('of an earlier run stand in where there is no answer, until there is one', async () => {
+  it('of an earlier run are used if there is no answer, until there is one', async () => {
     const kept = {
       pods: new Map([['u', { declared: { uid: 'u' }, object: { name: 'kept' } } as unknown as ApiPod]]),
       atMs: 5,

@@ -25,7 +25,7 @@ describe('the pods of the node', () => {
     expect(watch.atMs()).toBe(clock.monoMs());
   });
 
-  it('come page by page', async () => {
+  it('arrive page by page', async () => {
     const { clock, store, start, become } = aWatch();
     for (let i = 0; i < 1_200; i++) store.put(aV1Pod({ name: `pod-${i}` }));
     const watch = start();
@@ -40,7 +40,7 @@ describe('the pods of the node', () => {
     expect(watch.lists()).toBe(2);
   });
 
-  it('leave the loop its turns while a long list of them is read', async () => {
+  it('let the loop run while a long list of them is read', async () => {
     const { clock, store, start } = aWatch();
     for (let i = 0; i < 1_000; i++) store.put(aV1Pod({ name: `pod-${i}` }));
     let turns = 0;
@@ -55,7 +55,7 @@ describe('the pods of the node', () => {
     expect(turns).toBeGreaterThan(30);
   });
 
-  it('are others under the same name with another uid', async () => {
+  it('are distinct under the same name with another uid', async () => {
     const { clock, store, start } = aWatch();
     store.put(aV1Pod({ name: 'db-0', uid: '00000000-0000-4000-8000-00000000000a' }));
     const watch = start();
@@ -67,7 +67,7 @@ describe('the pods of the node', () => {
     expect(pods.known && [...pods.value.keys()]).toEqual(['00000000-0000-4000-8000-00000000000b']);
   });
 
-  it('go on where a connection was cut, without a list, and stay meanwhile', async () => {
+  it('continue after a cut connection without a list, and stay meanwhile', async () => {
     const { clock, store, start, cut } = aWatch();
     store.put(aV1Pod({ name: 'a' }));
     const watch = start();
@@ -81,7 +81,7 @@ describe('the pods of the node', () => {
     expect(watch.lists()).toBe(1);
   });
 
-  it('go on from a bookmark where nothing else came', async () => {
+  it('continue from a bookmark if nothing else arrived', async () => {
     const { clock, store, start, cut } = aWatch();
     const watch = start();
     await clock.advance(100);
@@ -95,7 +95,7 @@ describe('the pods of the node', () => {
   });
 
   it.each(['by its status', 'by an event'])(
-    'are listed anew, and compared, once the server says %s that it is too late',
+    'are listed again, and compared, once the server says %s that it is too late',
     async (how) => {
       const { clock, store, start, cut } = aWatch();
       store.put(aV1Pod({ name: 'a' }));
@@ -122,7 +122,7 @@ describe('the pods of the node', () => {
     ['no event', { hello: 1 }],
     ['an event without a version', { type: 'ADDED', object: { metadata: { name: 'x' } } }],
     ['the end of a pod without a uid', { type: 'DELETED', object: { metadata: { name: 'a', resourceVersion: '9' } } }],
-  ])('are watched again three times, then listed, where the stream says %s', async (_, event) => {
+  ])('are watched again three times, then listed, if the stream says %s', async (_, event) => {
     const { clock, store, start } = aWatch();
     store.put(aV1Pod({ name: 'a' }));
     const watch = start();
@@ -138,7 +138,7 @@ describe('the pods of the node', () => {
     expect(seen(watch)).toEqual(stored(store.of(NODE)));
   });
 
-  it('are watched on where what is strange is rare', async () => {
+  it('continue to be watched if invalid events are rare', async () => {
     const { clock, store, start } = aWatch();
     const watch = start();
     await clock.advance(100);
@@ -151,7 +151,7 @@ describe('the pods of the node', () => {
     expect(watch.lists()).toBe(1);
   });
 
-  it('are followed again within half a second, and listed within two, after a minute of health', async () => {
+  it('are watched again within half a second, and listed within two, after a minute of health', async () => {
     const { clock, store, start, cut, open } = aWatch();
     const watch = start();
     for (let i = 0; i < 9; i++) {
@@ -171,7 +171,7 @@ describe('the pods of the node', () => {
     expect(watch.lists() - before).toBe(1);
   });
 
-  it('are watched once, however an outage and a late list meet', async () => {
+  it('are watched once, however an outage and a late list coincide', async () => {
     const { clock, store, start, become, open, delay } = aWatch({ chance: () => 0 });
     delay(8_000);
     store.put(aV1Pod({ name: 'a' }));
@@ -184,7 +184,7 @@ describe('the pods of the node', () => {
     expect([open(), watch.isCurrent(), watch.lists()]).toEqual([1, true, 1]);
   });
 
-  it('are not disturbed by what is not known', async () => {
+  it('are not affected by unknown objects', async () => {
     const { clock, store, start } = aWatch();
     const watch = start();
     await clock.advance(100);
@@ -195,7 +195,7 @@ describe('the pods of the node', () => {
     expect(store.counts().watches).toBe(1);
   });
 
-  it('that cannot be read stay as they were, or out, with one finding', async () => {
+  it('that cannot be read stay as they were, or are left out, with one finding', async () => {
     const { clock, store, start, present } = aWatch();
     const a = aV1Pod({ name: 'a' });
     store.put(a);
@@ -218,7 +218,7 @@ describe('the pods of the node', () => {
     expect(present.get('api-pods-unreadable')).toMatch(/^1 pod cannot/);
   });
 
-  it('of which one field cannot be read are known without it, which is one finding', async () => {
+  it('with one unreadable field are known without it, with one finding', async () => {
     const { clock, store, start, present } = aWatch();
     store.put(aV1Pod({ name: 'a', spec: { priority: 1e30 } }));
     const watch = start();
@@ -227,7 +227,7 @@ describe('the pods of the node', () => {
     expect(present.get('api-pods-unreadable')).toMatch(/^1 pod cannot be read: default\/a \(.*priority.*unknown/);
   });
 
-  it('that were asked for by name are known as if they had been watched, if it is the same pod on this node', async () => {
+  it('that were requested by name are treated as if watched, if it is the same pod on this node', async () => {
     const { clock, start } = aWatch();
     const watch = start();
     await clock.advance(100);
@@ -254,7 +254,7 @@ describe('the pods of the node', () => {
     expect(present.size).toBe(0);
   });
 
-  it('are at most ten thousand, and more are said', async () => {
+  it('are at most ten thousand, and further ones are reported', async () => {
     const { clock, store, start, present } = aWatch();
     for (let i = 0; i < 10_003; i++) store.put(aV1Pod({ name: `pod-${i}` }));
     const watch = start();

@@ -31,7 +31,7 @@ describe.skipIf(machine === null)('the pods as of the last refresh [needs root a
     return { source, tree, pod, pass, lately, declare };
   };
 
-  it('have a new pod after 10 s', async () => {
+  it('include a new pod after 10 s', async () => {
     const { tree, pass, lately } = openFar();
     await pass();
     tree.addPod('BestEffort', OTHER, NEW);
@@ -40,7 +40,7 @@ describe.skipIf(machine === null)('the pods as of the last refresh [needs root a
     expect(lately().map(({ declared }) => declared.uid)).toEqual([WEB, OTHER]);
   });
 
-  it('have a container that took the place of another one after a minute', async () => {
+  it('include a container that replaced another one after a minute', async () => {
     const { tree, pod, pass, lately } = openFar();
     await pass();
     tree.remove(tree.containerIn(pod, APP));
@@ -51,7 +51,7 @@ describe.skipIf(machine === null)('the pods as of the last refresh [needs root a
     ]);
   });
 
-  it('have what the API says of a pod after 10 s, and are without it 10 s after both forgot it', async () => {
+  it('include what the API says about a pod after 10 s, and omit it 10 s after both forgot it', async () => {
     const { tree, pod, pass, lately, declare } = openFar();
     declare(anApiPod({ uid: WEB, name: 'web', api: { containers: [{ name: 'app', id: APP }] } }));
     for (let i = 0; i < 2; i++) await pass();

@@ -5,7 +5,7 @@ import { aV1Pod, NODE } from './pod-store.ts';
 const read = (more: Parameters<typeof aV1Pod>[0]) => readableOf(aV1Pod(more), new Set(), NODE);
 const container = (resources: unknown) => ({ name: 'main', resources });
 
-describe('a pod of which something cannot be read', () => {
+describe('a pod with an unreadable part', () => {
   it.each([
     ['a priority beyond its type', { priority: 1e30 }, { priority: true, requests: false }],
     ['a priority that is text', { priority: '1000' }, { priority: true, requests: false }],
@@ -32,12 +32,12 @@ describe('a pod of which something cannot be read', () => {
     expect(problem).toContain('spec');
   });
 
-  it('is not known where nobody could name it', () => {
+  it('is unknown if nobody could name it', () => {
     const { pod } = read({ name: 'x', metadata: { uid: '../../x' } });
     expect(pod.known).toBe(false);
   });
 
-  it('is whole where it can be read, and of another node where the API says so', () => {
+  it('is complete where it can be read, and on another node if the API says so', () => {
     expect(read({ name: 'x' })).toMatchObject({ problem: null });
     expect(read({ name: 'x' }).pod).not.toHaveProperty('value.declared.unsaid');
     expect(read({ name: 'x' }).pod).not.toHaveProperty('value.isElsewhere');

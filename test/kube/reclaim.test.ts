@@ -56,7 +56,7 @@ const base = (): { images: ModelImage[]; containers: ModelContainer[] } => ({
 });
 
 describe('a reclaim of images', () => {
-  it('keeps an image that a container begins to use in the meantime', async () => {
+  it('keeps an image that a container starts to use meanwhile', async () => {
     const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3 }] });
     model.onCall((call) => {
       if (call === 'RemoveImage 2') model.node.containers.push({ n: 102, image: imageId(3), podUid: uid(2) });
@@ -67,7 +67,7 @@ describe('a reclaim of images', () => {
     expect(model.did).toEqual(['image 2']);
   });
 
-  it('keeps an image that is pulled under another name, or pinned, in the meantime', async () => {
+  it('keeps an image that is pulled under another name, or pinned, meanwhile', async () => {
     const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3 }, { n: 4 }] });
     model.onCall((call) => {
       if (call !== 'RemoveImage 2') return undefined;
@@ -82,7 +82,7 @@ describe('a reclaim of images', () => {
     expect(model.did).toEqual(['image 2']);
   });
 
-  it('keeps an image that is mounted as a volume, and one that a container calls by a short name', async () => {
+  it('keeps an image that is mounted as a volume, and one that a container refers to by a short name', async () => {
     const model = aNode({
       images: [{ n: 0 }, { n: 1 }, { n: 2, tags: ['docker.io/library/busybox:latest', 'busybox'] }, { n: 3 }],
       containers: [
@@ -118,7 +118,7 @@ describe('a reclaim of images', () => {
     },
   );
 
-  it('removes nothing while the image of the sandboxes is not known among them, whatever else is pinned', async () => {
+  it('removes nothing while the sandbox image is unknown, whatever else is pinned', async () => {
     const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }], sandboxImage: null });
     const { reclaim, findings } = openOn(model);
     expect(await reclaim(['images'])).toMatchObject({
@@ -148,7 +148,7 @@ describe('a reclaim of images', () => {
     expect(model.did).toEqual(['image 2']);
   });
 
-  it('knows after a reload of the configuration what it has seen before', async () => {
+  it('remembers after a reload of the configuration what it has seen before', async () => {
     const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }] });
     const seen: SeenImages = { sightings: new Map() };
     await openOn(model, { minImageAgeMs: 120_000, seen }).reclaim(['images']);
@@ -157,7 +157,7 @@ describe('a reclaim of images', () => {
     expect(await again.reclaim(['images'])).toMatchObject({ images: 1 });
   });
 
-  it('waits after the start until the runtime is proven to be this one, and removes then what it has seen meanwhile', async () => {
+  it('waits after the start until the runtime is proven to be this one, and then removes what it has seen meanwhile', async () => {
     const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }] });
     const clock = aClock();
     let isProven = false;
@@ -171,7 +171,7 @@ describe('a reclaim of images', () => {
     expect(await removed).toEqual({ containers: 0, images: 1, problem: null });
   });
 
-  it('waits for that proof for 5 s from the start at most', async () => {
+  it('waits for that proof for at most 5 s from the start', async () => {
     const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }] });
     const clock = aClock();
     const { reclaim } = openOn(model, { clock, isProven: () => false });
@@ -183,7 +183,7 @@ describe('a reclaim of images', () => {
     expect(await again).toMatchObject({ problem: 'not proven' });
   });
 
-  it('counts the age of images from when the runtime first answers, however late that is after the start', async () => {
+  it("counts the age of images from the runtime's first answer, however late that is after the start", async () => {
     const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }] });
     const clock = aClock();
     let isUp = false;
@@ -197,7 +197,7 @@ describe('a reclaim of images', () => {
     expect(await removed).toMatchObject({ images: 1 });
   });
 
-  it('goes on after a failure, and stops when its time is over', async () => {
+  it('continues after a failure, and stops when its time is over', async () => {
     const images = [0, 1, 2, 3, 4, 5].map((n) => ({ n }));
     const model = aNode({ ...base(), images });
     const { reclaim, pass } = openOn(model);
@@ -220,7 +220,7 @@ describe('a reclaim of containers', () => {
     state: EXITED,
   });
 
-  it('removes one only when its status says that it has exited', async () => {
+  it('removes one only if its status says that it has exited', async () => {
     const model = aNode({ ...base(), containers: [dead(101, 1), dead(102, 2), dead(103, 3)] });
     model.onCall((call) => {
       // After the list that said "exited".
@@ -233,13 +233,13 @@ describe('a reclaim of containers', () => {
     expect(model.did).toEqual(['container 101']);
   });
 
-  it('takes a pod with a sandbox that is ready for living, whoever says that it is gone', async () => {
+  it('treats a pod with a ready sandbox as alive, whoever says that it is gone', async () => {
     const model = aNode({ ...base(), containers: [dead(101, 1), dead(102, 2, uid(2))], readyPods: [uid(1)] });
     await openOn(model, { isGone: () => true }).reclaim(['containers']);
     expect(model.did).toEqual(['container 102']);
   });
 
-  it('comes before that of images, which dead ones hold', async () => {
+  it('precedes that of images, which dead containers hold', async () => {
     const model = aNode({
       images: [{ n: 0 }, { n: 1 }, { n: 2 }],
       containers: [
@@ -260,7 +260,7 @@ describe('whatever happens meanwhile', () => {
     n: fc.integer({ min: 1, max: 6 }),
   });
 
-  it('no image is removed that a container used when containers were last listed, and no container that runs', async () => {
+  it('no image is removed that a container used when containers were last listed, and no running container', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(moment, { maxLength: 12 }), fc.subarray([2, 3, 4, 5, 6]), async (moments, unused) => {
         const used = [2, 3, 4, 5, 6].filter((n) => !unused.includes(n));

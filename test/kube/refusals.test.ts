@@ -28,7 +28,7 @@ function refuses(act: (writes: ReturnType<typeof writesTo>) => unknown): void {
 
 describe('what the agent must be unable to do', () => {
   it.each([0, -1, Number.NaN, 0.5, Number.POSITIVE_INFINITY, '1' as unknown as number])(
-    'end a pod with a grace of %s',
+    'end a pod with a grace period of %s',
     (grace) => {
       refuses((writes) => writes.deletePod(VICTIM, grace));
       refuses((writes) => writes.evictPod(VICTIM, grace));
@@ -71,15 +71,15 @@ describe('what the agent must be unable to do', () => {
     refuses((writes) => writes.changeTaints({ put: [taint], remove: [] }));
     refuses((writes) => writes.changeTaints({ put: [], remove: [taint.key] }));
   });
-  it('end what runs by a taint', () => {
+  it('end running pods by a taint', () => {
     const taint = { key: 'nodewarden.dev/shutdown', effect: 'NoExecute' } as unknown as OwnTaint;
     refuses((writes) => writes.changeTaints({ put: [taint], remove: [] }));
   });
-  it('mark a pod in the name of the kubelet', () => {
+  it("mark a pod in the kubelet's name", () => {
     const kubelets = 'TerminationByKubelet' as unknown as 'TerminationByNodewarden';
     refuses((writes) => writes.markDisruption(VICTIM, kubelets, ''));
   });
-  it('act on a node whose boot is not ours: nothing is written, pods included', async () => {
+  it('act on a node whose boot is not ours: nothing is written, not even to pods', async () => {
     const api = anApi();
     api.node.status.nodeInfo.bootID = EARLIER_BOOT;
     const writes = writesTo(api);
@@ -263,7 +263,7 @@ describe('whatever it is asked for', () => {
   );
   const FOREIGN = [{ key: 'node.kubernetes.io/unreachable', effect: 'NoExecute', timeAdded: 'x' }];
 
-  it('every request is of a known shape, and names our node or a pod with its uid', async () => {
+  it('every request has a known shape, and names our node or a pod with its uid', async () => {
     let requests = 0;
     await fc.assert(
       fc.asyncProperty(fc.array(act, { maxLength: 4 }), fc.boolean(), async (acts, isCordoned) => {
@@ -292,7 +292,7 @@ describe('the source', () => {
     fs.readFileSync(path.join(SRC, file), 'utf8').replace(/\/\*[\s\S]*?\*\/|(^|\s)\/\/.*$/gm, '');
   const files = fs.readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
 
-  it('has one file that writes to the API, and one that asks it about rights, which stores nothing', () => {
+  it('has one file that writes to the API, and one that queries its rights, which stores nothing', () => {
     const senders = files.filter((file) =>
       /\bApiSend\b|\bconnection\.send\b|\bContentType\b.*merge-patch/.test(code(file)),
     );
@@ -304,7 +304,7 @@ describe('the source', () => {
       'path: PATH,',
     ]);
   });
-  it('has no word in it for what must not be said', () => {
+  it('contains no word for what must not be sent', () => {
     for (const file of ['kube/api-writes.ts', 'kube/write-rules.ts']) {
       expect(code(file)).not.toMatch(
         /PUT|phase|NoExecute|containerStatuses|out-of-service|finalizers|deletecollection/,

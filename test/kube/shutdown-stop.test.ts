@@ -71,7 +71,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     return killer.stop(order, new AbortController().signal);
   };
 
-  it('deletes it with the grace of its phase, and signals nobody before that is over', async () => {
+  it('deletes it with the grace period of its phase, and signals nothing before that is over', async () => {
     const app = await cgroup.child(APP, OBEYS);
     const atMs = clock.monoMs();
     const stopping = stop(null, 30, { clock: { ...clock, monoMs: () => atMs } });
@@ -89,7 +89,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(asked).not.toContain('later');
   });
 
-  it('tells it at the end of its phase where no kubelet has told anybody', async () => {
+  it('signals it at the end of its phase if no kubelet has', async () => {
     const app = await cgroup.child(APP, OBEYS);
     let nowMs = clock.monoMs();
     const stopping = stop(null, 30, { clock: { ...clock, monoMs: () => nowMs } });
@@ -101,7 +101,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(app.ended()?.code).toBe(0);
   });
 
-  it('leaves it alone where the API does not take its deletion', async () => {
+  it('leaves it alone if the API does not accept its deletion', async () => {
     const app = await cgroup.child(APP, OBEYS);
     const remove = async (): Promise<Said> => REFUSED;
     const outcome = await stop(null, 1, {
@@ -112,7 +112,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(asked).not.toContain('later');
   });
 
-  it('takes a deletion for said whose answer alone was lost', async () => {
+  it('treats a deletion as sent if only its answer was lost', async () => {
     const app = await cgroup.child(APP, OBEYS);
     const remove = async (): Promise<Said> => {
       pod = { ...pod, deletionWallMs: clock.wallMs() + 60_000 };
@@ -126,7 +126,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(await stopping).toMatchObject({ kind: 'ended', via: 'api' });
   });
 
-  it('deletes nobody again whom somebody else gave less time', async () => {
+  it('does not delete a pod again to which somebody else gave less time', async () => {
     const app = await cgroup.child(APP, OBEYS);
     pod = { ...pod, deletionWallMs: clock.wallMs() + 2_000 };
     const stopping = stop(null, 30);
@@ -136,7 +136,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(asked).toEqual([]);
   });
 
-  it('is stopped with the agent by the runtime, and the API hears nothing', async () => {
+  it('stops it with the agent through the runtime, without a request to the API', async () => {
     const app = await cgroup.child(APP, OBEYS);
     const runtime = aRuntime(async (): Promise<Reading<null>> => {
       app.kill('SIGTERM');
@@ -147,7 +147,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(asked).toEqual([]);
   });
 
-  it('gets SIGTERM and its grace where the runtime is away', async () => {
+  it('sends SIGTERM and waits for its grace period if the runtime is away', async () => {
     const app = await cgroup.child(APP, OBEYS);
     const outcome = await stop('stop', 30, { runtime: aRuntime(async () => AWAY) });
     expect(outcome).toMatchObject({ kind: 'ended', via: 'sigterm' });
@@ -155,13 +155,13 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(app.ended()?.code).toBe(0);
   });
 
-  it('gets SIGKILL after that', async () => {
+  it('sends SIGKILL after that', async () => {
     const deaf = await cgroup.child(APP, IGNORES);
     expect(await stop('stop', 1)).toMatchObject({ kind: 'ended' });
     await until(clock, () => !deaf.isAlive(), 10_000);
   });
 
-  it('is not killed untold where the runtime hangs', async () => {
+  it('does not kill it unasked if the runtime hangs', async () => {
     const app = await cgroup.child(APP, OBEYS);
     const hangs: Promise<never> = new Promise(() => undefined);
     const runtime = { ...aRuntime(() => hangs), refresh: async () => AWAY };

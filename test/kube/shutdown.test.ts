@@ -17,7 +17,7 @@ const anyPod = (name: string, api: Partial<ApiPod> = {}): ApiPod => anApiPod({ n
 const web = anyPod('web', { owner });
 const PLAN = { decision: 'boot-7', totalMs: 32_000, byKubelet: false };
 
-describe('what a shutdown says to the API server', () => {
+describe('what a shutdown writes to the API server', () => {
   let directory: string;
   let api: ReturnType<typeof anApi>;
   let pods: Map<string, ApiPod>;
@@ -63,13 +63,13 @@ describe('what a shutdown says to the API server', () => {
     expect(api.node.metadata.annotations[MARK]).toBe(`${BOOT}/boot-7`);
   });
 
-  it('says nothing where the API server is away', async () => {
+  it('is nothing if the API server is away', async () => {
     isAway = true;
     expect(await open().announce(PLAN)).toContain('the API server is away');
     expect(api.asked).toEqual([]);
   });
 
-  it('takes all of it back when it is cancelled, and names whom that does not bring back', async () => {
+  it('is taken back when it is cancelled, naming pods that this does not bring back', async () => {
     const shutdown = open();
     await shutdown.announce(PLAN);
     shutdown.deleting(web);
@@ -81,7 +81,7 @@ describe('what a shutdown says to the API server', () => {
     expect(open().hasTold()).toBe(false);
   });
 
-  it('leaves the cordon of somebody else', async () => {
+  it("leaves somebody else's cordon alone", async () => {
     api.node.spec.unschedulable = true;
     const shutdown = open();
     expect(await shutdown.announce(PLAN)).toContain('someone else had cordoned it');
@@ -89,7 +89,7 @@ describe('what a shutdown says to the API server', () => {
     expect(api.node.spec).toEqual({ unschedulable: true, taints: [] });
   });
 
-  it('knows after a restart what it has to take back', async () => {
+  it('is remembered after a restart for taking it back', async () => {
     const before = open();
     await before.announce(PLAN);
     before.deleting(web);
@@ -100,7 +100,7 @@ describe('what a shutdown says to the API server', () => {
     expect(isOpen()).toBe(true);
   });
 
-  it('waits for what it deleted until the API has it no more, and for nobody else', async () => {
+  it('is awaited for deleted pods until the API no longer has them, and for no others', async () => {
     const shutdown = open();
     pods.set('uid-db', anyPod('db'));
     await shutdown.announce(PLAN);
@@ -114,7 +114,7 @@ describe('what a shutdown says to the API server', () => {
     expect(shutdown.unconfirmed()).toMatchObject({ known: false });
   });
 
-  it('waits for volumes, but not for those of pods that stay', async () => {
+  it('is awaited for volumes, but not for those of pods that stay', async () => {
     const volume = join(directory, 'pods/uid-db/volumes/kubernetes.io~csi/pv-1');
     mkdirSync(volume, { recursive: true });
     writeFileSync(join(volume, 'vol_data.json'), '{"driverName":"csi.lab","volumeHandle":"one"}');
@@ -132,7 +132,7 @@ describe('what a shutdown says to the API server', () => {
     expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
   });
 
-  it('waits for all pods where the kubelet stops them, until each is over', async () => {
+  it('is awaited for all pods if the kubelet stops them, until each has ended', async () => {
     pods.set('uid-bare', anyPod('bare'));
     const shutdown = open();
     await shutdown.announce({ ...PLAN, byKubelet: true });
@@ -152,7 +152,7 @@ describe('what a shutdown says to the API server', () => {
     expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
   });
 
-  it('waits for a pod that the kubelet has shown as failed before the shutdown was heard of', async () => {
+  it('is awaited for a pod that the kubelet reported as failed before the shutdown was noticed', async () => {
     pods.set('uid-web', { ...web, phase: 'Failed' });
     running = ['uid-web'];
     const shutdown = open();

@@ -52,7 +52,7 @@ describe('after a boot', () => {
     expect(lines).toEqual([`cordon: the node ${NODE} was uncordoned: the shutdown is over`]);
     expect(done()).toBe(1);
   });
-  it('what the kubelet wrote in the boot before counts for nothing', async () => {
+  it('what the kubelet wrote in the previous boot does not count', async () => {
     const api = someNode(`${EARLIER_BOOT}/shutdown-1`);
     api.node.status.nodeInfo.bootID = EARLIER_BOOT;
     const { clock } = take(api);
@@ -68,7 +68,7 @@ describe('after a boot', () => {
     expect(api.node.spec).toEqual({ unschedulable: true, taints: [kured] });
     expect(done()).toBe(1);
   });
-  it('without a mark nothing is written, and it is not asked again', async () => {
+  it('nothing is written without a mark, and it is not queried again', async () => {
     const api = anApi();
     const { clock, done } = take(api);
     await clock.advance(0);
@@ -88,7 +88,7 @@ describe('after a boot', () => {
     await clock.advance(5_000);
     expect(api.node.spec).toEqual({ taints: [] });
   });
-  it('without the right to patch nodes that is what is said', async () => {
+  it('a missing right to patch nodes is reported', async () => {
     const api = someNode(
       `${EARLIER_BOOT}/shutdown-1`,
       anApi((method) => (method === 'PATCH' ? status(403, 'Forbidden', 'no') : undefined)),
@@ -103,7 +103,7 @@ describe('after a boot', () => {
 });
 
 describe('while the autoscaler removes the node', () => {
-  it('it stays cordoned, which is said, until the autoscaler has changed its mind', async () => {
+  it('it stays cordoned, which is reported, until the autoscaler has changed its mind', async () => {
     const api = someNode(`${EARLIER_BOOT}/shutdown-1`);
     api.node.spec.taints = [AUTOSCALER, TAINT];
     const { clock, present, done } = take(api);
@@ -127,7 +127,7 @@ describe('in the boot of the shutdown', () => {
     await clock.advance(600_000);
     expect(api.sent()).toEqual([]);
   });
-  it('a mark that a cancel or a soft-reboot left is taken back, once it is sure that none goes on', async () => {
+  it('a mark that a cancel or a soft-reboot left is taken back once it is certain that none continues', async () => {
     const api = someNode(`${BOOT}/shutdown-1`);
     const { clock, takeBack } = take(api);
     takeBack.setShuttingDown(true);
@@ -141,7 +141,7 @@ describe('in the boot of the shutdown', () => {
 });
 
 describe('an out-of-service taint', () => {
-  it('is a finding as long as it is there, and is not removed', async () => {
+  it('is a finding as long as it exists, and is not removed', async () => {
     const api = anApi();
     const taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
     api.node.spec.taints = [taint];

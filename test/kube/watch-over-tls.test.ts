@@ -75,7 +75,7 @@ describe('over TLS', () => {
     await close();
   });
 
-  it('broken connections and every fault lose no pod and leave nothing open', async () => {
+  it('broken connections and other faults lose no pod and leave nothing open', async () => {
     const { stub, watch, present, close } = await aCluster(50);
     await eventually(() => expect(watch.isCurrent()).toBe(true));
     const descriptors = readdirSync('/proc/self/fd').length;
@@ -98,7 +98,7 @@ describe('over TLS', () => {
     await close();
   });
 
-  it('a server that goes away is found out, and comes back with what it has then', async () => {
+  it('a server that goes away is noticed, and comes back with its current pods', async () => {
     const { stub, watch, present, close } = await aCluster(20);
     stub.store.put(aV1Pod({ name: 'a' }));
     stub.store.put(aV1Pod({ name: 'b' }));
@@ -116,7 +116,7 @@ describe('over TLS', () => {
 });
 
 describe('the bundle of mode kubelet', () => {
-  it('has of the Kubernetes client what reads a kubeconfig, and nothing that it loads besides', () => {
+  it('contains only what the Kubernetes client needs to read a kubeconfig', () => {
     const outdir = mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bundle-'));
     const args = ['scripts/build.mjs', '--entry', 'src/kube/open-connection.ts', '--outdir', outdir];
     execFileSync(process.execPath, args, { cwd: ROOT });

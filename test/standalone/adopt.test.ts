@@ -24,7 +24,7 @@ describe('a role', () => {
     ['nginx', 500],
     ['nightly-backup', 0],
     ['shop', 100],
-  ])('of %s gives priority %i', (name, priority) => {
+  ])('for %s gives priority %i', (name, priority) => {
     expect(roleOf(name).priority).toBe(priority);
   });
 
@@ -73,7 +73,7 @@ describe('a proposed manifest', () => {
   });
   const read = (more: Partial<Adopted>) => parseManifest(manifestFor(adopted(more)), 'm.yaml');
 
-  it('passes the check, with the directories that count, and those that would be emptied only as a comment', () => {
+  it('passes the check, with the directories that count, and those that would be emptied only as comments', () => {
     const { pods, problems } = read({ disk: ['/var/lib/shop', '/var/log/shop'], scratch: ['/var/cache/shop'] });
     expect(problems).toEqual([]);
     expect(pods[0]).toMatchObject({
@@ -107,13 +107,13 @@ describe('a proposed manifest', () => {
     expect(pods[0]?.disk).toContain('/srv/ok');
   });
 
-  it('keeps names apart that look the same without what is not plain', () => {
+  it('distinguishes names that differ only in special characters', () => {
     expect(new Set(['a.b', 'a-b', 'a_b', 'A-b'].map(podNameFor)).size).toBe(4);
   });
 });
 
 describe('a file that is written first', () => {
-  it('is whole and root’s, and nothing that is there is changed, not even through a link', () => {
+  it("is complete and root's, and changes nothing that exists, not even through a link", () => {
     const directory = mkdtempSync(join(tmpdir(), 'nodewarden-adopt-'));
     const path = join(directory, 'a.yaml');
     expect(writeFirst(path, 'one', 0o644).known).toBe(true);
@@ -179,7 +179,7 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
     return adoption.value;
   }
 
-  it('proposes what runs, the largest first, with what it was seen to use, its directories and whom it takes along', async () => {
+  it('proposes what runs, the largest first, with its observed usage, its directories and what also stops', async () => {
     await unit('db.service', 40 * MIB, { RequiredBy: ['nginx.service'] });
     await unit('cache.service', 20 * MIB, { RequiredBy: ['nginx.service'] });
     await unit('nginx.service', 10 * MIB);
@@ -203,7 +203,7 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
     expect(parseManifest(db?.manifest ?? '', 'm').problems).toEqual([]);
   });
 
-  it('leaves out what a manifest declares already, a slice whose units it proposes, and what holds itself', async () => {
+  it('leaves out what a manifest already declares, a slice whose units it proposes, and its own unit', async () => {
     await unit('shop.slice', 0);
     await unit('shop.slice/shop.service', 10 * MIB);
     fake.units.set('shop.service', { ...(fake.units.get('shop.slice/shop.service') ?? fail()), id: 'shop.service' });
@@ -236,7 +236,7 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
     });
   });
 
-  it('without systemd offers cgroups, and --write makes files that pass the check', async () => {
+  it('offers cgroups without systemd, and --write creates files that pass the check', async () => {
     children.push(await node.addPod('batch').start(20 * MIB));
     writeFileSync(
       command.path('adopt.yaml'),

@@ -21,7 +21,7 @@ describe('what an eviction holds down', () => {
     expect(readHeld(JSON.parse(JSON.stringify(held)))).toEqual(held);
   });
 
-  it('may come from a version that did not count stops apart', () => {
+  it('may come from a version that did not count stops separately', () => {
     const { stoppedAgain: _, ...earlier } = nothingHeld('boot');
     expect(readHeld({ ...earlier, units: [{ ...unit, stoppedAgainMs: [1] }] })?.units).toHaveLength(1);
   });

@@ -38,7 +38,7 @@ describe('manifests that appear right before a choice (D13)', () => {
   });
   afterEach(() => rmSync(directory, { recursive: true }));
 
-  it('are taken at once', () => {
+  it('are read at once', () => {
     expect(files.readNew()).toBe(false);
     writeFileSync(at('hog.yaml'), manifest('hog'));
     expect(files.readNew()).toBe(true);
@@ -46,7 +46,7 @@ describe('manifests that appear right before a choice (D13)', () => {
     expect(files.readNew()).toBe(false);
   });
 
-  it('are taken although the directory had changed within the same tick of the clock', () => {
+  it('are read even if the directory had changed within the same clock tick', () => {
     files.readNew();
     writeFileSync(at('one.yaml'), manifest('one'));
     files.readNew();
@@ -71,7 +71,7 @@ describe('manifests that appear right before a choice (D13)', () => {
     expect(names()).toEqual(['web', 'hog']);
   });
 
-  it('replace a file that was renamed, and say nothing', () => {
+  it('replace a file that was renamed, without a finding', () => {
     renameSync(at('web.yaml'), at('web-2.yaml'));
     files.readNew();
     expect(names()).toEqual(['web']);
@@ -91,7 +91,7 @@ describe('manifests that appear right before a choice (D13)', () => {
     expect(names()).toEqual(['hog']);
   });
 
-  it('are refused, with a finding, once the directory is read as a whole, where a pod has their name', () => {
+  it('are refused, with a finding, once the directory is read as a whole, if a pod has their name', () => {
     writeFileSync(at('again.yaml'), manifest('web', 1_000));
     files.readNew();
     expect(files.pods().map(({ declared }) => declared.priority)).toEqual([0]);

@@ -15,7 +15,7 @@ const pod = (annotations: string, spec = 'containers: [{ name: a }]', name = 'we
 const CGROUP = '{ nodewarden.dev/cgroup: a/b }';
 
 describe('a manifest', () => {
-  it('of few words gets every default of the API', () => {
+  it('with few fields gets every default of the API', () => {
     expect(only(parseManifest(pod(CGROUP), 'm.yaml'))).toMatchObject({
       target: { kind: 'cgroup', path: '/a/b' },
       disk: [],
@@ -41,7 +41,7 @@ describe('a manifest', () => {
     });
   });
 
-  it('is a List, a PodList and several documents too', () => {
+  it('may be a List, a PodList or several documents', () => {
     const item = (name: string): string =>
       `{ kind: Pod, metadata: { name: ${name}, annotations: { nodewarden.dev/cgroup: ${name} } }, spec: { containers: [{ name: a }] } }`;
     const text = `---\napiVersion: v1\nkind: List\nitems: [${item('one')}, ${item('two')}]\n---\napiVersion: v1\nkind: PodList\nitems: [${item('three').replace('kind: Pod,', '')}]\n---\n${pod(CGROUP)}`;
@@ -50,7 +50,7 @@ describe('a manifest', () => {
     expect(pods.map(({ declared }) => declared.name)).toEqual(['one', 'two', 'three', 'web']);
   });
 
-  it('knows two priority classes, and takes a number for every other', () => {
+  it('knows two priority classes, and requires a number for every other', () => {
     const of = (spec: string) => parseManifest(pod(CGROUP, `containers: [{ name: a }], ${spec}`), 'm.yaml');
     expect(only(of('priorityClassName: system-node-critical')).declared).toMatchObject({
       priority: 2_000_001_000,
@@ -60,11 +60,11 @@ describe('a manifest', () => {
     expect(of('priorityClassName: high').problems).toMatchObject([{ path: 'spec.priorityClassName' }]);
   });
 
-  it('may hold anything else that a Pod holds', () => {
+  it('may contain all other fields of a Pod', () => {
     only(parseManifest(pod(CGROUP, 'containers: [{ name: a, image: x, env: [] }], hostNetwork: true'), 'm.yaml'));
   });
 
-  it('tells all mistakes in one pass, each with its place', () => {
+  it('reports all mistakes in one pass, each with its position', () => {
     const text = `apiVersion: v1
 kind: Pod
 metadata:
@@ -111,7 +111,7 @@ kind: Deployment
     ['not ""', '{ nodewarden.dev/cgroup: a, nodewarden.dev/evict-for: "" }'],
     ['is restarted', '{ nodewarden.dev/cgroup: a, nodewarden.dev/after-eviction: stay }'],
     ['must be restart or stay', '{ nodewarden.dev/systemd-unit: a.service, nodewarden.dev/after-eviction: no-more }'],
-  ])('is refused, for it %s', (expected, annotations) => {
+  ])('is refused because it %s', (expected, annotations) => {
     expect(problemsOf(pod(annotations))).toEqual([expect.stringContaining(expected)]);
   });
 
@@ -124,7 +124,7 @@ kind: Deployment
     ['another container is also called a', 'containers: [{ name: a }, { name: a }]'],
     ['must have at least 1 entry', 'containers: []'],
     ['must be at least 0', 'containers: [{ name: a }], terminationGracePeriodSeconds: -1'],
-  ])('is refused where the API server would refuse it: %s', (expected, spec) => {
+  ])('is refused if the API server would refuse it: %s', (expected, spec) => {
     expect(problemsOf(pod(CGROUP, spec))).toEqual([expect.stringContaining(expected)]);
   });
 
@@ -133,7 +133,7 @@ kind: Deployment
     ['" pids , memory"', ['memory', 'pids']],
     ['none', []],
     ['" none "', []],
-  ])('with evict-for %s may go for %j', (value, evictFor) => {
+  ])('with evict-for %s may be evicted for %j', (value, evictFor) => {
     const { pods, problems } = parseManifest(
       pod(`{ nodewarden.dev/cgroup: a, nodewarden.dev/evict-for: ${value} }`),
       'm',
@@ -148,7 +148,7 @@ kind: Deployment
     ]);
   });
 
-  it('of the examples passes', () => {
+  it('passes if it is one of the examples', () => {
     const names = readdirSync('config/pods.d');
     const found = names.map((name) => parseManifest(readFileSync(`config/pods.d/${name}`, 'utf8'), name));
     expect(found.flatMap(({ problems }) => problems.map(sayProblem))).toEqual([]);

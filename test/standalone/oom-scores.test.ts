@@ -24,7 +24,7 @@ const RUNS = 'echo up; while :; do sleep 1000; done';
 const adjOf = (pid: number): number => Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'latin1'));
 const usual = adjOf(1);
 
-describe.skipIf(needsCgroups !== '')(`the kernel's own choice ${needsCgroups}`, () => {
+describe.skipIf(needsCgroups !== '')(`the kernel's OOM killer ${needsCgroups}`, () => {
   let directory: string;
   let cgroup: TestCgroup;
   let heard: ReturnType<typeof heardParts>;
@@ -54,7 +54,7 @@ describe.skipIf(needsCgroups !== '')(`the kernel's own choice ${needsCgroups}`, 
   const podOf = (qos: BoundPod['declared']['qos']): BoundPod =>
     aBoundPod({ name: 'web', qos, cgroup: known(cgroup.ref) });
 
-  it('knows the class of a pod by all its processes, and of those that come later', async () => {
+  it('gets the class of a pod from all its processes, including later ones', async () => {
     const first = await cgroup.run(RUNS);
     const scores = open(() => [podOf('BestEffort')]);
     await until(() => adjOf(first.pid) === 1000);
@@ -66,7 +66,7 @@ describe.skipIf(needsCgroups !== '')(`the kernel's own choice ${needsCgroups}`, 
     expect(scores.now()).toEqual([{ pod: 'default/web', oomScoreAdj: 1000, from: 'qos', others: 0 }]);
   });
 
-  it('is set by choom where systemd answers', async () => {
+  it('is configured through choom if systemd answers', async () => {
     const { pid } = await cgroup.run(RUNS);
     open(() => [podOf('BestEffort')], {
       systemd: { isUp: () => true, oomScoreAdjust: async () => known(usual) },
@@ -74,7 +74,7 @@ describe.skipIf(needsCgroups !== '')(`the kernel's own choice ${needsCgroups}`, 
     await until(() => adjOf(pid) === 1000);
   });
 
-  it('stays where the unit has a value of its own', async () => {
+  it("keeps a unit's own value", async () => {
     const { pid } = await cgroup.run(RUNS);
     const scores = open(() => [podOf('BestEffort')], {
       systemd: { isUp: () => true, oomScoreAdjust: async () => known(usual + 50) },
@@ -85,7 +85,7 @@ describe.skipIf(needsCgroups !== '')(`the kernel's own choice ${needsCgroups}`, 
     expect(adjOf(pid)).toBe(usual);
   });
 
-  it('is as before once it is put back, also for processes that came since', async () => {
+  it('gets the old values back, even for processes that started since', async () => {
     if (mounts === null) return;
     const { pid } = await cgroup.run(RUNS);
     open(() => [podOf('BestEffort')]).changed();
@@ -99,7 +99,7 @@ describe.skipIf(needsCgroups !== '')(`the kernel's own choice ${needsCgroups}`, 
     expect([adjOf(pid), adjOf(child.pid)]).toEqual([usual, usual]);
   });
 
-  it('is a finding where the kernel refuses it', async () => {
+  it('is a finding if the kernel refuses a value', async () => {
     const { pid } = await cgroup.run(RUNS);
     const scores = open(() => [podOf('Guaranteed')]);
     await until(() => scores.now().length > 0 && (adjOf(pid) === -997 || heard.findings.all().length > 0));

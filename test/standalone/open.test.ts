@@ -83,7 +83,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   const stop = (name: string, more: Partial<StopOrder> = {}) =>
     standalone.killer.stop(order(name, more), new AbortController().signal);
 
-  it('are there at once when they are cgroups, with the age of their oldest process', async () => {
+  it('are known at once if they are cgroups, with the age of their oldest process', async () => {
     await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
     open();
@@ -91,7 +91,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(Math.abs((podOf('one').declared.startedAtWallMs ?? 0) - clock.wallMs())).toBeLessThan(60_000);
   });
 
-  it('that come later are found when somebody asks, and without that the sooner the next look is', async () => {
+  it('that start later are found on request, and otherwise the sooner the next look is due', async () => {
     const path = join(cgroup(0).path, 'later');
     const made = join(mounts?.memory ?? '', path);
     write('one', `cgroup: ${path}`);
@@ -152,7 +152,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(await stop('one', { resumedFromMs: clock.monoMs() + 1_000 })).toMatchObject({ kind: 'ended' });
   });
 
-  it('are not what is stopped where their manifest named something else when it was decided', async () => {
+  it('are not stopped if their manifest named something else at the decision', async () => {
     await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
     open();
@@ -165,7 +165,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(cgroup(0).pids()).not.toEqual([]);
   });
 
-  it('are ended where they were bound when their manifest was removed or edited after they had been signalled', async () => {
+  it('are stopped where they were bound if their manifest was removed or edited after they had been signalled', async () => {
     for (const edited of ['', 'cgroup: /elsewhere']) {
       await cgroup(0).run(IGNORES);
       write('one', `cgroup: ${cgroup(0).path}`);
@@ -181,7 +181,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     }
   });
 
-  it('keep their last good version when their manifest turns bad, and the others go on', async () => {
+  it('keep the last good version of a manifest that becomes invalid, and others are not affected', async () => {
     write('one', `cgroup: ${cgroup(0).path}`);
     open();
     write('one', 'cgroup: ../x');
@@ -197,7 +197,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     await until(() => pods().length === 1);
   });
 
-  it('keep their last good version over a restart of the agent, and where their file holds nothing any more', async () => {
+  it('keep the last good version across a restart of the agent, and if the file is emptied', async () => {
     write('one', `cgroup: ${cgroup(0).path}`);
     open();
     expect(pods()).toHaveLength(1);
@@ -221,7 +221,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(pods()).toEqual([]);
   });
 
-  it('whose manifest has a name that nobody can read are refused, and the name is said escaped', () => {
+  it('are refused if the name of their manifest is unreadable, and the name is shown escaped', () => {
     write('one\ntwo', `cgroup: ${cgroup(0).path}`);
     open();
     expect(pods()).toEqual([]);
@@ -230,7 +230,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     );
   });
 
-  it('whose manifest others may write are refused', () => {
+  it('are refused if others may write their manifest', () => {
     write('one', `cgroup: ${cgroup(0).path}`);
     chmodSync(join(directory, 'pods.d', 'one.yaml'), 0o666);
     open();
@@ -238,7 +238,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(heard.present.get('manifest/one.yaml')).toContain('can be written by its group or by others');
   });
 
-  it('are refused where their cgroups are equal or nested, the first one stays', () => {
+  it('are refused if their cgroups are equal or nested, except for the first', () => {
     mkdirSync(`${mounts?.memory}${cgroup(0).path}/inner`);
     write('one', `cgroup: ${cgroup(0).path}`);
     write('two', `cgroup: ${cgroup(0).path}/inner`);
@@ -248,7 +248,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(heard.present.get('binding/default/two')).toMatch(/two\.yaml:6:28: .*is bound at .*one\.yaml:6:28/);
   });
 
-  it('never hold this program', () => {
+  it('never contain this program', () => {
     const own = `${mounts?.memory}${cgroup(0).path}/cgroup.procs`;
     try {
       writeFileSync(own, String(process.pid));
@@ -270,7 +270,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     if (walk.known) expect(walk.value.pod.volumesBytes).toBeGreaterThanOrEqual(100_000);
   });
 
-  it('of podman without podman are a finding', async () => {
+  it('of podman are a finding without podman', async () => {
     write('one', 'podman: web');
     open();
     await until(() => heard.present.has('binding/default/one'));
@@ -315,7 +315,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       expect(asked()).toEqual([`StopUnit ${UNIT}`]);
     });
 
-    it('get StopUnit in place of SIGTERM, and SIGKILL after the grace', async () => {
+    it('get StopUnit instead of SIGTERM, and SIGKILL after the grace period', async () => {
       await cgroup(0).run("trap 'echo term > /dev/null; exit 0' TERM; echo up; while :; do sleep 0.01; done");
       const { asked } = await openUnit(true);
       await until(() => podOf('web').cgroup.known);
@@ -326,7 +326,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       expect(asked()).toEqual([`StopUnit ${UNIT}`]);
     });
 
-    it('are ended by signals where the bus is gone, with a finding', async () => {
+    it('are stopped by signals if the bus is gone, with a finding', async () => {
       await cgroup(0).run(IGNORES);
       const { daemon } = await openUnit();
       await until(() => podOf('web').cgroup.known);
@@ -335,7 +335,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       expect(heard.present.get(`stop-unit/${UNIT}`)).toContain('Restart= may bring it back');
     });
 
-    describe('whose eviction is resumed by a run that has just begun to connect', () => {
+    describe('whose eviction is resumed by a run that is still connecting', () => {
       /** It knows the unit, and reaches systemd over another connection, which is made only now. */
       const openAnew = async () => {
         await cgroup(0).run(IGNORES);
@@ -357,7 +357,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
         return { ...made, connect };
       };
 
-      it.each(['sigterm', 'sigkill'] as const)('are stopped through it after all: %s', async (first) => {
+      it.each(['sigterm', 'sigkill'] as const)('are still stopped through systemd: %s', async (first) => {
         const { connect, daemon, asked } = await openAnew();
         connect(daemon.address);
         const resumed = { first, resumedFromMs: clock.monoMs(), sentBefore: first };
@@ -366,7 +366,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
         expect(heard.present.get(`stop-unit/${UNIT}`)).toBeUndefined();
       });
 
-      it('are no finding any more once systemd says that it had been asked', async () => {
+      it('are no longer a finding once systemd reports that it had been asked', async () => {
         const { connect, daemon, units } = await openAnew();
         connect(`unix:path=${directory}/later`);
         const unit = units.get(UNIT);
@@ -379,7 +379,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       });
     });
 
-    it('are refused where they hold what must not be stopped, wherever that was moved', async () => {
+    it('are refused if they contain what must not be stopped, wherever that was moved', async () => {
       fake = await openFakeSystemd();
       const guarded = {
         activeState: 'active',
@@ -396,7 +396,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     });
 
     it.each(['loaded', 'masked', 'not-found'])(
-      'that run without a cgroup are a finding where they are %s, and stopped by a shutdown alone',
+      'that run without a cgroup are a finding if they are %s, and stopped only by a shutdown',
       async (loadState) => {
         const made = await openUnit();
         made.units.set(UNIT, { activeState: 'active', invocation: 2, controlGroup: '/nodewarden-none', loadState });
@@ -413,7 +413,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       },
     );
 
-    it('are unknown without a finding while they do not run, and there when they start', async () => {
+    it('are unknown without a finding while they do not run, and known when they start', async () => {
       const made = await openUnit();
       made.byOthers('stop', UNIT);
       await until(() => !podOf('web').cgroup.known);

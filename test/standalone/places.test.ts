@@ -15,7 +15,7 @@ const clock = createClock();
 const why = needsCgroups || (hasDbusDaemon ? '' : '[needs dbus-daemon]');
 let count = 0;
 
-describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
+describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
   let directory: string;
   /** A slice of this test's own: systemd puts units below it by their names. */
   let slice: string;
@@ -88,7 +88,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
   const isThere = (standalone: Standalone, name: string): boolean => podOf(standalone, name).cgroup.known;
   const unsettled = (standalone: Standalone) => standalone.pods.unsettled?.('memory.available') ?? null;
 
-  it('is known in the moment in which its cgroup appears, and that it is gone, or another one, as soon', () => {
+  it('is known as soon as it appears, is removed, or is replaced', () => {
     const path = `/${slice}/job`;
     make(`/${slice}`);
     bind('job', `cgroup: ${path}`);
@@ -104,7 +104,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     expect(podOf(standalone, 'job').cgroup).not.toEqual(before);
   });
 
-  it('is known of a unit that is only starting, without a question', async () => {
+  it('is known for a unit that is only starting, without a query', async () => {
     unit('job.service');
     bind('job');
     const standalone = open();
@@ -115,7 +115,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     expect(isThere(standalone, 'job')).toBe(true);
   });
 
-  it('is known of a transient unit as soon as systemd begins with it', async () => {
+  it('is known for a transient unit as soon as systemd starts it', async () => {
     bind('job');
     const standalone = open();
     await until(() => heard.present.get('binding/default/job')?.includes('knows no such unit') === true);
@@ -129,7 +129,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     await until(() => !heard.present.has('binding/default/job'));
   });
 
-  it('is not forgotten when systemd takes its time, and a new run in it is seen all the same', async () => {
+  it('is not forgotten if systemd is slow, and a new run in it is still noticed', async () => {
     const path = `/${slice}/web.service`;
     const remove = make(path);
     unit('web.service', { activeState: 'active', controlGroup: path });
@@ -156,7 +156,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     expect([...heard.present.keys()]).toEqual([]);
   });
 
-  it('keeps everybody from being chosen until systemd has said it, and no longer than 2 s', async () => {
+  it('keeps all pods from being chosen until systemd has reported it, for at most 2 s', async () => {
     answer = (member) => (member.startsWith('Get') ? 'silence' : null);
     bind('web');
     const standalone = open();
@@ -169,7 +169,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     expect(standalone.isSettled()).toBe(true);
   });
 
-  it('is settled at once where cgroups show it, and known to the parts that are made anew', async () => {
+  it('is settled at once if cgroups show it, and known to rebuilt parts', async () => {
     const path = `/${slice}/web.service`;
     make(path);
     unit('web.service', { activeState: 'active', controlGroup: path });
@@ -187,7 +187,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     expect(unsettled(third)).not.toBeNull();
   });
 
-  it('is looked out for while somebody is to be chosen, and told', async () => {
+  it('is watched for while a victim is needed, and reported', async () => {
     make(`/${slice}`);
     bind('job', `cgroup: /${slice}/job`);
     let woken = 0;
@@ -201,7 +201,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     await until(() => woken > 4);
   });
 
-  it('is asked of all at once: one that has no answer keeps nobody waiting', async () => {
+  it('is queried for all at once: one without an answer delays no other', async () => {
     writeFileSync(join(directory, 'podman'), '#!/bin/sh\nexec sleep 1000\n');
     chmodSync(join(directory, 'podman'), 0o755);
     const { PATH } = process.env;
@@ -223,7 +223,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     }
   });
 
-  it('is that of the unit itself where the manifest names an alias, and the unit is what is stopped', async () => {
+  it('is that of the unit itself if the manifest names an alias, and the unit is stopped', async () => {
     const path = `/${slice}/real.service`;
     make(path);
     unit('nick.service', { activeState: 'active', controlGroup: path, id: 'real.service' });
@@ -242,7 +242,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     });
   });
 
-  it('is waited for also where the node is bounded, and the likely place of a unit is not in it', async () => {
+  it('is also awaited if the node is bounded, and the likely path of a unit is outside it', async () => {
     answer = (member) => (member.startsWith('Get') ? 'silence' : null);
     bind('web');
     const standalone = open({ cgroupRoot: `/${slice}` });
@@ -251,7 +251,7 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     expect([...heard.present.keys()]).toEqual([]);
   });
 
-  it('must be below the node that is guarded', async () => {
+  it('must be below the guarded node', async () => {
     const path = `/${slice}/web.service`;
     make(path);
     make(`/${slice}/in/inner.service`);

@@ -58,7 +58,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
   };
   const held = () => loadHeld(directory, bootId, fast).held.units;
 
-  it('stays down while the condition lasts, and comes back after it, with the back-off', async () => {
+  it('stays down while the condition lasts, and is restarted after it, with the back-off', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
     await sleep(clock, 400);
@@ -98,7 +98,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     await until(() => heard.notes.length > 0);
   });
 
-  it('comes back under another agent too, after this one was killed', async () => {
+  it('is restarted by another agent after this one was killed', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
     await restart.close();
@@ -110,7 +110,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     await until(() => heard.notes.length > 0);
   });
 
-  it('stays down under another agent as long as the condition lasts, which that one has taken over', async () => {
+  it('stays down under another agent while the condition lasts, which that one has adopted', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
     await restart.close();
@@ -122,7 +122,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     await until(() => heard.notes.length > 0);
   });
 
-  it('brings back what systemd stopped along with it, but not what was down', async () => {
+  it('restarts what systemd stopped along with it, but not what was down', async () => {
     const along = ['front.service', 'down.service'];
     fake.units.set('front.service', { activeState: 'active', invocation: 7, controlGroup: '/y', loadState: 'loaded' });
     fake.units.set('down.service', { activeState: 'inactive', invocation: 0, controlGroup: '', loadState: 'loaded' });
@@ -142,7 +142,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(fake.asked().slice(1).sort()).toEqual(['StartUnit front.service', `StartUnit ${UNIT}`]);
   });
 
-  it('is left running where a unit needs it that nobody evicted', async () => {
+  it('is left running if a unit needs it that was not evicted', async () => {
     const top = { activeState: 'active', invocation: 3, controlGroup: '/z', loadState: 'loaded' };
     restart.setCondition('MemoryPressure', true);
     await evict();
@@ -159,7 +159,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     );
   });
 
-  it('is not taken for stopped by somebody else when the stop of a killed agent ends under the next one', async () => {
+  it('does not count as stopped by somebody else when the stop of a killed agent ends under the next one', async () => {
     restart.setCondition('MemoryPressure', true);
     const facts = await fake.systemd.unit(UNIT);
     restart.hold(manifest(), UNIT, facts.known ? facts.value : null);
@@ -173,7 +173,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     await until(() => heard.notes.length > 0);
   });
 
-  it('is left alone where it was not running, or was being stopped, when it was evicted', async () => {
+  it('is left alone if it was not running, or was being stopped, at its eviction', async () => {
     fake.units.set(UNIT, { activeState: 'deactivating', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
     await evict();
     expect(held()).toEqual([]);
@@ -182,7 +182,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
   it.each([
     ['nobody has said yet which run that is', null],
     ['systemd has said it of the run before', 'stale'],
-  ])('comes back where %s', async (_, said) => {
+  ])('is restarted if %s', async (_, said) => {
     await restart.close();
     open(said === null ? {} : { currentRun: () => known('02') });
     restart.setCondition('MemoryPressure', true);
@@ -198,7 +198,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(fake.asked()).toEqual([`StopUnit ${UNIT}`, `StartUnit ${UNIT}`]);
   });
 
-  it('comes back as what ran in it where it is a slice, and what cannot is said', async () => {
+  it('restarts the units that ran in it if it is a slice, and reports those that it cannot restart', async () => {
     await restart.close();
     open({ unitsIn: () => [UNIT, 'db.service', 'session-1.scope'] });
     for (const name of [UNIT, 'db.service'])
@@ -210,13 +210,13 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(heard.notes).toMatchObject([{ unit: UNIT }, { unit: 'db.service' }]);
   });
 
-  it('stays stopped where its annotation says so', async () => {
+  it('stays stopped if its annotation says so', async () => {
     await evict(manifest('    nodewarden.dev/after-eviction: stay\n'));
     await until(() => held().length === 0);
     expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
   });
 
-  it('is let go when somebody stopped it, or started and stopped it, meanwhile', async () => {
+  it('is released if somebody stopped it, or started and stopped it, meanwhile', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
     await sleep(clock, 100);
@@ -230,7 +230,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     ]);
   });
 
-  it('is stopped again three times when something starts it, then it is a finding', async () => {
+  it('is stopped again three times if something starts it; then it is a finding', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
     for (let time = 1; time <= 3; time++) {
@@ -248,7 +248,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(fake.asked().filter((call) => call.startsWith('Stop'))).toHaveLength(4);
   });
 
-  it('is stopped again three times in ten minutes, however often it was evicted in them', async () => {
+  it('is stopped again three times in ten minutes, however often it was evicted in that time', async () => {
     for (let round = 1; round <= 2; round++) {
       restart.setCondition('MemoryPressure', true);
       await until(() => fake.units.get(UNIT)?.activeState === 'active');
@@ -269,7 +269,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(heard.present.has(`kept-starting/${UNIT}`)).toBe(true);
   });
 
-  it('is let go where somebody runs in its place that its start would end', async () => {
+  it('is released if a unit runs in its place that its start would stop', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
     await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
@@ -284,7 +284,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     ]);
   });
 
-  it('has come back with what needs it, which was started before it', async () => {
+  it('counts as restarted together with a unit that needs it and was started before it', async () => {
     fake.units.set('front.service', { activeState: 'active', invocation: 7, controlGroup: '/y', loadState: 'loaded' });
     const web = fake.units.get(UNIT);
     if (web !== undefined) fake.units.set(UNIT, { ...web, relations: { BoundBy: ['front.service'] } });
@@ -310,7 +310,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     ]);
   });
 
-  it('stays down while the machine goes down, is not stopped again meanwhile, and comes back after a cancel', async () => {
+  it('stays down while the machine goes down, is not stopped again meanwhile, and is restarted after a cancel', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
     await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
@@ -356,7 +356,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     return { asked: () => asked, answer, close };
   };
 
-  it('is known to the next configuration as started when its start was under way at a reload', async () => {
+  it('is known to the next configuration as started if its start was in progress at a reload', async () => {
     const late = await startedLate();
     await evict();
     await until(() => late.asked() > 0);
@@ -370,7 +370,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(heard.lines).toEqual(['restarted: web.service was restarted']);
   });
 
-  it('stays held where another one is started too late after a reload', async () => {
+  it('stays held if another unit is started too late after a reload', async () => {
     const late = await startedLate();
     await evict();
     await until(() => late.asked() > 0);
@@ -397,7 +397,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     await until(() => fake.units.get(UNIT)?.activeState === 'active');
   });
 
-  it('is forgotten after a boot, and a file that makes no sense is kept aside', async () => {
+  it('is forgotten after a boot, and an invalid file is kept aside', async () => {
     await evict();
     await restart.close();
     expect(loadHeld(directory, 'another-boot', clock).held.units).toEqual([]);

@@ -38,17 +38,17 @@ describe('the scratch directories of a manifest', () => {
     ['srv/web', 'must be absolute'],
     ['/srv/web/../../etc', 'must not contain ..'],
     ['//', 'the whole file system'],
-  ])('are refused when they may hold more than this pod’s data: %s', (path, expected) => {
+  ])("are refused if they may contain more than this pod's data: %s", (path, expected) => {
     expect(() => podOf('web', [`scratch: ${path}`])).toThrow(expected);
   });
 
-  it('are refused when they would take what `disk` names with them, and not the other way round', () => {
+  it('are refused if they would empty what `disk` names, but not the other way round', () => {
     expect(() => podOf('web', ['disk: /srv/web/data', 'scratch: /srv/web'])).toThrow('would empty /srv/web/data');
     const pod = podOf('web', ['disk: /srv/web', 'scratch: "/srv/web/tmp/, /var/cache/./web"']);
     expect(pod).toMatchObject({ disk: ['/srv/web'], scratch: ['/srv/web/tmp', '/var/cache/web'] });
   });
 
-  it('are left out, with a finding, where another pod or nodewarden has a directory that is, holds or lies in it', () => {
+  it('are left out, with a finding, if a directory of another pod or nodewarden overlaps', () => {
     const web = podOf('web', ['scratch: "/srv/shared/tmp,/srv/web/tmp,/var/lib/nodewarden"']);
     const { pods, refused } = withSafeScratch([web, podOf('db', ['disk: /srv/shared'])], ['/var/lib/nodewarden']);
     expect(pods[0]?.scratch).toEqual(['/srv/web/tmp']);
@@ -67,7 +67,7 @@ describe('scratch directories that would not be emptied', () => {
   });
   afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-  it('are told with file and line when the manifest is read, until they can be', async () => {
+  it('are reported with file and line when the manifest is read, until they can be emptied', async () => {
     const { findings, present } = heardParts();
     const tell = createScratchPlaces(findings);
     const told = (): readonly string[] => [...present.values()];
@@ -140,7 +140,7 @@ describe('scratch of a dead pod', () => {
     return { ...createScratch(needs), present: heard.present };
   }
 
-  it('is emptied, and tells how much that freed', async () => {
+  it('is emptied, and reports how much that freed', async () => {
     const [one, two] = [join(root, 'one'), join(root, 'two')];
     for (const path of [one, two]) {
       mkdirSync(path);
@@ -152,7 +152,7 @@ describe('scratch of a dead pod', () => {
     expect([...readdirSync(one), ...readdirSync(two)]).toEqual([]);
   });
 
-  it('that cannot be emptied is a finding, and a pod without any has no part in it', async () => {
+  it('that cannot be emptied is a finding, and a pod without scratch is not affected', async () => {
     mkdirSync(join(root, 'precious'));
     writeFileSync(join(root, 'precious/data'), 'x');
     symlinkSync(join(root, 'precious'), join(root, 'link'));
@@ -164,7 +164,7 @@ describe('scratch of a dead pod', () => {
     expect(await open([]).empty('uid')).toBeNull();
   });
 
-  it('is left as it is where the pod runs again', async () => {
+  it('is left as it is if the pod runs again', async () => {
     const kept = join(root, 'kept');
     mkdirSync(kept);
     writeFileSync(join(kept, 'file'), 'x');

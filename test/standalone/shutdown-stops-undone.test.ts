@@ -22,7 +22,7 @@ import {
 } from './a-shutdown.ts';
 
 describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the next run ${needs}`, () => {
-  it('comes back after a cancel once its stop has ended, and what cannot is named', async () => {
+  it('is restarted after a cancel once its stop has ended, and what cannot be is named', async () => {
     const cgroup = await addPod('web', 'unit');
     await addPod('batch', 'cgroup');
     await open('web', 'batch');
@@ -47,7 +47,7 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
   });
 
-  it('brings back what systemd stopped along with it, too', async () => {
+  it('also restarts what systemd stopped along with it', async () => {
     await addPod('web', 'unit', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
     const web = fake.units.get('web.service');
     if (web !== undefined) web.relations = { RequiredBy: ['helper.service'] };
@@ -65,7 +65,7 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     expect((await standalone.undoStops()).started.toSorted()).toEqual(['helper.service', 'web.service']);
   });
 
-  it('stays down when the machine goes down after all, and comes back after the cancel of that', async () => {
+  it('stays down if the machine goes down after all, and is restarted after the cancel of that', async () => {
     await addPod('web', 'unit');
     await open('web');
     standalone.setShuttingDown(true);
@@ -78,7 +78,7 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     expect(await standalone.undoStops()).toEqual({ started: ['web.service'], notUndone: [] });
   });
 
-  it('is forgotten when the next shutdown begins and nobody undid it: that machine has been down in between', async () => {
+  it('is forgotten when the next shutdown begins and it was not undone: the machine has been down in between', async () => {
     await addPod('web', 'unit');
     await open('web');
     standalone.setShuttingDown(true);
@@ -88,7 +88,7 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     expect(standalone.hasStops()).toBe(false);
   });
 
-  it('is still known to a run that was started in the middle of the shutdown', async () => {
+  it('is still known to a run that was started during the shutdown', async () => {
     await addPod('web', 'unit');
     await open('web');
     await reopen([noted('web', 'ended')], 'web');
@@ -96,7 +96,7 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     expect(standalone.hasStops()).toBe(true);
   });
 
-  it('of another boot is nothing, and a file that makes no sense is kept aside', async () => {
+  it('of another boot is ignored, and an invalid file is kept aside', async () => {
     await addPod('web', 'unit');
     await open('web');
     saveStops(directory, 'another-boot', [noted('web', 'ended')]);
@@ -108,7 +108,7 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     expect(standalone.hasStops()).toBe(false);
   });
 
-  it('is nothing under dry run', async () => {
+  it('is nothing in a dry run', async () => {
     await addPod('web', 'unit');
     await open('web');
     await reopen([noted('web', 'ended')], 'web');

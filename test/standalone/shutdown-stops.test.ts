@@ -30,7 +30,7 @@ const property = (signature: string, value: unknown): Answer => ({
 });
 
 describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
-  it('is queued for the whole group in its order, after all of it is on disk, and is not held as by an eviction', async () => {
+  it('is queued for the whole group in order, after all of it is on disk, and is not held as by an eviction', async () => {
     for (const name of ['web', 'db', 'mail']) await addPod(name, 'unit');
     const onDisk: string[][] = [];
     does.react = (member) => {
@@ -65,7 +65,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     return { after: [], periodMs, endsMs, graceMs, beforeMs: 0, restMs: graceMs };
   };
 
-  it('is queued after those that stop before it, since systemd may begin before it has read all', async () => {
+  it('is queued after those that stop before it, because systemd may begin before it has read all', async () => {
     for (const name of ['db', 'mid', 'front']) await addPod(name, 'unit');
     await open('db', 'mid', 'front');
     const turn = turnOfMs(300, 5_000);
@@ -80,7 +80,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(fake.asked()).toEqual(['StopUnit front.service', 'StopUnit mid.service', 'StopUnit db.service']);
   });
 
-  it('is queued after those that take a unit along, since it may wait for that one', async () => {
+  it('is queued after those that also stop a unit, because it may wait for that one', async () => {
     for (const name of ['db', 'front']) await addPod(name, 'unit');
     const front = fake.units.get('front.service');
     if (front !== undefined) front.relations = { BoundBy: ['helper.service'] };
@@ -91,7 +91,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(fake.asked()).toEqual(['StopUnit front.service', 'StopUnit db.service']);
   });
 
-  it('has its grace from the moment when its job runs', async () => {
+  it('has its grace period from the moment when its job runs', async () => {
     const cgroup = await addPod('web', 'unit');
     await open('web');
     const job = withWaitingJob('web.service');
@@ -105,7 +105,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(clock.monoMs() - toldMs).toBeGreaterThanOrEqual(299);
   });
 
-  it('is signalled while there is time left when its job never runs', async () => {
+  it('is signalled while there is time left if its job never runs', async () => {
     await addPod('web', 'unit', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
     await open('web');
     withWaitingJob('web.service');
@@ -113,7 +113,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(await stop('web', order)).toMatchObject({ kind: 'ended', via: 'sigterm' });
   });
 
-  it('waits for those before it where systemd itself does not order it, and no longer than it can', async () => {
+  it('waits for its predecessors if systemd itself does not order it, for as long as it can', async () => {
     for (const name of ['web', 'db']) await addPod(name, 'unit');
     await open('web', 'db');
     const signalled: string[] = [];
@@ -139,7 +139,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     ['has a command, and its main process was killed', true, 9, 'stop-timeout'],
     ['has a command that took too long', true, 0, 'stop-unit'],
   ])(
-    'is told apart from an end by systemd, at its TimeoutStopSec: its stop %s',
+    'is distinguished from an end by systemd, at its TimeoutStopSec: its stop %s',
     async (_, hasStopCommand, status, via) => {
       const cgroup = await addPod('web', 'unit');
       await open('web');
@@ -157,7 +157,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     },
   );
 
-  it('tells those whom its own stop leaves untold, once it is down (KillMode=process, none)', async () => {
+  it('signals what its own stop leaves unsignalled, once it is down (KillMode=process, none)', async () => {
     const said = join(directory, 'said');
     await addPod('web', 'unit', `trap 'echo term >> ${said}; exit 0' TERM; echo up; while :; do sleep 0.02; done`);
     await open('web');
@@ -168,7 +168,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(readFileSync(said, 'utf8')).toBe('term\n');
   });
 
-  it('is left to systemd where its stop comes after ours, as of a unit without processes', async () => {
+  it('is left to systemd if its stop comes after ours, as for a unit without processes', async () => {
     addIdlePod('drain');
     const stops = does.react;
     does.react = (member, first, body) => {
@@ -198,7 +198,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     };
   };
 
-  it('waits for the stop of a unit that is active without processes, and kills what that runs after the grace', async () => {
+  it('waits for the stop of a unit that is active without processes, and kills what that runs after the grace period', async () => {
     addIdlePod('drain');
     openParts(false);
     await until(() => podOf('drain') !== undefined && standalone.running().length === 1);
@@ -211,7 +211,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(await stop('drain', { decision: 'again', graceMs: 200 })).toMatchObject({ kind: 'ended', via: 'sigkill' });
   });
 
-  it('is nothing of a unit without processes whose stop does nothing', async () => {
+  it('is nothing for a unit without processes whose stop does nothing', async () => {
     addIdlePod('once', false);
     openParts(false);
     await until(() => podOf('once') !== undefined);
@@ -220,7 +220,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(await stop('once')).toMatchObject({ kind: 'dropped', because: 'gone' });
   });
 
-  it('is killed at the end of the grace when it ignores systemd', async () => {
+  it('is killed at the end of the grace period if it ignores systemd', async () => {
     const cgroup = await addPod('web', 'unit');
     await open('web');
     const beganMs = clock.monoMs();
@@ -232,7 +232,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
   it.each([
     ['in the middle of it', 'told'],
     ['after it', 'ended'],
-  ] as const)('is not told twice where the agent died %s', async (_, stage) => {
+  ] as const)('is not asked twice if the agent died %s', async (_, stage) => {
     const said = join(directory, 'said');
     const counts = `trap 'echo term >> ${said}' TERM; echo up; while :; do sleep 0.02; done`;
     const unit = await addPod('web', 'unit');
@@ -249,7 +249,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect([...unit.pids(), ...cgroup.pids()]).toEqual([]);
   });
 
-  it('is told by the next run where the agent died right before it told', async () => {
+  it('is asked by the next run if the agent died right before it asked', async () => {
     await addPod('web', 'unit');
     await addPod('db', 'unit');
     await open('web', 'db');
@@ -259,7 +259,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(fake.asked()).toEqual(['StopUnit web.service', 'StopUnit db.service']);
   });
 
-  it('was running where the agent died right after it told, and is started again', async () => {
+  it('counts as running if the agent died right after it asked, and is started again', async () => {
     await addPod('web', 'unit');
     await open('web');
     await reopen([noted('web', 'noted')], 'web');
@@ -328,7 +328,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(fake.asked()).toEqual([]);
   });
 
-  it('is ended by signals where the bus is gone, with what was known of it last', async () => {
+  it('is stopped by signals if the bus is gone, with what was last known about it', async () => {
     await addPod('web', 'unit');
     await open('web');
     await fake.daemon.kill();

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { unitsIn } from '../../src/standalone/slice-units.ts';
 import { mounts, needsCgroups } from '../act/a-cgroup.ts';
 
-it.skipIf(needsCgroups !== '')(`what runs in a slice is known by the cgroups in it ${needsCgroups}`, () => {
+it.skipIf(needsCgroups !== '')(`what runs in a slice is found from the cgroups in it ${needsCgroups}`, () => {
   if (mounts === null) return;
   const { memory } = mounts;
   const slice = `nwslice${process.pid}.slice`;

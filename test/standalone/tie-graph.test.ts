@@ -9,8 +9,8 @@ const graphOf =
   (pods: readonly string[]) =>
     createTieGraph(new Map(units), new Map(pods.map((pod) => [`${pod}.service`, pod])));
 
-describe('how the units of pods hang together', () => {
-  it('what a stop takes along: who requires it, is bound to it or is a part of it, however far', () => {
+describe('dependencies between the units of pods', () => {
+  it('a stop takes along what requires it, is bound to it or is part of it, however far', () => {
     const graph = graphOf(
       unit('db.service', { RequiredBy: ['mid.service'], ConsistsOf: ['helper.service', 'off.service'] }),
       unit('mid.service', { BoundBy: ['front.service'] }),
@@ -24,7 +24,7 @@ describe('how the units of pods hang together', () => {
     expect(graph.others('db.service')).toEqual(['helper.service']);
   });
 
-  it('who is stopped first: who is ordered after it, also through units that are stopped too, and through no others', () => {
+  it('units ordered after it are stopped first, also through units that are stopped, too, and through no others', () => {
     const graph = graphOf(
       unit('db.service', {
         Before: ['helper.service', 'away.service', 'shutdown.target'],
@@ -41,7 +41,7 @@ describe('how the units of pods hang together', () => {
     expect(graph.of('other')).toBeNull();
   });
 
-  it('a circle and a slice with what is in it take nobody along twice', () => {
+  it('nothing is taken along twice through a cycle, or a slice and its units', () => {
     const graph = graphOf(
       unit('a.service', { RequiredBy: ['b.service'] }),
       unit('b.service', { RequiredBy: ['a.service'] }),

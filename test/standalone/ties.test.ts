@@ -11,7 +11,7 @@ import { hasDbusDaemon, until } from '../host/private-bus.ts';
 
 const clock = createClock();
 
-describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daemon]', () => {
+describe.skipIf(!hasDbusDaemon)('pods whose units depend on each other [needs dbus-daemon]', () => {
   let fake: FakeSystemd;
   let ties: Ties;
   beforeEach(async () => {
@@ -44,7 +44,7 @@ describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daem
   const of = (name: string, pods: readonly BoundPod[]) =>
     ties.tied(pods).find(({ declared }) => declared.uid === name)?.declared;
 
-  it('have at least the priority of those that go with them, as long as these run, and name them', async () => {
+  it('have at least the priority of those that stop with them, while these run, and name them', async () => {
     addUnit('db', {
       RequiredBy: ['front.service', 'helper.service'],
       Before: ['front.service', 'helper.service', 'else.service'],
@@ -67,7 +67,7 @@ describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daem
     expect(of('db', stopped)?.inherited).toBeUndefined();
   });
 
-  it('keep their priority where a second manifest claims the same unit, and is refused', async () => {
+  it('keep their priority if a second manifest claims the same unit and is refused', async () => {
     ties.close();
     const unitOf = (uid: string): string => (uid === 'copy' ? 'db.service' : `${uid}.service`);
     ties = createTies({ clock, systemd: fake.systemd, unitOf, wake: () => undefined });
@@ -87,14 +87,14 @@ describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daem
     }
   });
 
-  it('are as protected as those that go with them', async () => {
+  it('are as protected as those that stop with them', async () => {
     addUnit('db', { RequiredBy: ['front.service'] });
     addUnit('front');
     const pods = [bound('db', 0), bound('front', 0, true, true)];
     await until(() => of('db', pods)?.isProtected === true);
   });
 
-  it('go only for what those that go with them may go for', async () => {
+  it('are evicted only for resources for which those that stop with them may be evicted', async () => {
     addUnit('db', { RequiredBy: ['front.service'] });
     addUnit('front');
     const [db, front] = [bound('db', 0), bound('front', 0)];
@@ -107,7 +107,7 @@ describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daem
     expect(of('front', [may(db, ['memory']), front])?.evictFor).toBeUndefined();
   });
 
-  it('are seen to hang on each other when a start ends before the answer of how the unit was has been read', async () => {
+  it('are recognised if a start ends before the answer about the unit has been read', async () => {
     ties.close();
     let isAnswered = false;
     let release = (): void => undefined;
@@ -140,7 +140,7 @@ describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daem
     expect(of('db', pods)?.takesAlong).toEqual(['late.service']);
   });
 
-  it('are seen to hang on each other when a unit begins that was not there before', async () => {
+  it('are recognised when a unit starts that did not exist before', async () => {
     addUnit('db');
     const pods = [bound('db', 0)];
     ties.tied(pods);

@@ -155,7 +155,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     expect(stateOf('db')).toBe('active');
   });
 
-  it('lets who was told by a signal run its course, though its unit is still active after a restart of the agent', async () => {
+  it('lets a signalled pod finish, although its unit is still active after a restart of the agent', async () => {
     const state = { systemState: async () => known('stopping') };
     addUnit('db');
     const pod = await liveUnit('db');
@@ -216,7 +216,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     expect(await after.undo()).toEqual({ started: ['web.service'], notUndone: [] });
   });
 
-  it('waits for a unit until its stop has ended, and for no stop whose end was lost longer than its grace and 10 s', async () => {
+  it('waits for a unit until its stop has ended, and for a lost stop at most its grace period and 10 s', async () => {
     addUnit('web');
     const fast = hurried(clock, 50);
     const pod = await liveUnit('web');
@@ -229,7 +229,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     expect(fast.monoMs() - beganMs).toBeGreaterThanOrEqual(10_000);
   });
 
-  it('says which unit has not stopped, which cannot be asked about, and which does not start', async () => {
+  it('names units that have not stopped, cannot be queried, or do not start', async () => {
     const fast = hurried(clock, 50);
     const failing = new Map<string, Reading<never>>();
     const refusing: Systemd = {
@@ -256,7 +256,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     ]);
   });
 
-  it('starts again what ran in a slice, and names who in it nobody can start', async () => {
+  it('restarts what ran in a slice, and names what nobody can start', async () => {
     const stops = open();
     for (const unit of ['shop.slice', 'till.service', 'guest.scope']) {
       fake.units.set(unit, { activeState: 'active', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
@@ -271,7 +271,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     expect(notUndone).toEqual([expect.stringMatching(/^guest\.scope: .*only what created it can/)]);
   });
 
-  it('leaves what still runs, and names what nobody but its maker can start, where that does not run', async () => {
+  it('leaves what still runs, and names what only its creator can start if that does not run', async () => {
     const stops = open();
     const kinds: readonly (readonly [string, string, string | null])[] = [
       ['job', 'cgroup: a/b', null],

@@ -3,7 +3,7 @@ import type { Decision } from '../../src/core/decision.ts';
 import { sayDecision, victimIn } from '../../src/words/decision.ts';
 import { anEviction } from '../serve/a-report.ts';
 
-it('a grace that is cut is told with the name of the pod whose it was', () => {
+it('a shortened grace period is reported with the name of its pod', () => {
   const hasten: Decision = {
     id: 'b-2',
     atMs: 0,
