@@ -106,7 +106,7 @@ function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, Stopped>)
   for (const reason of reasons) {
     if (reason.code === 'clean-up-wait') {
       signals.set(reason.signal, victims.get(reason.eviction) ?? null);
-    } else if (reason.code === 'order-unproven' || (reason.code === 'no-candidate' && reason.because !== 'unnamed'))
+    } else if (reason.code === 'order-unproven' || (reason.code === 'no-candidate' && reason.because !== 'awaited'))
       signals.set(reason.signal, null);
   }
   for (const signal of signals.keys()) {

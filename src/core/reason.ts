@@ -69,9 +69,9 @@ export type Reason =
       readonly threshold: MetThreshold;
       /**
        * D7: pods could be stopped, but not for this resource. D14: no pod's end is known to free anything. C9: what is lacking
-       * is held by pods that nobody has named, and no other pod is known to be to blame.
+       * is held by pods of which more is to come, and no other pod is known to be to blame.
        */
-      readonly because?: 'evict-for' | 'no-relief' | 'unnamed';
+      readonly because?: 'evict-for' | 'no-relief' | 'awaited';
       /** As in a decision to evict. */
       readonly growth?: Reading<Attribution>;
     }

@@ -3,7 +3,7 @@ import { isCriticalPriority } from '../core/pod/spec.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { GIVEN_BACK_BYTES } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef } from '../ports.ts';
-import { type ApiPod, type Deletable, isTerminal } from './api-pod.ts';
+import { type ApiPod, type Deletable, isTerminal, type PodRef } from './api-pod.ts';
 import type { FoundPods, PodCgroup } from './pod-cgroups.ts';
 import { type FoundContainers, nameContainers, type RuntimeIndex } from './pod-containers.ts';
 import type { RuntimeSandbox } from './runtime.ts';
@@ -22,6 +22,8 @@ type Known = {
   readonly runtime: RuntimeIndex;
   /** B14, B11: what our own stops have against it. */
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
+  /** Asks the API for a pod that it has not told of. True while a choice waits for the answer. */
+  readonly lookUp: (pod: PodRef) => boolean;
   /** A stop of ours is under way, or was survived. */
   readonly isStopping: (uid: string) => boolean;
   readonly populated: (cgroup: CgroupRef) => Reading<boolean>;
@@ -94,7 +96,7 @@ function knownPod(pod: ApiPod, found: PodCgroup | null, isEnding: boolean, facts
     declared: {
       ...declared,
       ...endOf(pod, containers, isEnding, facts),
-      limitedBy: limitOf(uid, isStoppable && frees(containers, found, facts), true, facts),
+      limitedBy: limitOf(uid, isStoppable && frees(containers, found, facts), null, facts),
       ...leavesAs(pod, isEnding, facts),
     },
     cgroup: found === null ? unknown('absent', `cgroup of ${declared.name}`, 'it has none') : known(found.cgroup),
@@ -132,10 +134,13 @@ function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): Li
   const isApi = sandbox?.source === 'api';
   const { namespace, name } = sandbox ?? { namespace: NOT_KNOWN, name: uid };
   const request = requestOf(found, facts);
+  const object = isApi && !isElsewhere ? { namespace, name, uid } : null;
+  const isLookedUp = object !== null && facts.lookUp(object);
+  const awaited = isApi ? (isLookedUp ? 'looked-up' : null) : 'unnamed';
   return {
     ...containers,
     pod: null,
-    object: isApi && !isElsewhere ? { object: { namespace, name, uid }, isMirror: false } : null,
+    object: object === null ? null : { object, isMirror: false },
     declared: {
       uid,
       namespace,
@@ -156,7 +161,7 @@ function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): Li
       isStaticCritical: isStatic,
       isProtected: false,
       isTerminating: facts.isStopping(uid),
-      limitedBy: limitOf(uid, !isStatic && frees(containers, found, facts), isApi, facts),
+      limitedBy: limitOf(uid, !isStatic && frees(containers, found, facts), awaited, facts),
       leaves: isStatic ? 'last' : 'with-agent',
     },
     cgroup: known(cgroup),
@@ -210,12 +215,12 @@ function leavesAs(
 function limitOf(
   uid: string,
   isStoppable: boolean,
-  isDeclared: boolean,
+  awaited: 'unnamed' | 'looked-up' | null,
   facts: Known,
 ): BoundPod['declared']['limitedBy'] {
   const own = facts.ownLimitOf(uid);
   if (own === 'restart-guard') return own;
   if (!isStoppable || uid === facts.ownUid) return 'not-stoppable';
-  if (!isDeclared) return 'unnamed';
+  if (awaited !== null) return awaited;
   return facts.isKubeletEvicting ? 'kubelet-evicting' : own;
 }

@@ -28,8 +28,8 @@ export type KubeApi = {
   readonly savedPods: ReadonlyMap<PodUid, ApiPod>;
   /** Whether the pods are known to match the server's. */
   readonly isCurrent: () => boolean;
-  /** C9: the answer is treated like an event of the watch. */
-  readonly lookUp: (pod: PodRef) => void;
+  /** C9: the answer is treated like an event of the watch. True while it is awaited. */
+  readonly lookUp: (pod: PodRef) => boolean;
   readonly tell: ReturnType<typeof createStopThroughApi>;
   readonly writes: ApiWrites;
   readonly nodeName: string;
@@ -194,7 +194,10 @@ export function openKubeApi(
     pods: ourPods,
     savedPods: saved?.pods ?? new Map(),
     isCurrent: () => isOurs === true && watch.isCurrent(),
-    lookUp: createPodLookup({ clock, get, isUp: () => isUp() && isOurs === true, learn: watch.learn }),
+    lookUp: createPodLookup({
+      ...{ clock, get, learn: watch.learn, answered: needs.wake },
+      isUp: () => isUp() && isOurs === true,
+    }),
     tell,
     writes,
     nodeName,

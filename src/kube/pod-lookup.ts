@@ -10,6 +10,8 @@ type LookupNeeds = {
   readonly isUp: () => boolean;
   /** An object of the API, which may be anything. */
   readonly learn: (object: unknown, uid: PodUid) => void;
+  /** Whatever it was, after `learn`. */
+  readonly answered: () => void;
 };
 
 const ASK_MS = 2_000;
@@ -19,25 +21,33 @@ const MOST = 5;
 /** H14. */
 const MAX_ASKED = 1_000;
 
+/** A choice of a victim waits so long for an answer, as a kill does (beside-a-kubelet.md B6). */
+const WAIT_MS = 100;
+
 /**
- * Asks the API server for single pods that run here but are in neither its list nor its watch (beside-a-kubelet.md C9).
- * Nothing waits for the answer.
+ * Asks the API server for single pods that run here but are in neither its list nor its watch (beside-a-kubelet.md C9). True
+ * while the answer about this pod is due within 100 ms of the request.
  */
-export function createPodLookup({ clock, get, isUp, learn }: LookupNeeds): (pod: PodRef) => void {
+export function createPodLookup({ clock, get, isUp, learn, answered }: LookupNeeds): (pod: PodRef) => boolean {
   const askedMs = new Map<PodUid, MonoMs>();
-  let underWay = 0;
+  const underWay = new Set<PodUid>();
   const forget = (): void => {
     for (const [uid, ms] of askedMs) if (clock.monoMs() - ms >= AGAIN_MS) askedMs.delete(uid);
   };
-  return ({ namespace, name, uid }) => {
-    if (!isUp() || underWay >= MOST) return;
-    forget();
-    if (askedMs.has(uid) || askedMs.size >= MAX_ASKED) return;
+  const ask = ({ namespace, name, uid }: PodRef): void => {
     askedMs.set(uid, clock.monoMs());
-    underWay += 1;
+    underWay.add(uid);
     void get(`/api/v1/namespaces/${namespace}/pods/${name}`, ASK_MS).then((answer) => {
-      underWay -= 1;
+      underWay.delete(uid);
       if (answer.kind === 'answer' && answer.status === 200) learn(answer.body, uid);
+      answered();
     });
+  };
+  return (pod) => {
+    if (!isUp()) return false;
+    forget();
+    const { uid } = pod;
+    if (!askedMs.has(uid) && askedMs.size < MAX_ASKED && underWay.size < MOST) ask(pod);
+    return underWay.has(uid) && clock.monoMs() - (askedMs.get(uid) ?? 0) < WAIT_MS;
   };
 }

@@ -35,8 +35,8 @@ type KubeSourceNeeds = {
   readonly isDrained: () => boolean;
   /** How a pod's disk is measured, beside the loop (kube/pod-disk.ts). */
   readonly disk: (pod: LivePod, soFar: Parameters<BoundPod['disk']>[0]) => ReturnType<BoundPod['disk']>;
-  /** C9: query the API server for this pod, in the background. */
-  readonly lookUp: (pod: PodRef) => void;
+  /** C9: query the API server for this pod, in the background. True while a choice waits for the answer. */
+  readonly lookUp: (pod: PodRef) => boolean;
   readonly wake: () => void;
 };
 export type KubeSource = PodSource & {
@@ -158,6 +158,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     const live = livePods(declared.values(), declaredBefore, found, {
       runtime: index(),
       ownLimitOf: needs.ownLimitOf,
+      lookUp: needs.lookUp,
       isStopping: (uid) => stopping.has(uid),
       populated,
       heldBytes,
@@ -177,7 +178,6 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       if (inode !== null && !(cgroup?.known === true && cgroup.value.inode === inode)) stopping.delete(uid);
     }
     askOf([...live.values()].filter(isUntold));
-    for (const { pod, object } of live.values()) if (pod === null && object !== null) needs.lookUp(object.object);
     return live;
   }
 

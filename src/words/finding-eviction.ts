@@ -26,7 +26,7 @@ function idOfReason(reason: Reason): string | null {
     case 'not-signalled':
       return `${reason.code}/${reason.uid}`;
     case 'no-candidate':
-      return `${reason.because === 'unnamed' ? 'pod-unnamed' : reason.code}/${reason.signal}`;
+      return `${reason.because === 'awaited' ? 'pod-awaited' : reason.code}/${reason.signal}`;
     case 'order-unproven':
       return `${reason.code}/${reason.signal}`;
     case 'pods-unknown':

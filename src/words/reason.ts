@@ -71,8 +71,8 @@ function sayNobody({ signal, because, growth }: Extract<Reason, { code: 'no-cand
   switch (because) {
     case 'no-relief':
       return `${signal}: no pod is evicted, since none is known to free anything there`;
-    case 'unnamed':
-      return `${signal}: no pod is evicted until the API server or the container runtime has named the pod that may be the cause`;
+    case 'awaited':
+      return `${signal}: no pod is evicted until the API server or the container runtime has said more about the pod that may be the cause`;
     case 'evict-for':
     case undefined: {
       const ruledOut = `; ${EVICT_FOR} rules out pods that could otherwise be evicted for ${evictResourceOf(signal)}`;
@@ -102,6 +102,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'not-stoppable': 'it cannot be stopped',
   'declaration-unknown': 'it is not yet known to the API, or not in full',
   unnamed: 'neither the API server nor the container runtime has named it yet',
+  'looked-up': 'the API server has just been asked for it',
   'kubelet-evicting': 'the kubelet has just evicted a pod, and the agent waits for what that frees',
   'budget-refused': 'its disruption budget has just refused its eviction',
   'budgets-refuse': 'the disruption budgets of three pods have just refused their evictions',

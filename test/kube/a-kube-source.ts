@@ -21,7 +21,7 @@ export function aKubeSource(needs: Pick<Needs, 'mounts' | 'cgroupRoot'> & Partia
     isKubeletEvicting: () => false,
     isDrained: () => true,
     disk: async () => away,
-    lookUp: () => undefined,
+    lookUp: () => false,
     wake: () => undefined,
     ...needs,
   });

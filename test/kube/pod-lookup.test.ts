@@ -26,6 +26,7 @@ describe('running pods that neither list nor watch contains', () => {
         });
       },
       learn: (object, uid) => learned.push([object, uid]),
+      answered: () => undefined,
     });
     lookUp(pod('1'));
     expect(asked).toEqual([]);
@@ -42,5 +43,35 @@ describe('running pods that neither list nor watch contains', () => {
     await clock.advance(5_000);
     lookUp(pod('1'));
     expect(asked).toHaveLength(6);
+  });
+
+  it('are awaited until the answer, whatever it is, and for 100 ms at most; not from a server that is away', async () => {
+    const clock = createVirtualClock();
+    let isUp = true;
+    let answers = 0;
+    let answer = (): void => undefined;
+    const lookUp = createPodLookup({
+      clock,
+      isUp: () => isUp,
+      get: () =>
+        new Promise((resolve) => {
+          answer = () => resolve({ kind: 'answer', status: 404, body: null, retryAfterMs: null });
+        }),
+      learn: () => expect.fail('there is nothing to learn'),
+      answered: () => {
+        answers += 1;
+      },
+    });
+    expect(lookUp(pod('1'))).toBe(true);
+    isUp = false;
+    expect(lookUp(pod('1'))).toBe(false);
+    isUp = true;
+    expect(lookUp(pod('1'))).toBe(true);
+    answer();
+    await clock.advance(0);
+    expect([lookUp(pod('1')), answers]).toEqual([false, 1]);
+    expect(lookUp(pod('2'))).toBe(true);
+    await clock.advance(100);
+    expect(lookUp(pod('2'))).toBe(false);
   });
 });

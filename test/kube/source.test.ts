@@ -67,6 +67,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
       isKubeletEvicting: () => isKubeletEvicting,
       lookUp: ({ name }) => {
         lookedUp.push(name);
+        return false;
       },
       wake: () => {
         wakes += 1;

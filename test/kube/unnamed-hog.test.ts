@@ -94,7 +94,7 @@ describe.skipIf(machine === null || !boot.known)('a hog that the API server does
     return { hold, db: db.main, startHog: async () => (await start('hog', 'c', 10)).main };
   }
   const isReady = ({ pods }: StatusReport): boolean => pods.known && pods.order.some(({ name }) => name === 'db');
-  const isWaiting = ({ findings }: StatusReport): boolean => findings.some(({ id }) => id.startsWith('pod-unnamed/'));
+  const isWaiting = ({ findings }: StatusReport): boolean => findings.some(({ id }) => id.startsWith('pod-awaited/'));
   /** Who was chosen, in that order. */
   const victims = (entries: readonly RecordEntry[]): readonly string[] =>
     entries.flatMap((entry) =>

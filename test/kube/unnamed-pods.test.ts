@@ -16,6 +16,7 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
     let facts: Reading<RuntimeFacts> = unknown('absent', 'test', 'it has not answered yet');
     let asked = 0;
     let wakes = 0;
+    let isLookedUp = false;
     const source = aKubeSource({
       ...{ clock: time.clock, mounts, cgroupRoot: tree.cgroupRoot },
       runtime: {
@@ -26,6 +27,7 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
           return facts;
         },
       },
+      lookUp: () => isLookedUp,
       wake: () => {
         wakes += 1;
       },
@@ -38,7 +40,10 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
     const tell = (uid: string, from: string): void => {
       facts = known({ containers: [], sandboxes: [aSandbox({ id: anId('f'), podUid: uid, source: from })], atMs: 0 });
     };
-    return { tree, time, limitOf, tell, counts: () => ({ asked, wakes }) };
+    const lookUp = (is: boolean): void => {
+      isLookedUp = is;
+    };
+    return { tree, time, limitOf, tell, lookUp, counts: () => ({ asked, wakes }) };
   };
 
   it('are asked for at once, however often the runtime has been asked in vain for others', async () => {
@@ -77,6 +82,16 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
     tell(OLD, 'api');
     await Promise.resolve();
     expect(counts().wakes).toBe(wakes + 1);
+    expect(await limitOf(OLD)).toBeNull();
+  });
+
+  it('wait for the API server where it has just been asked for the name that the runtime gave', async () => {
+    const { tree, limitOf, tell, lookUp } = open();
+    tree.addPod('Burstable', OLD, anId('a'));
+    tell(OLD, 'api');
+    lookUp(true);
+    expect(await limitOf(OLD)).toBe('looked-up');
+    lookUp(false);
     expect(await limitOf(OLD)).toBeNull();
   });
 

@@ -17,6 +17,7 @@ type OwnerKills = State['ownerKills'];
 
 const OWNER_KILLS_KEPT = 200;
 const BUDGETS: readonly (Why | null)[] = ['budget-refused', 'budgets-refuse'];
+const AWAITED: readonly (Why | undefined)[] = ['unnamed', 'looked-up'];
 
 export type Choice = {
   readonly victim: PodView | null;
@@ -33,8 +34,8 @@ export type Choice = {
  * that we are stopping (D3), pods that must not be evicted for this resource (D7), pods that the mode excludes (D13),
  * DaemonSet pods within their request (D8), pods whose end frees nothing or next to nothing of what a disk lacks (D14), and
  * pods that stall in their own memory limit (D17). Only if no other pod is left: DaemonSet pods for
- * signals without a request (D8), then protected ones (D7). Nobody is chosen while a pod that nobody has named may be to
- * blame instead (C9). `lacking`: what the signal lacks.
+ * signals without a request (D8), then protected ones (D7). Nobody is chosen while a pod that is still to be named or
+ * declared may be to blame instead (C9). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
   signal: Signal,
@@ -54,8 +55,8 @@ export function firstCandidate(
   const turnOf = (pod: PodView): number => (pod.isProtected ? 2 : 0) + (isLate(pod) ? 1 : 0);
   const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
-  const unnamed = ranking.filter(({ pod }) => barred.get(pod.uid) === 'unnamed');
-  const allowed = firstOf({ signal, entries: pool, unnamed, guarded, lacking });
+  const awaited = ranking.filter(({ pod }) => AWAITED.includes(barred.get(pod.uid)));
+  const allowed = firstOf({ signal, entries: pool, awaited, guarded, lacking });
   const isRefused = ({ pod }: Ranked): boolean => BUDGETS.includes(barred.get(pod.uid) ?? null);
   const first = allowed !== null && isInsteadOfRefused(signal, allowed, ranking, isRefused, lacking) ? null : allowed;
   const because = ({ pod }: Ranked): Why => {
@@ -70,7 +71,7 @@ export function firstCandidate(
     barred.get(entry.pod.uid) === 'evict-for' && neverBecause(forAll(entry), signal, underWay, lacking) === null;
   const isUseless = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief';
   const nobodyBecause = (): Choice['nobody'] => {
-    if (allowed === null && mayBeToBlame(signal, unnamed, lacking)) return 'unnamed';
+    if (allowed === null && mayBeToBlame(signal, awaited, lacking)) return 'awaited';
     return ranking.some(isSpared) ? 'evict-for' : ranking.some(isUseless) ? 'no-relief' : null;
   };
   const choice = { ...explainChoice(ranking, first, because), nobody: first === null ? nobodyBecause() : null };
@@ -193,6 +194,7 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'not-stoppable': 'D13',
   'declaration-unknown': 'D13',
   unnamed: 'D13',
+  'looked-up': 'D13',
   'kubelet-evicting': 'D13',
   'budget-refused': 'D18',
   'budgets-refuse': 'D18',

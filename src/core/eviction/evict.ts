@@ -49,8 +49,8 @@ const RECLAIM_DEADLINE_MS = 600_000;
 const TIMER_PACE_MS = 250;
 const SAMPLE_PACE_MS = 100;
 const NOBODY_PACE_MS = 1_000;
-/** Somebody may be chosen as soon as a pod is named. */
-const UNNAMED_PACE_MS = 100;
+/** Somebody may be chosen as soon as more is known of a pod. */
+const AWAITED_PACE_MS = 100;
 
 /** kubelet-eviction.md section 4, one pass, with the differences of product.md section 6. */
 export function stepEviction(state: State, observation: Observation, config: CoreConfig, thresholds: Thresholds): Step {
@@ -305,7 +305,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
       unproven === null
         ? { code: 'no-candidate', signal, threshold, ...because, ...growth }
         : { code: 'order-unproven', signal, uid: unproven.first.uid, against: unproven.against.uid };
-    const heldToMs = why === 'unnamed' ? UNNAMED_PACE_MS : NOBODY_PACE_MS;
+    const heldToMs = why === 'awaited' ? AWAITED_PACE_MS : NOBODY_PACE_MS;
     return { ...asked, heldToMs, isAsking: false, reasons: [...passedOver, nobody] };
   }
   const graceSeconds = graceOf(threshold, victim, config);

@@ -7,19 +7,19 @@ type Pool = {
   readonly signal: Signal;
   /** In the order of the ranking. */
   readonly entries: readonly Ranked[];
-  /** Pods that may not be evicted before somebody has named them. */
-  readonly unnamed: readonly Ranked[];
+  /** Pods that may not be evicted before more is known of them. */
+  readonly awaited: readonly Ranked[];
   readonly guarded: (pod: PodView) => boolean;
   readonly lacking: number;
 };
 
 /**
- * The pod of the pool to evict. First pods known to exceed their request; then, unless unnamed pods may be to blame, a pod
+ * The pod of the pool to evict. First pods known to exceed their request; then, unless awaited pods may be to blame, a pod
  * with an unknown request, if it is the only one (C9); then the rest, beginning with those that others have deleted (C10).
  * Null: none.
  */
 export function firstOf(pool: Pool): PodView | null {
-  const { signal, entries, unnamed, guarded, lacking } = pool;
+  const { signal, entries, awaited, guarded, lacking } = pool;
   const said = entries.filter(({ pod }) => pod.unsaid === undefined);
   const first = unguarded(said, hasRequest(signal), guarded);
   if (first !== null && isToBlame(signal, first, lacking)) return first.pod;
@@ -29,18 +29,18 @@ export function firstOf(pool: Pool): PodView | null {
   const open = unsaid.filter((entry) => !isWithin(signal, entry, lacking));
   const over = open.find((entry) => isToBlame(signal, entry, lacking));
   if (over !== undefined) return over.pod;
-  if (mayBeToBlame(signal, unnamed, lacking)) return null;
+  if (mayBeToBlame(signal, awaited, lacking)) return null;
   // Of several, it is unknown which one exceeds its request: the choice is left to the kernel and their oom_score_adj.
   if (open.length > 0) return open.length === 1 ? (open[0]?.pod ?? null) : null;
   return first === null ? (unsaid[0]?.pod ?? null) : beforeInnocent(first, said, pool);
 }
 
 /**
- * C9: pods that nobody has named together hold what is lacking, and are not known to be within their requests. No innocent
- * dies for them: their names may come at any moment.
+ * C9: pods of which more is to come together hold what is lacking, and are not known to be within their requests. No innocent
+ * dies for them.
  */
-export function mayBeToBlame(signal: Signal, unnamed: readonly Ranked[], lacking: number): boolean {
-  const suspects = unnamed.filter((entry) => !hasRequest(signal) || overRequest(entry) !== false);
+export function mayBeToBlame(signal: Signal, awaited: readonly Ranked[], lacking: number): boolean {
+  const suspects = awaited.filter((entry) => !hasRequest(signal) || overRequest(entry) !== false);
   if (suspects.length === 0 || isDisk(signal)) return false;
   return suspects.reduce((sum, { pod }) => sum + givesBack(pod, signal), 0) >= lacking;
 }

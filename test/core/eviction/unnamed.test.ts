@@ -28,13 +28,21 @@ describe('a pod that nobody has named (C9)', () => {
   it('is not evicted, and no pod within its request dies for it', () => {
     expect(choice([db, hog])).toMatchObject({
       victim: null,
-      nobody: 'unnamed',
+      nobody: 'awaited',
       passedOver: [
         { uid: 'uid-hog', because: 'unnamed' },
         { uid: 'uid-db', because: 'not-over-request' },
       ],
     });
-    expect(chosen([hog])).toBe('unnamed');
+    expect(chosen([hog])).toBe('awaited');
+  });
+
+  it('is not evicted, nor anybody for it, while the API server is asked for it', () => {
+    expect(choice([db, { ...hog, limitedBy: 'looked-up' }])).toMatchObject({
+      victim: null,
+      nobody: 'awaited',
+      passedOver: [{ because: 'looked-up' }, { because: 'not-over-request' }],
+    });
   });
 
   it('is evicted once it has been named', () => {
@@ -50,32 +58,32 @@ describe('a pod that nobody has named (C9)', () => {
 
   it('saves a protected pod only together with one that would go before it', () => {
     const kept = aPod({ name: 'kept', isProtected: true, workingSetBytes: MI });
-    expect(chosen([db, hog, kept])).toBe('unnamed');
+    expect(chosen([db, hog, kept])).toBe('awaited');
     expect(chosen([db, kept])).toBe('db');
   });
 
   it('may be to blame as much as one that has been named and whose request is not known: of two, none is evicted', () => {
     const named = { ...hog, uid: 'uid-named', name: 'named', limitedBy: null };
     expect(chosen([db, named])).toBe('named');
-    expect(chosen([db, named, hog])).toBe('unnamed');
+    expect(chosen([db, named, hog])).toBe('awaited');
   });
 
   it('is not to blame where it holds less than is lacking; several are if they hold that together', () => {
-    expect(chosen([db, hog], 200 * MI)).toBe('unnamed');
+    expect(chosen([db, hog], 200 * MI)).toBe('awaited');
     expect(chosen([db, hog], 200 * MI + 1)).toBe('db');
     const other = { ...hog, uid: 'uid-other', name: 'other' };
-    expect(chosen([db, hog, other], 400 * MI)).toBe('unnamed');
+    expect(chosen([db, hog, other], 400 * MI)).toBe('awaited');
     expect(chosen([db, hog, other], 400 * MI + 1)).toBe('db');
   });
 
   it('is to blame where it is BestEffort, and is not where it is Guaranteed and within its limit', () => {
     const requests = { ...unsaid, requests: false };
-    expect(chosen([db, { ...hog, qos: 'BestEffort', unsaid: requests }])).toBe('unnamed');
+    expect(chosen([db, { ...hog, qos: 'BestEffort', unsaid: requests }])).toBe('awaited');
     expect(chosen([db, { ...hog, qos: 'Guaranteed', requests: request(256), unsaid: requests }])).toBe('db');
   });
 
   it('saves a pod that holds fewer process IDs than are lacking, not one that holds as many', () => {
-    expect(chosen([db, hog], 41, 'pid.available')).toBe('unnamed');
+    expect(chosen([db, hog], 41, 'pid.available')).toBe('awaited');
     expect(chosen([db, hog], 40, 'pid.available')).toBe('db');
   });
 
@@ -95,7 +103,7 @@ describe('a look that waits for a name', () => {
       'memory.available 50 MiB is below 100 MiB',
       'default/hog is passed over: neither the API server nor the container runtime has named it yet',
       'default/db is passed over: it is not known to exceed its request',
-      'memory.available: no pod is evicted until the API server or the container runtime has named the pod that may be the cause',
+      'memory.available: no pod is evicted until the API server or the container runtime has said more about the pod that may be the cause',
     ]);
     const { next } = decide(look.state, look.observation, look.config);
     expect(next).toMatchObject({ afterMs: 100, pods: 'memory.available' });
