@@ -95,20 +95,22 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
   };
   const podNamed = (name: string): BoundPod | undefined => pods().find(({ declared }) => declared.name === name);
   /** With a process in its container and one in its sandbox. */
-  const runPod = (uid: string) => {
+  const runPod = async (uid: string) => {
     const path = tree.addPod('Burstable', uid, APP, PAUSE);
-    const start = (id: string) => {
+    const start = async (id: string) => {
+      const directory = `${machine?.memory}${tree.containerIn(path, id)}`;
       const started = startWorkload({
         argv: ['/bin/sleep', '1000'],
-        join: [`${machine?.memory}${tree.containerIn(path, id)}`],
+        join: [directory],
         monoMs: clock.monoMs,
         line: () => undefined,
       });
       if (typeof started === 'string') throw new Error(started);
       onTestFinished(() => started.kill('SIGKILL'));
+      await until(() => readFileSync(`${directory}/cgroup.procs`, 'latin1') !== '');
       return started;
     };
-    return { app: start(APP), pause: start(PAUSE) };
+    return { app: await start(APP), pause: await start(PAUSE) };
   };
   const statuses = { containerStatuses: [{ name: 'main', containerID: `containerd://${APP}` }] };
   const stop = (pod: BoundPod | undefined, more: Partial<StopOrder> = {}): Promise<Outcome> => {
@@ -124,12 +126,12 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
   it('binds the pods of the API to their cgroups, and a pod that it has not told of yet by its cgroup', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
-    runPod(uid);
+    await runPod(uid);
     open();
     await until(() => podNamed('web')?.cgroup.known === true);
     expect(podNamed('web')?.declared).toMatchObject({ qos: 'Burstable', limitedBy: null });
     const born = aUid();
-    runPod(born);
+    await runPod(born);
     await until(() => podNamed(born) !== undefined);
     expect(podNamed(born)?.declared).toMatchObject({ qos: 'Burstable', limitedBy: 'unnamed' });
     stub.store.put(aV1Pod({ name: 'fresh', uid: born, status: statuses }));
@@ -166,7 +168,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
   it('sends what an earlier run has kept, also where the last known pods stood in for a list that was slow', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
-    runPod(uid);
+    await runPod(uid);
     open();
     await until(() => podNamed('web')?.declared.limitedBy === null);
     await mode.close(false);
@@ -192,7 +194,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     sayBoot('99999999-2222-4333-8444-555555555555');
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
-    runPod(uid);
+    await runPod(uid);
     open();
     await until(() => stub.heard.some(({ path }) => path.startsWith('/api/v1/nodes/')));
     await until(() => pods().length === 1);
@@ -203,7 +205,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
   it('deletes a victim by its uid with a grace of 1 s, and kills its container', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
-    const { app } = runPod(uid);
+    const { app } = await runPod(uid);
     open(false, standing);
     await until(() => podNamed('web')?.declared.limitedBy === null);
     stillMs = clock.monoMs();
@@ -246,7 +248,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
   it('leaves a pod whose disruption budget refuses, and passes it over for a while', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
-    const { app } = runPod(uid);
+    const { app } = await runPod(uid);
     answers = ({ path }) =>
       path.endsWith('/eviction')
         ? {
@@ -279,7 +281,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     beforeEach(() => stub.store.put(aV1Pod({ name: 'web', uid, status: statuses })));
 
     it('knows the pods of its node as they were, and kills by the cgroup alone', async () => {
-      const { app } = runPod(uid);
+      const { app } = await runPod(uid);
       open();
       await until(isWeb);
       await restart();
@@ -293,7 +295,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     });
 
     it('tells the last container of a victim from its sandbox by the saved pods', async () => {
-      const { app, pause } = runPod(uid);
+      const { app, pause } = await runPod(uid);
       open();
       await until(isWeb);
       const victim = podNamed('web');
@@ -307,7 +309,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     });
 
     it('says that it knows none, where no earlier run has kept them', async () => {
-      runPod(uid);
+      await runPod(uid);
       await stub.stop();
       onTestFinished(() => stub.listen());
       open();
@@ -316,7 +318,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     });
 
     it('does not, where the node had shown not to be this machine', async () => {
-      runPod(uid);
+      await runPod(uid);
       open();
       await until(isWeb);
       await mode.close(false);
@@ -360,7 +362,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
   it('kills while the API server hangs, and says it once it answers again', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
-    const { app } = runPod(uid);
+    const { app } = await runPod(uid);
     open();
     await until(() => podNamed('web')?.declared.limitedBy === null);
     stub.fault(/./, { kind: 'hang' }, 1_000);
