@@ -1,6 +1,6 @@
 import { planOf } from './config.ts';
 import type { Frees, GateRow } from './decision.ts';
-import { lackOfLevel, levelOffAlready, refOf } from './devices.ts';
+import { lackOfLevel, levelOffAlready, refOf, useOf } from './devices.ts';
 import { type AtGate, atGate, firstShut, gatesOf, type Look } from './gates.ts';
 import { ageOf, isDead } from './health.ts';
 import { type Progress, withDecision, withNewFencing } from './progress.ts';
@@ -78,11 +78,10 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
   const { object } = memory;
   const { atMs, wallMs, self, records } = observation;
   const plan = planOf(config, object.name) ?? { isolation: [], levels: [] };
-  const { requireRehearsal } = config;
-  const already = levelOffAlready(object.uid, plan, state.devices, atMs, requireRehearsal);
-  const level = plan.levels.findIndex(
-    (methods) => lackOfLevel(object.uid, methods, state.devices, atMs, requireRehearsal) === null,
-  );
+  const isRehearsal = order?.verb === 'rehearse';
+  const use = useOf(config, isRehearsal);
+  const already = isRehearsal ? null : levelOffAlready(object.uid, plan, state.devices, atMs, use);
+  const level = plan.levels.findIndex((methods) => lackOfLevel(object.uid, methods, state.devices, atMs, use) === null);
   const stored = records.known ? records.value : [];
   const isOneTooMany = isLoop(fencingsToday(stored, state.fencings, object.uid, wallMs), config);
   const isAlive = !memory.isSuspect;
@@ -90,7 +89,7 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
     schema: 1,
     id: `${object.key}-${nextCount(at)}`,
     node: refOf(memory),
-    purpose: order?.verb === 'rehearse' ? 'rehearse' : 'fence',
+    purpose: isRehearsal ? 'rehearse' : 'fence',
     phase: 'decided',
     revision: 1,
     epoch: self.leadership.isLeader ? self.leadership.epoch : 0,
@@ -105,7 +104,7 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
     renewed: isAlive ? null : (memory.lease?.renewed ?? null),
     order,
     proof: null,
-    staysOff: config.recovery.powerOn ? (isOneTooMany ? 'loop' : null) : 'power-on-off',
+    staysOff: isRehearsal ? null : config.recovery.powerOn ? (isOneTooMany ? 'loop' : null) : 'power-on-off',
     isAlive: false,
     why: already === null ? null : 'off-already',
     answers: [],

@@ -13,7 +13,7 @@ import { type Progress, withDecision } from './progress.ts';
 import { stepSelf, withSign } from './self.ts';
 import type { GuardState } from './state.ts';
 import { adoptHolds, stepStorm } from './storm.ts';
-import { stepTurns, type Wanted } from './turns.ts';
+import { ASK_AGAIN_MS, askedMs, isDue, stepTurns, type Wanted } from './turns.ts';
 
 /** Leases are listed this often, and less often in a large cluster (guard.md 5). */
 const LOOK_MS = 5_000;
@@ -23,8 +23,8 @@ const LARGE = 500;
 const BUSY_LOOK_MS = 1_000;
 /** So many nodes are asked about at a look, those first of which least is known. */
 const MAX_ASKED = 20;
-/** What was asked of a node is asked again after this. */
-const ASK_AGAIN_MS = 10_000;
+/** All attachments are listed at most this often. */
+const ATTACHMENTS_AGAIN_MS = 5_000;
 /** A leader whose own node is suspect does not run for this long (guard.md 7.1). */
 const RESIGN_MS = 300_000;
 
@@ -134,27 +134,24 @@ function nextLook(
   patrol: readonly StatusAsk[],
 ): NextGuardLook {
   const { state, observation } = look;
-  const { atMs, asked } = observation;
+  const { atMs } = observation;
   const suspects = authorityShut(look) === null ? suspectsOf(look, awaited) : [];
-  const dueFor = (what: 'witness' | 'pods'): readonly string[] => {
-    const readMs = (uid: string): number => {
-      const reading = asked.get(uid)?.[what];
-      return reading?.known === true ? reading.value.asOfMs : Number.NEGATIVE_INFINITY;
-    };
-    return suspects
-      .filter((uid) => atMs - readMs(uid) >= ASK_AGAIN_MS)
-      .sort((a, b) => readMs(a) - readMs(b))
+  const dueFor = (what: 'witness' | 'pods'): readonly string[] =>
+    suspects
+      .filter((uid) => isDue(look, uid, what, ASK_AGAIN_MS))
+      .sort((a, b) => askedMs(observation, a, what) - askedMs(observation, b, what))
       .slice(0, MAX_ASKED);
-  };
   const pods = dueFor('pods');
   const status = [...wanted.status, ...statusOf(look, dead, awaited), ...patrol];
+  const { attachments } = observation;
+  const isAttachmentsDue = !attachments.known || atMs - attachments.value.asOfMs >= ATTACHMENTS_AGAIN_MS;
   const isBusy = state.fencings.size > 0 || suspects.length > 0 || observation.orders.length > 0;
   const quietMs = state.nodes.size > LARGE ? LARGE_LOOK_MS : LOOK_MS;
   return {
     afterMs: Math.max(0, Math.min(isBusy ? BUSY_LOOK_MS : quietMs, wanted.dueMs - atMs)),
-    witness: dueFor('witness'),
+    witness: [...new Set([...wanted.witness, ...dueFor('witness')])],
     pods: [...new Set([...wanted.pods, ...pods])],
-    attachments: wanted.attachments || pods.length > 0,
+    attachments: isAttachmentsDue && (wanted.attachments || pods.length > 0),
     looks: wanted.looks,
     status,
   };

@@ -125,22 +125,40 @@ export function contradict(
   return after;
 }
 
+/** A rehearsal has shown that these methods switch this machine, and no other one (guard.md 11.3). */
+export function rehearsed(devices: Devices, uid: string, methods: readonly MethodKey[], wallMs: number): Devices {
+  const after = new Map(devices);
+  for (const method of methods) {
+    const known = devices.get(deviceKey(uid, method));
+    if (known === undefined) continue;
+    after.set(deviceKey(uid, method), { ...known, contradicted: null, rehearsedWallMs: wallMs });
+  }
+  return after;
+}
+
 /** What keeps a level from being used; null: nothing. */
 export type LevelLack = 'silent' | 'contradicted' | 'never-on' | 'not-rehearsed';
+
+/** What a level is used for: a rehearsal is what makes a device believed again. */
+export type LevelUse = 'fence' | 'fence-if-rehearsed' | 'rehearse';
+
+export const useOf = ({ requireRehearsal }: Pick<GuardConfig, 'requireRehearsal'>, isRehearsal: boolean): LevelUse =>
+  isRehearsal ? 'rehearse' : requireRehearsal ? 'fence-if-rehearsed' : 'fence';
 
 export function lackOfLevel(
   uid: string,
   level: readonly MethodKey[],
   devices: Devices,
   atMs: MonoMs,
-  requireRehearsal: boolean,
+  use: LevelUse,
 ): LevelLack | null {
   const known = level.map((method) => devices.get(deviceKey(uid, method)));
-  if (known.some((device) => device !== undefined && device.contradicted !== null)) return 'contradicted';
+  const isContradicted = known.some((device) => device !== undefined && device.contradicted !== null);
+  if (isContradicted && use !== 'rehearse') return 'contradicted';
   if (!known.every((device) => isAnswering(device, atMs))) return 'silent';
   if (!known.every((device) => device?.hasSaidOn)) return 'never-on';
-  if (requireRehearsal && !known.every((device) => (device?.rehearsedWallMs ?? null) !== null)) return 'not-rehearsed';
-  return null;
+  const isRehearsed = known.every((device) => (device?.rehearsedWallMs ?? null) !== null);
+  return use === 'fence-if-rehearsed' && !isRehearsed ? 'not-rehearsed' : null;
 }
 
 function isAnswering(device: DeviceMemory | undefined, atMs: MonoMs): boolean {
@@ -172,11 +190,11 @@ export function levelOffAlready(
   { levels }: NodePlan,
   devices: Devices,
   atMs: MonoMs,
-  requireRehearsal: boolean,
+  use: LevelUse,
 ): number | null {
   const at = levels.findIndex(
     (level) =>
-      lackOfLevel(uid, level, devices, atMs, requireRehearsal) === null &&
+      lackOfLevel(uid, level, devices, atMs, use) === null &&
       offTwice(uid, level, devices, atMs - STATUS_FRESH_MS) !== null,
   );
   return at === -1 ? null : at;

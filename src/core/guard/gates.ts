@@ -1,7 +1,7 @@
 import { type MonoMs, unknown } from '../reading.ts';
 import { type GuardConfig, meets, planOf } from './config.ts';
 import type { GateName, GateRow } from './decision.ts';
-import { lackOfLevel, levelOffAlready } from './devices.ts';
+import { lackOfLevel, levelOffAlready, useOf } from './devices.ts';
 import { isDead, TWO_LOOKS_MS } from './health.ts';
 import type { GuardObservation } from './observation.ts';
 import { isSkipped, plannedBy } from './planned.ts';
@@ -35,6 +35,7 @@ export type AtGate = Look & {
   readonly fencing: string | null;
   /** A level says that it is off already: nothing is switched off (guard.md 6.2). */
   readonly isOff: boolean;
+  readonly isRehearsal: boolean;
 };
 
 export type Shut = Omit<GateRow, 'gate' | 'isOpen'>;
@@ -74,11 +75,11 @@ const RULES: { readonly [G in GateName]: (at: AtGate) => Shut | null } = {
     if (!frees.known) return shut('stuck-unknown', frees.why);
     return isNothing(frees.value) ? shut('nothing-to-free', 0, 1) : null;
   },
-  device: ({ memory, state: { devices }, observation: { atMs }, config }) => {
+  device: ({ memory, state: { devices }, observation: { atMs }, config, isRehearsal }) => {
     const plan = planOf(config, memory.object.name);
     if (plan === null) return shut('no-method');
     const lacks = plan.levels.map((level) =>
-      lackOfLevel(memory.object.uid, level, devices, atMs, config.requireRehearsal),
+      lackOfLevel(memory.object.uid, level, devices, atMs, useOf(config, isRehearsal)),
     );
     return lacks.includes(null) ? null : shut(lacks.find((lack) => lack !== 'silent') ?? 'silent', 0, lacks.length);
   },
@@ -185,11 +186,18 @@ function rateShut({ memory, state, observation, config, fencing, isOff }: AtGate
 }
 
 /** The node as it stands at its gates now. */
-export function atGate(look: Look, memory: NodeMemory, ageMs: number | null, fencing: string | null): AtGate {
+export function atGate(
+  look: Look,
+  memory: NodeMemory,
+  ageMs: number | null,
+  fencing: string | null,
+  isRehearsal = false,
+): AtGate {
   const plan = planOf(look.config, memory.object.name);
   const { state, observation, config } = look;
   const isOff =
     plan !== null &&
-    levelOffAlready(memory.object.uid, plan, state.devices, observation.atMs, config.requireRehearsal) !== null;
-  return { ...look, memory, ageMs, fencing, isOff };
+    !isRehearsal &&
+    levelOffAlready(memory.object.uid, plan, state.devices, observation.atMs, useOf(config, false)) !== null;
+  return { ...look, memory, ageMs, fencing, isOff, isRehearsal };
 }

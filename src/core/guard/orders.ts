@@ -10,6 +10,7 @@ import { type Progress, with_, withDecision, withMove, withNewFencing } from './
 import type { FencingRecord, Phase } from './record.ts';
 import { deviceKey, type Fencing, type GuardState, type NodeMemory } from './state.ts';
 import type { Move } from './turn.ts';
+import { FRESH_MS, leftOf } from './worth.ts';
 
 /** What has to be known first is awaited for this long; the command that gave the order waits 30 s. */
 const AWAIT_MS = 25_000;
@@ -88,7 +89,7 @@ function resultOf(order: Order, look: Look): Result {
     case 'power-on':
       return onNode(order.node, look, (memory) => switchOn(memory, look));
     case 'rehearse':
-      return refuse('not-yet');
+      return onNode(order.node, look, (memory) => rehearse(order, memory, look));
     case 'unknown':
       return refuse('unknown-verb');
   }
@@ -142,7 +143,7 @@ function fence(order: Order, memory: NodeMemory, look: Look): Result {
     return refuse('already-open');
   }
   const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), open?.record.id ?? null);
-  const closed = firstShut(at, ORDER_SKIPS);
+  const closed = firstShut(at, ORDER_SKIPS.fence);
   if (closed !== null) return NOT_ASKED.has(closed.because) ? 'await' : refuse(closed.because, closed.gate);
   const said = saidBy(order, 'fence');
   if (open !== undefined) {
@@ -158,6 +159,26 @@ function fence(order: Order, memory: NodeMemory, look: Look): Result {
 const BEGUN_AGAIN: ReadonlySet<Phase> = new Set(['failed', 'stuck']);
 /** Closed only because nobody was asked yet. */
 const NOT_ASKED: ReadonlySet<string> = new Set(['witness-unknown', 'silent']);
+
+/** guard.md 3: on a living node that is cordoned and drained. */
+function rehearse(order: Order, memory: NodeMemory, look: Look): Result {
+  const { object, isSuspect, facts } = memory;
+  if (openFencing(look.state, object.uid) !== undefined) return refuse('already-open');
+  if (isSuspect || !facts.isReady) return refuse('not-ready');
+  if (!object.isUnschedulable) return refuse('not-cordoned');
+  const left = leftOf(object, look.observation, look.observation.atMs - FRESH_MS);
+  if (!left.known) return 'await';
+  const { pods, attachments } = left.value;
+  if (attachments.length > 0 || pods.some(({ ownerKind }) => ownerKind !== 'DaemonSet')) return refuse('not-drained');
+  const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), null, true);
+  const closed = firstShut(at, ORDER_SKIPS.rehearse);
+  if (closed !== null) return NOT_ASKED.has(closed.because) ? 'await' : refuse(closed.because, closed.gate);
+  const record = recordOf(at, saidBy(order, 'rehearse'));
+  return accept(
+    (progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: left.value }),
+    record.id,
+  );
+}
 
 /** A person stands for the proof (G1), not against what a device says now. */
 function confirmOff(order: Extract<Order, { verb: 'confirm-off' }>, memory: NodeMemory, look: Look): Result {

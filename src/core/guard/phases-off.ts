@@ -1,13 +1,14 @@
 import type { MonoMs } from '../reading.ts';
 import type { MethodKey } from './config.ts';
 import type { GateName, GateRow } from './decision.ts';
-import { levelOffAlready, STATUS_FRESH_MS } from './devices.ts';
+import { levelOffAlready, STATUS_FRESH_MS, useOf } from './devices.ts';
 import { atGate, firstShut } from './gates.ts';
 import { ageOf } from './health.ts';
 import { proofOf } from './proof.ts';
 import type { FencingRecord, Phase } from './record.ts';
 import {
   ask,
+  askGates,
   firstLevel,
   go,
   isUnchanged,
@@ -34,7 +35,11 @@ const RETRY_AFTER_MS = [MINUTE_MS, 2 * MINUTE_MS, 5 * MINUTE_MS];
 /** A fencing that was not begun stays visible for this long. */
 const ABORTED_MS = MINUTE_MS;
 /** What a person's order passes over (guard.md 3). */
-export const ORDER_SKIPS: readonly GateName[] = ['dead', 'worth', 'storm'];
+export const ORDER_SKIPS: { readonly [V in NonNullable<FencingRecord['order']>['verb']]: readonly GateName[] } = {
+  fence: ['dead', 'worth', 'storm'],
+  rehearse: ['planned', 'dead', 'witness', 'worth', 'storm'],
+  'confirm-off': [],
+};
 
 type OffPhase = Extract<
   Phase,
@@ -59,7 +64,7 @@ function decided(turn: Turn): Turned {
   if (lifeSign(turn) !== null) return ended(turn, 'life');
   const closed = gateOf(turn, fencing.isTakenOver ? [] : PASSED_AT_DECISION);
   // Somebody else decided: what has changed since is looked at from the start, and waits for a better moment.
-  if (closed !== null) return PASSING.includes(closed.gate) ? ask({ stuck: true }) : ended(turn, closed.because);
+  if (closed !== null) return PASSING.includes(closed.gate) ? askGates(turn) : ended(turn, closed.because);
   return afterLook(turn, () => {
     const { isolation } = record.plan;
     const already = levelOffAlready(
@@ -67,7 +72,7 @@ function decided(turn: Turn): Turned {
       record.plan,
       turn.state.devices,
       turn.observation.atMs,
-      turn.config.requireRehearsal,
+      useOf(turn.config, false),
     );
     if (already !== null && record.order?.verb !== 'rehearse') return go('proving', { level: already });
     if (record.why === 'off-already') return ended(turn, 'not-off-any-more');
@@ -200,11 +205,13 @@ function failed(turn: Turn): Turned {
   const { record, fencing, observation } = turn;
   if (turn.memory === null) return go('left-off', { staysOff: 'node-deleted' });
   if (lifeSign(turn) !== null) return ended(turn, 'life');
+  // A rehearsal that did not work is no reason to cut again.
+  if (record.purpose === 'rehearse') return go('on-sent', onChange(record), onAct(record));
   const afterMs = RETRY_AFTER_MS[record.retries];
   if (afterMs === undefined || record.onSent.length > 0) return go('stuck');
   const dueMs = fencing.sinceMs + afterMs;
   if (observation.atMs < dueMs) return stay({ dueMs });
-  if (gateOf(turn, []) !== null) return ask({ stuck: true, status: record.plan.levels.flat() });
+  if (gateOf(turn, []) !== null) return askGates(turn);
   return go('decided', { retries: record.retries + 1, attempt: 0, why: null });
 }
 
@@ -284,6 +291,6 @@ function gateOf(turn: Turn, passed: readonly GateName[]): GateRow | null {
   if (memory === null)
     return { gate: 'scope', isOpen: false, because: 'node-deleted', value: null, limit: null, opensMs: null };
   const ageMs = ageOf(memory, turn.asOfMs, observation.atMs >= state.self.settlesMs);
-  const skipped = record.order === null ? passed : [...passed, ...ORDER_SKIPS];
-  return firstShut(atGate(turn, memory, ageMs, record.id), skipped);
+  const skipped = record.order === null ? passed : [...passed, ...ORDER_SKIPS[record.order.verb]];
+  return firstShut(atGate(turn, memory, ageMs, record.id, record.purpose === 'rehearse'), skipped);
 }

@@ -1,3 +1,4 @@
+import type { MethodKey } from './config.ts';
 import { onAct, onChange } from './phases-off.ts';
 import type { FencingRecord, Phase, StaysOff } from './record.ts';
 import {
@@ -129,6 +130,19 @@ function leftOff(turn: Turn): Turned {
   return backOf(turn) ?? stay();
 }
 
+/** The methods of a rehearsal that cut this node and no other one, as far as this process watched (guard.md 11.3). */
+function rehearsedBy({ record, fencing, state }: Turn): readonly MethodKey[] {
+  const { offReturnedMs } = fencing;
+  if (record.purpose !== 'rehearse' || record.proof === null || offReturnedMs === null) return [];
+  for (const { object, onsetMs } of state.nodes.values()) {
+    const isWithIt = onsetMs !== null && onsetMs >= offReturnedMs - WITH_IT_MS;
+    if (object.uid !== record.node.uid && isWithIt) return [];
+  }
+  return levelOf(record);
+}
+/** A node that was cut with it renewed its lease for the last time shortly before. */
+const WITH_IT_MS = 30_000;
+
 /** guard.md 9.3: Ready for long enough with another boot; the same one means that the machine never lost its power. */
 function backOf(turn: Turn): Turned | null {
   const { record, fencing, memory, observation, config } = turn;
@@ -137,7 +151,7 @@ function backOf(turn: Turn): Turned | null {
   if (observation.atMs < dueMs) return stay({ dueMs });
   const clear = { kind: 'clear' } as const;
   const isSameBoot = memory.object.bootId === record.node.bootId;
-  if (!isSameBoot) return go('closed', {}, clear);
+  if (!isSameBoot) return go('closed', {}, clear, { rehearsed: rehearsedBy(turn) });
   if (record.proof === null) return go('closed', { why: 'alive' }, clear);
   const reasons = [{ code: 'life-after-proof', node: nodeOf(turn), fencing: record.id, sign: 'same-boot' } as const];
   const by = { why: 'life-after-proof', wallMs: observation.wallMs } as const;

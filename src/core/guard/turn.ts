@@ -1,7 +1,7 @@
 import type { MonoMs } from '../reading.ts';
 import type { MethodKey } from './config.ts';
 import type { Act, GuardReason } from './decision.ts';
-import { lackOfLevel, offTwice, type Rounds } from './devices.ts';
+import { lackOfLevel, offTwice, type Rounds, useOf } from './devices.ts';
 import type { Look } from './gates.ts';
 import type { ConsistentLook } from './observation.ts';
 import type { Contradiction, FencingRecord, NodeRef, Phase } from './record.ts';
@@ -23,6 +23,7 @@ export type Turned = {
   readonly dueMs: MonoMs | null;
   readonly reasons: readonly GuardReason[];
   /** What its devices said is not true. */
+  readonly rehearsed: readonly MethodKey[];
   readonly contradicts: { readonly methods: readonly MethodKey[]; readonly by: Contradiction } | null;
   readonly isOverdue: boolean;
 };
@@ -43,9 +44,11 @@ export type Asks = {
   readonly againMs: number;
   /** Its pods, and all attachments. */
   readonly stuck: boolean;
+  /** Its kubelet's port. */
+  readonly witness: boolean;
 };
 
-const NOTHING: Asks = { look: false, status: [], againMs: 0, stuck: false };
+const NOTHING: Asks = { look: false, status: [], againMs: 0, stuck: false, witness: false };
 
 /** The pause between two status of one device while a proof is awaited: two rounds, with some time for the answer. */
 export const ROUND_MS = 6_000;
@@ -55,7 +58,16 @@ const AGAIN_MS = 1_000;
 const DEADLINE_RESERVE_MS = 5_000;
 
 export function stay(rest: Partial<Turned> = {}): Turned {
-  return { move: null, asks: NOTHING, dueMs: null, reasons: [], contradicts: null, isOverdue: false, ...rest };
+  return {
+    move: null,
+    asks: NOTHING,
+    dueMs: null,
+    reasons: [],
+    rehearsed: [],
+    contradicts: null,
+    isOverdue: false,
+    ...rest,
+  };
 }
 
 export const ask = (asks: Partial<Asks>, dueMs: MonoMs | null = null): Turned =>
@@ -115,7 +127,7 @@ export function roundsOff({ record, state }: Turn, sinceMs: MonoMs): Rounds | nu
   const level = levelOf(record);
   const isBelieved = level.every((method) => {
     const device = state.devices.get(deviceKey(uid, method));
-    return device?.hasSaidOn === true && device.contradicted === null;
+    return device?.hasSaidOn === true && (device.contradicted === null || record.purpose === 'rehearse');
   });
   return isBelieved ? offTwice(uid, level, state.devices, sinceMs) : null;
 }
@@ -143,10 +155,17 @@ export const saysOn = (turn: Turn): boolean =>
     (method) => saidSince(turn, [method], turn.fencing.sinceMs)?.some(({ says }) => says === 'on') === true,
   );
 
+/** Everything that its gates depend on. */
+export const askGates = ({ record }: Turn): Turned =>
+  ask({ stuck: true, witness: true, status: record.plan.levels.flat(), againMs: GATES_MS });
+/** What the gates depend on is believed for 30 s. */
+const GATES_MS = 10_000;
+
 /** The first level whose methods all answer and are believed; null: none. */
 export function firstLevel({ record, state, observation: { atMs }, config }: Turn): number | null {
   const at = record.plan.levels.findIndex(
-    (level) => lackOfLevel(record.node.uid, level, state.devices, atMs, config.requireRehearsal) === null,
+    (level) =>
+      lackOfLevel(record.node.uid, level, state.devices, atMs, useOf(config, record.purpose === 'rehearse')) === null,
   );
   return at === -1 ? null : at;
 }

@@ -1,5 +1,5 @@
 import type { NextGuardLook } from './decision.ts';
-import { contradict, dueStatus } from './devices.ts';
+import { contradict, dueStatus, rehearsed } from './devices.ts';
 import { authorityShut, type Look } from './gates.ts';
 import { OFF_PHASES } from './phases-off.ts';
 import { ON_PHASES } from './phases-on.ts';
@@ -11,7 +11,7 @@ import { retriesMs, type Turn, type Turned } from './turn.ts';
 /** guard.md 7.3, one row for each phase. */
 const RULES: { readonly [P in Phase]: (turn: Turn) => Turned } = { ...OFF_PHASES, ...ON_PHASES };
 
-export type Wanted = Pick<NextGuardLook, 'looks' | 'pods' | 'status' | 'attachments'> & {
+export type Wanted = Pick<NextGuardLook, 'looks' | 'pods' | 'witness' | 'status' | 'attachments'> & {
   /** When the next fencing is due by itself; Infinity: none is. */
   readonly dueMs: number;
 };
@@ -22,6 +22,7 @@ export function stepTurns(before: Progress, look: Look): { readonly progress: Pr
   let dueMs = Number.POSITIVE_INFINITY;
   const looks: string[] = [];
   const pods: string[] = [];
+  const witness: string[] = [];
   const status: NextGuardLook['status'][number][] = [];
   const { atMs } = look.observation;
   const mayAct = authorityShut(look) === null && !look.config.dryRun && look.self?.because !== 'higher-epoch';
@@ -38,11 +39,32 @@ export function stepTurns(before: Progress, look: Look): { readonly progress: Pr
     const { asks } = turned;
     const { node } = fencing.record;
     if (asks.look) looks.push(node.uid);
-    if (asks.stuck) pods.push(node.uid);
+    if (asks.stuck && isDue(look, node.uid, 'pods', PODS_AGAIN_MS)) pods.push(node.uid);
+    if (asks.witness && isDue(look, node.uid, 'witness', ASK_AGAIN_MS)) witness.push(node.uid);
     status.push(...dueStatus(node, asks.status, look.state.devices, atMs, 'fencing', asks.againMs));
     dueMs = Math.min(dueMs, turned.dueMs ?? Number.POSITIVE_INFINITY);
   }
-  return { progress, wanted: { looks, pods, status, attachments: pods.length > 0, dueMs } };
+  return { progress, wanted: { looks, pods, witness, status, attachments: pods.length > 0, dueMs } };
+}
+
+/** Pods of one node are listed at most this often (guard.md 5). */
+const PODS_AGAIN_MS = 5_000;
+/** What was asked of a node is asked again after this. */
+export const ASK_AGAIN_MS = 10_000;
+
+/** Whether what is known of the node was read that long ago. */
+export function isDue(
+  { observation }: Pick<Look, 'observation'>,
+  uid: string,
+  what: 'witness' | 'pods',
+  againMs: number,
+): boolean {
+  return observation.atMs - askedMs(observation, uid, what) >= againMs;
+}
+
+export function askedMs({ asked }: Look['observation'], uid: string, what: 'witness' | 'pods'): number {
+  const reading = asked.get(uid)?.[what];
+  return reading?.known === true ? reading.value.asOfMs : Number.NEGATIVE_INFINITY;
 }
 
 /** What a fencing does at this look. */
@@ -64,6 +86,11 @@ function withTurned(before: Progress, look: Look, fencing: Fencing, turned: Turn
     const reasons = methods.map((method) => ({ code: 'device-contradicted', node: record.node, method, by }) as const);
     const devices = contradict(state.devices, record.node.uid, methods, by);
     progress = { ...progress, state: { ...state, devices }, reasons: [...progress.reasons, ...reasons] };
+  }
+  if (turned.rehearsed.length > 0) {
+    const { state } = progress;
+    const devices = rehearsed(state.devices, record.node.uid, turned.rehearsed, look.observation.wallMs);
+    progress = { ...progress, state: { ...state, devices } };
   }
   if (move !== null) return withMove(progress, look, fencing, move);
   return isOverdue === fencing.isOverdue ? progress : withFencing(progress, record.id, { ...fencing, isOverdue });

@@ -1,0 +1,161 @@
+import { describe, expect, it } from 'vitest';
+import {
+  initialLeadership,
+  type LeaderLease,
+  type LeadershipObservation,
+  type LeadershipState,
+  type LeadershipStep,
+  stepLeadership,
+} from '../../../src/core/guard/leadership.ts';
+import { known } from '../../../src/core/reading.ts';
+
+const LEASE: LeaderLease = { holder: 'other', transitions: 4, configHash: 'h', version: '10' };
+
+function aCandidate(first: LeadershipState = initialLeadership(0)) {
+  let state = first;
+  return {
+    step: (
+      atMs: number,
+      rest: Partial<LeadershipObservation> & { readonly saw?: LeaderLease | null } = {},
+    ): LeadershipStep => {
+      const { saw, ...given } = rest;
+      const step = stepLeadership(state, {
+        atMs,
+        writer: 'me',
+        configHash: 'h',
+        lease:
+          saw === undefined
+            ? { known: false, why: 'not-asked', where: '', detail: '' }
+            : known({ value: saw, asOfMs: atMs }),
+        wrote: null,
+        recordsEpoch: 0,
+        isJumped: false,
+        resignForMs: null,
+        ...given,
+      });
+      state = step.state;
+      return step;
+    },
+  };
+}
+const mine = (version: string, rest: Partial<LeaderLease> = {}): LeaderLease => ({
+  holder: 'me',
+  transitions: 5,
+  configHash: 'h',
+  version,
+  ...rest,
+});
+/** Elected at 15 s, by a write that was sent then and answered at 16 s. */
+function aLeader() {
+  const candidate = aCandidate();
+  candidate.step(0, { saw: LEASE });
+  candidate.step(15_000, { saw: LEASE });
+  const elected = candidate.step(16_000, { wrote: { kind: 'stored', lease: mine('11') } });
+  return { ...candidate, elected };
+}
+
+describe('a candidate', () => {
+  it('takes a lease only after it has watched it unchanged for 15 s', () => {
+    const { step } = aCandidate();
+    expect(step(0, { saw: LEASE }).write).toBeNull();
+    expect(step(14_999, { saw: LEASE }).write).toBeNull();
+    expect(step(15_000, { saw: LEASE }).write).toEqual({
+      lease: { holder: 'me', transitions: 5, configHash: 'h' },
+      replaces: '10',
+    });
+  });
+  it('begins to watch again with every renewal', () => {
+    const { step } = aCandidate();
+    step(0, { saw: LEASE });
+    step(14_000, { saw: { ...LEASE, version: '11' } });
+    expect(step(28_999, { saw: { ...LEASE, version: '11' } }).write).toBeNull();
+    expect(step(29_000, { saw: { ...LEASE, version: '11' } }).write).not.toBeNull();
+  });
+  it('does not count time in which it could not read', () => {
+    const { step } = aCandidate();
+    step(0, { saw: LEASE });
+    expect(step(60_000).write).toBeNull();
+  });
+  it('takes one that was given back at once, and a missing one after 15 s', () => {
+    expect(aCandidate().step(0, { saw: { ...LEASE, holder: '' } }).write?.lease.transitions).toBe(5);
+    const { step } = aCandidate();
+    expect(step(0, { saw: null }).write).toBeNull();
+    expect(step(15_000, { saw: null, recordsEpoch: 8 }).write).toEqual({
+      lease: { holder: 'me', transitions: 9, configHash: 'h' },
+      replaces: null,
+    });
+  });
+  it('does not run with another configuration, until that one is history', () => {
+    const { step } = aCandidate();
+    const other = { ...LEASE, configHash: 'x' };
+    step(0, { saw: other });
+    expect(step(15_000, { saw: other })).toMatchObject({ write: null, heldBack: 'config-differs' });
+    expect(step(299_999, { saw: other }).write).toBeNull();
+    expect(step(300_000, { saw: other })).toMatchObject({ heldBack: null, write: { replaces: '10' } });
+  });
+  it('loses when somebody else was first', () => {
+    const { step } = aCandidate();
+    step(0, { saw: LEASE });
+    step(15_000, { saw: LEASE });
+    expect(step(15_500, { wrote: { kind: 'conflict' } })).toMatchObject({ view: { isLeader: false }, write: null });
+  });
+});
+
+describe('a leader', () => {
+  it('has authority for 10 s from when its last successful renewal was sent', () => {
+    expect(aLeader().elected.view).toEqual({ isLeader: true, epoch: 5, sinceMs: 16_000, authorityUntilMs: 25_000 });
+    const { step } = aLeader();
+    expect(step(17_000).write).toMatchObject({ replaces: '11', lease: { transitions: 5 } });
+    expect(step(24_999).view).toMatchObject({ isLeader: true });
+    expect(step(25_000).view).toEqual({ isLeader: false });
+  });
+  it('renews every 2 s, one write at a time', () => {
+    const { step } = aLeader();
+    expect(step(16_999)).toMatchObject({ write: null, afterMs: 1 });
+    expect(step(17_000).write).not.toBeNull();
+    expect(step(19_000).write).toBeNull();
+    expect(step(19_500, { wrote: { kind: 'stored', lease: mine('12') } })).toMatchObject({
+      view: { authorityUntilMs: 27_000, sinceMs: 16_000 },
+      write: { replaces: '12' },
+    });
+  });
+  it('reads the lease before it renews again when a write failed', () => {
+    const { step } = aLeader();
+    step(17_000);
+    expect(step(18_000, { wrote: { kind: 'failed' } })).toMatchObject({
+      write: null,
+      wantsRead: true,
+      view: { isLeader: true },
+    });
+    expect(step(19_000, { saw: mine('12') }).write).toMatchObject({ replaces: '12' });
+  });
+  it('stops at once when its write met a conflict, or it sees another holder', () => {
+    const { step } = aLeader();
+    step(17_000);
+    expect(step(18_000, { wrote: { kind: 'conflict' } }).view).toEqual({ isLeader: false });
+    expect(aLeader().step(16_500, { saw: { ...LEASE, version: '12' } }).view).toEqual({ isLeader: false });
+  });
+  it('drops its authority when its clock jumped, and takes its own lease again', () => {
+    const { step } = aLeader();
+    expect(step(16_500, { isJumped: true }).view).toEqual({ isLeader: false });
+    expect(step(17_000, { saw: mine('11') }).write).toMatchObject({ lease: { holder: 'me', transitions: 5 } });
+    const again = step(17_500, { wrote: { kind: 'stored', lease: mine('12') } });
+    expect(again.view).toMatchObject({ isLeader: true, sinceMs: 17_500 });
+  });
+  it('gives the lease back when it resigns, and does not run for that time', () => {
+    const { step } = aLeader();
+    const resigned = step(16_500, { resignForMs: 300_000 });
+    expect(resigned).toMatchObject({ view: { isLeader: false }, write: { lease: { holder: '' }, replaces: '11' } });
+    const free = mine('12', { holder: '' });
+    step(17_000, { wrote: { kind: 'stored', lease: free } });
+    expect(step(20_000, { saw: free })).toMatchObject({ write: null, heldBack: 'resigned' });
+    expect(step(316_499, { saw: free }).write).toBeNull();
+    expect(step(316_500, { saw: free }).write).toMatchObject({ lease: { holder: 'me', transitions: 6 } });
+  });
+  it('whose write is never answered is not leader for longer, and takes its own lease again only if nobody else did', () => {
+    const { step } = aLeader();
+    step(17_000);
+    expect(step(40_000)).toMatchObject({ view: { isLeader: false }, write: { replaces: '11' } });
+    expect(step(40_500, { wrote: { kind: 'conflict' } })).toMatchObject({ view: { isLeader: false }, write: null });
+  });
+});
