@@ -97,7 +97,7 @@ async function checkedConfig(named: string | null): Promise<Checked> {
   }
   const { file, mode, podManifests } = effective;
   const manifests = mode === 'standalone' ? checkManifests(podManifests) : NO_MANIFESTS;
-  const here = await warningsHere(effective, loaded.hung, clock);
+  const { warnings: here } = await warningsHere(effective, loaded.hung, clock);
   const ofPods = mode === 'standalone' && manifests.problems.length === 0 ? podWarnings(effective, manifests.pods) : [];
   const warnings = [...[...loaded.warnings, ...here].map(({ text }) => text), ...ofPods];
   const good = (paint: Paint) => [

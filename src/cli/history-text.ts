@@ -193,8 +193,8 @@ function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid:
 
 export function sayValue(signal: Signal, by: Comparator, entry: RankValue | undefined): string {
   if (entry === undefined) return '-';
-  const { value, isAtLeast } = entry;
-  if (!value.known) return 'unknown';
+  const { value, isAtLeast, isMissing } = entry;
+  if (!value.known || isMissing) return 'unknown';
   if (typeof value.value === 'boolean') return value.value ? 'yes' : isAtLeast ? 'not known' : 'no';
   if (isAtLeast) return `at least ${sayValue(signal, by, { by, value })}`;
   const isAmount = typeof value.value === 'number' && comparatorNamed(by)?.isUsage === true;

@@ -149,7 +149,9 @@ const unsaidText = ({ unsaid }: Pick<PodView, 'unsaid'>): string =>
 function podsText({ pods }: StatusReport, paint: Paint): string {
   if (!pods.known) return `pods        ${clean(pods.why)}\n`;
   if (pods.order.length === 0) return `pods        ${paint('yellow', 'none: nothing can be evicted')}\n`;
-  const amount = (value: number | null): string => (value === null ? '-' : sayUsage(pods.rankedFor, value));
+  const amount = (value: number): string => sayUsage(pods.rankedFor, value);
+  const usage = ({ usage: used, isAtLeast }: (typeof pods.order)[number]): string =>
+    used === null ? '?' : `${isAtLeast ? 'at least ' : ''}${amount(used)}`;
   const rows = pods.order
     .slice(0, PODS_SHOWN)
     .map((pod, i) => [
@@ -157,8 +159,8 @@ function podsText({ pods }: StatusReport, paint: Paint): string {
       clean(podName(pod)),
       pod.qos,
       pod.priority === null ? '?' : String(pod.priority),
-      amount(pod.usage),
-      pod.unsaid?.requests ? '?' : amount(pod.request),
+      usage(pod),
+      pod.unsaid?.requests ? '?' : pod.request === null ? '-' : amount(pod.request),
       [
         pod.isProtected ? 'protected' : '',
         pod.evictFor === undefined ? '' : `evict-for ${sayEvictFor(pod.evictFor)}`,

@@ -1,4 +1,4 @@
-import { type Reading, unknown, valueOrNull } from '../core/reading.ts';
+import { known, type Reading, type Unknown, unknown, valueOrNull } from '../core/reading.ts';
 import type { Signal } from '../core/signal.ts';
 import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { listDirectory, readDocument } from '../host/files.ts';
@@ -16,31 +16,38 @@ type Needs = {
   readonly configz?: (() => Promise<Reading<string>>) | undefined;
   readonly find?: typeof findKubelet | undefined;
 };
-type Said = { readonly texts: readonly string[]; readonly flags: KubeletFlags['fields']; readonly from: string };
+type Said = {
+  readonly texts: readonly string[];
+  readonly flags: KubeletFlags['fields'];
+  readonly from: string;
+  readonly unread: Unknown | null;
+};
 
 const DROP_INS_MAX = 100;
 const NO_FLAGS: KubeletFlags = { config: null, configDir: null, fields: {} };
 
-/** Which thresholds the kubelet beside the agent reaches first (beside-a-kubelet.md F1 to F7). Null: what it goes by cannot be read. */
+/**
+ * Which thresholds the kubelet beside the agent reaches first (beside-a-kubelet.md F1 to F7). Unknown: what it goes by cannot
+ * be read, and by its defaults it reaches none.
+ */
 export async function firstsNow(
   needs: Needs,
   capacityOf: (signal: Signal) => number | null,
-): Promise<readonly KubeletFirst[] | null> {
+): Promise<Reading<readonly KubeletFirst[]>> {
   const said = await whatItSays(needs);
   const texts = said.texts.map((text) => readKubeletText(text, said.from));
   const bad = texts.find((text) => !text.known);
   const theirs = bad ?? kubeletThresholds(texts.flatMap(knownOf), said.flags);
-  if (!theirs.known) return null;
-  return kubeletFirsts(needs.effective.thresholds, theirs.value, capacityOf).map((first) => ({
-    ...first,
-    from: said.from,
-  }));
+  if (!theirs.known) return theirs;
+  const firsts = kubeletFirsts(needs.effective.thresholds, theirs.value, capacityOf);
+  if (firsts.length === 0 && said.unread !== null) return said.unread;
+  return known(firsts.map((first) => ({ ...first, from: said.from })));
 }
 
 /** The configuration that the kubelet itself reports; else its files and command line; else its defaults. */
 async function whatItSays({ clock, effective, configz, find = findKubelet }: Needs): Promise<Said> {
   const own = (await configz?.()) ?? unknown('absent', 'configz', 'not asked');
-  if (own.known) return { texts: [own.value], flags: {}, from: 'as the kubelet says' };
+  if (own.known) return { texts: [own.value], flags: {}, from: 'as the kubelet says', unread: null };
   const kubelet = await find(clock);
   const cwd = kubelet.known ? kubelet.value.cwd : '/';
   const flags = kubelet.known ? readKubeletFlags(kubelet.value.argv) : NO_FLAGS;
@@ -53,11 +60,14 @@ async function whatItSays({ clock, effective, configz, find = findKubelet }: Nee
       texts: texts.flatMap(knownOf),
       flags: flags.fields,
       from: `by ${files.join(', ')} and its command line`,
+      unread: null,
     };
   }
   const why = unread === undefined ? 'by its defaults' : `by its defaults, since ${unread.where} cannot be read`;
   const isByFlags = Object.keys(flags.fields).length > 0;
-  return { texts: [], flags: flags.fields, from: isByFlags ? `${why}, and its command line` : why };
+  // One that runs within another program has a configuration that nobody sees.
+  const missing = unread ?? (kubelet.known ? null : own);
+  return { texts: [], flags: flags.fields, from: isByFlags ? `${why}, and its command line` : why, unread: missing };
 }
 
 const knownOf = <T>(reading: Reading<T>): readonly T[] => (reading.known ? [reading.value] : []);

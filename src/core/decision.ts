@@ -91,6 +91,8 @@ export type RankValue = {
   readonly value: Reading<number | string | boolean>;
   /** A lower bound: the number may be higher, and false may be true. */
   readonly isAtLeast?: true;
+  /** What was measured is missing: the value counts it as 0 (kubelet-eviction.md 5.5). */
+  readonly isMissing?: true;
 };
 export type RankRow = {
   readonly uid: PodUid;

@@ -1,7 +1,7 @@
 import type { CoreConfig } from './core-config.ts';
 import type { Decision, RankRow } from './decision.ts';
 import { firstCandidate, isGuarded } from './eviction/candidate.ts';
-import { COMPARATORS, type Comparator, TIES, usageFor } from './eviction/comparator.ts';
+import { COMPARATORS, type Comparator, measuredUsage, TIES, usageFor } from './eviction/comparator.ts';
 import { type Ranked, rank } from './eviction/rank.ts';
 import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './eviction/threshold.ts';
 import { timersNow } from './eviction/thresholds-met.ts';
@@ -9,7 +9,7 @@ import { evictionsOf } from './eviction/under-way.ts';
 import type { Observation } from './observation.ts';
 import { isEnd } from './outcome.ts';
 import { evictResourceOf, mayGoFor } from './pod/evict-for.ts';
-import { countedOf, type PodUid, type PodView } from './pod/pod.ts';
+import type { PodUid, PodView } from './pod/pod.ts';
 import { known, type Reading } from './reading.ts';
 import type { Reason } from './reason.ts';
 import { type FsLayout, hasRequest, SIGNAL_FACTS, type Signal, type SignalFacts } from './signal.ts';
@@ -159,14 +159,6 @@ function candidateOf(question: Question, entry: Ranked, victim: Ranked | undefin
 function passedOverIn(reasons: readonly Reason[], { pod }: Ranked): Candidate {
   const reason = reasons.find((passed) => passed.code === 'passed-over' && passed.uid === pod.uid);
   return reason?.code === 'passed-over' ? { kind: 'passed-over', because: reason.because } : { kind: 'candidate' };
-}
-
-function measuredUsage(signal: Signal, pod: PodView, layout: FsLayout): Reading<number> {
-  const { usage } = pod;
-  const { counts } = SIGNAL_FACTS[signal];
-  if (!usage.containers.known) return usage.containers;
-  if (counts !== 'disk') return countedOf(usage, counts);
-  return usage.disk.known ? usageFor(signal, pod, layout) : usage.disk;
 }
 
 function layoutOf({ fsLayout }: Observation): FsLayout {

@@ -32,10 +32,10 @@ export function createBesideKubelet({ clock, findings, mode, effective, find }: 
       return sample.known ? sample.value.capacity : null;
     };
     const firsts = await firstsNow({ clock, effective: effective(), configz: mode.kubeletConfigz, find }, capacityOf);
-    // The kubelet does not start with a file that it cannot read: nothing new is known, and the findings stay.
-    if (isClosed || firsts === null) return;
-    for (const first of firsts) findings.raise(kubeletFirst(first));
-    const ids = firsts.map(({ signal, kind }) => kubeletFirstId(signal, kind));
+    // Nothing new is known, and the findings stay.
+    if (isClosed || !firsts.known) return;
+    for (const first of firsts.value) findings.raise(kubeletFirst(first));
+    const ids = firsts.value.map(({ signal, kind }) => kubeletFirstId(signal, kind));
     for (const id of raised) if (!ids.includes(id)) findings.clear(id);
     raised = ids;
   }

@@ -1,4 +1,4 @@
-import type { Unknown } from '../core/reading.ts';
+import { type Unknown, unknown } from '../core/reading.ts';
 import type { Finding } from '../ports.ts';
 import type { Facts } from './facts.ts';
 
@@ -23,10 +23,11 @@ export type Check = {
   readonly mend: string;
   /** Ids of findings of the running agent, or what they begin with, which this check tells. */
   readonly takes?: readonly string[];
-  /** `version`: of this command. */
-  readonly judge: (facts: Facts, version: string) => Result;
+  /** `version`: of this command. Several: something was found beside what cannot be told. */
+  readonly judge: (facts: Facts, version: string) => Result | readonly Result[];
 };
 
+export const NO_SIZE = unknown('unreadable', '/proc/meminfo', 'the size of the memory is not known');
 export const NOT_APPLICABLE: Result = { kind: 'not-applicable' };
 export const fine = (text: string): Result => ({ kind: 'fine', text });
 export const found = (...all: readonly Found[]): Result => ({ kind: 'found', found: all });
@@ -38,6 +39,12 @@ export const notHereOrUnknown = (missing: Unknown): Result =>
   missing.why === 'not-applicable' ? NOT_APPLICABLE : unknownBecause(missing);
 /** `orElse`: where nothing was found. */
 export const foundOr = (all: readonly Found[], orElse: Result): Result => (all.length > 0 ? found(...all) : orElse);
+/** What was found, and why it may not be all; `orElse`: where nothing was found and everything could be read. */
+export function foundOrUnknown(all: readonly Found[], unread: readonly Unknown[], orElse: Result): readonly Result[] {
+  const [first] = unread.filter(({ why }) => why !== 'not-asked' && why !== 'not-applicable');
+  if (first === undefined) return [foundOr(all, orElse)];
+  return [...(all.length > 0 ? [found(...all)] : []), unknownBecause(first)];
+}
 
 export const isTaken = ({ id }: Finding, takes: readonly string[]): boolean =>
   takes.some((taken) => id === taken || (taken.endsWith('/') && id.startsWith(taken)));

@@ -8,7 +8,10 @@ import {
   type Check,
   type Found,
   fine,
+  found,
   foundOr,
+  foundOrUnknown,
+  NO_SIZE,
   NOT_APPLICABLE,
   notHereOrUnknown,
   type Result,
@@ -19,10 +22,15 @@ import type { Facts } from './facts.ts';
 const CHECK = 'nodewarden config check';
 
 /** Of the warnings of `config check` those with this code. */
-function warned({ warnings, problems }: Facts, code: Facts['warnings'][number]['code'], orElse: Result): Result {
-  if (problems.length > 0) return NOT_APPLICABLE;
+function warned(
+  { warnings, problems, unread }: Facts,
+  code: Facts['warnings'][number]['code'],
+  orElse: Result = NOT_APPLICABLE,
+): readonly Result[] {
+  if (problems.length > 0) return [NOT_APPLICABLE];
   const all = warnings.filter((warning) => warning.code === code).map(({ code: _, ...warning }) => warning);
-  return foundOr(all, orElse);
+  const missing = unread.filter((one) => one.code === code).map(({ why }) => why);
+  return foundOrUnknown(all, missing, orElse);
 }
 
 const MANIFEST_FINDINGS = [MANIFESTS, 'manifest/', 'manifest-twice/'];
@@ -57,38 +65,38 @@ export const CONFIGURATION = {
       if (!pods.known) return notHereOrUnknown(pods);
       const directory = effective.known ? effective.value.podManifests : '';
       const all = manifestFindings(facts, MANIFEST_FINDINGS);
-      return foundOr(all, fine(say.manifestsValid(directory, pods.value.pods.length)));
+      return foundOr(all, fine(say.manifestsValid(directory, pods.value.count)));
     },
   },
   'no-threshold': {
     weight: 'blocking',
     asks: 'whether there is a threshold',
     mend: 'nodewarden config show',
-    judge: (facts) => warned(facts, 'no-threshold', NOT_APPLICABLE),
+    judge: (facts) => warned(facts, 'no-threshold'),
   },
   'threshold-met': {
     weight: 'warning',
     asks: 'whether a threshold is met already',
     mend: 'nodewarden explain',
-    judge: (facts) => warned(facts, 'threshold-met', NOT_APPLICABLE),
+    judge: (facts) => warned(facts, 'threshold-met'),
   },
   'path-missing': {
     weight: 'warning',
     asks: 'whether the configured paths exist',
     mend: CHECK,
-    judge: (facts) => warned(facts, 'path-missing', NOT_APPLICABLE),
+    judge: (facts) => warned(facts, 'path-missing'),
   },
   'program-unsafe': {
     weight: 'warning',
     asks: 'whether the programs that root runs for the agent are safe',
     mend: 'namei -l <program>',
-    judge: (facts) => warned(facts, 'program-unsafe', NOT_APPLICABLE),
+    judge: (facts) => warned(facts, 'program-unsafe'),
   },
   'no-pid-threshold': {
     weight: 'warning',
     asks: 'whether a fork bomb would be stopped',
     mend: CHECK,
-    judge: (facts) => warned(facts, 'no-pid-threshold', NOT_APPLICABLE),
+    judge: (facts) => warned(facts, 'no-pid-threshold'),
   },
   'kernel-first': {
     weight: 'warning',
@@ -100,8 +108,7 @@ export const CONFIGURATION = {
       if (!effective.value.thresholds.some(({ signal }) => signal === 'memory.available')) return NOT_APPLICABLE;
       const beyond = beyondReachOf(effective.value, host.sizes);
       if (!beyond.known) return notHereOrUnknown(beyond);
-      if (host.sizes.memoryBytes === null)
-        return unknownBecause(unknown('unreadable', '/proc/meminfo', 'not readable'));
+      if (host.sizes.memoryBytes === null) return unknownBecause(NO_SIZE);
       return warned(facts, 'kernel-first', fine(say.agentBeforeKernel(sayBeyondReach(beyond.value))));
     },
   },
@@ -109,7 +116,7 @@ export const CONFIGURATION = {
     weight: 'warning',
     asks: 'whether a swap threshold has an effect',
     mend: 'swapon --show',
-    judge: (facts) => warned(facts, 'swap-off', NOT_APPLICABLE),
+    judge: (facts) => warned(facts, 'swap-off'),
   },
   'psi-off': {
     weight: 'warning',
@@ -120,13 +127,13 @@ export const CONFIGURATION = {
       if (hasMemoryPressure === null)
         return unknownBecause(unknown('unreadable', '/proc/pressure/memory', 'not readable'));
       if (hasMemoryPressure) return fine(say.psiOn);
-      return warned(facts, 'psi-off', foundOr([{ text: say.psiOff }], NOT_APPLICABLE));
+      return warned(facts, 'psi-off', found({ text: say.psiOff }));
     },
   },
   'config-warning': {
     weight: 'warning',
     asks: 'whether the configuration says what was probably intended',
     mend: CHECK,
-    judge: (facts) => warned(facts, 'config-warning', NOT_APPLICABLE),
+    judge: (facts) => warned(facts, 'config-warning'),
   },
 } satisfies { readonly [code: string]: Check };

@@ -8,6 +8,7 @@ import {
   fine,
   found,
   foundOr,
+  foundOrUnknown,
   NOT_APPLICABLE,
   notHereOrUnknown,
   type Result,
@@ -47,12 +48,13 @@ function near({ signal, near: reading }: DiskFacts): readonly Found[] {
   return [{ text, fill: { path: root } }];
 }
 
-function idleMemory({ host: { sharedMemory } }: Facts): Result {
+function idleMemory({ host: { sharedMemory } }: Facts): Result | readonly Result[] {
   if (!sharedMemory.known) return unknownBecause(sharedMemory);
   const owned = <T extends { readonly uid: number }>(of: T) => ({ ...of, owner: sayUser(of.uid, userName(of.uid)) });
   const mounts = sharedMemory.value.mounts.map((mount) => ({ ...mount, files: mount.files.map(owned) }));
   const text = sayFilledMemory(mounts, sharedMemory.value.segments.map(owned));
-  return text === null ? fine(say.noIdleMemory) : found({ text });
+  const { unread } = sharedMemory.value;
+  return foundOrUnknown(text === null ? [] : [{ text }], unread === null ? [] : [unread], fine(say.noIdleMemory));
 }
 
 export const HOST = {
@@ -123,11 +125,10 @@ export const HOST = {
       const { disks } = facts;
       const said = agentSays(facts, WHAT_FILLS);
       if (said.length > 0) return found(...said);
-      const unread = disks.flatMap(({ near: reading }) => (reading.known ? [] : [reading]))[0];
-      const all = disks.flatMap(near);
-      if (all.length > 0) return found(...all);
-      if (unread !== undefined) return unknownBecause(unread);
-      return disks.length === 0 ? NOT_APPLICABLE : fine(say.disksFine);
+      if (!disks.known) return unknownBecause(disks);
+      const unread = disks.value.flatMap(({ near: reading }) => (reading.known ? [] : [reading]));
+      const orElse = disks.value.length === 0 ? NOT_APPLICABLE : fine(say.disksFine);
+      return foundOrUnknown(disks.value.flatMap(near), unread, orElse);
     },
   },
 } satisfies { readonly [code: string]: Check };

@@ -10,6 +10,7 @@ import {
   fine,
   found,
   foundOr,
+  foundOrUnknown,
   NOT_APPLICABLE,
   notHereOrUnknown,
   type Result,
@@ -17,18 +18,20 @@ import {
 } from './check.ts';
 import type { Facts, KubeFacts } from './facts.ts';
 
+type Judge = (kube: KubeFacts, facts: Facts) => Result | readonly Result[];
 const ofKube =
-  (judge: (kube: KubeFacts, facts: Facts) => Result) =>
-  (facts: Facts): Result => {
+  (judge: Judge) =>
+  (facts: Facts): ReturnType<Judge> => {
     const { kube } = facts;
     if (kube.known) return judge(kube.value, facts);
     return notHereOrUnknown(kube);
   };
 /** What hangs on an API server that answers: of one that does not, one finding is enough. */
-const ofNode = (judge: (kube: KubeFacts, facts: Facts) => Result) =>
+const ofNode = (judge: Judge) =>
   ofKube((kube, facts) => (kube.credentials.known && kube.node.known ? judge(kube, facts) : NOT_APPLICABLE));
 
 const UNCORDON = 'kubectl uncordon <node>';
+const DESCRIBE = 'kubectl describe node <node>';
 const AWAY = [API_AWAY, API_REFUSED];
 const BUDGETS = ['budget-refuses/'];
 const FIRSTS = ['kubelet-first/'];
@@ -100,14 +103,17 @@ export const KUBELET = {
     mend: 'nodewarden config show',
     takes: FIRSTS,
     judge: ofKube(({ firsts }, facts) => {
-      const said = agentSays(facts, FIRSTS);
-      if (facts.agent.status.known) return foundOr(said, fine(say.agentFirst));
-      return orUnknown(firsts, (all) =>
-        foundOr(
-          all.map(({ text }) => ({ text })),
-          fine(say.agentFirst),
-        ),
-      );
+      const { agent, effective, unread } = facts;
+      const here = firsts.known && !agent.status.known ? firsts.value : [];
+      const said = [...agentSays(facts, FIRSTS), ...here.map(({ text }) => ({ text }))];
+      const missing = [
+        ...(firsts.known ? [] : [firsts]),
+        ...unread.filter(({ code }) => code === 'config-warning').map(({ why }) => why),
+      ];
+      if (said.length > 0) return found(...said);
+      // By another formula thresholds do not compare: a warning of the configuration.
+      const isSameFormula = effective.known && effective.value.memoryAvailable === 'workingSet';
+      return foundOrUnknown([], missing, isSameFormula ? fine(say.agentFirst) : NOT_APPLICABLE);
     }),
   },
   'budget-refuses': {
@@ -139,12 +145,14 @@ export const KUBELET = {
     mend: 'kubectl taint node <node> <taint>-',
     takes: [CORDON_KEPT],
     judge: ofNode(({ taints, isCordonKept, nodeName }, facts) => {
+      const { isRunning, status } = facts.agent;
       // A running agent takes away what it no longer means.
-      if (facts.agent.isRunning === true)
+      if (isRunning === true)
         return foundOr(
-          agentSays(facts, [CORDON_KEPT]).map((one) => ({ ...one, mend: UNCORDON, fill: { node: nodeName } })),
+          agentSays(facts, [CORDON_KEPT]).map((one) => ({ ...one, mend: DESCRIBE, fill: { node: nodeName } })),
           NOT_APPLICABLE,
         );
+      if (isRunning === null && !status.known) return unknownBecause(status);
       const left = taints.map((taint) => ({ text: say.taintLeft(taint), fill: { node: nodeName, taint } }));
       const cordon = isCordonKept ? [{ text: say.cordonLeft(nodeName), mend: UNCORDON, fill: { node: nodeName } }] : [];
       return foundOr([...left, ...cordon], NOT_APPLICABLE);

@@ -1,4 +1,5 @@
 import { oomScoreAdj } from '../core/pod/oom-score.ts';
+import type { Unknown } from '../core/reading.ts';
 import { fileSystemOf, isDisk } from '../core/signal.ts';
 import * as say from '../words/doctor.ts';
 import { OOM_SCORES } from '../words/finding-eviction.ts';
@@ -9,7 +10,9 @@ import {
   fine,
   found,
   foundOr,
+  foundOrUnknown,
   isTaken,
+  NO_SIZE,
   NOT_APPLICABLE,
   notHereOrUnknown,
   type Result,
@@ -22,8 +25,8 @@ import { evictedForIt, mayBeEvicted, nobodyToEvict } from './who-may-go.ts';
 
 /** The judgement of the pods; in mode kubelet there are no manifests. */
 const ofPods =
-  (judge: (pods: PodsFacts, facts: Facts) => Result) =>
-  (facts: Facts): Result => {
+  (judge: (pods: PodsFacts, facts: Facts) => Result | readonly Result[]) =>
+  (facts: Facts): Result | readonly Result[] => {
     const { pods } = facts;
     if (pods.known) return judge(pods.value, facts);
     return notHereOrUnknown(pods);
@@ -34,7 +37,7 @@ const BINDINGS = ['binding/'];
 const SCRATCH = ['scratch-refused/', 'scratch-unsafe/', 'scratch/'];
 const runs = ({ memoryBytes }: FoundPod): boolean => memoryBytes !== null;
 
-function evictable({ pods, findings }: PodsFacts, { effective }: Facts): Result {
+function evictable({ pods, count, findings, units }: PodsFacts, { effective }: Facts): Result {
   if (findings.some(({ id }) => id === MANIFESTS)) return NOT_APPLICABLE;
   const directory = effective.known ? effective.value.podManifests : 'the manifests directory';
   const signals = effective.known ? effective.value.thresholds.map(({ signal }) => signal) : [];
@@ -43,8 +46,9 @@ function evictable({ pods, findings }: PodsFacts, { effective }: Facts): Result 
   if (nobody !== null) return found({ text: nobody });
   const unbound = findings.filter((finding) => isTaken(finding, BINDINGS)).length;
   if (unbound >= pods.length) return found({ text: say.nothingBound(pods.length) });
+  if (!units.known) return unknownBecause(units);
   const open = pods.filter(({ bound }) => mayBeEvicted(bound.declared, signals));
-  return fine(say.canBeEvicted(open.length, open.filter(runs).length));
+  return fine(say.canBeEvicted(open.length, open.filter(runs).length, count - pods.length));
 }
 
 function directories({ pods }: PodsFacts, { effective }: Facts): Result {
@@ -67,7 +71,9 @@ const hasImagefs = (effective: Facts['effective']): boolean => effective.known &
 function lowerScores({ pods }: PodsFacts, { effective, host }: Facts): Result {
   const { mayLowerOomScores, sizes } = host;
   if (effective.known && effective.value.oomScoreAdj === 'off') return NOT_APPLICABLE;
-  const low = pods.filter(({ bound: { declared } }) => oomScoreAdj(declared, sizes.memoryBytes ?? 0) < 0);
+  const { memoryBytes } = sizes;
+  if (memoryBytes === null) return pods.length === 0 ? NOT_APPLICABLE : unknownBecause(NO_SIZE);
+  const low = pods.filter(({ bound: { declared } }) => oomScoreAdj(declared, memoryBytes) < 0);
   if (low.length === 0) return NOT_APPLICABLE;
   if (!mayLowerOomScores.known) return unknownBecause(mayLowerOomScores);
   return mayLowerOomScores.value ? NOT_APPLICABLE : found({ text: say.cannotLowerScores(low.map(nameOf)) });
@@ -88,12 +94,19 @@ export const PODS = {
       if (!effective.known) return NOT_APPLICABLE;
       const signals = effective.value.thresholds.map(({ signal }) => signal);
       const declared = pods.map(({ bound }) => bound.declared);
+      const unread: Unknown[] = [];
       const all = pods.flatMap(({ bound, unit, limitBytes }) => {
-        const text = evictedForIt(bound.declared, declared, signals, limitBytes);
+        const judged = (bytes: number | null | undefined) => evictedForIt(bound.declared, declared, signals, bytes);
+        if (limitBytes?.known === false) {
+          // Whatever the limit: a pod that is evicted itself is none of these.
+          if (judged(null) !== null) unread.push(limitBytes);
+          return [];
+        }
+        const text = judged(limitBytes?.value);
         if (text === null) return [];
         return [unit === null ? { text, mend: CHECK } : { text, fill: { unit } }];
       });
-      return foundOr(all, NOT_APPLICABLE);
+      return foundOrUnknown(all, unread, NOT_APPLICABLE);
     }),
   },
   'binding-unresolved': {
@@ -112,13 +125,17 @@ export const PODS = {
     asks: 'whether scratch directories would be emptied',
     mend: CHECK,
     takes: SCRATCH,
-    judge: ofPods((_, facts) => foundOr(manifestFindings(facts, SCRATCH), NOT_APPLICABLE)),
+    judge: ofPods(({ scratch }, facts) => {
+      const unread = scratch.known || facts.agent.status.known ? [] : [scratch];
+      return foundOrUnknown(manifestFindings(facts, SCRATCH), unread, NOT_APPLICABLE);
+    }),
   },
   'pod-unmeasured': {
     weight: 'warning',
     asks: 'whether the memory of every running pod can be read',
     mend: 'systemctl set-property <unit> MemoryAccounting=yes',
-    judge: ofPods(({ pods }) => {
+    judge: ofPods(({ pods, units }) => {
+      if (!units.known) return unknownBecause(units);
       if (!pods.some(runs)) return NOT_APPLICABLE;
       const blind = pods.flatMap((pod) => {
         const { memoryBytes, bound, unit } = pod;
@@ -173,12 +190,13 @@ export const PODS = {
     takes: [OOM_SCORES],
     judge: ofPods(({ pods }, facts) => {
       if (facts.effective.known && facts.effective.value.oomScoreAdj === 'off') return fine(say.scoresOff);
-      const carried = pods.filter(({ oomScores }) => oomScores.length > 0);
-      const scores = carried.map((pod) => ({ pod: nameOf(pod), scores: pod.oomScores }));
-      return foundOr(
-        agentSays(facts, [OOM_SCORES]),
-        scores.length === 0 ? NOT_APPLICABLE : fine(say.oomScores(scores)),
-      );
+      const unread = pods.flatMap(({ oomScores }) => (oomScores.known ? [] : [oomScores]));
+      const scores = pods.flatMap((pod) => {
+        const carried = pod.oomScores.known ? pod.oomScores.value : [];
+        return carried.length === 0 ? [] : [{ pod: nameOf(pod), scores: carried }];
+      });
+      const orElse = scores.length === 0 ? NOT_APPLICABLE : fine(say.oomScores(scores));
+      return foundOrUnknown(agentSays(facts, [OOM_SCORES]), unread, orElse);
     }),
   },
   'cap-sys-resource': {

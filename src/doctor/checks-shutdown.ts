@@ -12,7 +12,9 @@ import {
   fine,
   found,
   foundOr,
+  foundOrUnknown,
   NOT_APPLICABLE,
+  notHereOrUnknown,
   type Result,
   unknownBecause,
 } from './check.ts';
@@ -21,9 +23,9 @@ import { nameOf } from './look-pods.ts';
 
 /** Shutdown may be switched off: then nothing of it is judged. */
 const ofPhases =
-  (judge: (facts: Facts) => Result) =>
-  (facts: Facts): Result =>
-    facts.shutdown.neededMs > 0 ? judge(facts) : NOT_APPLICABLE;
+  (judge: Check['judge']) =>
+  (facts: Facts, version: string): ReturnType<Check['judge']> =>
+    facts.shutdown.neededMs > 0 ? judge(facts, version) : NOT_APPLICABLE;
 
 function armed(facts: Facts): Result {
   const { status } = facts.agent;
@@ -38,13 +40,14 @@ function delay({ agent, shutdown: { neededMs, grantedMs, delay: setting } }: Fac
   if (agent.status.known && agent.status.value.shutdown.lock.kind === 'armed') return NOT_APPLICABLE;
   if (!grantedMs.known) return unknownBecause(grantedMs);
   if (grantedMs.value >= neededMs) return fine(say.delayFits(neededMs));
-  const { delayMs = null, path = '' } = setting.known ? (setting.value ?? {}) : {};
+  if (!setting.known) return unknownBecause(setting);
+  const { delayMs = null, path = '' } = setting.value ?? {};
   return delayMs !== null && delayMs < neededMs
     ? found({ text: say.delayCapped(path, delayMs, neededMs), fill: { path } })
     : fine(say.delayAtStart(grantedMs.value, neededMs));
 }
 
-function stopTimeouts({ pods, units }: PodsFacts, { shutdown: { phases } }: Facts): Result {
+function stopTimeouts({ pods, units }: PodsFacts, { shutdown: { phases } }: Facts): Result | readonly Result[] {
   const byUid = new Map(pods.map((pod) => [pod.bound.declared.uid, pod]));
   const planned = planShutdown(
     phases,
@@ -52,7 +55,11 @@ function stopTimeouts({ pods, units }: PodsFacts, { shutdown: { phases } }: Fact
   ).flatMap(({ stops }) => stops);
   if (!units.known) return unknownBecause(units);
   const all = planned.flatMap(({ pod: { uid }, graceSeconds }) => tooShort(byUid, uid, givenSeconds(graceSeconds)));
-  return foundOr(all, pods.some(({ unit }) => unit !== null) ? fine(say.stopTimeoutsFit) : NOT_APPLICABLE);
+  const unread = pods.flatMap(({ timeout }) =>
+    timeout === null || timeout.timeoutMs.known ? [] : [timeout.timeoutMs],
+  );
+  const orElse = pods.some(({ unit }) => unit !== null) ? fine(say.stopTimeoutsFit) : NOT_APPLICABLE;
+  return foundOrUnknown(all, unread, orElse);
 }
 
 function tooShort(pods: ReadonlyMap<PodUid, FoundPod>, uid: PodUid, getsSeconds: number): readonly Found[] {
@@ -66,8 +73,8 @@ function tooShort(pods: ReadonlyMap<PodUid, FoundPod>, uid: PodUid, getsSeconds:
 }
 
 function agentStop({ shutdown: { phases, agentStopMs }, effective, agent: { service } }: Facts): Result {
-  const isInstalled = service.known && service.value.loadState === 'loaded';
-  if (!isInstalled || (effective.known && !effective.value.shutdown.secondTier)) return NOT_APPLICABLE;
+  const isMissing = service.known && service.value.loadState !== 'loaded';
+  if (isMissing || (effective.known && !effective.value.shutdown.secondTier)) return NOT_APPLICABLE;
   if (!agentStopMs.known) return unknownBecause(agentStopMs);
   const leftMs = Math.max(0, agentStopMs.value - AGENT_END_MS);
   const seconds = String(Math.ceil((totalMs(phases) + AGENT_END_MS) / 1_000));
@@ -94,7 +101,9 @@ export const SHUTDOWN = {
     weight: 'warning',
     asks: 'whether systemd kills a pod before its phase is over',
     mend: "mkdir -p /etc/systemd/system/<unit>.d && printf '[Service]\\nTimeoutStopSec=<seconds>\\n' > /etc/systemd/system/<unit>.d/stop.conf && systemctl daemon-reload",
-    judge: ofPhases((facts) => (facts.pods.known ? stopTimeouts(facts.pods.value, facts) : NOT_APPLICABLE)),
+    judge: ofPhases((facts) =>
+      facts.pods.known ? stopTimeouts(facts.pods.value, facts) : notHereOrUnknown(facts.pods),
+    ),
   },
   'agent-stop-timeout-short': {
     weight: 'warning',

@@ -17,7 +17,7 @@ import type { BoundPod, Finding } from '../ports.ts';
 import type { StatusReport } from '../serve/status.ts';
 import type { HeldUnit } from '../standalone/held-file.ts';
 import type { UnitTimeout } from '../standalone/stop-timeouts.ts';
-import type { HereWarning } from './loaded-here.ts';
+import type { HereWarning, Unread } from './loaded-here.ts';
 
 /** Everything that the checks judge, looked at once. What could not be looked at is unknown, with the reason. */
 export type Facts = {
@@ -25,6 +25,7 @@ export type Facts = {
   readonly named: string | null;
   readonly problems: readonly Problem[];
   readonly warnings: readonly (ConfigWarning | HereWarning)[];
+  readonly unread: readonly Unread[];
   /** Of a configuration that is refused: the last good one, by which the agent runs. */
   readonly effective: Reading<Effective>;
   readonly agent: AgentFacts;
@@ -33,7 +34,7 @@ export type Facts = {
   readonly pods: Reading<PodsFacts>;
   readonly shutdown: ShutdownFacts;
   readonly places: PlaceFacts;
-  readonly disks: readonly DiskFacts[];
+  readonly disks: Reading<readonly DiskFacts[]>;
   /** Of mode kubelet. */
   readonly kube: Reading<KubeFacts>;
 };
@@ -67,10 +68,15 @@ export type MemoryUsers = {
   readonly others: readonly MemoryShare[];
 };
 export type PodsFacts = {
+  /** The first of them, if there are very many. */
   readonly pods: readonly FoundPod[];
+  /** Of all manifests. */
+  readonly count: number;
   readonly findings: readonly Finding[];
   /** Whether systemd has said where the units are, and how they hang together. */
   readonly units: Reading<true>;
+  /** Whether every scratch directory was examined. */
+  readonly scratch: Reading<true>;
   readonly held: Reading<readonly HeldUnit[]>;
 };
 export type FoundPod = {
@@ -78,10 +84,10 @@ export type FoundPod = {
   readonly unit: string | null;
   /** Its working set; null: it does not run. */
   readonly memoryBytes: Reading<number> | null;
-  /** The memory limit of its cgroup; null: none; undefined: it does not run, or cannot be read. */
-  readonly limitBytes: number | null | undefined;
+  /** The memory limit of its cgroup, null: none; or it does not run. */
+  readonly limitBytes: Reading<number | null> | null;
   /** What its processes carry, each value once. */
-  readonly oomScores: readonly number[];
+  readonly oomScores: Reading<readonly number[]>;
   readonly timeout: UnitTimeout | null;
 };
 export type ShutdownFacts = {

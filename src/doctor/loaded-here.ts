@@ -2,12 +2,14 @@ import { observedOf, toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import { readHostSizes, withNode } from '../config/host-sizes.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
-import type { HostSizes } from '../config/margin.ts';
+import { capacityOf, type HostSizes } from '../config/margin.ts';
 import { originOf, sayPlace } from '../config/setting.ts';
+import type { ConfigWarning } from '../config/warnings.ts';
 import { isMet, limits } from '../core/eviction/thresholds-met.ts';
-import { known, type Unknown } from '../core/reading.ts';
+import { known, type Unknown, unknown } from '../core/reading.ts';
+import { SIGNAL_FACTS } from '../core/signal.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
-import { listDirectory } from '../host/files.ts';
+import { isThere } from '../host/files.ts';
 import { diskHangs } from '../host/hung-disk.ts';
 import { programFault } from '../host/operator-program.ts';
 import { createObserver } from '../observe/look.ts';
@@ -45,39 +47,60 @@ export type HereWarning = {
   readonly fill?: { readonly [name: string]: string };
 };
 
+/** Why something of what a check asks could not be told. */
+export type Unread = { readonly code: ConfigWarning['code'] | HereWarning['code']; readonly why: Unknown };
+export type Here = { readonly warnings: readonly HereWarning[]; readonly unread: readonly Unread[] };
+
 /**
  * Warnings about what a valid configuration would meet on this machine now, and that is probably not intended. If a disk
  * hangs, nothing is measured: the call would keep this process from ending.
  */
-export async function warningsHere(
-  effective: Effective,
-  hung: HungDisks,
-  clock: Clock,
-): Promise<readonly HereWarning[]> {
-  const met = hung.size > 0 ? [] : await metAlready(effective, clock);
-  return [
-    ...missingPaths(effective, hung).map((text): HereWarning => ({ code: 'path-missing', text })),
-    ...met.map((text): HereWarning => ({ code: 'threshold-met', text })),
-    ...programWarnings(effective, hung),
-  ];
+export async function warningsHere(effective: Effective, hung: HungDisks, clock: Clock): Promise<Here> {
+  const [hangs] = hung.values();
+  const met = hangs === undefined ? await metAlready(effective, clock) : unreadAt('threshold-met', hangs);
+  const parts = [missingPaths(effective, hung), met, programWarnings(effective, hung)];
+  return { warnings: parts.flatMap(({ warnings }) => warnings), unread: parts.flatMap(({ unread }) => unread) };
+}
+
+const unreadAt = (code: Unread['code'], why: Unknown): Here => ({ warnings: [], unread: [{ code, why }] });
+/** If they took too long. */
+export const nothingHere = (why: Unknown): Here => ({
+  warnings: [],
+  unread: (['path-missing', 'threshold-met', 'program-unsafe'] as const).map((code) => ({ code, why })),
+});
+
+/** Sizes of the node that warnings are about, and that are not known: those that need them are not given. */
+export function unreadSizes({ thresholds }: Effective, sizes: HostSizes): readonly Unread[] {
+  const signals = [...new Set(thresholds.map(({ signal }) => signal))];
+  return signals.flatMap((signal) => {
+    const { hostSize } = SIGNAL_FACTS[signal];
+    if (hostSize === null || capacityOf(signal, sizes) !== null) return [];
+    const code = hostSize === 'swapBytes' ? 'swap-off' : 'config-warning';
+    return [{ code, why: unknown('unreadable', signal, 'its capacity is not known') } as const];
+  });
 }
 
 /** Only for paths that the configuration names; the installation creates the default ones. */
-function missingPaths(effective: Effective, hung: HungDisks): readonly string[] {
+function missingPaths(effective: Effective, hung: HungDisks): Here {
   const paths = {
     podManifests: [effective.podManifests, 'no pod can be stopped'],
     'nodefs.path': [effective.nodefsPath, 'its signals cannot be read'],
     'imagefs.path': [effective.imagefsPath, 'its signals cannot be read'],
     'containerfs.path': [effective.containerfsPath, 'its signals cannot be read'],
   } as const;
-  return Object.entries(paths).flatMap(([field, [path, then]]) => {
+  const warnings: HereWarning[] = [];
+  const unread: Unread[] = [];
+  for (const [field, [path, then]] of Object.entries(paths)) {
     const origin = originOf(effective, field);
-    if (path === null || origin === undefined || hung.has(path)) return [];
-    const found = listDirectory(path, 1);
-    return found.known || found.why !== 'absent'
-      ? []
-      : [`${sayPlace(origin)}${field}: ${path} does not exist on this machine: ${then} until it does`];
-  });
+    if (path === null || origin === undefined) continue;
+    const found = hung.get(path) ?? isThere(path);
+    if (!found.known) unread.push({ code: 'path-missing', why: found });
+    else if (!found.value) {
+      const text = `${sayPlace(origin)}${field}: ${path} does not exist on this machine: ${then} until it does`;
+      warnings.push({ code: 'path-missing', text });
+    }
+  }
+  return { warnings, unread };
 }
 
 /** What the configuration has root run. */
@@ -96,19 +119,25 @@ function programsOf({ notify, preKill, reclaimCommands }: Effective) {
   );
 }
 
-function programWarnings(effective: Effective, hung: HungDisks): readonly HereWarning[] {
-  return programsOf(effective).flatMap(({ field, path, program }) => {
+function programWarnings(effective: Effective, hung: HungDisks): Here {
+  const programs = programsOf(effective);
+  const unread = programs.flatMap(({ program }) => {
+    const why = hung.get(program);
+    return why === undefined ? [] : [{ code: 'program-unsafe', why } as const];
+  });
+  const warnings = programs.flatMap(({ field, path, program }) => {
     const fault = hung.has(program) ? null : programFault(program);
     if (fault === null) return [];
     const text = `${sayPlace(originOf(effective, field))}${path}: ${fault}`;
     return [{ code: 'program-unsafe', text, fill: { program } } as const];
   });
+  return { warnings, unread };
 }
 
-/** Measured as the agent would; what cannot be read here is the agent's business. */
-async function metAlready(effective: Effective, clock: Clock): Promise<readonly string[]> {
+/** Measured as the agent would. What takes the agent several samples is not known here. */
+async function metAlready(effective: Effective, clock: Clock): Promise<Here> {
   const mounts = findCgroupMounts();
-  if (!mounts.known) return [];
+  if (!mounts.known) return unreadAt('threshold-met', mounts);
   const nothing = (): void => undefined;
   const observer = createObserver({
     ...{ clock, mounts: mounts.value, ...observedOf(effective) },
@@ -119,18 +148,24 @@ async function metAlready(effective: Effective, clock: Clock): Promise<readonly 
     wake: nothing,
   });
   try {
+    const warnings: HereWarning[] = [];
+    const unread: Unread[] = [];
     const said = toCoreConfig(effective, 1).thresholds.map(async (threshold) => {
       const { signal, graceMs } = threshold;
       const sample = await observer.reread(signal);
-      if (!sample.known || !isMet(threshold, sample.value)) return [];
+      if (!sample.known) {
+        if (sample.why !== 'not-applicable') unread.push({ code: 'threshold-met', why: sample });
+        return;
+      }
+      if (!isMet(threshold, sample.value)) return;
       const { available, capacity } = sample.value;
       const field = graceMs === 0 ? 'evictionHard' : 'evictionSoft';
       const place = sayPlace(originOf(effective, `${field}["${signal}"]`));
-      return [
-        `${place}${field}: ${signal} is already below ${sayLimit(signal, limits(threshold, sample.value).limit)}: ${sayAmount(signal, available)} of ${sayAmount(signal, capacity)} is available now, so the agent would evict at once`,
-      ];
+      const text = `${place}${field}: ${signal} is already below ${sayLimit(signal, limits(threshold, sample.value).limit)}: ${sayAmount(signal, available)} of ${sayAmount(signal, capacity)} is available now, so the agent would evict at once`;
+      warnings.push({ code: 'threshold-met', text });
     });
-    return (await Promise.all(said)).flat();
+    await Promise.all(said);
+    return { warnings, unread };
   } finally {
     observer.close();
   }

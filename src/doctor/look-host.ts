@@ -1,7 +1,7 @@
 import { observedOf } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import type { MemoryShare } from '../core/eviction/attribution.ts';
-import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import { ifKnown, known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { createProcfs, type Procfs } from '../host/procfs.ts';
@@ -19,6 +19,9 @@ export function memoryUsers(
   { clock, mounts, effective }: { readonly clock: Clock; readonly mounts: CgroupMounts; readonly effective: Effective },
   pods: Reading<PodsFacts>,
 ): Reading<MemoryUsers> {
+  // What is not known to be a pod's would be taken for somebody else's.
+  const missing = pods.known ? unlocated(pods.value) : pods;
+  if (missing !== null && missing.why !== 'not-applicable') return missing;
   const procfs = createProcfs();
   try {
     const { cgroupRoot: node, memoryAvailable } = observedOf(effective);
@@ -39,6 +42,13 @@ export function memoryUsers(
   } finally {
     procfs.close();
   }
+}
+
+function unlocated({ pods, count, units }: PodsFacts): Unknown | null {
+  if (!units.known) return units;
+  return pods.length < count
+    ? unknown('unreadable', 'pods', `${count} are too many to tell what is outside them`)
+    : null;
 }
 
 function capacityOf(mounts: CgroupMounts, node: string, procfs: Procfs): Reading<number> {

@@ -1,7 +1,7 @@
 import type { Effective } from '../config/effective.ts';
 import { firstsNow } from '../config/kubelet-says.ts';
 import { capacityOf, type HostSizes } from '../config/margin.ts';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
 import { hostName } from '../host/host-name.ts';
 import { reviewRight } from '../kube/access-review.ts';
 import { readConfigz } from '../kube/configz.ts';
@@ -67,10 +67,7 @@ export async function lookAtKube({ clock, effective, bootId, sizes }: Needs): Pr
       isCordonKept: node.kind === 'node' && node.isUnschedulable && node.annotations[CORDONED_BY] !== undefined,
       rights: missingRights(rights),
       budgets,
-      firsts:
-        firsts === null
-          ? unknown('malformed', 'the kubelet', 'its configuration cannot be read')
-          : known(firsts.map(kubeletFirst)),
+      firsts: ifKnown(firsts, (all) => known(all.map(kubeletFirst))),
     };
   } finally {
     connection.close();

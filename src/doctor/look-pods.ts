@@ -1,6 +1,6 @@
 import type { Effective } from '../config/effective.ts';
 import { podName } from '../core/pod/pod.ts';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { processesOf } from '../host/cgroupfs.ts';
@@ -28,6 +28,7 @@ const SETTLE_MS = 2_000;
 const TIES_MS = 1_000;
 const POLL_MS = 20;
 const SCRATCH_MS = 1_000;
+const UNTOLD = unknown('timed-out', 'systemd', 'it did not answer about the units');
 /** Of more pods, and of more processes of one, only the first ones are read. */
 const MAX_PODS = 500;
 const MAX_PROCESSES = 100;
@@ -75,12 +76,16 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
     const areTold = !hasUnits || (systemd.isUp() && areTied);
     const tied = ties.tied(pods).slice(0, MAX_PODS);
     const found = await Promise.all(tied.map((pod) => foundPod(pod, unitOf(pod.declared.uid), { mounts, systemd })));
-    await within(clock, SCRATCH_MS, source.scratchTold(), () => undefined);
-    const units = areTold ? known(true as const) : unknown('timed-out', 'systemd', 'it did not answer about the units');
+    const examined = source.scratchTold().then(() => known(true as const));
+    const scratch = await within(clock, SCRATCH_MS, examined, () =>
+      unknown('timed-out', 'scratch directories', `not examined within ${SCRATCH_MS / 1_000} s`),
+    );
     return {
       pods: found,
+      count: pods.length,
       findings: [...findings.values()],
-      units,
+      units: areTold ? known(true as const) : UNTOLD,
+      scratch,
       held: heldUnits(effective.runtimeDirectory, bootId),
     };
   } finally {
@@ -98,8 +103,8 @@ async function foundPod(
   return {
     bound,
     unit,
-    ...(cgroup.known ? memoryOf(mounts, cgroup.value) : { memoryBytes: null, limitBytes: undefined }),
-    oomScores: cgroup.known ? oomScoresIn(mounts, cgroup.value) : [],
+    ...(cgroup.known ? memoryOf(mounts, cgroup.value) : { memoryBytes: null, limitBytes: null }),
+    oomScores: cgroup.known ? oomScoresIn(mounts, cgroup.value) : known([]),
     timeout: unit === null || !systemd.isUp() ? null : await unitTimeout(systemd, unit),
   };
 }
@@ -110,14 +115,20 @@ function memoryOf(mounts: CgroupMounts, { path }: CgroupRef): Pick<FoundPod, 'me
   memory.close();
   return {
     memoryBytes: use.known ? known(use.value.workingSetBytes) : use,
-    limitBytes: limit.known ? limit.value : undefined,
+    limitBytes: limit,
   };
 }
 
-function oomScoresIn(mounts: CgroupMounts, ref: CgroupRef): readonly number[] {
+function oomScoresIn(mounts: CgroupMounts, ref: CgroupRef): FoundPod['oomScores'] {
   const pids = processesOf(mounts, ref);
-  const scores = (pids.known ? pids.value : []).slice(0, MAX_PROCESSES).map(readOomScoreAdj);
-  return [...new Set(scores.flatMap((score) => (score.known ? [score.value] : [])))].toSorted((a, b) => a - b);
+  if (!pids.known) return pids;
+  const scores = pids.value.slice(0, MAX_PROCESSES).map(readOomScoreAdj);
+  // One that has ended meanwhile is not missed.
+  const unread = scores.find((score): score is Unknown => !score.known && score.why !== 'absent');
+  return (
+    unread ??
+    known([...new Set(scores.flatMap((score) => (score.known ? [score.value] : [])))].toSorted((a, b) => a - b))
+  );
 }
 
 /** Of this boot: after another one nothing is held down. */

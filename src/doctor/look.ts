@@ -19,8 +19,9 @@ import { readSharedMemory } from '../host/shared-memory.ts';
 import { openFileSystem } from '../host/statfs.ts';
 import { createSystemd, type Systemd } from '../host/systemd.ts';
 import type { Clock } from '../ports.ts';
+import { NO_SIZE } from './check.ts';
 import type { Facts, HostFacts, KubeFacts, PlaceFacts, PodsFacts, ShutdownFacts } from './facts.ts';
-import { type LoadedHere, loadHere, warningsHere } from './loaded-here.ts';
+import { type Here, type LoadedHere, loadHere, nothingHere, unreadSizes, warningsHere } from './loaded-here.ts';
 import { lookAtAgent, SERVICE } from './look-agent.ts';
 import { lookAtDisks } from './look-disks.ts';
 import { memoryUsers, NO_CONFIG } from './look-host.ts';
@@ -48,13 +49,13 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
     const needs = { clock, systemd, effective };
     const [agent, here, pods, shutdown, places, disks, host, kube] = await Promise.all([
       lookAtAgent(effective?.socket ?? DEFAULT_SOCKET, systemd, clock),
-      loaded.effective === null
-        ? []
-        : within(clock, PART_MS, warningsHere(loaded.effective, loaded.hung, clock), () => []),
+      lookAtWarnings(loaded, clock),
       lookAtStandalone(needs, mounts, valueOrNull(bootId) ?? ''),
       lookAtShutdown(needs, createLogind(bus, clock)),
       lookAtPlaces(effective, loaded.hung, clock),
-      effective === null ? [] : within(clock, PART_MS, lookAtDisks(effective, loaded.hung, clock), () => []),
+      effective === null
+        ? NO_CONFIG
+        : within(clock, PART_MS, lookAtDisks(effective, loaded.hung, clock).then(known), () => late('the disks')),
       lookAtHost(loaded.sizes, clock),
       lookBesideKubelet(needs, loaded.sizes, valueOrNull(bootId) ?? ''),
     ]);
@@ -67,7 +68,8 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
     return {
       named: configFile === DEFAULT_CONFIG_FILE ? null : configFile,
       problems: loaded.problems,
-      warnings: [...loaded.warnings, ...here],
+      warnings: [...loaded.warnings, ...here.warnings],
+      unread: here.unread,
       effective: effective === null ? NO_CONFIG : known(effective),
       agent,
       host: { ...host, mounts, bootId, memory },
@@ -80,6 +82,15 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
   } finally {
     bus.close();
   }
+}
+
+/** Of a configuration that is refused nothing is judged. */
+async function lookAtWarnings({ effective, hung, sizes }: LoadedHere, clock: Clock): Promise<Here> {
+  if (effective === null) return { warnings: [], unread: [] };
+  const { warnings, unread } = await within(clock, PART_MS, warningsHere(effective, hung, clock), () =>
+    nothingHere(late('the paths and signals')),
+  );
+  return { warnings, unread: [...unread, ...unreadSizes(effective, sizes)] };
 }
 
 type Needs = { readonly clock: Clock; readonly systemd: Systemd; readonly effective: Effective | null };
@@ -144,11 +155,13 @@ async function lookAtPlaces(effective: Effective | null, hung: LoadedHere['hung'
 }
 
 async function lookAtHost(sizes: HostSizes, clock: Clock): Promise<Omit<HostFacts, 'mounts' | 'bootId' | 'memory'>> {
-  const least = (sizes.memoryBytes ?? Number.POSITIVE_INFINITY) * SHARED;
+  const { memoryBytes } = sizes;
   const [oomDaemons, kubelet, sharedMemory] = await Promise.all([
     within(clock, PART_MS, findOomDaemons(clock), () => late('/proc')),
     within(clock, PART_MS, findKubelet(clock), () => late('/proc')),
-    within(clock, PART_MS, readSharedMemory(least), () => late('tmpfs')),
+    memoryBytes === null
+      ? NO_SIZE
+      : within(clock, PART_MS, readSharedMemory(memoryBytes * SHARED), () => late('tmpfs')),
   ]);
   return { sizes, oomDaemons, kubelet, sharedMemory, mayLowerOomScores: hasSysResource(1) };
 }

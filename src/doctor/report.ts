@@ -32,15 +32,19 @@ export function doctorReport(facts: Facts, where: Where): DoctorReport {
   const judged = Object.entries(CHECKS).map(([code, check]) => ({
     code,
     check,
-    result: check.judge(facts, where.version),
+    results: [check.judge(facts, where.version)].flat(),
   }));
   return {
     schema: 1,
     ...where,
     mode: facts.effective.known ? facts.effective.value.mode : null,
     isAgentRunning: facts.agent.isRunning,
-    findings: judged.flatMap(({ code, check, result }) => toldOf(code, check, result, facts)),
-    fine: judged.flatMap(({ code, result }) => (result.kind === 'fine' ? [{ code, text: result.text }] : [])),
+    findings: judged.flatMap(({ code, check, results }) =>
+      results.flatMap((result) => toldOf(code, check, result, facts)),
+    ),
+    fine: judged.flatMap(({ code, results }) =>
+      results.flatMap((result) => (result.kind === 'fine' ? [{ code, text: result.text }] : [])),
+    ),
   };
 }
 

@@ -227,6 +227,17 @@ export function listDirectory(path: string, maxEntries: number): Reading<readonl
   }
 }
 
+/** Whether something has this path; a link counts as what it leads to. */
+export function isThere(path: string): Reading<boolean> {
+  try {
+    statSync(path);
+    return known(true);
+  } catch (cause) {
+    const why = fileUnknown(path, cause);
+    return why.why === 'absent' ? known(false) : why;
+  }
+}
+
 /** Longer than the clock tick by which the kernel stamps a change. */
 const STAMP_MS = 50;
 

@@ -1,9 +1,10 @@
 import type { Reading } from '../core/reading.ts';
-import { known } from '../core/reading.ts';
+import { known, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import { sleep } from './clock.ts';
-import { listDirectory } from './files.ts';
+import { listDirectory, readText } from './files.ts';
 
+const COMM_BYTES = 64;
 const PROCESSES_MAX = 50_000;
 /** How many at a time: looks must run in between. */
 const SLICE = 100;
@@ -19,6 +20,9 @@ export async function scanProcesses<T>(
 ): Promise<Reading<readonly T[]>> {
   const names = listDirectory(proc, PROCESSES_MAX);
   if (!names.known) return names;
+  // To others than root, /proc may be mounted with hidepid=.
+  const hidden = process.getuid?.() === 0 ? null : readText(`${proc}/1/comm`, COMM_BYTES);
+  if (hidden?.known === false) return unknown('unreadable', proc, 'it shows no processes of other users');
   const found: T[] = [];
   for (const [at, pid] of names.value.filter((name) => /^\d+$/.test(name)).entries()) {
     if (found.length >= most) break;

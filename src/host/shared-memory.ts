@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, statfs } from 'node:fs/promises';
-import { known, type Reading } from '../core/reading.ts';
+import { known, type Reading, type Unknown } from '../core/reading.ts';
+import { fileUnknown } from './file-error.ts';
 import { readKernelFile } from './kernel-file.ts';
 import { type Mount, readMounts } from './mounts.ts';
 
@@ -13,6 +14,8 @@ export type SharedMemory = {
     /** The files that were seen, the largest first. */
     readonly files: readonly { readonly path: string; readonly bytes: number; readonly uid: number }[];
   }[];
+  /** The first file system that cannot be measured, or the segments; null: all could. */
+  readonly unread: Unknown | null;
   /** SysV segments that no process has attached, the largest first. */
   readonly segments: readonly { readonly id: number; readonly bytes: number; readonly uid: number }[];
 };
@@ -36,14 +39,22 @@ export async function readSharedMemory(leastBytes: number, proc = '/proc'): Prom
   const mounted = readMounts(`${proc}/self/mountinfo`);
   if (!mounted.known) return mounted;
   const used = await Promise.all(tmpfsOf(mounted.value).map(usedOf));
+  const unread = used.find((one): one is Unknown => 'why' in one) ?? null;
   const fullest = used
+    .flatMap((one) => ('why' in one ? [] : [one]))
     .filter(({ usedBytes }) => usedBytes >= leastBytes)
     .toSorted((a, b) => b.usedBytes - a.usedBytes)
     .slice(0, MOUNTS_TOLD);
   const budget = { entries: MAX_ENTRIES };
   const mounts: SharedMemory['mounts'][number][] = [];
   for (const mount of fullest) mounts.push({ ...mount, files: await largestIn(mount.path, budget) });
-  return known({ mounts, segments: segmentsOf(readKernelFile(`${proc}/sysvipc/shm`, SEGMENTS_BYTES), leastBytes) });
+  const segments = readKernelFile(`${proc}/sysvipc/shm`, SEGMENTS_BYTES);
+  return known({
+    mounts,
+    segments: segments.known ? segmentsOf(segments.value, leastBytes) : [],
+    // A kernel without SysV IPC has no such file.
+    unread: unread ?? (segments.known || segments.why === 'absent' ? null : segments),
+  });
 }
 
 /** Each file system once, and only if nothing else is mounted over it, because that may hang. */
@@ -57,13 +68,14 @@ function tmpfsOf(mounts: readonly Mount[]): readonly string[] {
   return [...byDevice.values()].slice(0, MAX_MOUNTS);
 }
 
-async function usedOf(path: string): Promise<{ readonly path: string; readonly usedBytes: number }> {
+async function usedOf(path: string): Promise<{ readonly path: string; readonly usedBytes: number } | Unknown> {
   try {
     const { blocks, bfree, bsize } = await statfs(path);
     return { path, usedBytes: (blocks - bfree) * bsize };
-  } catch {
-    // Unmounted meanwhile, or not reachable by its name.
-    return { path, usedBytes: 0 };
+  } catch (cause) {
+    const why = fileUnknown(path, cause);
+    // Unmounted meanwhile.
+    return why.why === 'absent' ? { path, usedBytes: 0 } : why;
   }
 }
 
@@ -108,10 +120,9 @@ async function within(
   }
 }
 
-/** Absent in a kernel without SysV IPC. Columns by their names: rss and swap came later. */
-function segmentsOf(text: Reading<Buffer>, leastBytes: number): SharedMemory['segments'] {
-  if (!text.known) return [];
-  const [head = '', ...lines] = text.value.toString('latin1').trimEnd().split('\n');
+/** Columns by their names: rss and swap came later. */
+function segmentsOf(text: Buffer, leastBytes: number): SharedMemory['segments'] {
+  const [head = '', ...lines] = text.toString('latin1').trimEnd().split('\n');
   const names = head.trim().split(/\s+/);
   return lines
     .map((line) => {

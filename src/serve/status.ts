@@ -1,8 +1,9 @@
 import type { CoreConfig } from '../core/core-config.ts';
 import type { Decision } from '../core/decision.ts';
-import { usageFor } from '../core/eviction/comparator.ts';
+import { measuredUsage } from '../core/eviction/comparator.ts';
 import { trueConditions } from '../core/eviction/condition.ts';
 import { rank } from '../core/eviction/rank.ts';
+import { isAtLeast } from '../core/eviction/relief.ts';
 import { type Threshold, type ThresholdId, withContainerfs } from '../core/eviction/threshold.ts';
 import { isMet, limits } from '../core/eviction/thresholds-met.ts';
 import type { Observation, Psi } from '../core/observation.ts';
@@ -103,7 +104,10 @@ type PodRow = Pick<
 > & {
   /** null: it is not known. */
   readonly priority: number | null;
+  /** null: it is not known. */
   readonly usage: number | null;
+  /** It is a lower bound. */
+  readonly isAtLeast?: true;
   /** Directories are walked beside the looks; null: this signal's usage is from the look itself, or unknown. */
   readonly usageAgeMs: number | null;
   /** null: this signal has no request. */
@@ -290,7 +294,8 @@ function podsStatus(observation: Observation, state: State): PodsStatus {
       name: pod.name,
       qos: pod.qos,
       priority: pod.unsaid?.priority ? null : pod.priority,
-      usage: valueOrNull(usageFor(signal, pod, layout)),
+      usage: valueOrNull(measuredUsage(signal, pod, layout)),
+      ...(isAtLeast(signal, pod) ? { isAtLeast: true } : {}),
       usageAgeMs: isDisk(signal) ? ageMs(pod, observation.atMs) : null,
       request: requestFor(signal, pod),
       isProtected: pod.isProtected,

@@ -1,4 +1,4 @@
-import { type Reading, valueOrNull } from '../core/reading.ts';
+import { known, type Reading, valueOrNull } from '../core/reading.ts';
 import type { Systemd } from '../host/systemd.ts';
 
 /** What systemd gives the stop of a unit; infinity: it never kills. */
@@ -12,10 +12,12 @@ export type UnitTimeout = {
 };
 
 export async function unitTimeout(systemd: Systemd, unit: string): Promise<UnitTimeout> {
-  const timeoutMs = await systemd.stopTimeoutMs(unit);
-  const commands = unit.endsWith('.service') ? valueOrNull(await systemd.stopCommands(unit)) : 0;
+  const each = await systemd.stopTimeoutMs(unit);
+  const commands = unit.endsWith('.service') ? await systemd.stopCommands(unit) : known(0);
   const killMode = unit.endsWith('.slice') ? null : valueOrNull(await systemd.killMode(unit));
-  return { unit, timeoutMs, stopCommands: commands ?? 0, killMode };
+  // How often it counts is not known either then.
+  const timeoutMs = commands.known || !each.known ? each : commands;
+  return { unit, timeoutMs, stopCommands: valueOrNull(commands) ?? 0, killMode };
 }
 
 /**

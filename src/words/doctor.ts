@@ -40,8 +40,9 @@ export const othersGoFor = (pod: string, evictFor: string, requestBytes: number)
   `${pod} is never evicted for memory (nodewarden.dev/evict-for: ${evictFor}): ${requestBytes === 0 ? 'it requests none, and for whatever it uses' : `for what it uses above its request of ${sayBytes(requestBytes)}`} another pod is evicted, even one within its request. Limit it to what it requests (MemoryMax= of its unit)`;
 export const nothingBound = (pods: number): string =>
   `none of ${countPods(pods)} is bound to anything that exists here: nothing can be evicted`;
-export const canBeEvicted = (pods: number, running: number): string =>
-  `pods: ${running} of the ${pods} that may be evicted ${isOrAre(running)} running`;
+/** `others`: so many more were not looked at. */
+export const canBeEvicted = (pods: number, running: number, others: number): string =>
+  `pods: ${running} of the ${pods} that may be evicted ${isOrAre(running)} running${others > 0 ? `; ${others} more were not examined` : ''}`;
 export const bindingsFound = 'bindings: all resolved';
 export const unmeasured = (pod: string, cgroup: string, why: string): string =>
   `${pod} runs, but its memory cannot be read (${why}): it is not evicted. Its cgroup ${cgroup} lacks the memory controller`;
@@ -106,7 +107,7 @@ export const otherDaemon = (name: string, pid: number): string =>
 export const noOtherDaemon = 'no other out-of-memory daemon runs';
 export const kubeletBeside =
   "a kubelet runs here, and nodewarden is in mode standalone: both would act on the same memory, and the kubelet's pods count as usage outside all pods";
-export const noKubelet = 'no kubelet runs here';
+export const noKubelet = 'no process named kubelet runs here';
 type Share = { readonly where: string; readonly bytes: number };
 const share = ({ where, bytes }: Share): string => `${where} ${sayBytes(bytes)}`;
 export const memoryOutside = (users: readonly Share[], outsideBytes: number, capacityBytes: number): string =>

@@ -8,7 +8,7 @@ import type { DiskSurvey } from '../../src/host/disk-walk.ts';
 import type { SharedMemory } from '../../src/host/shared-memory.ts';
 import { anObservation, GI, MI } from '../a.ts';
 
-const NOTHING: SharedMemory = { mounts: [], segments: [] };
+const NOTHING: SharedMemory = { mounts: [], segments: [], unread: null };
 const settled = () => new Promise((resolve) => setTimeout(resolve, 0));
 
 function open(shared: SharedMemory, survey: DiskSurvey) {
@@ -94,7 +94,7 @@ describe('pressure that no eviction relieves', () => {
   it('includes memory without a process: files on tmpfs, and segments that no process has attached', async () => {
     const files = [{ path: '/dev/shm/x, 5 GiB in /etc', bytes: 300 * MI, uid: 33 }];
     const mounts = [{ path: '/dev/shm', usedBytes: 400 * MI, files }];
-    const { look } = open({ mounts, segments: [{ id: 5, bytes: 90 * MI, uid: 7 }] }, survey);
+    const { look } = open({ mounts, segments: [{ id: 5, bytes: 90 * MI, uid: 7 }], unread: null }, survey);
     const [text] = await look('memory.available', [nobody('memory.available')]);
     expect(text).toContain(
       'the tmpfs at /dev/shm with 400 MiB (300 MiB in "/dev/shm/x, 5 GiB in /etc", user www-data)',

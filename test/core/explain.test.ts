@@ -208,6 +208,6 @@ describe('the ranking explained', () => {
     const look = aLook([{ ...web, usage: { ...web.usage, workingSetBytes: absent } }]);
     const [row] = explain(look, 'memory.available')?.pods ?? [];
     expect(row?.usage).toEqual(absent);
-    expect(row?.row.values[0]).toEqual({ by: 'over-request', value: known(false) });
+    expect(row?.row.values[0]).toEqual({ by: 'over-request', value: known(false), isMissing: true });
   });
 });

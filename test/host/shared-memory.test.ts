@@ -54,12 +54,22 @@ describe('memory without a process', () => {
       ];
       expect(found).toEqual({
         known: true,
-        value: { mounts: [{ path: at, usedBytes: 17 * MIB, files }], segments: [] },
+        value: { mounts: [{ path: at, usedBytes: 17 * MIB, files }], segments: [], unread: null },
       });
       expect(await readSharedMemory(20 * MIB, proc)).toMatchObject({ value: { mounts: [] } });
     } finally {
       execFileSync('umount', [at]);
     }
+  });
+
+  it('says what it could not read; a kernel without segments has none', async () => {
+    const proc = aProc('', '');
+    expect(await readSharedMemory(MIB, aProc(''))).toMatchObject({ value: { segments: [], unread: null } });
+    rmSync(join(proc, 'sysvipc/shm'));
+    mkdirSync(join(proc, 'sysvipc/shm'));
+    expect(await readSharedMemory(MIB, proc)).toMatchObject({
+      value: { unread: { known: false, why: 'unreadable', where: join(proc, 'sysvipc/shm') } },
+    });
   });
 
   it('includes SysV segments that no process has attached', async () => {

@@ -103,6 +103,13 @@ describe('the status report', () => {
     const observation = anObservation(10_000, {}, { pods });
     const nodefs = { ...acted, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' } as const;
     const reclaims = [{ decision: 'b-1', threshold: nodefs, deadlineMs: 12_000 }];
+    const usages = (shown: PodsStatus) =>
+      shown.known ? shown.order.map(({ name, usage, isAtLeast }) => [name, usage, isAtLeast === true]) : null;
+    // What nobody has measured is not nothing.
+    expect(usages(report({ reclaims }, observation).pods)).toEqual([
+      ['walked', MI, false],
+      ['not-walked', null, false],
+    ]);
     const ages = (shown: PodsStatus) => (shown.known ? shown.order.map((pod) => [pod.name, pod.usageAgeMs]) : null);
     expect(ages(report({ reclaims }, observation).pods)).toEqual([
       ['walked', 6_000],

@@ -116,11 +116,18 @@ export const TIES: readonly Comparator[] = (Object.keys(ROWS) as Comparator[]).f
  * A pod with statistics whose number is missing counts 0: the kubelet's rule (5.5), for ranking only.
  */
 export function usageFor(signal: Signal, pod: PodView, layout: FsLayout): Reading<number> {
+  const { containers } = pod.usage;
+  if (!containers.known) return containers;
+  const used = measuredUsage(signal, pod, layout);
+  return used.known ? used : known(0);
+}
+
+/** The same for people: a missing number is unknown. */
+export function measuredUsage(signal: Signal, pod: PodView, layout: FsLayout): Reading<number> {
   const { containers, disk } = pod.usage;
   if (!containers.known) return containers;
   const { counts } = SIGNAL_FACTS[signal];
-  const used = counts === 'disk' ? map(disk, () => measuredDisk(signal, pod, layout)) : countedOf(pod.usage, counts);
-  return used.known ? used : known(0);
+  return counts === 'disk' ? map(disk, () => measuredDisk(signal, pod, layout)) : countedOf(pod.usage, counts);
 }
 
 /** kubelet-eviction.md 5.9: the kinds that are measured, by layout. */

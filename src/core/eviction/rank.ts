@@ -1,7 +1,7 @@
 import type { RankRow, RankValue } from '../decision.ts';
 import type { PodView } from '../pod/pod.ts';
 import { type FsLayout, SIGNAL_FACTS, type Signal } from '../signal.ts';
-import { COMPARATORS, type Comparator, TIES } from './comparator.ts';
+import { COMPARATORS, type Comparator, measuredUsage, TIES } from './comparator.ts';
 import { isAtLeast } from './relief.ts';
 
 export type Ranked = { readonly pod: PodView; readonly row: RankRow };
@@ -9,7 +9,7 @@ export type Ranked = { readonly pod: PodView; readonly row: RankRow };
 /**
  * The eviction order of the pods: first is evicted first. Total and independent of the order given.
  * A missing number of a pod with statistics counts as 0, a pod without any statistics comes first (5.5); the row
- * shows the value as unknown.
+ * says that the value is unknown.
  */
 export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout): readonly Ranked[] {
   const rules: readonly Comparator[] = SIGNAL_FACTS[signal].rankedBy;
@@ -19,11 +19,17 @@ export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout)
   const keys = new Float64Array(pods.length * width);
   const entries = pods.map((pod, place): Entry => {
     const isBound = isAtLeast(signal, pod);
+    const isMissing = !isBound && pod.usage.containers.known && !measuredUsage(signal, pod, layout).known;
     const values: RankValue[] = [];
     for (const by of rules) {
       const value = COMPARATORS[by].compare(pod, signal, layout);
-      const isOpen = isBound && COMPARATORS[by].isMeasured && !(value.known && value.value === true);
-      const entry: RankValue = isOpen ? { by, value, isAtLeast: true } : { by, value };
+      const { isMeasured } = COMPARATORS[by];
+      const isOpen = isBound && isMeasured && !(value.known && value.value === true);
+      const entry: RankValue = isOpen
+        ? { by, value, isAtLeast: true }
+        : isMissing && isMeasured && value.known
+          ? { by, value, isMissing }
+          : { by, value };
       keys[place * width + values.length] = sortKey(entry);
       values.push(entry);
     }
