@@ -47,7 +47,7 @@ function gapText(before: TrialRun | undefined, { fromWallMs, lastEntryWallMs }: 
   const to = fromWallMs ?? lastEntryWallMs;
   const span = sayDuration(Math.max(0, Math.round((to - from) / 1_000)) * 1_000);
   return ended === null
-    ? `The run before ${sayWhen(to)} has no recorded end: up to ${span} before it nobody may have watched.`
+    ? `The run before ${sayWhen(to)} has no recorded end: up to ${span} before that may not have been observed.`
     : `From ${sayWhen(from)} to ${sayWhen(to)} (${span}) no dry run watched.`;
 }
 
@@ -62,7 +62,7 @@ function stopsText({ stops }: Trial): string {
     ]),
   );
   const note = stops.some(({ times }) => times > 1)
-    ? 'A dry run stops nobody, so a pod that is to blame is counted at each new crossing of a threshold.\n'
+    ? 'A dry run stops no pod, so the same pod is counted at every new crossing of a threshold.\n'
     : '';
   return `${table(['POD', 'TIMES', 'FOR', 'AT MOST BACK', 'LAST'], rows, [1])}${note}`;
 }

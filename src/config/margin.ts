@@ -30,7 +30,7 @@ export const UNKNOWN_SIZES: HostSizes = {
   pids: null,
   swapBytes: null,
   hasMemoryPressure: null,
-  beyondReach: unknown('not-asked', 'the memory of the kernel', 'this host was not looked at'),
+  beyondReach: unknown('not-asked', 'the memory of the kernel', 'this host was not examined'),
   nodefs: null,
   imagefs: null,
   bounded: null,

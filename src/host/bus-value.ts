@@ -105,19 +105,19 @@ function encode(type: string, value: BusValue, depth: number): Encoded {
   const bounds = INTEGERS[type];
   if (bounds !== undefined) {
     const isFit = typeof value === 'number' && Number.isSafeInteger(value) && value >= bounds[0] && value <= bounds[1];
-    return isFit ? { ok: true, value } : no(`${type} wants a whole number in its range`);
+    return isFit ? { ok: true, value } : no(`${type} requires a whole number in its range`);
   }
   if (type === 'd')
-    return typeof value === 'number' && Number.isFinite(value) ? { ok: true, value } : no('d wants a number');
-  if (type === 'b') return typeof value === 'boolean' ? { ok: true, value } : no('b wants a boolean');
+    return typeof value === 'number' && Number.isFinite(value) ? { ok: true, value } : no('d requires a number');
+  if (type === 'b') return typeof value === 'boolean' ? { ok: true, value } : no('b requires a boolean');
   if (type === 's' || type === 'o' || type === 'g')
-    return isText(type, value) ? { ok: true, value } : no(`${type} wants text`);
+    return isText(type, value) ? { ok: true, value } : no(`${type} requires text`);
   if (type === 'v') return encodeVariant(value, depth);
   if (type.startsWith('a{')) return encodeDictionary(type, value, depth);
-  if (!Array.isArray(value)) return no(`${type} wants a list`);
+  if (!Array.isArray(value)) return no(`${type} requires a list`);
   if (type === 'ay') return encodeBytes(value);
   const types = type.startsWith('(') ? splitSignature(type.slice(1, -1)) : value.map(() => type.slice(1));
-  if (types === null || types.length !== value.length) return no(`${type} wants as many values`);
+  if (types === null || types.length !== value.length) return no(`${type} requires as many values`);
   return encodeList(types, value, depth + 1);
 }
 
@@ -145,11 +145,11 @@ export function isObjectPath(path: string): boolean {
 
 function encodeBytes(value: readonly BusValue[]): Encoded {
   const isBytes = value.every((byte) => typeof byte === 'number' && Number.isInteger(byte) && byte >= 0 && byte <= 255);
-  return isBytes ? { ok: true, value: Buffer.from(value.map(Number)) } : { ok: false, text: 'ay wants bytes' };
+  return isBytes ? { ok: true, value: Buffer.from(value.map(Number)) } : { ok: false, text: 'ay requires bytes' };
 }
 
 function encodeVariant(value: BusValue, depth: number): Encoded {
-  if (!isVariant(value)) return { ok: false, text: `v wants a signature with a value, not ${sayKind(value)}` };
+  if (!isVariant(value)) return { ok: false, text: `v requires a signature with a value, not ${sayKind(value)}` };
   const types = splitSignature(value.signature);
   if (types?.length !== 1) return { ok: false, text: `a variant has one type, not ${value.signature}` };
   const inner = encode(value.signature, value.value, depth + 1);
@@ -157,10 +157,10 @@ function encodeVariant(value: BusValue, depth: number): Encoded {
 }
 
 function encodeDictionary(type: string, value: BusValue, depth: number): Encoded {
-  if (typeof value !== 'object' || Array.isArray(value)) return { ok: false, text: `${type} wants a dictionary` };
+  if (typeof value !== 'object' || Array.isArray(value)) return { ok: false, text: `${type} requires a dictionary` };
   const encoded: { [key: string]: unknown } = {};
   for (const [key, entry] of Object.entries(value)) {
-    if (!isText(type.charAt(2), key)) return { ok: false, text: `${type} wants other keys` };
+    if (!isText(type.charAt(2), key)) return { ok: false, text: `${type} requires other keys` };
     const one = encode(type.slice(3, -1), entry, depth + 1);
     if (!one.ok) return one;
     encoded[key] = one.value;

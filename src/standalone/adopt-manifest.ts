@@ -83,7 +83,7 @@ export function manifestFor(adopted: Adopted): string {
     'spec:',
     `  ${comment(
       priorityFrom === null
-        ? `By its role: ${role}. Among pods above their request the lowest goes first.`
+        ? `By its role: ${role}. Among pods above their request, the lowest is evicted first.`
         : `That of ${priorityFrom}, which systemd stops along with it.`,
     )}`,
     `  priority: ${priority}`,

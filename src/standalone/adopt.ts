@@ -140,7 +140,7 @@ function unitCandidate(id: string, path: string): Candidate {
     service: id.endsWith('.service') ? id : null,
     notes: docker
       ? [
-          'The scope of a Docker container, whose name changes when the container is created anew: better bind the unit that runs it.',
+          'The scope of a Docker container, whose name changes when the container is recreated. Bind the unit that runs it instead.',
         ]
       : [],
   };
@@ -232,7 +232,7 @@ function whyNot(
 ): string | null {
   const { path, target } = candidate;
   const root = cgroupRoot.replace(/\/+$/, '');
-  if (root !== '' && !path.startsWith(`${root}/`)) return `it lies outside the node (cgroupRoot ${root})`;
+  if (root !== '' && !path.startsWith(`${root}/`)) return `it is outside the node (cgroupRoot ${root})`;
   const holds = guarded.find((other) => overlap(other.path, path) && other.path.length >= path.length);
   if (holds !== undefined) return `it holds ${holds.what}, without which the machine cannot be saved`;
   const ref = refOf(mounts, path);
@@ -242,7 +242,7 @@ function whyNot(
   const inner = all.find((other) => other !== candidate && other.path.startsWith(`${path}/`));
   if (inner !== undefined && isSlice(candidate)) return `what runs in it is proposed one by one, such as ${inner.name}`;
   const outer = all.find((other) => other !== candidate && !isSlice(other) && path.startsWith(`${other.path}/`));
-  return outer === undefined ? null : `it lies in ${outer.name}`;
+  return outer === undefined ? null : `it is in ${outer.name}`;
 }
 
 const isSlice = ({ target }: Candidate): boolean => target.kind === 'unit' && target.unit.endsWith('.slice');

@@ -17,7 +17,7 @@ export function sayArmed({ lock, isPreparing }: InhibitorStatus): NodeFact | nul
       return null;
     case 'armed': {
       const { grantedMs, neededMs } = lock;
-      const message = `logind delays a shutdown by up to ${sayDuration(grantedMs)}, of which ${sayDuration(neededMs)} are needed`;
+      const message = `logind delays a shutdown by up to ${sayDuration(grantedMs)}; ${sayDuration(neededMs)} are needed`;
       return { status: 'True', reason: 'Armed', message };
     }
     case 'not-armed':

@@ -71,7 +71,7 @@ From 2026-01-31 15:00:00 UTC to 2026-01-31 17:00:00 UTC (2h0m0s) no dry run watc
 1 pod would have been stopped
 POD       TIMES  FOR                      AT MOST BACK  LAST
 shop/web      3  memory.available (hard)  300 MiB       2026-01-31 18:00:00 UTC
-A dry run stops nobody, so a pod that is to blame is counted at each new crossing of a threshold.
+A dry run stops no pod, so the same pod is counted at every new crossing of a threshold.
 
 The kernel's OOM killer killed 3 processes (shop/job).
 
@@ -97,7 +97,7 @@ Before arming
     );
     expect(out).toContain('1 line of the record missing or damaged');
     expect(out).toContain(
-      'The run before 2026-01-31 15:00:00 UTC has no recorded end: up to 2h0m0s before it nobody may have watched.',
+      'The run before 2026-01-31 15:00:00 UTC has no recorded end: up to 2h0m0s before that may not have been observed.',
     );
     expect(out).toContain('Nobody would have been stopped.\n');
     expect(out).toContain('No threshold was met.');
