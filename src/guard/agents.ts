@@ -1,3 +1,4 @@
+import { type AgentMetadata, MAX_METADATA_BYTES, readAgentMetadata } from '../config/guard/agent-metadata.ts';
 import type { AgentAction, AgentEnd } from '../core/guard/agent-run.ts';
 import type { MethodKey } from '../core/guard/config.ts';
 import type { PowerState } from '../core/guard/record.ts';
@@ -31,8 +32,8 @@ export type Agents = {
   readonly status: (method: FenceMethod, purpose: Purpose) => Promise<PowerAnswer>;
   /** Not begun, and unknown, if `mayBegin` says no at that moment, or if it cannot be begun at once. */
   readonly command: (method: FenceMethod, action: 'off' | 'on', mayBegin: () => boolean) => Promise<CommandClaim>;
-  /** The XML document in which an agent says what it knows. */
-  readonly metadata: (agent: string) => Promise<Reading<string>>;
+  /** What an agent says that it knows; asked again only when its file has changed. */
+  readonly metadata: (agent: string) => Promise<Reading<AgentMetadata>>;
   /** A status, and where secrets of the method could be read meanwhile by whoever may see the processes of this machine. */
   readonly exposure: (method: FenceMethod) => Promise<PowerAnswer & { readonly exposed: readonly ExposedSecret[] }>;
 };
@@ -44,8 +45,6 @@ export type AgentNeeds = {
     readonly deadlineMs: number;
     readonly secretDirectory: string;
   };
-  /** Names of the parameters in a metadata document. */
-  readonly parametersIn: (metadata: string) => Reading<ReadonlySet<string>>;
   readonly agentDirectory?: string;
 };
 
@@ -55,12 +54,12 @@ export type AgentNeeds = {
  */
 const BEGIN_WITHIN_MS = 3_000;
 const OUTPUT_BYTES = 64 * 1024;
-const METADATA_BYTES = 1024 * 1024;
+const METADATA_INPUT = 'action=metadata\n';
 
 /** Runs fence agents: a few at once, each within the deadline. Nothing rejects. */
-export function createAgents({ clock, settings, parametersIn, agentDirectory }: AgentNeeds): Agents {
+export function createAgents({ clock, settings, agentDirectory }: AgentNeeds): Agents {
   const slots = createSlots();
-  const names = new Map<string, { readonly version: string; readonly names: ReadonlySet<string> }>();
+  const told = new Map<string, { readonly version: string; readonly metadata: AgentMetadata }>();
   const directory = agentDirectory === undefined ? {} : { directory: agentDirectory };
 
   const start = (agent: string, input: string, maxOutputBytes: number, started?: (pid: number) => void) =>
@@ -69,25 +68,20 @@ export function createAgents({ clock, settings, parametersIn, agentDirectory }: 
       clock,
     );
 
-  const metadata = async (agent: string, purpose: Purpose = 'dead'): Promise<Reading<string>> => {
-    const input = agentInput('metadata', {}, new Set());
-    if (!input.known) return input;
-    return slots(purpose, async () => metadataIn(await start(agent, input.value, METADATA_BYTES), agent));
-  };
-
-  /** Asked of the agent only when its file has changed. */
-  const namesOf = async (agent: string, purpose: Purpose): Promise<Reading<ReadonlySet<string>>> => {
+  const metadataOf = async (agent: string, purpose: Purpose): Promise<Reading<AgentMetadata>> => {
     const version = agentVersion(agent, agentDirectory);
-    const kept = names.get(agent);
-    if (kept?.version === version) return known(kept.names);
-    const document = await metadata(agent, purpose);
-    const found = document.known ? parametersIn(document.value) : document;
-    if (found.known) names.set(agent, { version, names: found.value });
-    return found;
+    const kept = told.get(agent);
+    if (kept?.version === version) return known(kept.metadata);
+    const document = await slots(purpose, async () =>
+      metadataIn(await start(agent, METADATA_INPUT, MAX_METADATA_BYTES), agent),
+    );
+    const metadata = document.known ? readAgentMetadata(document.value, agent) : document;
+    if (metadata.known) told.set(agent, { version, metadata: metadata.value });
+    return metadata;
   };
 
   /** Secrets are read anew for each run, and never leave it. */
-  const inputOf = (method: FenceMethod, action: AgentAction, allowed: ReadonlySet<string>): Reading<Input> => {
+  const inputOf = (method: FenceMethod, action: AgentAction, { parameters }: AgentMetadata): Reading<Input> => {
     const values: { [name: string]: string } = { ...method.parameters };
     const secrets: string[] = [];
     for (const [name, file] of Object.entries(method.secrets)) {
@@ -96,7 +90,7 @@ export function createAgents({ clock, settings, parametersIn, agentDirectory }: 
       values[name] = secret.value;
       secrets.push(secret.value);
     }
-    const text = agentInput(action, values, allowed);
+    const text = agentInput(action, values, new Set(parameters.map(({ name }) => name)));
     return text.known ? known({ text: text.value, secrets }) : text;
   };
 
@@ -104,10 +98,10 @@ export function createAgents({ clock, settings, parametersIn, agentDirectory }: 
     const { method, action, purpose, mayBegin, watch } = order;
     const askedMs = clock.monoMs();
     let begunMs = askedMs;
-    const knownNames = await namesOf(method.agent, purpose);
+    const metadata = await metadataOf(method.agent, purpose);
     const result = await slots(purpose, async (): Promise<Reading<T>> => {
-      if (!knownNames.known) return knownNames;
-      const input = inputOf(method, action, knownNames.value);
+      if (!metadata.known) return metadata;
+      const input = inputOf(method, action, metadata.value);
       if (!input.known) return unknown(input.why, method.key, `${input.where}: ${input.detail}`);
       const { text, secrets } = input.value;
       begunMs = clock.monoMs();
@@ -129,7 +123,7 @@ export function createAgents({ clock, settings, parametersIn, agentDirectory }: 
       const { result, ...times } = await run({ method, action, purpose: 'fencing', mayBegin }, doneIn);
       return { saysDone: result, ...times };
     },
-    metadata,
+    metadata: (agent) => metadataOf(agent, 'dead'),
     exposure: async (method) => {
       const watching = watchSecrets(clock);
       const { result, ...times } = await run(

@@ -105,7 +105,7 @@ describe('what an agent leaves running', () => {
     const { bench, power } = await statusOf(
       `${leave}\nwhile [ ! -s pid ]; do sleep 0.01; done\necho "Status: OFF"; exit 2`,
     );
-    expect(detailOf(power)).toMatch(/^it ended, but left running, which was killed if found: .*sleep \(\d+\)/);
+    expect(detailOf(power)).toMatch(/^it ended, but left running, which was killed if found: .*\(\d+\)/);
     await until(() => !isRunning(Number(bench.read('pid'))));
   });
 

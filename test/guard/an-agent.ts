@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { known, type Reading } from '../../src/core/reading.ts';
+import type { Reading } from '../../src/core/reading.ts';
 import { type AgentNeeds, type Agents, createAgents, type FenceMethod } from '../../src/guard/agents.ts';
 import { clock, until } from '../host/test-cgroup.ts';
 import { aTree } from '../host/tree.ts';
@@ -11,7 +11,12 @@ cd "$(dirname "$0")" || exit 1
 input=$(cat; echo .); input=\${input%.}
 value() { sed -n "s/^$1=//p" <<<"$input"; }
 action=$(value action)
-if [ "$action" = metadata ]; then echo '<resource-agent/>'; exit 0; fi
+if [ "$action" = metadata ]; then
+  echo '<resource-agent><parameters>'
+  for name in plug ip password username; do echo "<parameter name='$name'/>"; done
+  echo '</parameters></resource-agent>'
+  exit 0
+fi
 `;
 
 export type Bench = {
@@ -40,7 +45,6 @@ export function aBench(
   const agents = createAgents({
     clock,
     settings: () => ({ deadlineMs, secretDirectory }),
-    parametersIn: () => known(new Set(['plug', 'ip', 'password', 'username'])),
     agentDirectory: directory,
     ...needs,
   });

@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { known } from '../../src/core/reading.ts';
 import type { FenceMethod } from '../../src/guard/agents.ts';
 import { until } from '../host/test-cgroup.ts';
 import { aBench, anExecutable, detailOf, isRunning } from './an-agent.ts';
@@ -18,7 +17,6 @@ function aGuest() {
     {},
     {
       agentDirectory: resolve('test/lab/guard'),
-      parametersIn: (xml) => known(new Set([...xml.matchAll(/<parameter name="(\w+)"/g)].map(([, name = '']) => name))),
     },
   );
   const guest = join(bench.directory, 'guest');

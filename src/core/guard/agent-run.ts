@@ -1,5 +1,5 @@
-/** What an agent is asked (G3). Never `reboot`, which leaves nothing that could be proven. */
-export type AgentAction = 'status' | 'off' | 'on' | 'metadata';
+/** What an agent is asked about a machine (G3). Never `reboot`, which leaves nothing that could be proven. */
+export type AgentAction = 'status' | 'off' | 'on';
 
 /** `isCut`: there was more of it. */
 export type AgentOutput = { readonly stdout: string; readonly stderr: string; readonly isCut: boolean };
