@@ -46,7 +46,7 @@ async function scenarioIn(
     names.push(scenario.name);
     if (scenario.kind !== 'EvictionScenario') {
       if (only !== null)
-        return refused(`${file}: ${scenario.name} is a ShutdownScenario: it has no samples to explain`);
+        return refused(`${file}: ${scenario.name} is a ${scenario.kind}: it has no samples to explain`);
       continue;
     }
     if (found !== null) others += 1;

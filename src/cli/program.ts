@@ -5,6 +5,7 @@ import { configCommand } from './config.ts';
 import { demoCommand } from './demo.ts';
 import { doctorCommand } from './doctor.ts';
 import { explainCommand } from './explain.ts';
+import { guardCommand } from './guard.ts';
 import { historyCommand } from './history.ts';
 import { rehearseCommand } from './rehearse.ts';
 import { releaseHeldCommand } from './release-held.ts';
@@ -35,6 +36,7 @@ export function allCommands(): readonly Command[] {
     rehearseCommand(),
     adoptCommand(),
     historyCommand(),
+    guardCommand(),
     trialCommand(),
     releaseHeldCommand(),
   ];

@@ -11,6 +11,7 @@ import { sayDecision } from '../words/decision.ts';
 import { counted, sayNames, sayThreshold } from '../words/phrases.ts';
 import { whyChosen } from './history-text.ts';
 import { clean, type Paint } from './print.ts';
+import { guardText } from './simulate-guard-text.ts';
 
 /** What the text needs of a look: its line (null = nothing changed or was decided), and the mismatches. */
 export type LookText = Pick<StepReport, 'step' | 'at' | 'mismatches'> & { readonly line: string | null };
@@ -25,11 +26,21 @@ const RUNS_SHOWN = 8;
 /** The text for one scenario (scenarios.md 6.4, shutdown-scenarios.md 6.3); empty if nothing happened. */
 export function scenarioText(shown: Shown, paint: Paint): string {
   const { report } = shown;
-  const told =
-    report.kind === 'EvictionScenario' ? report.steps.flatMap(({ line }) => line ?? []) : shutdownText(report, paint);
+  const told = toldIn(report, paint);
   const lines = [...told, ...usageText(report), ...comparisonText(shown, paint)].map((line) => `  ${line}\n`);
   const head = `${paint('bold', clean(report.name))}  ${paint('dim', clean(`${report.file}:${report.line}`))}\n`;
   return `${lines.length > 0 ? head : ''}${lines.join('')}${mismatchText(shown, paint)}`;
+}
+
+function toldIn(report: Shown['report'], paint: Paint): readonly string[] {
+  switch (report.kind) {
+    case 'EvictionScenario':
+      return report.steps.flatMap(({ line }) => line ?? []);
+    case 'ShutdownScenario':
+      return shutdownText(report, paint);
+    case 'GuardScenario':
+      return guardText(report, paint);
+  }
 }
 
 /** Recorded usage cannot react to a kill that is only simulated. */
@@ -224,10 +235,9 @@ function namesText(names: readonly string[]): string {
 function comparisonText({ report, ownResult }: Shown, paint: Paint): readonly string[] {
   const { comparison } = report;
   if (comparison === undefined) return [];
+  if (report.kind === 'GuardScenario') return lossesText(comparison, 'fencing', paint);
   const changed = report.kind === 'EvictionScenario' ? changedIn(report) : [];
-  const losses = LISTS.flatMap(([list, said, colour]) =>
-    comparison[list].map((loss) => `${paint(colour, said)} ${lossText(loss)}`),
-  );
+  const losses = lossLines(comparison, paint);
   const isChanged =
     report.kind === 'EvictionScenario'
       ? changed.length > 0
@@ -243,6 +253,19 @@ function comparisonText({ report, ownResult }: Shown, paint: Paint): readonly st
     ...losses,
   ];
 }
+
+function lossLines(comparison: Comparison, paint: Paint): readonly string[] {
+  return LISTS.flatMap(([list, said, colour]) =>
+    comparison[list].map((loss) => `${paint(colour, said)} ${lossText(loss)}`),
+  );
+}
+
+function lossesText(comparison: Comparison, what: string, paint: Paint): readonly string[] {
+  const losses = lossLines(comparison, paint);
+  if (losses.length === 0) return [`compared with its own configuration: no other ${what}`];
+  return [`compared with its own configuration, a difference in ${what}s:`, ...losses];
+}
+
 const LISTS: readonly (readonly [keyof Comparison, string, 'red' | 'green' | 'yellow'])[] = [
   ['avoided', '  avoided', 'green'],
   ['added', '  added  ', 'red'],
@@ -291,7 +314,7 @@ function mismatchText({ report, lineOf }: Shown, paint: Paint): string {
     const look = step === null ? '' : ` step ${step.step} (at ${sayDuration(step.at)})`;
     return `${place}${look}: ${clean(path)}: ${paint('red', `expected ${valueText(expected)}, got ${valueText(actual)}`)}\n`;
   };
-  if (report.kind === 'ShutdownScenario') return report.mismatches.map((mismatch) => told(mismatch, null)).join('');
+  if (report.kind !== 'EvictionScenario') return report.mismatches.map((mismatch) => told(mismatch, null)).join('');
   return report.steps.flatMap((step) => step.mismatches.map((mismatch) => told(mismatch, step))).join('');
 }
 

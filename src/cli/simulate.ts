@@ -1,9 +1,12 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { Effective } from '../config/effective.ts';
+import { entryOf } from '../config/field.ts';
+import { guardConfigOf } from '../config/guard/load.ts';
 import { configOf } from '../config/load.ts';
 import { UNKNOWN_SIZES } from '../config/margin.ts';
-import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
-import { sayProblem } from '../document/problem.ts';
+import { GUARD_KIND } from '../config/source.ts';
+import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
+import { type Problem, sayProblem } from '../document/problem.ts';
+import { listDirectory } from '../host/files.ts';
 import { openText, type TextPieces, textOf, wholeText } from '../host/text-stream.ts';
 import type { ScenarioHead } from '../simulate/scenario.ts';
 import {
@@ -13,7 +16,7 @@ import {
   type StepReport,
   simulate,
 } from '../simulate/simulate.ts';
-import { readScenarioFiles, STDIN_NAME, sayUnreadable } from '../simulate/source.ts';
+import { isScenarioFile, readScenarioFiles, STDIN_NAME, sayUnreadable } from '../simulate/source.ts';
 import { standardPaint } from './print.ts';
 import { createLookText, type LookText, scenarioText, summaryText } from './simulate-text.ts';
 
@@ -41,9 +44,39 @@ Exit status: 0 if all went well, 1 if an expectation failed, 2 for a usage error
 document, or if --only matched nothing.`;
 
 export function simulateCommand(): Command {
-  return new Command('simulate')
+  return withOptions(new Command('simulate'))
     .description('Run scenarios in virtual time through the code that decides on live nodes')
-    .argument('<file...>', 'Scenario files')
+    .option('--react', "Subtract a victim's usage from later samples (default for files made by capture)")
+    .option('--no-react', "Keep a victim's usage in later samples (default for all other files)")
+    .addHelpText('after', HELP)
+    .action(async (files: readonly string[], options: Options) => {
+      process.exitCode = await run(files, options);
+    });
+}
+
+const GUARD_HELP = `
+Examples:
+  nodewarden guard simulate /usr/share/nodewarden/scenarios/guard/one-machine-dies.yaml
+  nodewarden guard simulate --check /usr/share/nodewarden/scenarios/guard
+  nodewarden guard simulate --config guard.yaml outage.yaml    what another configuration would have done
+
+Nothing is touched: no cluster, no device. A directory stands for the scenario files in it.
+Exit status: 0 if all went well, 1 if an expectation failed or something happened that must never happen, 2 for a usage
+error, an unreadable file, a malformed document, or if --only matched nothing.`;
+
+/** `nodewarden guard simulate`: the same, for scenarios of a cluster. */
+export function guardSimulateCommand(): Command {
+  return withOptions(new Command('simulate'))
+    .description('Run scenarios of a cluster in virtual time through the real decisions')
+    .addHelpText('after', GUARD_HELP)
+    .action(async (files: readonly string[], options: Options) => {
+      process.exitCode = await run(files, options);
+    });
+}
+
+function withOptions(command: Command): Command {
+  return command
+    .argument('<file...>', 'Scenario files, or directories of them')
     .option('--check', 'Compare the results with what the scenarios expect')
     .option('--only <pattern>', 'Run only scenarios that match a glob on the name (*, ?), or LABEL=GLOB', parseOnly)
     .addOption(
@@ -52,13 +85,7 @@ export function simulateCommand(): Command {
         "Replace each scenario's own configuration, and show what that changes",
       ).conflicts('check'),
     )
-    .option('--react', "Subtract a victim's usage from later samples (default for files made by capture)")
-    .option('--no-react', "Keep a victim's usage in later samples (default for all other files)")
-    .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json', 'jsonl']).default('text'))
-    .addHelpText('after', HELP)
-    .action(async (files: readonly string[], options: Options) => {
-      process.exitCode = await run(files, options);
-    });
+    .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json', 'jsonl']).default('text'));
 }
 
 async function run(files: readonly string[], options: Options): Promise<number> {
@@ -66,12 +93,12 @@ async function run(files: readonly string[], options: Options): Promise<number> 
     process.stderr.write('standard input cannot be both the configuration and the scenarios\n');
     return BAD_INPUT;
   }
-  const config = await loadOther(options.config ?? null);
-  if (config === 'refused') return BAD_INPUT;
+  const other = await loadOther(options.config ?? null);
+  if (other === 'refused') return BAD_INPUT;
   const asked = {
     expectations: options.check === true ? 'compare' : 'ignore',
     only: options.only ?? null,
-    config,
+    ...other,
     isReacting: options.react ?? null,
   } as const;
   return options.output === 'text'
@@ -91,7 +118,7 @@ async function runThrough<Step>(
   asked: Omit<SimulateAsked<Step>, 'keep'>,
   { keep, print }: Printer<Step>,
 ): Promise<number> {
-  for await (const item of simulate(readScenarioFiles(files, textOfStdin), { ...asked, keep })) {
+  for await (const item of simulate(readScenarioFiles(scenarioFiles(files), textOfStdin), { ...asked, keep })) {
     if (item.kind === 'problems') {
       for (const problem of item.problems) process.stderr.write(`${sayProblem(problem)}\n`);
       continue;
@@ -115,18 +142,42 @@ function statusOf(
 }
 
 /** The file may belong to anybody and be of either kind, because nothing is acted on. */
-async function loadOther(name: string | null): Promise<Effective | null | 'refused'> {
-  if (name === null) return null;
+async function loadOther(name: string | null): Promise<Pick<SimulateAsked, 'config' | 'guardRules'> | 'refused'> {
+  if (name === null) return { config: null };
   const file = name === '-' ? STDIN_NAME : name;
   const text = await wholeText(name === '-' ? textOfStdin() : openText(name), MAX_DOCUMENT_BYTES);
   if (!text.known) {
     process.stderr.write(`${sayProblem({ file, line: 1, column: 1, path: '', text: sayUnreadable(text) })}\n`);
     return 'refused';
   }
+  if (isGuardConfig(text.value, file)) {
+    const { effective, problems } = guardConfigOf(text.value, file, undefined, 'anybody');
+    tell(problems);
+    return effective === null ? 'refused' : { config: null, guardRules: effective.core };
+  }
   // The sizes of this machine say nothing about the node of a scenario.
   const { effective, problems } = configOf(text.value, file, UNKNOWN_SIZES, 'anybody');
+  tell(problems);
+  return effective === null ? 'refused' : { config: effective };
+}
+
+function tell(problems: readonly Problem[]): void {
   for (const problem of problems) process.stderr.write(`${sayProblem(problem)}\n`);
-  return effective ?? 'refused';
+}
+
+const isGuardConfig = (text: string, file: string): boolean =>
+  parseDocuments(text, file, 'ours').documents.some(({ value }) => entryOf(value, 'kind') === GUARD_KIND);
+
+const MAX_FILES = 10_000;
+
+/** A directory stands for the scenario files in it, by name. */
+function scenarioFiles(names: readonly string[]): readonly string[] {
+  return names.flatMap((name) => {
+    const entries = name === '-' ? null : listDirectory(name, MAX_FILES);
+    if (entries?.known !== true) return [name];
+    const files = entries.value.filter((entry) => isScenarioFile(entry)).toSorted();
+    return files.map((entry) => `${name.replace(/\/$/, '')}/${entry}`);
+  });
 }
 
 function textOfStdin(): TextPieces {
@@ -161,7 +212,7 @@ function jsonPrinter(output: 'json' | 'jsonl'): Printer<string> {
 
 /** The output of JSON.stringify in pieces: a whole report may exceed the maximum length of a string. */
 function* reportJson(report: ScenarioReport<string>): Generator<string> {
-  if (report.kind === 'ShutdownScenario') {
+  if (report.kind !== 'EvictionScenario') {
     yield JSON.stringify(report);
     return;
   }

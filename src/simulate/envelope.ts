@@ -7,7 +7,7 @@ import type { Json, ScenarioHead } from './scenario.ts';
 import { among, createMistakes, mapOf, matching, orNull, ours, text, theirs } from './shape.ts';
 
 const SCENARIO_API_VERSION = 'nodewarden.dev/v1alpha1';
-const SCENARIO_KINDS = ['EvictionScenario', 'ShutdownScenario'] as const;
+const SCENARIO_KINDS = ['EvictionScenario', 'ShutdownScenario', 'GuardScenario'] as const;
 type ScenarioKind = (typeof SCENARIO_KINDS)[number];
 
 /** scenarios.md 1.1. `kind` is null if it is not one of ours; the problems say why. */
@@ -60,11 +60,16 @@ export function kubeletDocument(yaml: YamlDocument, given: Json, fields: readonl
     const isKept = field !== undefined && (field !== null || KUBELET_DURATION_FIELDS.includes(name));
     if (isKept) value[name] = field;
   }
-  const below = /^config(?=[.[])\.?/;
+  return below(yaml, 'config', value);
+}
+
+/** A section of a document as a document of its own, with this value; problems are told where they stand. */
+export function below(yaml: YamlDocument, section: string, value: { readonly [key: string]: unknown }): YamlDocument {
+  const inSection = new RegExp(`^${section}(?=[.[])\\.?`);
   return {
     file: yaml.file,
     value,
-    problemAt: (path: Path, text, of) => yaml.problemAt(['config', ...path], text, of),
-    told: new Set([...yaml.told].flatMap((path) => (below.test(path) ? [path.replace(below, '')] : []))),
+    problemAt: (path: Path, text, of) => yaml.problemAt([section, ...path], text, of),
+    told: new Set([...yaml.told].flatMap((path) => (inSection.test(path) ? [path.replace(inSection, '')] : []))),
   };
 }

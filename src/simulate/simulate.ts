@@ -1,4 +1,5 @@
 import type { Effective } from '../config/effective.ts';
+import { GUARD_KIND } from '../config/source.ts';
 import type { Decision } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
 import { namesOf, type PodUid } from '../core/pod/pod.ts';
@@ -13,6 +14,14 @@ import { isCapture } from './eviction/freed.ts';
 import type { EvictionResult } from './eviction/result.ts';
 import { type EvictionLook, runEviction } from './eviction/run.ts';
 import { readEvictionScenario } from './eviction/scenario.ts';
+import type { GuardRules } from './guard/config.ts';
+import { compareGuard } from './guard/expect.ts';
+import type { Violation } from './guard/invariants.ts';
+import { readGuardScenario, withDevices } from './guard/read.ts';
+import { fencingsIn, type GuardResult } from './guard/result.ts';
+import { runGuard } from './guard/run.ts';
+import type { GuardScenario } from './guard/scenario.ts';
+import { type TimelineLine, timelineOf } from './guard/timeline.ts';
 import { coreConfigOf } from './other-config.ts';
 import type { EvictionScenario, Mismatch, ScenarioHead } from './scenario.ts';
 import { compareShutdown } from './shutdown/expect.ts';
@@ -57,7 +66,16 @@ export type ShutdownReport = ReportHead<'ShutdownScenario'> & {
   readonly mismatches: readonly Mismatch[];
   readonly comparison?: Comparison;
 };
-export type ScenarioReport<Step = StepReport> = EvictionReport<Step> | ShutdownReport;
+/** guard.md section 12. */
+export type GuardReport = ReportHead<'GuardScenario'> & {
+  readonly result: GuardResult;
+  readonly timeline: readonly TimelineLine[];
+  /** Of what must hold in every world; any of them is a bug of the guard. */
+  readonly violations: readonly Violation[];
+  readonly mismatches: readonly Mismatch[];
+  readonly comparison?: Comparison;
+};
+export type ScenarioReport<Step = StepReport> = EvictionReport<Step> | ShutdownReport | GuardReport;
 
 export type Summary = {
   readonly scenarios: number;
@@ -94,6 +112,8 @@ export type SimulateAsked<Step = StepReport> = {
   readonly only: ((head: ScenarioHead) => boolean) | null;
   /** Instead of every scenario's own; null = as they are. */
   readonly config: Effective | null;
+  /** The same for guard scenarios. With one of the two, scenarios of the other kinds are refused. */
+  readonly guardRules?: GuardRules | null;
   /** What a victim uses in later steps counts as freed; null = in captures. */
   readonly isReacting?: boolean | null;
   /** Called with every look, in order: returns what its scenario's report keeps, which matters with 10,000 rankings. */
@@ -118,7 +138,7 @@ export async function* simulate<Step>(
       yield { kind: 'problems', problems: shownOf(item.problems) };
       continue;
     }
-    const read = readScenario(item, asked.only);
+    const read = withOther(item, readScenario(item, asked.only), asked);
     if (read === null) continue;
     isFound ||= read.isNamed;
     if (read.scenario === null) {
@@ -138,7 +158,7 @@ export async function* simulate<Step>(
   yield { kind: 'summary', summary: counts, isUnreadable, isFound };
 }
 
-type Scenario = EvictionScenario | ShutdownScenario;
+type Scenario = EvictionScenario | ShutdownScenario | GuardScenario;
 type Read = {
   readonly scenario: Scenario | null;
   readonly problems: readonly Problem[];
@@ -158,6 +178,24 @@ export function readScenario(item: Document, only: SimulateAsked<unknown>['only'
   return { scenario: problems.length > 0 ? null : read.scenario, problems, isNamed: head !== null };
 }
 
+/** Another configuration must be one for its kind. */
+function withOther(
+  { yaml }: Document,
+  read: Read | null,
+  { config, guardRules = null }: Pick<SimulateAsked<unknown>, 'config' | 'guardRules'>,
+): Read | null {
+  const scenario = read?.scenario ?? null;
+  if (read === null || scenario === null || (config === null && guardRules === null)) return read;
+  const isGuards = scenario.kind === 'GuardScenario';
+  if (isGuards ? guardRules !== null : config !== null) return read;
+  const wanted = isGuards ? GUARD_KIND : 'NodewardenConfiguration or a KubeletConfiguration';
+  const problem = yaml.problemAt(
+    ['kind'],
+    `the other configuration of ${scenario.kind === 'EvictionScenario' ? 'an' : 'a'} ${scenario.kind} must be a ${wanted}`,
+  );
+  return { ...read, scenario: null, problems: [problem] };
+}
+
 const NOT_READ: Omit<Read, 'isNamed'> = { scenario: null, problems: [] };
 
 function readKind(kind: Scenario['kind'] | null, yaml: Document['yaml']): typeof NOT_READ {
@@ -166,6 +204,8 @@ function readKind(kind: Scenario['kind'] | null, yaml: Document['yaml']): typeof
       return readEvictionScenario(yaml);
     case 'ShutdownScenario':
       return readShutdownScenario(yaml);
+    case 'GuardScenario':
+      return readGuardScenario(yaml);
     case null:
       return { scenario: null, problems: headProblems(yaml) };
   }
@@ -185,7 +225,14 @@ type Ran<Step> = {
 };
 
 function runScenario<Step>(item: Document, scenario: Scenario, asked: SimulateAsked<Step>): Ran<Step> {
-  return scenario.kind === 'EvictionScenario' ? runLooks(item, scenario, asked) : runOneShutdown(item, scenario, asked);
+  switch (scenario.kind) {
+    case 'EvictionScenario':
+      return runLooks(item, scenario, asked);
+    case 'ShutdownScenario':
+      return runOneShutdown(item, scenario, asked);
+    case 'GuardScenario':
+      return runOneGuard(item, scenario, asked);
+  }
 }
 
 function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: SimulateAsked<Step>): Ran<Step> {
@@ -260,6 +307,29 @@ function runOneShutdown<Step>(item: Document, scenario: ShutdownScenario, asked:
   const ownResult = runShutdown(scenario).result;
   const comparison = compareLosses(...lossesOfShutdowns(ownResult, result));
   return { ...ran, report: { ...report, comparison }, ownResult };
+}
+
+function runOneGuard<Step>(item: Document, scenario: GuardScenario, asked: SimulateAsked<Step>): Ran<Step> {
+  const { guardRules = null } = asked;
+  const { deadlineMs } = scenario.config;
+  const other =
+    guardRules === null ? scenario : { ...scenario, config: withDevices(guardRules, deadlineMs, scenario.nodes) };
+  const { result, facts, violations } = runGuard(other);
+  const isChecked = asked.expectations === 'compare' && scenario.expect !== null;
+  const mismatches = isChecked && scenario.expect !== null ? compareGuard(scenario.expect, result) : [];
+  const ok = mismatches.length === 0 && violations.length === 0;
+  const head = { name: scenario.name, kind: scenario.kind, ...placeOf(item), ok } as const;
+  const report: GuardReport = {
+    ...head,
+    result,
+    timeline: timelineOf(facts),
+    violations,
+    mismatches,
+    ...(guardRules === null
+      ? {}
+      : { comparison: compareLosses(fencingsIn(runGuard(scenario).facts), fencingsIn(facts)) }),
+  };
+  return { report, steps: 0, isChecked, ownResult: null };
 }
 
 function placeOf({ file, document, line }: Document): Pick<ReportHead<string>, 'file' | 'document' | 'line'> {

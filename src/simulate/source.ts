@@ -57,6 +57,9 @@ export async function* readScenarioFiles(
 
 type Format = 'yaml' | 'json' | 'jsonl';
 
+/** By the file name's extension. */
+export const isScenarioFile = (name: string): boolean => formatOf(name) !== null;
+
 /** By the file name's extension; null = its content decides. */
 function formatOf(name: string): Format | null {
   const [, end = ''] = /\.(yaml|yml|json|jsonl)(?:\.gz)?$/.exec(name) ?? [];

@@ -113,7 +113,7 @@ async function reportsOf(documents: readonly Json[]): Promise<readonly ScenarioR
 /** `steps[2].expect.ranking` of each mismatch. */
 function pathsIn(report: ScenarioReport | undefined): readonly string[] {
   if (report === undefined) return [];
-  if (report.kind === 'ShutdownScenario') return report.mismatches.map(({ path }) => path);
+  if (report.kind !== 'EvictionScenario') return report.mismatches.map(({ path }) => path);
   return report.steps.flatMap(({ step, mismatches }) => mismatches.map(({ path }) => `steps[${step - 1}].${path}`));
 }
 

@@ -50,7 +50,7 @@ export async function runConformance(directory: string, failed: (line: string) =
     if (item.kind === 'problems') for (const problem of item.problems) fail(sayProblem(problem));
     if (item.kind !== 'scenario') continue;
     const { report } = item;
-    if (report.kind === 'ShutdownScenario') counts.shutdowns += 1;
+    if (report.kind !== 'EvictionScenario') counts.shutdowns += 1;
     else {
       counts.evictions += 1;
       counts.looks += report.steps.length;
@@ -70,7 +70,7 @@ export function sayCounts(counts: Counts): string {
 type Told = { readonly mismatch: Mismatch; readonly step: number | null };
 
 function mismatchesIn(report: ScenarioReport): readonly Told[] {
-  if (report.kind === 'ShutdownScenario') return report.mismatches.map((mismatch) => ({ mismatch, step: null }));
+  if (report.kind !== 'EvictionScenario') return report.mismatches.map((mismatch) => ({ mismatch, step: null }));
   return report.steps.flatMap(({ step, mismatches }) => mismatches.map((mismatch) => ({ mismatch, step })));
 }
 

@@ -6,6 +6,7 @@ import { configOf } from '../../src/config/load.ts';
 import { parseJsonDocument } from '../../src/document/json.ts';
 import { textOf } from '../../src/host/text-stream.ts';
 import { compareLook } from '../../src/simulate/eviction/expect.ts';
+import { compareGuard } from '../../src/simulate/guard/expect.ts';
 import { compareShutdown } from '../../src/simulate/shutdown/expect.ts';
 import { type ScenarioReport, type SimulateAsked, simulate } from '../../src/simulate/simulate.ts';
 import { readScenarioFiles } from '../../src/simulate/source.ts';
@@ -93,7 +94,7 @@ async function played(items: ReturnType<typeof readScenarioFiles>, asked: Asked,
       accepted += 1;
       numbers(one.report);
       repeats(one.report);
-      for (const mismatch of one.report.kind === 'ShutdownScenario' ? one.report.mismatches : []) {
+      for (const mismatch of one.report.kind === 'EvictionScenario' ? [] : one.report.mismatches) {
         must(one.lineOf(mismatch, null) >= 1, 'a mismatch without a line');
       }
     }
@@ -110,6 +111,11 @@ function repeats(report: ScenarioReport): void {
       [],
       'a result is not its own expectation',
     );
+    return;
+  }
+  if (report.kind === 'GuardScenario') {
+    const { result } = report;
+    same(compareGuard(JSON.parse(JSON.stringify(result)), result), [], 'a result is not its own expectation');
     return;
   }
   for (const { result } of report.steps) {

@@ -152,7 +152,7 @@ describe('simulate', () => {
     expect(ofThird[19]).toMatch(/wrong19: unknown key/);
     expect(ofThird[20]).toMatch(/^<stdin>:3:\d+: there are more errors that are not shown$/);
     expect(said.at(-1)).toMatch(
-      /^<stdin>:4:48: kind: must be one of EvictionScenario, ShutdownScenario, not "EvictionScenari"; did you mean EvictionScenario\?$/,
+      /^<stdin>:4:48: kind: must be one of EvictionScenario, ShutdownScenario, GuardScenario, not "EvictionScenari"; did you mean EvictionScenario\?$/,
     );
     expect(summaryOf(all)).toEqual([{ scenarios: 2, steps: 6, checked: 0, failed: 0, malformed: 3 }]);
   });

@@ -276,7 +276,7 @@ export const guardSchema = z
     }),
   );
 /** All but the devices, for a scenario. */
-export const guardRulesSchema = z.partial(z.omit(z.strictObject(fields), { fencing: true }));
+export const guardRulesSchema = z.omit(z.strictObject(fields), { fencing: true });
 export const GUARD_FIELDS: readonly string[] = Object.keys(fields);
 export type GuardValues = z.output<typeof guardSchema>;
 

@@ -1,0 +1,268 @@
+import { type GuardConfig, planOf } from '../../core/guard/config.ts';
+import { AUTHORITY_MS } from '../../core/guard/leadership.ts';
+import type { MonoMs } from '../../core/reading.ts';
+import { type Fact, factsOf, guardOf, type KindOf, type NodeName } from './facts.ts';
+import { both, type Interval, intervalsOf, joined, lengthOf } from './intervals.ts';
+import { OUT_OF_SERVICE } from './kubernetes.ts';
+
+/** What must hold in every world (guard.md 12.3, and G1, G9), whatever a scenario expects. */
+export type Violation = { readonly invariant: string; readonly at: MonoMs; readonly text: string };
+export type Circumstances = {
+  readonly config: GuardConfig;
+  /** Neither control plane nor ever excluded. */
+  readonly workers: ReadonlySet<NodeName>;
+  /** By guard: the node it runs on. */
+  readonly homes: ReadonlyMap<string, NodeName>;
+  readonly untilMs: MonoMs;
+};
+type Invariant = (facts: readonly Fact[], circumstances: Circumstances) => readonly Omit<Violation, 'invariant'>[];
+
+/** One watch, the status it takes, and the two requests that follow. */
+const WATCH_MS = 10_000;
+const REACTION_MS = 8_000;
+/** A new leader reads, adopts and looks. */
+const ELECTED_MS = 10_000;
+const ROUNDS_APART_MS = 5_000;
+const MARK = /^nodewarden\./;
+const FENCED_KEY = 'nodewarden.dev/fenced';
+
+export const INVARIANTS: { readonly [name: string]: Invariant } = {
+  'taint-needs-proof': taintNeedsProof,
+  'taint-meets-no-running-machine': taintMeetsNoRunningMachine,
+  'no-pod-twice': noPodTwice,
+  'one-power-off': onePowerOff,
+  'no-off-after-on': noOffAfterOn,
+  'one-actor': oneActor,
+  'no-act-without-authority': noActWithoutAuthority,
+  'no-foreign-mark-removed': noForeignMarkRemoved,
+  'nothing-fenced-in-a-storm': nothingFencedInAStorm,
+  'not-its-own-node': notItsOwnNode,
+};
+
+export function violationsOf(facts: readonly Fact[], circumstances: Circumstances): readonly Violation[] {
+  return Object.entries(INVARIANTS)
+    .flatMap(([invariant, check]) => check(facts, circumstances).map((broken) => ({ invariant, ...broken })))
+    .toSorted((a, b) => a.at - b.at);
+}
+
+const isOwnTaint = (fact: Fact): fact is KindOf<'taint-added' | 'taint-removed'> =>
+  (fact.kind === 'taint-added' || fact.kind === 'taint-removed') &&
+  fact.key === OUT_OF_SERVICE &&
+  MARK.test(fact.value);
+
+/** G1, 8.3 (a): two rounds of every method of one level, at least 5 s apart, begun after the last off returned; or a person. */
+export function taintNeedsProof(facts: readonly Fact[], { config }: Circumstances): ReturnType<Invariant> {
+  const commands = factsOf(facts, 'command');
+  const confirmed = new Set(factsOf(facts, 'confirmed').map(({ fencing }) => fencing));
+  return factsOf(facts, 'taint-sent').flatMap(({ atMs, node, fencing }) => {
+    if (confirmed.has(fencing)) return [];
+    const earlier = commands.filter((one) => one.node === node && one.endMs <= atMs);
+    const offEndMs = Math.max(
+      ...earlier.filter((one) => one.fencing === fencing && one.action === 'off').map(({ endMs }) => endMs),
+      0,
+    );
+    const isProven = (method: string): boolean => {
+      const off = earlier.filter(
+        (one) => one.method === method && one.action === 'status' && one.answer === 'off' && one.atMs >= offEndMs,
+      );
+      const [first] = off;
+      const last = off.at(-1);
+      return first !== undefined && last !== undefined && last.atMs - first.atMs >= ROUNDS_APART_MS;
+    };
+    const levels = planOf(config, node)?.levels ?? [];
+    if (levels.some((level) => level.every(isProven))) return [];
+    return [{ at: atMs, text: `${node} was tainted by ${fencing} without two rounds of off from a whole level` }];
+  });
+}
+
+/** G2, beyond one watch after somebody else switched it on, or after the machine showed life. */
+export function taintMeetsNoRunningMachine(
+  facts: readonly Fact[],
+  circumstances: Circumstances,
+): ReturnType<Invariant> {
+  const tainted = [...new Set(facts.filter(isOwnTaint).map(({ node }) => node))];
+  const working = workingTimes(facts, circumstances);
+  return tainted.flatMap((node) => {
+    const own = facts.filter(isOwnTaint).filter((fact) => fact.node === node);
+    const power = factsOf(facts, 'power').filter((fact) => fact.node === node);
+    const taints = intervalsOf(own.map(({ atMs, kind }) => ({ atMs, isOn: kind === 'taint-added' })));
+    const meetings = both(taints, intervalsOf(power, true));
+    return meetings.flatMap((meeting) => {
+      const switchedOn = power.find(({ atMs, isOn }) => isOn && atMs === meeting.fromMs);
+      const said = { at: meeting.fromMs, text: `${node} ran while it carried the guard's taint` };
+      if (switchedOn?.by != null) return [said];
+      if (switchedOn === undefined && !isDeceived(facts, node, meeting.fromMs)) return [said];
+      const blind = intervalsOf(
+        factsOf(facts, 'device')
+          .filter((fact) => fact.node === node)
+          .map(({ atMs, isSound }) => ({ atMs, isOn: !isSound })),
+      );
+      const whole = [{ ...meeting, toMs: Math.min(meeting.toMs, circumstances.untilMs) }];
+      const watched = lengthOf(both(whole, working)) - lengthOf(both(both(whole, working), blind));
+      const alive = both(whole, talkingTimes(facts, node));
+      const isTooLong = watched > WATCH_MS + REACTION_MS || lengthOf(both(alive, working)) > WATCH_MS + REACTION_MS;
+      return isTooLong ? [said] : [];
+    });
+  });
+}
+
+/** A device of the node said off while it ran: no proof can be better than its devices. */
+export function isDeceived(facts: readonly Fact[], node: NodeName, atMs: MonoMs): boolean {
+  return factsOf(facts, 'command').some((one) => one.node === node && one.isLie && one.endMs <= atMs);
+}
+
+function talkingTimes(facts: readonly Fact[], node: NodeName): readonly Interval[] {
+  const edges = factsOf(facts, 'silent', 'heard').filter((fact) => fact.node === node);
+  return intervalsOf(
+    edges.map(({ atMs, kind }) => ({ atMs, isOn: kind === 'heard' })),
+    true,
+  );
+}
+
+/** When a guard leads that runs, reaches the API, and has had time to look around. */
+function workingTimes(facts: readonly Fact[], { untilMs }: Circumstances): readonly Interval[] {
+  const ends = factsOf(facts, 'guard').filter(({ event }) => event !== 'heal' && event !== 'restart');
+  const leading = factsOf(facts, 'leads').map(({ atMs, sentMs, isNew, guard }) => {
+    const stopMs = ends.find((end) => end.atMs >= atMs && end.guard === guardOf(guard))?.atMs ?? untilMs;
+    return { fromMs: isNew ? atMs + ELECTED_MS : atMs, toMs: Math.min(sentMs + AUTHORITY_MS, stopMs) };
+  });
+  const api = factsOf(facts, 'api').map(({ atMs, mode }) => ({
+    atMs: mode === 'up' ? atMs + ELECTED_MS : atMs,
+    isOn: mode === 'up',
+  }));
+  return both(joined(leading.filter(({ fromMs, toMs }) => fromMs < toMs)), intervalsOf(api, true));
+}
+
+/** A StatefulSet member is one process in the whole cluster. */
+export function noPodTwice(facts: readonly Fact[]): ReturnType<Invariant> {
+  const running = new Map<string, Map<string, NodeName>>();
+  const broken: { at: MonoMs; text: string }[] = [];
+  for (const fact of facts) {
+    if (fact.kind !== 'pod-started' && fact.kind !== 'pod-stopped') continue;
+    const copies = running.get(fact.pod) ?? new Map<string, NodeName>();
+    running.set(fact.pod, copies);
+    if (fact.kind === 'pod-stopped') copies.delete(fact.uid);
+    else {
+      for (const [uid, node] of copies) {
+        if (uid === fact.uid || isExcused(facts, uid, node)) continue;
+        broken.push({ at: fact.atMs, text: `${fact.pod} ran on ${node} and on ${fact.node} at once` });
+      }
+      copies.set(fact.uid, fact.node);
+    }
+  }
+  return broken;
+}
+
+/** Somebody else freed it, or a person or a device said off of a machine that ran. */
+function isExcused(facts: readonly Fact[], uid: string, node: NodeName): boolean {
+  const freed = factsOf(facts, 'pod-freed').find((fact) => fact.uid === uid);
+  if (freed === undefined) return false;
+  if (freed.by === 'node-deleted') return true;
+  if (freed.by !== 'out-of-service') return false;
+  const taint = factsOf(facts, 'taint-added').findLast(
+    (fact) => fact.node === node && fact.key === OUT_OF_SERVICE && fact.atMs <= freed.atMs,
+  );
+  const isConfirmed = factsOf(facts, 'confirmed').some(({ fencing }) => fencing === taint?.by?.fencing);
+  return taint?.by === null || isConfirmed || isDeceived(facts, node, freed.atMs);
+}
+
+/** G4 */
+export function onePowerOff(facts: readonly Fact[]): ReturnType<Invariant> {
+  const count = new Map<string, number>();
+  return factsOf(facts, 'power').flatMap(({ atMs, isOn, node, by }) => {
+    if (isOn || by === null) return [];
+    const before = count.get(by.fencing) ?? 0;
+    count.set(by.fencing, before + 1);
+    return before === 0 ? [] : [{ at: atMs, text: `${by.fencing} powered ${node} off ${before + 1} times` }];
+  });
+}
+
+/** G4 */
+export function noOffAfterOn(facts: readonly Fact[]): ReturnType<Invariant> {
+  const commands = factsOf(facts, 'command').filter(({ action }) => action !== 'status');
+  return commands.flatMap(({ atMs, action, fencing, node }) => {
+    const isLate = commands.some((one) => one.fencing === fencing && one.action === 'on' && one.atMs <= atMs);
+    return action === 'off' && isLate ? [{ at: atMs, text: `${fencing} sent off to ${node} after on` }] : [];
+  });
+}
+
+/** G8 */
+export function oneActor(facts: readonly Fact[]): ReturnType<Invariant> {
+  const acts = factsOf(facts, 'command').filter(({ action }) => action !== 'status');
+  return acts.flatMap((act, i) => {
+    const other = acts
+      .slice(0, i)
+      .find((one) => one.node === act.node && one.guard !== act.guard && one.atMs < act.endMs && act.atMs < one.endMs);
+    const text = `${act.guard} and ${other?.guard} commanded the devices of ${act.node} at once`;
+    return other === undefined ? [] : [{ at: act.atMs, text }];
+  });
+}
+
+/** G8 */
+export function noActWithoutAuthority(facts: readonly Fact[]): ReturnType<Invariant> {
+  const leads = factsOf(facts, 'leads');
+  const acts = [
+    ...factsOf(facts, 'command').filter(({ action }) => action !== 'status'),
+    ...factsOf(facts, 'taint-sent'),
+  ];
+  return acts.flatMap(({ atMs, guard, node }) => {
+    const last = leads.findLast((one) => one.guard === guard && one.atMs <= atMs);
+    const isHeld = last !== undefined && atMs < last.sentMs + AUTHORITY_MS;
+    const isTaken = leads.some(
+      (one) => one.guard !== guard && one.isNew && one.atMs <= atMs && one.atMs > (last?.atMs ?? 0),
+    );
+    return isHeld && !isTaken ? [] : [{ at: atMs, text: `${guard} acted on ${node} without authority` }];
+  });
+}
+
+/** G11 */
+export function noForeignMarkRemoved(facts: readonly Fact[]): ReturnType<Invariant> {
+  return factsOf(facts, 'taint-removed').flatMap(({ atMs, node, key, value, by }) => {
+    const isOwn = key === FENCED_KEY || (key === OUT_OF_SERVICE && MARK.test(value));
+    return by === null || isOwn
+      ? []
+      : [{ at: atMs, text: `${by.guard} removed the foreign taint ${key} from ${node}` }];
+  });
+}
+
+/** G9 */
+export function notItsOwnNode(facts: readonly Fact[], { homes }: Circumstances): ReturnType<Invariant> {
+  return factsOf(facts, 'command').flatMap(({ atMs, action, guard, node }) => {
+    const isOwn = action === 'off' && homes.get(guardOf(guard)) === node;
+    return isOwn ? [{ at: atMs, text: `${guard} powered off its own node ${node}` }] : [];
+  });
+}
+
+/** How long after the limits say so a guard must have seen it: a lease's period, a list's, and a look. */
+const SEEN_AFTER_MS = 22_000;
+
+/** G5: no first off of a fencing while more nodes were silent than the limits allow, unless a person said so. */
+export function nothingFencedInAStorm(facts: readonly Fact[], circumstances: Circumstances): ReturnType<Invariant> {
+  const { config, workers } = circumstances;
+  const { maxUnhealthyShare, burst } = config.storm;
+  const exempt = new Set(factsOf(facts, 'decided').flatMap((one) => (one.isStormExempt ? [one.fencing] : [])));
+  const begun = new Set<string>();
+  const silent = new Map<NodeName, MonoMs>();
+  return facts
+    .toSorted((a, b) => a.atMs - b.atMs)
+    .flatMap((fact) => {
+      if (fact.kind === 'silent') silent.set(fact.node, fact.sinceMs);
+      if (fact.kind === 'heard' || fact.kind === 'node-deleted') silent.delete(fact.node);
+      if (fact.kind !== 'command' || fact.action !== 'off' || begun.has(fact.fencing)) return [];
+      begun.add(fact.fencing);
+      if (exempt.has(fact.fencing)) return [];
+      const since = [...silent].filter(
+        ([node, sinceMs]) => workers.has(node) && fact.atMs - sinceMs >= config.suspectAfterMs + SEEN_AFTER_MS,
+      );
+      const limit = Math.max(1, Math.floor(maxUnhealthyShare * workers.size));
+      const own = silent.get(fact.node);
+      // Two leases that stop at one instant were last renewed up to a period apart, and seen up to a look apart.
+      const near = since.filter(
+        ([, sinceMs]) => own !== undefined && Math.abs(sinceMs - own) <= (burst.withinMs - 16_000) / 2,
+      );
+      if (since.length <= limit && near.length < burst.nodes) return [];
+      return [
+        { at: fact.atMs, text: `${fact.node} was fenced while ${since.length} of ${workers.size} nodes were silent` },
+      ];
+    });
+}

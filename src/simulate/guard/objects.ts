@@ -1,0 +1,156 @@
+import type { MonoMs } from '../../core/reading.ts';
+import type { NodeName, PodName } from './facts.ts';
+
+/** What the virtual API server stores. Objects are replaced, never changed: what was read stays as it was. */
+export type Taint = { readonly key: string; readonly value: string; readonly effect: 'NoSchedule' | 'NoExecute' };
+export type NodeObject = {
+  readonly name: NodeName;
+  readonly uid: string;
+  readonly version: number;
+  readonly labels: { readonly [key: string]: string };
+  readonly annotations: { readonly [key: string]: string };
+  readonly taints: readonly Taint[];
+  readonly isCordoned: boolean;
+  readonly ready: {
+    readonly status: 'True' | 'False' | 'Unknown';
+    readonly reason: string;
+    readonly heartbeat: string;
+  };
+  /** Its agent announced that it goes down. */
+  readonly isShuttingDown: boolean;
+  /** Its condition NodewardenFenced: since when it was set; null: there is none. */
+  readonly fenced: string | null;
+  readonly bootId: string;
+};
+export type PodObject = {
+  readonly name: PodName;
+  readonly uid: string;
+  readonly node: NodeName;
+  /** Null: not of a StatefulSet, and nobody makes a successor of its name. */
+  readonly statefulSet: string | null;
+  readonly priority: number;
+  readonly volumes: number;
+  readonly detaches: boolean;
+  readonly tolerates: boolean;
+  readonly hasFinalizer: boolean;
+  readonly isTerminating: boolean;
+};
+/** One volume of a pod attached to a node. */
+export type Attachment = {
+  readonly name: string;
+  readonly pod: PodName;
+  readonly node: NodeName;
+  readonly detaches: boolean;
+};
+
+/** A ConfigMap or Lease of the guards: some value and its version, null where there is none. */
+export type Stored = { readonly version: number; readonly value: unknown };
+
+export type Store = {
+  readonly nodes: ReadonlyMap<NodeName, NodeObject>;
+  readonly node: (name: NodeName) => NodeObject | null;
+  readonly putNode: (name: NodeName, change: Partial<NodeObject>) => void;
+  readonly deleteNode: (name: NodeName) => void;
+  readonly podsOf: (node: NodeName) => readonly PodObject[];
+  readonly podsNamed: (name: PodName) => readonly PodObject[];
+  readonly putPod: (pod: PodObject) => void;
+  readonly deletePod: (pod: PodObject) => void;
+  readonly attachments: () => readonly Attachment[];
+  readonly attachmentsOf: (node: NodeName) => readonly Attachment[];
+  readonly attach: (attachment: Attachment) => void;
+  readonly detach: (attachment: Attachment) => void;
+  /** Null: there is none. */
+  readonly read: (name: string) => Stored | null;
+  readonly names: () => readonly string[];
+  /** `version` null: it must not exist. False: it was not as given, and nothing was written. */
+  readonly write: (name: string, version: number | null, value: unknown) => boolean;
+  readonly remove: (name: string) => void;
+};
+
+export function createStore(nodes: readonly NodeObject[]): Store {
+  const nodeMap = new Map(nodes.map((node) => [node.name, node]));
+  const podMap = new Map<NodeName, readonly PodObject[]>();
+  const volumeMap = new Map<NodeName, readonly Attachment[]>();
+  const stored = new Map<string, Stored>();
+  let version = 1;
+  const podsOf = (node: NodeName): readonly PodObject[] => podMap.get(node) ?? NONE;
+  const attachmentsOf = (node: NodeName): readonly Attachment[] => volumeMap.get(node) ?? NONE;
+  return {
+    nodes: nodeMap,
+    node: (name) => nodeMap.get(name) ?? null,
+    putNode: (name, change) => {
+      const node = nodeMap.get(name);
+      version += 1;
+      if (node !== undefined) nodeMap.set(name, { ...node, ...change, version });
+    },
+    deleteNode: (name) => void nodeMap.delete(name),
+    podsOf,
+    podsNamed: (name) => [...podMap.values()].flat().filter((pod) => pod.name === name),
+    putPod: (pod) => {
+      const others = podsOf(pod.node).filter(({ uid }) => uid !== pod.uid);
+      podMap.set(pod.node, [...others, pod]);
+    },
+    deletePod: ({ node, uid }) => {
+      podMap.set(
+        node,
+        podsOf(node).filter((pod) => pod.uid !== uid),
+      );
+    },
+    attachments: () => [...volumeMap.values()].flat(),
+    attachmentsOf,
+    attach: (attachment) => {
+      const others = attachmentsOf(attachment.node).filter(({ name }) => name !== attachment.name);
+      volumeMap.set(attachment.node, [...others, attachment]);
+    },
+    detach: ({ node, name }) => {
+      volumeMap.set(
+        node,
+        attachmentsOf(node).filter((attachment) => attachment.name !== name),
+      );
+    },
+    read: (name) => stored.get(name) ?? null,
+    names: () => [...stored.keys()],
+    write: (name, seen, value) => {
+      if ((stored.get(name)?.version ?? null) !== seen) return false;
+      version += 1;
+      stored.set(name, { version, value });
+      return true;
+    },
+    remove: (name) => void stored.delete(name),
+  };
+}
+const NONE: readonly never[] = [];
+
+/** When a kubelet renews its lease: at instants of its own, every period; computed when asked, not ticked. */
+export type Renewals = {
+  /** The last renewal at or before now. */
+  readonly lastMs: (nowMs: MonoMs) => MonoMs;
+  /** The first one after now; null while it cannot renew. */
+  readonly nextMs: (nowMs: MonoMs) => MonoMs | null;
+  readonly set: (isRenewing: boolean, nowMs: MonoMs) => void;
+  readonly isRenewing: () => boolean;
+};
+
+export function createRenewals(phaseMs: number, everyMs: number): Renewals {
+  let settledMs = phaseMs - everyMs;
+  let sinceMs: MonoMs | null = 0;
+  const lastMs = (nowMs: MonoMs): MonoMs => {
+    if (sinceMs === null) return settledMs;
+    const due = phaseMs + Math.floor((nowMs - phaseMs) / everyMs) * everyMs;
+    return due >= sinceMs ? Math.max(due, settledMs) : settledMs;
+  };
+  return {
+    lastMs,
+    nextMs: (nowMs) => {
+      if (sinceMs === null) return null;
+      return phaseMs + (Math.floor((nowMs - phaseMs) / everyMs) + 1) * everyMs;
+    },
+    set: (isRenewing, nowMs) => {
+      if (isRenewing === (sinceMs !== null)) return;
+      settledMs = lastMs(nowMs);
+      // A kubelet that can renew again does so at its next instant.
+      sinceMs = isRenewing ? nowMs : null;
+    },
+    isRenewing: () => sinceMs !== null,
+  };
+}

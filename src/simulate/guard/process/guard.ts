@@ -1,0 +1,136 @@
+import type { GuardConfig } from '../../../core/guard/config.ts';
+import { decideGuard } from '../../../core/guard/decide.ts';
+import type { GuardVerdict, NextGuardLook } from '../../../core/guard/decision.ts';
+import type { DeviceAnswer, GuardOutcome } from '../../../core/guard/observation.ts';
+import { type GuardState, initialGuardState } from '../../../core/guard/state.ts';
+import type { World } from '../world.ts';
+import { createHands } from './hands.ts';
+import { createKeeper } from './keeper.ts';
+import { createLeading } from './leading.ts';
+import type { Client, Clocks, Identity, Lifeline } from './lifeline.ts';
+import { createSenses } from './senses.ts';
+
+/** A look does not wait longer for what it asked for; what comes later serves the next one. */
+const LOOK_WAIT_MS = 1_000;
+/** Records and orders are read at least so often. */
+const RECORDS_EVERY_MS = 2_000;
+
+type Parts = {
+  readonly world: World;
+  readonly config: GuardConfig;
+  readonly identity: Identity;
+  readonly lifeline: Lifeline;
+  readonly clocks: Clocks;
+  readonly client: Client;
+  readonly isWitnessPossible: (node: string) => boolean;
+  /** Every verdict of a leader. */
+  readonly told: (verdict: GuardVerdict, state: GuardState) => void;
+};
+
+/** One process of a guard: it looks, decides with the real core, and carries out, all in virtual time. */
+export function startGuard(parts: Parts): void {
+  const { config, identity, lifeline, clocks } = parts;
+  const senses = createSenses(parts);
+  let state = initialGuardState(clocks.monoMs(), config.settleMs);
+  let next: NextGuardLook | null = null;
+  let answers: DeviceAnswer[] = [];
+  let outcomes: GuardOutcome[] = [];
+  let adopting: number | null = null;
+  let recordsMs = Number.NEGATIVE_INFINITY;
+  let turn = 0;
+  let isPoked = false;
+  let recordsEpoch = 0;
+
+  const leading = createLeading({ ...parts, recordsEpoch: () => recordsEpoch, changed: poke });
+  const keeper = createKeeper({ ...parts, hasAuthority: leading.hasAuthority });
+  const hands = createHands({
+    ...parts,
+    deadlineMs: config.deadlineMs,
+    hasAuthority: leading.hasAuthority,
+    outcome: (outcome) => {
+      outcomes.push(outcome);
+      poke();
+    },
+    answer: (answer) => {
+      answers.push(answer);
+      poke();
+    },
+  });
+
+  /** News: the next decision is due at once, and once for all news of one instant. */
+  function poke(): void {
+    if (isPoked) return;
+    isPoked = true;
+    lifeline.after(0, decide);
+  }
+
+  function look(): void {
+    const mine = ++turn;
+    const nowMs = clocks.monoMs();
+    const isRecordsDue = nowMs - recordsMs >= RECORDS_EVERY_MS;
+    if (isRecordsDue) recordsMs = nowMs;
+    const view = leading.view();
+    if (view.isLeader && adopting !== view.epoch) {
+      adopting = view.epoch;
+      senses.forgetKept();
+    }
+    const wanted = { records: isRecordsDue, kept: view.isLeader && !senses.kept().known };
+    senses.refresh(next, wanted, () => {
+      if (turn === mine) decide();
+    });
+    lifeline.after(LOOK_WAIT_MS, () => {
+      if (turn === mine) decide();
+    });
+  }
+
+  function decide(): void {
+    isPoked = false;
+    turn += 1;
+    const records = senses.records();
+    if (records.known) recordsEpoch = Math.max(0, ...records.value.map(({ record }) => record?.epoch ?? 0));
+    const view = leading.view();
+    const verdict = decideGuard(
+      state,
+      {
+        atMs: clocks.monoMs(),
+        wallMs: clocks.wallMs(),
+        self: {
+          writer: identity.writer,
+          node: identity.node,
+          leadership: view,
+          lastWriteMs: leading.lastWriteMs(),
+          uptimeMs: clocks.monoMs(),
+        },
+        nodes: senses.nodes(),
+        records,
+        kept: senses.kept(),
+        asked: senses.asked(),
+        attachments: senses.attachments(),
+        answers,
+        outcomes,
+        orders: senses.orders(),
+      },
+      config,
+    );
+    answers = [];
+    outcomes = [];
+    state = verdict.state;
+    next = verdict.next;
+    if (view.isLeader) parts.told(verdict, state);
+    for (const decision of verdict.decisions) {
+      if (decision.kind === 'resign') leading.resign(decision.forMs);
+      else hands.carryOut(decision);
+    }
+    // What earlier leaders kept is read before anything is kept in its place.
+    const isAdopted = view.isLeader && state.self.adoptedMs === view.sinceMs;
+    if (isAdopted && !config.dryRun) keeper.keep(state);
+    hands.ask(verdict.next.status);
+    const mine = turn;
+    lifeline.after(Math.max(1, verdict.next.afterMs), () => {
+      if (turn === mine) look();
+    });
+  }
+
+  leading.start();
+  look();
+}

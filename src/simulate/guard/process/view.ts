@@ -1,0 +1,113 @@
+import type {
+  Attachment,
+  ConditionView,
+  ConsistentLook,
+  LeaseView,
+  NodeObject,
+  NodeView,
+  PodOnNode,
+} from '../../../core/guard/observation.ts';
+import { GUARD_ANNOTATIONS } from '../../../core/guard/observation.ts';
+import type { NodeName } from '../facts.ts';
+import { hashOf } from '../hash.ts';
+import type * as stored from '../objects.ts';
+
+/** How the objects of the virtual API server look to the guard's core. The same object stays the same view. */
+const LEASE_DURATION_MS = 40_000;
+const views = new WeakMap<stored.NodeObject, NodeObject>();
+
+export function nodeObjectOf(node: stored.NodeObject): NodeObject {
+  const known = views.get(node);
+  if (known !== undefined) return known;
+  const view: NodeObject = {
+    name: node.name,
+    uid: node.uid,
+    key: keyOf(node.uid),
+    bootId: node.bootId,
+    isDeleting: false,
+    isUnschedulable: node.isCordoned,
+    labels: node.labels,
+    annotations: Object.fromEntries(
+      GUARD_ANNOTATIONS.flatMap((key) =>
+        Object.hasOwn(node.annotations, key) ? [[key, node.annotations[key] ?? '']] : [],
+      ),
+    ),
+    taints: node.taints,
+    conditions: conditionsOf(node),
+  };
+  views.set(node, view);
+  return view;
+}
+
+/** 16 hex digits of the uid, as the live one's SHA-256: only that they differ counts. */
+export function keyOf(uid: string): string {
+  const hex = (text: string): string => hashOf(text).toString(16).padStart(8, '0');
+  return hex(uid) + hex(`${uid}/`);
+}
+
+function conditionsOf(node: stored.NodeObject): readonly ConditionView[] {
+  const ready = { type: 'Ready', message: '', ...node.ready };
+  const armed = {
+    type: 'NodewardenShutdownArmed',
+    status: 'True',
+    reason: 'ShuttingDown',
+    message: '',
+    heartbeat: node.ready.heartbeat,
+  };
+  const fenced = {
+    type: 'NodewardenFenced',
+    status: 'True',
+    reason: 'Fenced',
+    message: '',
+    heartbeat: node.fenced ?? '',
+  };
+  return [ready, ...(node.isShuttingDown ? [armed] : []), ...(node.fenced === null ? [] : [fenced])];
+}
+
+export function leaseOf(renewed: string | null): LeaseView | null {
+  return renewed === null ? null : { renewed, durationMs: LEASE_DURATION_MS };
+}
+
+export function nodeViewsOf(cached: {
+  readonly nodes: ReadonlyMap<NodeName, stored.NodeObject>;
+  readonly renewTime: (node: NodeName) => string | null;
+}): readonly NodeView[] {
+  const all: NodeView[] = [];
+  for (const node of cached.nodes.values())
+    all.push({ object: nodeObjectOf(node), lease: leaseOf(cached.renewTime(node.name)) });
+  return all;
+}
+
+export function consistentLook(store: stored.Store, name: NodeName, renewTime: string | null): ConsistentLook {
+  const node = store.node(name);
+  return {
+    node: node === null ? null : nodeObjectOf(node),
+    lease: leaseOf(renewTime),
+    resourceVersion: String(node?.version ?? 0),
+  };
+}
+
+export function podsOn(store: stored.Store, node: NodeName): readonly PodOnNode[] {
+  const attached = new Set(store.attachmentsOf(node).map(({ pod }) => pod));
+  return store.podsOf(node).map((pod) => {
+    const [namespace = '', name = ''] = pod.name.split('/');
+    return {
+      uid: pod.uid,
+      namespace,
+      name,
+      priority: pod.priority,
+      ownerKind: pod.statefulSet === null ? 'ReplicaSet' : 'StatefulSet',
+      hasAttachedVolume: attached.has(pod.name),
+      isTerminating: pod.isTerminating,
+      isFinished: false,
+      toleratesTaint: pod.tolerates,
+      finalizers: pod.hasFinalizer ? ['example.com/keep'] : [],
+    };
+  });
+}
+
+export function attachmentsIn(store: stored.Store): readonly Attachment[] {
+  return store
+    .attachments()
+    .map(({ name, node }) => ({ name: `csi-${name}`, node, driver: 'csi.example.com', volume: name }));
+}

@@ -1,0 +1,177 @@
+import type { MonoMs } from '../../core/reading.ts';
+import type { Loss } from '../compare.ts';
+import { type Fact, factsOf, guardOf, type KindOf, type NodeName, type PodName } from './facts.ts';
+import { intervalsOf } from './intervals.ts';
+import { OUT_OF_SERVICE } from './kubernetes.ts';
+
+/** How a world ended (guard.md 12.1). Times in milliseconds since the start. Can be pasted back as an `expect`. */
+export type GuardResult = {
+  /** Proven off, in order of time. */
+  readonly fenced: readonly NodeName[];
+  /** How often a guard's command really switched it from on to off; nodes without are left out. */
+  readonly poweredOff: { readonly [node: string]: number };
+  /** By scope and gate, in order of time; `until` null: to the end. */
+  readonly held: readonly Held[];
+  /** How long each node carried the guard's out-of-service taint. */
+  readonly tainted: readonly Tainted[];
+  /** Members that run elsewhere, `within` milliseconds of the proof. */
+  readonly backElsewhere: readonly { readonly pod: PodName; readonly within: number }[];
+  /** Back with another boot, its record closed. */
+  readonly recovered: readonly NodeName[];
+  readonly leftOff: readonly NodeName[];
+  /** By node: the phase in which its last fencing ended or is. */
+  readonly phases: { readonly [node: string]: string };
+  /** Null: nobody leads at the end. */
+  readonly leader: string | null;
+  /** From the last sign of life to the successor, by member; `seconds` null: it has none yet. */
+  readonly withoutMember: readonly { readonly pod: PodName; readonly seconds: number | null }[];
+  /** Members that ran twice for a time, because what said off of their machine was wrong. */
+  readonly runTwice: readonly PodName[];
+};
+export type Held = {
+  readonly scope: string;
+  readonly gate: string;
+  readonly from: MonoMs;
+  readonly until: MonoMs | null;
+};
+type Tainted = { readonly node: NodeName; readonly from: MonoMs; readonly until: MonoMs | null };
+
+export function resultOf(facts: readonly Fact[], untilMs: MonoMs): GuardResult {
+  const phases = factsOf(facts, 'phase');
+  const last = Object.fromEntries(phases.map(({ node, phase }) => [node, phase]));
+  const nodesIn = (phase: string): readonly NodeName[] => [
+    ...new Set(phases.filter((one) => one.phase === phase).map(({ node }) => node)),
+  ];
+  return {
+    fenced: nodesIn('proven'),
+    poweredOff: powerOffs(facts),
+    held: heldIn(facts),
+    tainted: taintedIn(facts),
+    backElsewhere: backElsewhere(facts),
+    recovered: nodesIn('closed').filter((node) => last[node] === 'closed' && isRecovered(facts, node)),
+    leftOff: Object.keys(last).filter((node) => last[node] === 'left-off'),
+    phases: last,
+    leader: leaderAt(facts, untilMs),
+    withoutMember: withoutMember(facts),
+    runTwice: runTwice(facts),
+  };
+}
+
+function powerOffs(facts: readonly Fact[]): GuardResult['poweredOff'] {
+  const counts: { [node: string]: number } = {};
+  for (const { node, isOn, by } of factsOf(facts, 'power')) {
+    if (!isOn && by !== null) counts[node] = (counts[node] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** Holds of successive leaders are one while the next begins within a change of leaders. */
+const SAME_HOLD_MS = 180_000;
+
+/** A dead node is held until its devices have answered for the first time: a moment that nobody needs to read. */
+const MOMENT_MS = 3_000;
+
+export function withoutMoments(facts: readonly Fact[]): readonly Fact[] {
+  const open = new Map<string, KindOf<'held'>>();
+  const moments = new Set<Fact>();
+  for (const fact of facts) {
+    if (fact.kind === 'held') open.set(fact.scope, fact);
+    if (fact.kind !== 'hold-ended') continue;
+    const began = open.get(fact.scope);
+    if (began?.gate !== fact.gate || fact.atMs - began.atMs > MOMENT_MS) continue;
+    moments.add(began).add(fact);
+  }
+  return moments.size === 0 ? facts : facts.filter((fact) => !moments.has(fact));
+}
+
+function heldIn(all: readonly Fact[]): readonly Held[] {
+  const facts = withoutMoments(all);
+  const holds: { scope: string; gate: string; from: MonoMs; until: MonoMs | null }[] = [];
+  for (const fact of factsOf(facts, 'held', 'hold-ended')) {
+    const { scope, gate, atMs } = fact;
+    const before = holds.findLast((hold) => hold.scope === scope && hold.gate === gate);
+    if (fact.kind === 'hold-ended') {
+      if (before !== undefined) before.until ??= atMs;
+    } else if (before === undefined || (before.until !== null && atMs - before.until > SAME_HOLD_MS)) {
+      holds.push({ scope, gate, from: atMs, until: null });
+    } else before.until = null;
+  }
+  return holds;
+}
+
+function taintedIn(facts: readonly Fact[]): readonly Tainted[] {
+  const own = factsOf(facts, 'taint-added', 'taint-removed').filter(
+    ({ key, value }) => key === OUT_OF_SERVICE && value.startsWith('nodewarden.'),
+  );
+  const nodes = [...new Set(own.map(({ node }) => node))];
+  const all = nodes.flatMap((node) =>
+    intervalsOf(
+      own.filter((fact) => fact.node === node).map(({ atMs, kind }) => ({ atMs, isOn: kind === 'taint-added' })),
+    ).map(({ fromMs, toMs }) => ({ node, from: fromMs, until: Number.isFinite(toMs) ? toMs : null })),
+  );
+  return all.toSorted((a, b) => a.from - b.from);
+}
+
+function successorOf(facts: readonly Fact[], freed: KindOf<'pod-freed'>): KindOf<'pod-started'> | null {
+  const started = facts.find(
+    (fact): fact is KindOf<'pod-started'> =>
+      fact.kind === 'pod-started' && fact.pod === freed.pod && fact.uid !== freed.uid && fact.atMs >= freed.atMs,
+  );
+  return started ?? null;
+}
+
+function backElsewhere(facts: readonly Fact[]): GuardResult['backElsewhere'] {
+  return factsOf(facts, 'pod-freed').flatMap((freed) => {
+    if (freed.by !== 'out-of-service') return [];
+    const proven = factsOf(facts, 'phase').findLast(
+      ({ node, phase, atMs }) => node === freed.node && phase === 'proven' && atMs <= freed.atMs,
+    );
+    const successor = successorOf(facts, freed);
+    if (proven === undefined || successor === null) return [];
+    return [{ pod: freed.pod, within: successor.atMs - proven.atMs }];
+  });
+}
+
+function withoutMember(facts: readonly Fact[]): GuardResult['withoutMember'] {
+  return factsOf(facts, 'pod-freed').flatMap((freed) => {
+    if (freed.by !== 'out-of-service') return [];
+    const silent = factsOf(facts, 'silent').findLast(({ node, atMs }) => node === freed.node && atMs <= freed.atMs);
+    const successor = successorOf(facts, freed);
+    const sinceMs = silent?.sinceMs ?? freed.atMs;
+    return [{ pod: freed.pod, seconds: successor === null ? null : Math.round((successor.atMs - sinceMs) / 1_000) }];
+  });
+}
+
+/** A device or a person said off of a machine that ran: the only way to two of one member. */
+function runTwice(facts: readonly Fact[]): readonly PodName[] {
+  const running = new Map<PodName, Set<string>>();
+  const twice = new Set<PodName>();
+  for (const { kind, pod, uid } of factsOf(facts, 'pod-started', 'pod-stopped')) {
+    const uids = running.get(pod) ?? new Set();
+    running.set(pod, uids);
+    if (kind === 'pod-stopped') uids.delete(uid);
+    else uids.add(uid);
+    if (uids.size > 1) twice.add(pod);
+  }
+  return [...twice];
+}
+
+/** A record also closes when there was nothing to recover. */
+function isRecovered(facts: readonly Fact[], node: NodeName): boolean {
+  return factsOf(facts, 'phase').some((one) => one.node === node && one.phase === 'booting');
+}
+
+function leaderAt(facts: readonly Fact[], untilMs: MonoMs): string | null {
+  const last = factsOf(facts, 'leads', 'gives-up').at(-1);
+  if (last === undefined || last.kind === 'gives-up' || untilMs - last.sentMs >= 10_000) return null;
+  return guardOf(last.guard);
+}
+
+/** Nodes that were fenced, or would have been in dry run. */
+export function fencingsIn(facts: readonly Fact[]): readonly Loss[] {
+  return factsOf(facts, 'decided').map(({ node, atMs, isDry }) => ({
+    pod: node,
+    at: atMs,
+    signal: isDry ? 'dry-run' : 'fence',
+  }));
+}

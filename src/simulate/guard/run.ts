@@ -1,0 +1,122 @@
+import type { GuardReason, GuardVerdict } from '../../core/guard/decision.ts';
+import type { HoldScope } from '../../core/guard/record.ts';
+import type { GuardState } from '../../core/guard/state.ts';
+import { happen } from './events.ts';
+import type { Fact, ProcessName } from './facts.ts';
+import { createGuards } from './guards.ts';
+import { type Violation, violationsOf } from './invariants.ts';
+import { type GuardResult, resultOf } from './result.ts';
+import type { GuardScenario } from './scenario.ts';
+import { createWorld, type World } from './world.ts';
+
+export type GuardRun = {
+  readonly result: GuardResult;
+  /** In order of time. */
+  readonly facts: readonly Fact[];
+  readonly violations: readonly Violation[];
+};
+
+/** Plays a scenario to its end. The same scenario gives the same run. */
+export function runGuard(scenario: GuardScenario): GuardRun {
+  const world = createWorld(scenario);
+  const { agenda, facts } = world;
+  const teller = createTeller(world);
+  const guards = createGuards(scenario, world, teller);
+  world.onFact((fact) => {
+    if (fact.kind === 'phase') guards.phaseStored(fact.guard, fact.phase);
+  });
+  guards.start();
+  for (const event of scenario.events) {
+    agenda.at(event.atMs, () => {
+      world.tell({ kind: 'event', atMs: agenda.now(), event });
+      happen(event, world, guards, { shutdownMs: scenario.world.shutdownTakes });
+    });
+  }
+  agenda.runUntil(scenario.untilMs);
+  const inOrder = facts.toSorted((a, b) => a.atMs - b.atMs);
+  return {
+    result: resultOf(inOrder, scenario.untilMs),
+    facts: inOrder,
+    violations: violationsOf(inOrder, circumstancesOf(scenario)),
+  };
+}
+
+function circumstancesOf({ nodes, guards, events, config, untilMs }: GuardScenario) {
+  const excluded = new Set(
+    events.flatMap((event) => (EXCLUDING.includes(event.kind) && 'nodes' in event ? (event.nodes ?? []) : [])),
+  );
+  const workers = nodes.filter(({ name, labels }) => !excluded.has(name) && !isControlPlane(labels));
+  return {
+    config,
+    workers: new Set(workers.map(({ name }) => name)),
+    homes: new Map(guards.flatMap(({ name, on }) => (on === null ? [] : [[name, on] as const]))),
+    untilMs,
+  };
+}
+const EXCLUDING: readonly string[] = ['announce', 'annotate', 'label', 'taint', 'cordon', 'deleteNode'];
+const isControlPlane = (labels: { readonly [key: string]: string }): boolean =>
+  Object.hasOwn(labels, 'node-role.kubernetes.io/control-plane') ||
+  Object.hasOwn(labels, 'node-role.kubernetes.io/master');
+
+type Teller = (guard: ProcessName, verdict: GuardVerdict, state: GuardState) => void;
+
+/** What a leader decided and why, as facts; what it goes on saying is said once. */
+function createTeller({ agenda, tell, store }: World): Teller {
+  const heldNodes = new Map<string, string>();
+  return (guard, { decisions, reasons }, state) => {
+    const atMs = agenda.now();
+    const endHold = (scope: string): void => {
+      const gate = heldNodes.get(scope);
+      heldNodes.delete(scope);
+      if (gate !== undefined) tell({ kind: 'hold-ended', atMs, guard, scope, gate });
+    };
+    for (const decision of decisions) {
+      if (decision.kind === 'hold') {
+        const closed = decision.gates.find(({ isOpen }) => !isOpen);
+        if (closed === undefined || heldNodes.get(decision.node.name) === closed.gate) continue;
+        endHold(decision.node.name);
+        heldNodes.set(decision.node.name, closed.gate);
+        tell({ kind: 'held', atMs, guard, scope: decision.node.name, gate: closed.gate, row: closed, nodes: [] });
+      } else if (decision.kind === 'fence') {
+        endHold(decision.node.name);
+        const isStormExempt = decision.record.order !== null || state.releases.length > 0;
+        const { node, fencing, isDry, frees, record } = decision;
+        tell({ kind: 'decided', atMs, guard, node: node.name, fencing, isDry, isStormExempt, frees, record });
+        if (record.proof?.by === 'person') tell({ kind: 'confirmed', atMs, fencing, node: node.name });
+      } else if (decision.kind === 'confirm') {
+        tell({ kind: 'confirmed', atMs, fencing: decision.fencing, node: decision.node.name });
+      } else if (decision.kind === 'answer') {
+        tell({ kind: 'answered', atMs, guard, order: decision.order, answer: decision.answer });
+      }
+    }
+    for (const scope of [...heldNodes.keys()]) {
+      const uid = store.node(scope)?.uid;
+      if (uid === undefined || state.nodes.get(uid)?.isSuspect === false) endHold(scope);
+    }
+    for (const reason of reasons) tellReason(reason, guard);
+  };
+
+  function tellReason(reason: GuardReason, guard: ProcessName): void {
+    const atMs = agenda.now();
+    if (reason.code === 'storm-began' || reason.code === 'storm-ended') {
+      const held = { atMs, guard, scope: sayScope(reason.scope), gate: 'storm' };
+      const nodes = reason.scope.kind === 'nodes' ? reason.scope.nodes.map(nodeOf) : [];
+      tell(
+        reason.code === 'storm-began' ? { kind: 'held', ...held, row: null, nodes } : { kind: 'hold-ended', ...held },
+      );
+    } else tell({ kind: 'reason', atMs, guard, reason });
+  }
+}
+
+const nodeOf = (uid: string): string => uid.slice('uid-'.length);
+
+function sayScope(scope: HoldScope): string {
+  switch (scope.kind) {
+    case 'cluster':
+      return scope.group === 'workers' ? 'cluster' : 'control-plane';
+    case 'domain':
+      return `${scope.label}=${scope.value}`;
+    case 'nodes':
+      return 'burst';
+  }
+}

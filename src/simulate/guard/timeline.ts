@@ -1,0 +1,199 @@
+import type { GateRow } from '../../core/guard/decision.ts';
+import type { MonoMs } from '../../core/reading.ts';
+import { sayDuration } from '../../core/units/duration.ts';
+import { counted, sayNames } from '../../words/phrases.ts';
+import { type Fact, factsOf, guardOf, type KindOf } from './facts.ts';
+import { withoutMoments } from './result.ts';
+import type { ScenarioEvent } from './scenario.ts';
+
+/** One line for a reader: what happened in the world, or what a guard did and why. Milliseconds since the start. */
+export type TimelineLine = { readonly at: MonoMs; readonly what: Fact['kind']; readonly text: string };
+
+const NAMES_SHOWN = 6;
+const names = (nodes: readonly string[]): string => sayNames(nodes, NAMES_SHOWN);
+
+/** The facts, in order of time, in words. What happens to many nodes at one instant is one line. */
+export function timelineOf(all: readonly Fact[]): readonly TimelineLine[] {
+  const facts = withoutMoments(all);
+  const freed = factsOf(facts, 'pod-freed').filter(({ by }) => by === 'out-of-service');
+  const lines: TimelineLine[] = [];
+  let together: HeldFact[] = [];
+  const flush = (): void => {
+    const [first] = together;
+    if (first !== undefined) lines.push({ at: first.atMs, what: 'held', text: heldText(together) });
+    together = [];
+  };
+  for (const fact of facts) {
+    if (fact.kind === 'hold-ended') continue;
+    if (fact.kind !== 'held' || !isLike(together[0], fact)) flush();
+    if (fact.kind === 'held') together.push(fact);
+    else {
+      const text = factText(fact, facts, freed);
+      if (text !== null) lines.push({ at: fact.atMs, what: fact.kind, text });
+    }
+  }
+  flush();
+  return lines;
+}
+type HeldFact = KindOf<'held'>;
+
+function isLike(first: HeldFact | undefined, { atMs, gate, row }: HeldFact): boolean {
+  if (first === undefined || first.row === null || row === null) return false;
+  return first.atMs === atMs && first.gate === gate && first.row.because === row.because;
+}
+
+function heldText(held: readonly HeldFact[]): string {
+  const [first] = held;
+  if (first === undefined) return '';
+  const { gate, row, nodes } = first;
+  const who = nodes.length > 0 ? `${names(nodes)} fell silent together` : names(held.map(({ scope }) => scope));
+  return `${who}: held by gate ${gate}${row === null ? '' : `: ${rowText(row)}`}`;
+}
+
+function rowText({ because, value, limit }: GateRow): string {
+  if (limit === null) return because;
+  return `${because} (${value === null ? '' : `${value}, `}limit ${limit})`;
+}
+
+type Freed = readonly KindOf<'pod-freed'>[];
+
+function factText(fact: Fact, facts: readonly Fact[], freed: Freed): string | null {
+  switch (fact.kind) {
+    case 'event':
+      return eventText(fact.event);
+    case 'leads':
+      return fact.isNew ? `${guardOf(fact.guard)} leads` : null;
+    case 'gives-up':
+      return `${guardOf(fact.guard)} leads no longer`;
+    case 'decided':
+      return decidedText(fact);
+    case 'phase':
+      return `${fact.node}: ${PHASE_TEXT[fact.phase] ?? fact.phase}${fact.why === '' ? '' : ` (${fact.why})`}`;
+    case 'power':
+      return fact.by === null ? null : `${fact.node} is really ${fact.isOn ? 'on' : 'off'}`;
+    case 'pod-freed':
+      return fact.by === 'out-of-service' ? `${fact.pod} is freed from ${fact.node}` : null;
+    case 'pod-started':
+      return startedText(fact, facts, freed);
+    case 'answered':
+      return answerText(fact.answer);
+    case 'reason':
+      return reasonText(fact.reason);
+    default:
+      return null;
+  }
+}
+
+function answerText(answer: KindOf<'answered'>['answer']): string {
+  if (answer.isAccepted) return 'order accepted';
+  return `order refused: ${answer.why}${answer.gate === null ? '' : ` (gate ${answer.gate})`}`;
+}
+
+function reasonText(reason: KindOf<'reason'>['reason']): string {
+  const { code } = reason;
+  const more = code === 'not-proven' ? `: ${reason.lacks}` : code === 'settling' ? ` after ${reason.for}` : '';
+  return `${'node' in reason ? `${reason.node.name}: ` : ''}${code}${more}`;
+}
+
+const PHASE_TEXT: { readonly [phase: string]: string } = {
+  decided: 'a fencing begins: last look',
+  isolating: 'its storage is cut off',
+  'off-sent': 'power off is sent',
+  proving: 'the devices are asked for proof',
+  proven: 'off is proven',
+  tainted: 'out of service: Kubernetes may free its pods and volumes',
+  untainting: 'the taint goes, while the machine is off',
+  'on-sent': 'power on is sent',
+  booting: 'it boots',
+  failed: 'not proven off',
+  stuck: 'stuck: a person must look',
+  aborted: 'aborted',
+  'left-off': 'left off',
+  'not-back': 'not back: a person must look',
+  closed: 'closed',
+};
+
+function decidedText({ node, isDry, frees, record }: KindOf<'decided'>): string {
+  const pods = frees.pods.map(({ namespace, name }) => `${namespace}/${name}`);
+  const volumes = frees.attachments.length > 0 ? ` and ${counted(frees.attachments.length, 'volume')}` : '';
+  const what = pods.length === 0 && volumes === '' ? 'nothing' : `${names(pods)}${volumes}`;
+  const silent = `silent for ${sayDuration(record.silentMs)}`;
+  return `${node}: ${isDry ? 'would be fenced (dry run)' : 'fence'}: ${silent}; frees ${what}`;
+}
+
+/** Only successors: what starts again on its own node is no news. */
+function startedText(
+  { pod, uid, node, atMs }: KindOf<'pod-started'>,
+  facts: readonly Fact[],
+  freed: Freed,
+): string | null {
+  const before = freed.findLast((one) => one.pod === pod && one.uid !== uid && one.atMs <= atMs);
+  if (before === undefined) return null;
+  const silent = factsOf(facts, 'silent').findLast((one) => one.node === before.node && one.atMs <= before.atMs);
+  const gap = silent === undefined ? '' : `; ${sayDuration(atMs - silent.sinceMs)} without a member`;
+  return `${pod} runs on ${node}${gap}`;
+}
+
+function eventText(event: ScenarioEvent): string {
+  switch (event.kind) {
+    case 'power':
+      return `power ${event.isOn ? 'on' : 'lost'}: ${names(event.nodes)}`;
+    case 'freeze':
+      return `${event.isFrozen ? 'frozen' : 'runs on'}: ${names(event.nodes)}`;
+    case 'kubelet':
+      return `kubelet ${event.isRunning ? 'starts' : 'stops'}: ${names(event.nodes)}`;
+    case 'cut':
+      return `cut from ${event.from === 'api' ? 'the API server' : 'everything'}: ${names(event.nodes)}`;
+    case 'heal':
+      return `network whole again: ${event.nodes === null ? 'all' : names(event.nodes)}`;
+    case 'api':
+      return `API server ${event.mode}`;
+    case 'device':
+      return `devices of ${names(event.nodes)}: ${faultText(event)}`;
+    case 'guard':
+      return event.atPhase === null
+        ? `${event.guard}: ${actText(event)}`
+        : `${event.guard}: ${actText(event)} when it stores ${event.atPhase}`;
+    case 'clock':
+      return `clock of ${names([...event.nodes, ...(event.guard === null ? [] : [event.guard])])} set by ${sayDuration(event.stepMs)}`;
+    case 'announce':
+      return `${event.what} announced: ${names(event.nodes)}`;
+    case 'annotate':
+    case 'label':
+      return `${event.kind} ${event.key}${event.value === null ? ' removed' : `=${event.value}`}: ${names(event.nodes)}`;
+    case 'taint':
+      return `${event.isSet ? 'tainted' : 'taint removed'} by somebody else: ${event.key}: ${names(event.nodes)}`;
+    case 'cordon':
+      return `${event.isSet ? 'cordoned' : 'uncordoned'}: ${names(event.nodes)}`;
+    case 'deleteNode':
+      return `Node deleted: ${names(event.nodes)}`;
+    case 'deleteRecords':
+      return 'records deleted by hand';
+    case 'order': {
+      const { verb, scope, by } = event.order;
+      return `order of ${by}: ${verb}${scope === null ? '' : ` ${scope}`}`;
+    }
+  }
+}
+
+function actText({ act, forMs }: Extract<ScenarioEvent, { kind: 'guard' }>): string {
+  const said = {
+    kill: 'killed',
+    restart: 'restarted',
+    pause: 'paused',
+    cut: 'cut from the API server',
+    heal: 'reaches the API server',
+  };
+  return `${said[act]}${forMs === null ? '' : ` for ${sayDuration(forMs)}`}`;
+}
+
+function faultText({ says, afterMs, fails, hangs, lies }: Extract<ScenarioEvent, { kind: 'device' }>): string {
+  const faults = [
+    ...(says === null ? [] : [`say ${says}`]),
+    ...(afterMs > 0 ? [`switch ${sayDuration(afterMs)} later`] : []),
+    ...(fails ? ['fail'] : []),
+    ...(hangs ? ['do not answer'] : []),
+    ...(lies ? ['lie: they switch nothing'] : []),
+  ];
+  return faults.length === 0 ? 'as they should be' : faults.join(', ');
+}

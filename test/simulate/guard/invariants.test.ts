@@ -1,0 +1,264 @@
+import { describe, expect, it } from 'vitest';
+import type { Fact } from '../../../src/simulate/guard/facts.ts';
+import { type Circumstances, INVARIANTS, violationsOf } from '../../../src/simulate/guard/invariants.ts';
+import { aScenario } from './a-world.ts';
+
+const { config } = aScenario({ nodes: [{ names: 'w[1-10]', devices: [{ kind: 'bmc' }, { kind: 'pdu' }] }] });
+const around: Circumstances = {
+  config,
+  workers: new Set(Array.from({ length: 10 }, (_, i) => `w${i + 1}`)),
+  homes: new Map([['g1', 'w9']]),
+  untilMs: 3_600_000,
+};
+const KEY = 'node.kubernetes.io/out-of-service';
+const by = { guard: 'g1-1', fencing: 'f1' };
+
+/** Seconds, to be read at a glance. */
+const at = (seconds: number): { readonly atMs: number } => ({ atMs: seconds * 1_000 });
+const power = (seconds: number, node: string, isOn: boolean, who: typeof by | null): Fact => ({
+  kind: 'power',
+  ...at(seconds),
+  node,
+  isOn,
+  by: who,
+});
+const command = (seconds: number, action: 'status' | 'off' | 'on', rest: object = {}): Fact => ({
+  kind: 'command',
+  ...at(seconds),
+  ...by,
+  node: 'w1',
+  method: 'bmc w1',
+  action,
+  endMs: seconds * 1_000 + 1_000,
+  answer: action === 'status' ? 'off' : 'unknown',
+  isLie: false,
+  ...rest,
+});
+const taint = (seconds: number, isAdded: boolean, rest: object = {}): Fact => ({
+  kind: isAdded ? 'taint-added' : 'taint-removed',
+  ...at(seconds),
+  node: 'w1',
+  key: KEY,
+  value: 'nodewarden.f1',
+  by,
+  ...rest,
+});
+const leads = (from: number, to: number, guard = 'g1-1'): readonly Fact[] =>
+  Array.from({ length: (to - from) / 2 }, (_, i) => ({
+    kind: 'leads' as const,
+    ...at(from + i * 2),
+    guard,
+    sentMs: (from + i * 2) * 1_000,
+    isNew: i === 0,
+  }));
+const pod = (seconds: number, kind: 'pod-started' | 'pod-stopped', node: string, uid: string): Fact => ({
+  kind,
+  ...at(seconds),
+  node,
+  pod: 'default/db',
+  uid,
+});
+const freed = (seconds: number, how: 'out-of-service' | 'node-deleted'): Fact => ({
+  kind: 'pod-freed',
+  ...at(seconds),
+  node: 'w1',
+  pod: 'default/db',
+  uid: 'a',
+  by: how,
+});
+const silent = (since: number, ...nodes: readonly string[]): readonly Fact[] =>
+  nodes.map((node) => ({ kind: 'silent', ...at(since + 5), node, sinceMs: since * 1_000 }));
+const sent: Fact = { kind: 'taint-sent', ...at(120), ...by, node: 'w1' };
+const bothMethods = (seconds: number, rest: object = {}): readonly Fact[] => [
+  command(seconds, 'status', rest),
+  command(seconds, 'status', { method: 'pdu w1', ...rest }),
+];
+const decided = (isStormExempt: boolean): Fact =>
+  ({ kind: 'decided', ...at(90), ...by, node: 'w1', isDry: false, isStormExempt }) as Fact;
+
+type Case = readonly [what: string, facts: readonly Fact[]];
+/** By invariant: what breaks it, and what looks like it and does not. */
+const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; readonly whole: readonly Case[] } } = {
+  'taint-needs-proof': {
+    broken: [
+      ['no answer at all', [sent]],
+      ['one round', [...bothMethods(110), sent]],
+      ['two rounds too near to each other', [...bothMethods(110), ...bothMethods(114), sent]],
+      ['one of two devices silent', [command(110, 'status'), command(116, 'status'), sent]],
+      ['a round before the off returned', [...bothMethods(110), command(112, 'off'), ...bothMethods(116), sent]],
+      ['on in between is no off', [...bothMethods(110, { answer: 'on' }), ...bothMethods(116), sent]],
+    ],
+    whole: [
+      ['two rounds of both', [command(100, 'off'), ...bothMethods(110), ...bothMethods(116), sent]],
+      ['a person said so', [{ kind: 'confirmed', ...at(100), fencing: 'f1', node: 'w1' }, sent]],
+    ],
+  },
+  'taint-meets-no-running-machine': {
+    broken: [
+      ['it never was off', [taint(100, true), taint(130, false)]],
+      [
+        'the guard itself switches it on',
+        [power(90, 'w1', false, by), taint(100, true), power(130, 'w1', true, by), taint(131, false)],
+      ],
+      [
+        'somebody switched it on, and nobody noticed',
+        [
+          ...leads(0, 300),
+          power(90, 'w1', false, null),
+          taint(100, true),
+          power(130, 'w1', true, null),
+          taint(160, false),
+        ],
+      ],
+      [
+        'a device lied, the machine showed life, and the taint stayed',
+        [
+          ...leads(0, 300),
+          command(80, 'status', { isLie: true }),
+          ...silent(10, 'w1'),
+          taint(100, true),
+          { kind: 'heard', ...at(130), node: 'w1' },
+          taint(160, false),
+        ],
+      ],
+    ],
+    whole: [
+      [
+        'gone before it is on',
+        [power(90, 'w1', false, by), taint(100, true), taint(130, false), power(140, 'w1', true, by)],
+      ],
+      [
+        'somebody switched it on, and it was gone at the next watch',
+        [
+          ...leads(0, 300),
+          power(90, 'w1', false, null),
+          taint(100, true),
+          power(130, 'w1', true, null),
+          taint(143, false),
+        ],
+      ],
+      [
+        'somebody switched it on while nobody led',
+        [
+          ...leads(0, 100),
+          power(90, 'w1', false, null),
+          taint(100, true),
+          power(130, 'w1', true, null),
+          taint(190, false),
+        ],
+      ],
+      ['a device lied', [command(80, 'status', { isLie: true }), ...silent(10, 'w1'), taint(100, true)]],
+    ],
+  },
+  'no-pod-twice': {
+    broken: [
+      ['never freed', [pod(0, 'pod-started', 'w1', 'a'), pod(99, 'pod-started', 'w2', 'b')]],
+      [
+        'freed by an own taint',
+        [
+          pod(0, 'pod-started', 'w1', 'a'),
+          taint(80, true),
+          freed(90, 'out-of-service'),
+          pod(99, 'pod-started', 'w2', 'b'),
+        ],
+      ],
+    ],
+    whole: [
+      [
+        'one after the other',
+        [pod(0, 'pod-started', 'w1', 'a'), pod(98, 'pod-stopped', 'w1', 'a'), pod(99, 'pod-started', 'w2', 'b')],
+      ],
+      [
+        'a person deleted the Node',
+        [pod(0, 'pod-started', 'w1', 'a'), freed(90, 'node-deleted'), pod(99, 'pod-started', 'w2', 'b')],
+      ],
+      [
+        'a person tainted it',
+        [
+          pod(0, 'pod-started', 'w1', 'a'),
+          taint(80, true, { by: null, value: '' }),
+          freed(90, 'out-of-service'),
+          pod(99, 'pod-started', 'w2', 'b'),
+        ],
+      ],
+    ],
+  },
+  'one-power-off': {
+    broken: [['twice', [power(90, 'w1', false, by), power(95, 'w1', true, null), power(99, 'w1', false, by)]]],
+    whole: [
+      [
+        'once each',
+        [power(90, 'w1', false, by), power(95, 'w1', true, by), power(99, 'w1', false, { ...by, fencing: 'f2' })],
+      ],
+      ['it failed by itself', [power(90, 'w1', false, by), power(95, 'w1', true, null), power(99, 'w1', false, null)]],
+    ],
+  },
+  'no-off-after-on': {
+    broken: [['off, on, off', [command(90, 'off'), command(95, 'on'), command(99, 'off')]]],
+    whole: [['another fencing', [command(90, 'off'), command(95, 'on'), command(99, 'off', { fencing: 'f2' })]]],
+  },
+  'one-actor': {
+    broken: [['two at once', [command(90, 'off', { endMs: 130_000 }), command(100, 'off', { guard: 'g2-1' })]]],
+    whole: [
+      ['one after the other', [command(90, 'off'), command(100, 'off', { guard: 'g2-1' })]],
+      ['one asks', [command(90, 'off', { endMs: 130_000 }), command(100, 'status', { guard: 'g2-1' })]],
+      ['two machines', [command(90, 'off', { endMs: 130_000 }), command(100, 'off', { guard: 'g2-1', node: 'w2' })]],
+    ],
+  },
+  'no-act-without-authority': {
+    broken: [
+      ['never elected', [command(90, 'off')]],
+      ['10 s after the last renewal', [...leads(0, 82), command(90, 'off')]],
+      ['another one took over', [...leads(0, 86), ...leads(87, 99, 'g2-1'), command(90, 'on')]],
+      ['a taint counts too', [...leads(0, 100), sent]],
+    ],
+    whole: [['in time', [...leads(0, 82), command(89, 'off')]]],
+  },
+  'no-foreign-mark-removed': {
+    broken: [['a foreign taint', [taint(100, false, { value: 'medik8s' })]]],
+    whole: [
+      ['its own', [taint(100, false)]],
+      ['somebody else removed it', [taint(100, false, { value: 'medik8s', by: null })]],
+    ],
+  },
+  'nothing-fenced-in-a-storm': {
+    broken: [
+      ['four of ten', [...silent(10, 'w1', 'w2'), ...silent(80, 'w3', 'w4'), command(200, 'off')]],
+      ['three at once', [...silent(10, 'w1', 'w2', 'w3'), command(200, 'off')]],
+    ],
+    whole: [
+      [
+        'three of ten, one after the other',
+        [...silent(10, 'w1'), ...silent(60, 'w2'), ...silent(99, 'w3'), command(200, 'off')],
+      ],
+      ['too early to have been seen', [...silent(10, 'w1'), ...silent(150, 'w2', 'w3', 'w4'), command(200, 'off')]],
+      ['a person ordered it', [decided(true), ...silent(10, 'w1', 'w2', 'w3', 'w4'), command(200, 'off')]],
+      [
+        'it began before',
+        [...silent(10, 'w1'), command(140, 'off'), ...silent(100, 'w2', 'w3', 'w4'), command(200, 'off')],
+      ],
+    ],
+  },
+  'not-its-own-node': {
+    broken: [['its own', [command(90, 'off', { node: 'w9' })]]],
+    whole: [
+      ['asked only', [command(90, 'status', { node: 'w9' })]],
+      ["another guard's", [command(90, 'off', { node: 'w9', guard: 'g2-1' })]],
+    ],
+  },
+};
+
+const rows = (of: 'broken' | 'whole'): readonly (readonly [string, string, readonly Fact[]])[] =>
+  Object.entries(CASES).flatMap(([name, cases]) => cases[of].map(([what, facts]) => [name, what, facts] as const));
+
+describe('the invariants', () => {
+  it('have a planted violation each', () => {
+    expect(Object.keys(CASES).toSorted()).toEqual(Object.keys(INVARIANTS).toSorted());
+  });
+  it.each(rows('broken'))('%s is broken: %s', (name, _, facts) => {
+    expect(violationsOf(facts, around).map(({ invariant }) => invariant)).toContain(name);
+  });
+  it.each(rows('whole'))('%s is whole: %s', (name, _, facts) => {
+    expect(violationsOf(facts, around).map(({ invariant }) => invariant)).not.toContain(name);
+  });
+});
