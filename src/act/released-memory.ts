@@ -23,7 +23,7 @@ export function usageBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number
 /** What was freed by a victim that ended while no agent watched: other processes may run in its place. */
 export function releasedBy(mounts: CgroupMounts, ref: CgroupRef, before: Reading<number>): Reading<number> {
   if (!hasProcesses(mounts, ref)) return releasedSince(mounts, ref, before);
-  return unknown('not-asked', ref.path, 'processes that started since then run in its cgroup');
+  return unknown('not-asked', ref.path, 'other processes run in its cgroup');
 }
 
 /** What was freed since it held `before`; all of that if the cgroup is gone. */

@@ -207,7 +207,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     inbox,
     isDry: () => effective().dryRun,
     killer: {
-      stop: (order, hasten, signalled) => acting().killer.stop(order, hasten, signalled),
+      stop: (...how) => acting().killer.stop(...how),
       usedBytes: mode.killer.usedBytes,
       largestProcesses: mode.killer.largestProcesses,
     },

@@ -130,6 +130,26 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
     expect(releasedBytes(eviction)).toBeGreaterThan(200 * MIB);
   });
 
+  it('is one only once the API server shows it, where its answer was lost and the pod has ended', async () => {
+    const killed: Promise<void>[] = [];
+    const { agent, stub, ...pod } = await besideKubelet(({ method }) => {
+      if (method === 'DELETE' && killed.length === 0) killed.push(agent.crash());
+    });
+    const hog = pod.hog();
+    await until('the agent is killed', () => killed[0] ?? null);
+    hog.kill('SIGKILL');
+    await until('the hog ends', () => hog.ended());
+    await stub.stop();
+    await agent.start();
+    expect((await evictionIn(agent.places.stateDirectory)).outcomes).toMatchObject([{ kind: 'unknown' }]);
+    const events = () => stub.heard.filter(({ body }) => body?.['kind'] === 'Event' && body['reason'] === 'Evicted');
+    expect(events()).toEqual([]);
+    await stub.listen();
+    await until('it is told', () => events()[0] ?? null);
+    const { outcomes } = await evictionIn(agent.places.stateDirectory);
+    expect(outcomes).toMatchObject([{ kind: 'unknown' }, { kind: 'ended', via: 'api' }]);
+  });
+
   it('spares what the kubelet has started since, and is recorded with the deletion that the next run sends', async () => {
     const { agent, stub, deletions, ...pod } = await besideKubelet(() => undefined);
     const { stateDirectory } = agent.places;
