@@ -1,6 +1,6 @@
 import type { Difference } from '../decision.ts';
 import { mayGoFor } from '../pod/evict-for.ts';
-import { isBeingStopped, type PodUid, type PodView } from '../pod/pod.ts';
+import { isAwaited, isBeingStopped, type PodUid, type PodView } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
 import type { Reason } from '../reason.ts';
 import { hasRequest, isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
@@ -17,7 +17,6 @@ type OwnerKills = State['ownerKills'];
 
 const OWNER_KILLS_KEPT = 200;
 const BUDGETS: readonly (Why | null)[] = ['budget-refused', 'budgets-refuse'];
-const AWAITED: readonly (Why | undefined)[] = ['unnamed', 'looked-up'];
 
 export type Choice = {
   readonly victim: PodView | null;
@@ -55,7 +54,7 @@ export function firstCandidate(
   const turnOf = (pod: PodView): number => (pod.isProtected ? 2 : 0) + (isLate(pod) ? 1 : 0);
   const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
-  const awaited = ranking.filter(({ pod }) => AWAITED.includes(barred.get(pod.uid)));
+  const awaited = ranking.filter(({ pod }) => isAwaited(barred.get(pod.uid)));
   const allowed = firstOf({ signal, entries: pool, awaited, guarded, lacking });
   const isRefused = ({ pod }: Ranked): boolean => BUDGETS.includes(barred.get(pod.uid) ?? null);
   const first = allowed !== null && isInsteadOfRefused(signal, allowed, ranking, isRefused, lacking) ? null : allowed;

@@ -94,6 +94,9 @@ export type CandidateLimit =
   | 'kubelet-evicting'
   | 'budget-refused'
   | 'budgets-refuse';
+/** More is to come of such a pod, which decides who is chosen. */
+export const isAwaited = (limit: string | null | undefined): limit is 'unnamed' | 'looked-up' =>
+  limit === 'unnamed' || limit === 'looked-up';
 /** Beside a kubelet: the parts for which `priority` and `requests` must be ignored, whatever their values. */
 export type Unsaid = {
   /** `undeclared`: the API server has not reported the pod at all (C9). */

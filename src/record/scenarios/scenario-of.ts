@@ -4,7 +4,7 @@ import { shortageOf } from '../../core/eviction/shortage.ts';
 import type { MetThreshold, Threshold, ThresholdValue } from '../../core/eviction/threshold.ts';
 import { isMetWithMinReclaim } from '../../core/eviction/thresholds-met.ts';
 import type { Observation } from '../../core/observation.ts';
-import { isBeingStopped, type PodUid, type PodView } from '../../core/pod/pod.ts';
+import { isAwaited, isBeingStopped, type PodUid, type PodView } from '../../core/pod/pod.ts';
 import type { MonoMs, Reading } from '../../core/reading.ts';
 import { fileSystemOf, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
 import { sayDuration } from '../../core/units/duration.ts';
@@ -33,7 +33,8 @@ type ScenarioInput = {
 };
 
 /** A scenario does not contain what was reported before it begins. */
-export const isInScenario = (pod: PodView): boolean => !isBeingStopped(pod) && pod.limitedBy === null;
+export const isInScenario = (pod: PodView): boolean =>
+  !isBeingStopped(pod) && (pod.limitedBy === null || isAwaited(pod.limitedBy));
 
 /**
  * One look as a scenario from which ranking and victim can be re-derived; null if the pods were not known. A scenario begins

@@ -1,16 +1,31 @@
 import { EVICT_FOR, sayEvictFor } from '../../core/pod/evict-for.ts';
-import type { Amounts, ContainerUsage, ContainerView, DiskUsage, PodView } from '../../core/pod/pod.ts';
+import {
+  type Amounts,
+  type ContainerUsage,
+  type ContainerView,
+  type DiskUsage,
+  isAwaited,
+  type PodView,
+} from '../../core/pod/pod.ts';
 import { type ContainerSpec, requestsOf, withDefaultRequests } from '../../core/pod/spec.ts';
 import type { Reading } from '../../core/reading.ts';
 import { priorityOf } from '../../core/shutdown/chain.ts';
-import { bytesUp, decimalOf, parseQuantity, type Quantity, sayQuantity } from '../../core/units/quantity.ts';
+import {
+  bytesUp,
+  decimalOf,
+  parseQuantity,
+  type Quantity,
+  quantityOfBytes,
+  sayQuantity,
+} from '../../core/units/quantity.ts';
 
 /** A JSON object whose names are those of the scenario format, the kubelet or Kubernetes. */
 export type Json = { readonly [key: string]: unknown };
 
 /** A v1 Pod with the effective requests, ranking and messages of the view. */
 export function podOf(pod: PodView): Json {
-  const init = pod.containers.filter(({ kind }) => kind !== 'app');
+  const containers = containersOf(pod);
+  const init = containers.filter(({ kind }) => kind !== 'app');
   const overhead = overheadOf(pod);
   return {
     metadata: {
@@ -25,7 +40,7 @@ export function podOf(pod: PodView): Json {
       // D16: the priority with which it was ranked.
       priority: priorityOf(pod),
       terminationGracePeriodSeconds: pod.terminationGraceSeconds,
-      containers: pod.containers.filter(({ kind }) => kind === 'app').map(containerOf),
+      containers: containers.filter(({ kind }) => kind === 'app').map(containerOf),
       ...(init.length > 0 ? { initContainers: init.map(containerOf) } : {}),
       ...(Object.keys(overhead).length > 0 ? { overhead } : {}),
       ...(pod.podLevelMemoryRequest === null
@@ -53,6 +68,15 @@ function annotationsOf(pod: PodView): Json {
   return Object.keys(annotations).length > 0 ? { annotations } : {};
 }
 
+/** C9: of a pod that is not declared no container is known, but the format needs one: it has the request of the pod. */
+function containersOf({ containers, requests, usage }: PodView): readonly ContainerView[] {
+  if (containers.length > 0) return containers;
+  const [first] = usage.containers.known ? usage.containers.value : [];
+  const memory = requests.memoryBytes === 0 ? null : quantityOfBytes(requests.memoryBytes, 'binary');
+  const amounts = { memory, ephemeralStorage: null };
+  return [{ name: first?.name ?? 'unknown', kind: 'app', requests: amounts, limits: amounts }];
+}
+
 function containerOf(container: ContainerView): Json {
   return {
     name: container.name,
@@ -66,8 +90,9 @@ function amountsOf(amounts: Amounts): Json {
 }
 
 /** The effective requests minus those of the containers, because the view has no field for overhead. */
-function overheadOf({ containers, requests, podLevelMemoryRequest }: PodView): Json {
-  const spec = { containers: containers.map(specOf), podLevel: null, overhead: new Map() };
+function overheadOf(pod: PodView): Json {
+  const { requests, podLevelMemoryRequest } = pod;
+  const spec = { containers: containersOf(pod).map(specOf), podLevel: null, overhead: new Map() };
   const { memoryBytes, ephemeralStorageBytes } = requestsOf(withDefaultRequests(spec));
   const base = podLevelMemoryRequest === null ? memoryBytes : bytesUp(podLevelMemoryRequest);
   const beyond = [
@@ -110,6 +135,8 @@ export function statsOf(pod: PodView): Json | null {
     ...field('memory', 'workingSetBytes', usage.workingSetBytes),
     ...(usage.swapBytes === undefined ? {} : field('swap', 'swapUsageBytes', usage.swapBytes)),
     ...(pod.isStalledByOwnLimit ? { isStalledByOwnLimit: true } : {}),
+    ...(pod.unsaid === undefined ? {} : { unsaid: pod.unsaid }),
+    ...(isAwaited(pod.limitedBy) ? { isAwaited: true } : {}),
     ...field('process_stats', 'process_count', usage.processes),
     ...field('ephemeral-storage', 'usedBytes', usage.ephemeralStorageBytes),
     containers: containerStats(pod, usage.containers.value),

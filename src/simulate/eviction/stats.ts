@@ -1,4 +1,12 @@
-import type { ContainerUsage, DiskRelief, DiskUsage, PodView, Relief, VolumeUsage } from '../../core/pod/pod.ts';
+import type {
+  ContainerUsage,
+  DiskRelief,
+  DiskUsage,
+  PodView,
+  Relief,
+  Unsaid,
+  VolumeUsage,
+} from '../../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../../core/reading.ts';
 import { isObject } from '../../core/shape.ts';
 import { forEachSignal, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
@@ -38,11 +46,13 @@ export function createStatsReader(startWallMs: number | null): StatsReader {
     const before = seen.get(pod);
     if (before !== undefined && before.entry === entry) return before.view;
     const used = withUsage(pod.declared, entry === null ? NO_USAGE : usages.of(entry, pod));
-    const relief = entry === null ? null : sectionIn(entry, 'diskRelief');
+    const [relief, unsaid] = [sectionIn(entry, 'diskRelief'), sectionIn(entry, 'unsaid')];
     const view: PodView = {
       ...used,
       ...(relief === null ? {} : { diskRelief: known(reliefOf(relief, numbers)) }),
       ...(entry?.['isStalledByOwnLimit'] === true ? { isStalledByOwnLimit: true } : {}),
+      ...(unsaid === null ? {} : { unsaid: unsaidOf(unsaid) }),
+      ...(entry?.['isAwaited'] === true ? { limitedBy: 'unnamed' } : {}),
     };
     seen.set(pod, { entry, view });
     return view;
@@ -168,6 +178,13 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
   };
   return { of };
 }
+
+/** As a recorded look wrote it (C9). */
+const unsaidOf = ({ why, priority, requests }: Json): Unsaid => ({
+  why: why === 'unreadable' ? why : 'undeclared',
+  priority: priority === true,
+  requests: requests === true,
+});
 
 /** As a recorded look wrote it (D14). */
 function reliefOf(section: Json, numbers: Numbers): DiskRelief {
@@ -305,8 +322,10 @@ const pod = theirs(
     'ephemeral-storage': theirs({ usedBytes: count }),
     volume: listOf(theirs({ name: text, usedBytes: count, inodesUsed: count }, ['name'])),
     containers: listOf(container),
-    // Our own: what a recorded look knew for D17 and D14.
+    // Our own: what a recorded look knew for D17, C9 and D14.
     isStalledByOwnLimit: flag,
+    unsaid: theirs({ why: text, priority: flag, requests: flag }),
+    isAwaited: flag,
     diskRelief: theirs({
       scratchBytes: count,
       scratchInodes: count,
