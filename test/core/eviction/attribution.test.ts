@@ -14,55 +14,55 @@ function shares(atMs: number, podsMiB: number, others: { readonly [where: string
 const between = (before: MemoryShares, now: MemoryShares) => attribute(known(growthBetween(before, now)));
 const said = (before: MemoryShares, now: MemoryShares): string => sayCulprit(between(before, now));
 
-describe('who grew', () => {
+describe('attribution of memory growth', () => {
   const before = shares(0, 100, { 'system.slice': 200, kernel: 50 });
 
-  it('is named when most of it was outside pods, with how much of all growth it took and over what time', () => {
+  it('names what grew outside pods if most of the growth is there, with its part of all growth and the time', () => {
     expect(said(before, shares(42_400, 120, { 'system.slice': 812, kernel: 58 }))).toBe(
       'most of the growth of the last 42s was not in pods: system.slice took 612 MiB (of 640 MiB)',
     );
   });
 
-  it('is nobody outside when the pods grew more, or as much', () => {
+  it('names nobody outside if the pods grew as much or more', () => {
     expect(said(before, shares(1_000, 300, { 'system.slice': 300, kernel: 50 }))).toBe('');
     expect(said(before, shares(1_000, 200, { 'system.slice': 300, kernel: 50 }))).toBe('');
     const growth = between(before, shares(1_000, 300, { 'system.slice': 300, kernel: 50 }));
     expect(growth).toEqual(known({ overMs: 1_000, podsBytes: 200 * MIB, totalBytes: 300 * MIB, culprit: null }));
   });
 
-  it('counts several outside together, and names the one that grew most', () => {
+  it('adds up several that grew outside pods, and names the one that grew most', () => {
     const now = shares(1_000, 160, { 'system.slice': 240, kernel: 100, 'user.slice': 30 });
     expect(said(before, now)).toContain('kernel took 50 MiB (of 180 MiB)');
   });
 
-  it('took what another outside gave back meanwhile: a part that shrank hides none that grew', () => {
+  it('does not subtract what shrank outside pods from what grew there', () => {
     expect(said(before, shares(1_000, 100, { 'system.slice': 100, 'user.slice': 90 }))).toContain(
       'user.slice took 90 MiB',
     );
   });
 
-  it('grew from nothing if it was not there before, and pods that gave back count as none', () => {
+  it('counts something new as grown from zero, and pods that shrank as not grown', () => {
     const growth = between(before, shares(1_000, 40, { 'system.slice': 200, kernel: 50, 'user.slice': 64 }));
     expect(growth).toMatchObject({
       value: { podsBytes: -60 * MIB, totalBytes: 64 * MIB, culprit: { where: 'user.slice' } },
     });
   });
 
-  it('is nobody while pods gave back more than that: one that went may hide one that grew', () => {
+  it('names nobody while the pods shrank by more than that: a pod that ended may hide one that grew', () => {
     expect(said(before, shares(1_000, 10, { 'system.slice': 205, kernel: 50 }))).toBe('');
   });
 
-  it('is not guessed from a few MiB', () => {
+  it('names nobody for a few MiB', () => {
     expect(said(before, shares(1_000, 100, { 'system.slice': 203, kernel: 50 }))).toBe('');
   });
 
-  it('is unknown with its reason where it was not read', () => {
+  it('is unknown, with the reason, if the growth was not read', () => {
     const missing = unknown('absent', 'growth', 'nothing was read before to compare with');
     expect(attribute(missing)).toBe(missing);
     expect(sayCulprit(missing)).toBe('');
   });
 
-  it('names three at the most, whoever makes a thousand cgroups', () => {
+  it('keeps three names at most, even if someone makes a thousand cgroups', () => {
     const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`c${i}`, i]));
     const growth = growthBetween(before, shares(1_000, 100, many));
     expect(growth.others.map(({ where }) => where)).toEqual(['c999', 'c998', 'c997']);

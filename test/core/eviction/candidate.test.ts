@@ -20,8 +20,8 @@ function victim(pods: readonly PodView[], guarded: readonly string[] = []): stri
   return choice('memory.available', pods, guarded).victim?.name;
 }
 
-describe('the choice among the ranked', () => {
-  it('leaves a DaemonSet pod without statistics alone, since nothing shows that it exceeds its request', () => {
+describe('the choice from the ranking', () => {
+  it('passes over a DaemonSet pod without statistics, because nothing shows that it exceeds its request', () => {
     const agent = aPod({ name: 'agent', isDaemonSet: true, usage: unmeasured });
     const web = aPod({ name: 'web', workingSetBytes: MI });
     expect(victim([agent, web])).toBe('web');
@@ -34,7 +34,7 @@ describe('the choice among the ranked', () => {
     expect(victim([web, fresh])).toBe('fresh');
   });
 
-  it('lets a guarded pod give way to one that is seen above its request, not to one without statistics', () => {
+  it('lets a guarded pod yield to one that is seen above its request, not to one without statistics', () => {
     const loop = aPod({ name: 'loop', priority: -1, usage: unmeasured });
     const fresh = aPod({ name: 'fresh', usage: unmeasured });
     const web = aPod({ name: 'web', workingSetBytes: MI });
@@ -42,7 +42,7 @@ describe('the choice among the ranked', () => {
     expect(victim([loop, fresh], ['loop'])).toBe('loop');
   });
 
-  it('takes DaemonSet pods for a signal without requests after all others of their kind, protected or not', () => {
+  it('takes DaemonSet pods last for a signal without requests, among the protected as among the others', () => {
     const agent = aPod({ name: 'agent', isDaemonSet: true, processes: 9 });
     const kept = aPod({ name: 'kept', isProtected: true });
     const keptAgent = aPod({ name: 'kept-agent', isProtected: true, isDaemonSet: true, processes: 9 });
@@ -67,34 +67,37 @@ describe('why a pod is passed over', () => {
   it.each<[string, Parameters<typeof aPod>[0], readonly string[], string, readonly string[]]>([
     ['static or critical', { isStaticCritical: true }, [], 'static-critical', []],
     ['protected', { isProtected: true }, [], 'protected', ['D7']],
-    ['not to go for this resource', { evictFor: ['disk', 'pids'] }, [], 'evict-for', ['D7']],
+    ['not evicted for this resource', { evictFor: ['disk', 'pids'] }, [], 'evict-for', ['D7']],
     ['of an owner that lost too many', {}, guarded, 'guard', ['D6']],
     ['terminating', { isTerminating: true }, [], 'terminating', ['D3']],
     ['just restarted', { limitedBy: 'restart-guard' }, guarded, 'restart-guard', ['D13']],
     ['not stoppable', { limitedBy: 'not-stoppable' }, [], 'not-stoppable', ['D13']],
     ['not declared', { limitedBy: 'unnamed' }, [], 'unnamed', ['D13']],
     ['evicted by the kubelet', { limitedBy: 'kubelet-evicting' }, [], 'kubelet-evicting', ['D13']],
-  ])('%s: it is said, with the difference', (_, rest, names, because, differences) => {
+  ])('%s: the decision names the reason and the difference', (_, rest, names, because, differences) => {
     const { victim: chosen, passedOver, differences: given } = choice('memory.available', [first(rest), web], names);
     expect(chosen?.name).toBe('web');
     expect(passedOver).toEqual([{ code: 'passed-over', uid: 'uid-first', because }]);
     expect(given).toEqual(differences);
   });
 
-  it.each(SIGNALS)('evict-for: for %s it goes for its resource alone, though nobody else is left', (signal) => {
-    const { resource } = SIGNAL_FACTS[signal];
-    const named = resource === 'memory' || resource === 'pids' ? resource : 'disk';
-    const db = aPod({ name: 'db', workingSetBytes: MI, processes: 5, diskBytes: MI, isProtected: true });
-    for (const evictFor of EVICT_RESOURCES) {
-      const found = choice(signal, [{ ...db, evictFor: [evictFor] }]);
-      expect([found.victim?.name ?? null, found.nobody]).toEqual(
-        evictFor === named ? ['db', null] : [null, 'evict-for'],
-      );
-    }
-    expect(choice(signal, [{ ...db, evictFor: [] }]).victim).toBeNull();
-  });
+  it.each(SIGNALS)(
+    'evict-for: under %s, a pod is evicted only for a resource that it names, even if no other is left',
+    (signal) => {
+      const { resource } = SIGNAL_FACTS[signal];
+      const named = resource === 'memory' || resource === 'pids' ? resource : 'disk';
+      const db = aPod({ name: 'db', workingSetBytes: MI, processes: 5, diskBytes: MI, isProtected: true });
+      for (const evictFor of EVICT_RESOURCES) {
+        const found = choice(signal, [{ ...db, evictFor: [evictFor] }]);
+        expect([found.victim?.name ?? null, found.nobody]).toEqual(
+          evictFor === named ? ['db', null] : [null, 'evict-for'],
+        );
+      }
+      expect(choice(signal, [{ ...db, evictFor: [] }]).victim).toBeNull();
+    },
+  );
 
-  it('evict-for: it is named as what leaves nobody only where nothing else is against the pod', () => {
+  it('evict-for: it is the reason that nobody is chosen only if nothing else rules the pod out', () => {
     const evictFor = ['disk'] as const;
     const nobody = (signal: Signal, ...pods: readonly PodView[]) => choice(signal, pods).nobody;
     expect(nobody('memory.available', first({ evictFor, isStaticCritical: true }))).toBeNull();
@@ -107,14 +110,14 @@ describe('why a pod is passed over', () => {
     expect(nobody('nodefs.available', first({ evictFor: ['memory'] }), aPod(useless))).toBe('evict-for');
   });
 
-  it('deleted by others: it is ranked as the kubelet ranks it', () => {
+  it('deleted by others: it ranks as in the kubelet', () => {
     expect(choice('memory.available', [first({ isTerminating: true, isDeletedByOthers: true }), web])).toMatchObject({
       victim: { name: 'first' },
       differences: [],
     });
   });
 
-  it('within its request, while those that others have deleted bring back enough together: they go first', () => {
+  it('within its request: pods that others have deleted come first if they free enough together', () => {
     const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
     const db = aPod({ name: 'db', workingSetBytes: 8 * MI, requests, priority: -1 });
     const ending = ['a', 'b'].map((name) =>
@@ -132,7 +135,7 @@ describe('why a pod is passed over', () => {
     expect(by(0, [db]).victim?.name).toBe('db');
   });
 
-  it('not yet known to the API: it gives way only to those that are known to exceed their request (C9)', () => {
+  it('not declared in the API: it yields only to pods that are known to exceed their request (C9)', () => {
     const unsaid = { why: 'undeclared', priority: true, requests: true } as const;
     const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
     const hidden = aPod({ name: 'hidden', workingSetBytes: 5 * MI, unsaid });
@@ -173,7 +176,7 @@ describe('why a pod is passed over', () => {
     expect(by([db, hidden, other, bestEffort]).victim?.name).toBe('best');
   });
 
-  it('its disruption budget has refused: it gives way only to another that exceeds its request (B1)', () => {
+  it('its disruption budget has refused: it yields only to a pod that exceeds its request (B1)', () => {
     const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
     const db = aPod({ name: 'db', workingSetBytes: 8 * MI, requests });
     const kept = first({ limitedBy: 'budget-refused' });
@@ -191,7 +194,7 @@ describe('why a pod is passed over', () => {
     });
   });
 
-  it('just restarted, beside one within its request: it is chosen again, and nobody goes in its place', () => {
+  it('just restarted: it is chosen again rather than a pod within its request', () => {
     const again = first({ limitedBy: 'restart-guard' });
     const requests = { memoryBytes: 4 * MI, ephemeralStorageBytes: 0 };
     const database = aPod({ name: 'db', workingSetBytes: MI, requests });
@@ -199,7 +202,7 @@ describe('why a pod is passed over', () => {
     expect(choice('memory.available', [again, database], guarded).victim?.name).toBe('first');
   });
 
-  it('a DaemonSet within its request: where nobody exceeds his, it ranks first by priority and stays', () => {
+  it('a DaemonSet pod within its request: it is passed over even if it ranks first and no pod exceeds its request', () => {
     const agent = aPod({ name: 'agent', isDaemonSet: true, priority: -1 });
     expect(choice('memory.available', [agent, aPod({ name: 'web' })])).toMatchObject({
       victim: { name: 'web' },
@@ -211,17 +214,17 @@ describe('why a pod is passed over', () => {
   it.each([
     ['its age', { startedAtWallMs: 5 }],
     ['its name', { name: 'a' }],
-  ])('that only %s put the victim first is a difference too', (_, rest) => {
+  ])('a pod that only %s puts first is a difference', (_, rest) => {
     const { differences } = choice('memory.available', [aPod({ name: 'b' }), aPod({ name: 'c', ...rest })]);
     expect(differences).toEqual(['D1']);
   });
 
-  it('that only its uid put the victim first is one too', () => {
+  it('so is a pod that only its uid puts first', () => {
     const pods = ['1', '2'].map((uid) => aPod({ name: 'web', uid }));
     expect(choice('memory.available', pods)).toMatchObject({ victim: { uid: '1' }, differences: ['D1'] });
   });
 
-  it('nothing is a difference where the kubelet decides the same', () => {
+  it('a choice that the kubelet would make too is no difference', () => {
     expect(choice('memory.available', [web, aPod({ name: 'idle' })]).differences).toEqual([]);
   });
 });
@@ -233,22 +236,22 @@ describe('the loop guard (D6)', () => {
 
   it.each<[string, readonly ReturnType<typeof kill>[], boolean]>([
     ['it lost as many as are allowed', [kill(1), kill(2)], true],
-    ['it lost one less', [kill(1)], false],
+    ['it lost one fewer', [kill(1)], false],
     ['another owner lost them', [kill(1), kill(2, 'shop/db')], false],
     ['one of them is just within the window', [kill(1), kill(999)], true],
-    ['one of them is as long ago as the window is', [kill(0), kill(999)], false],
+    ['one of them is exactly a window ago', [kill(0), kill(999)], false],
   ])('holds for an owner if %s: %#', (_, kills, isHeld) => {
     expect(isGuarded(pod, kills, guard, 1_000)).toBe(isHeld);
   });
 
-  it('is nothing for a pod without an owner, and nothing where it is off', () => {
+  it('never holds for a pod without an owner, nor if it is off', () => {
     const kills = [kill(1), kill(2)];
     expect(isGuarded(aPod({}), kills, guard, 10)).toBe(false);
     expect(isGuarded(pod, kills, null, 10)).toBe(false);
     expect(guardAfter(kills, pod, null, 10)).toEqual([]);
   });
 
-  it('remembers the kills of the window, the newest 200', () => {
+  it('remembers the kills within the window, at most the newest 200', () => {
     expect(guardAfter([kill(0), kill(1)], pod, guard, 1_000)).toEqual([kill(1), kill(1_000)]);
     expect(guardAfter([kill(0), kill(1)], null, guard, 1_000)).toEqual([kill(1)]);
     expect(guardAfter([kill(0), kill(1)], aPod({}), guard, 999)).toEqual([kill(0), kill(1)]);

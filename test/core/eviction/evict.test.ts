@@ -44,7 +44,7 @@ const evictions = (verdict: Verdict | undefined): readonly Extract<Decision, { k
 const codes = (verdict: Verdict | undefined): readonly string[] => verdict?.reasons.map(({ code }) => code) ?? [];
 
 describe('a hard threshold', () => {
-  it('is not met at exactly its value and is met one byte below', () => {
+  it('is unmet at exactly its value and met one byte below', () => {
     const at = looks(aConfig([hard]), memory(0, 100));
     expect(kinds(at[0])).toEqual([]);
     const below = looks(
@@ -64,12 +64,12 @@ describe('a hard threshold', () => {
     expect(first?.intentWaitMs).toBe(5);
   });
 
-  it('names what it decides by the start of the boot id and a number that grows', () => {
+  it('numbers its decisions, after the start of the boot ID', () => {
     const { decisions } = decide(initialState('7f3c1a22-9d4e-4c1b-8a55-012345678900'), memory(0, 50), aConfig([hard]));
     expect(decisions.map(({ id }) => id)).toEqual(['7f3c1a22-1', '7f3c1a22-2']);
   });
 
-  it('says what its victim is bound to, where it is bound to anything', () => {
+  it('says what its victim is bound to, if it is bound to anything', () => {
     const bound = { ...leaker, boundTo: 'unit leaker.service' };
     const [first] = looks(aConfig([hard]), memory(0, 50, { pods: known([bound]) }));
     expect(evictions(first)[0]?.victim).toMatchObject({ name: 'leaker', boundTo: 'unit leaker.service' });
@@ -77,7 +77,7 @@ describe('a hard threshold', () => {
     expect(evictions(other)[0]?.victim).not.toHaveProperty('boundTo');
   });
 
-  it('counts a pod with the priority of those that it takes along, and names them (D16)', () => {
+  it('ranks a pod with the priority of the pods that end with it, and names them (D16)', () => {
     const cache = aPod({ name: 'cache', workingSetBytes: 300 * MI, priority: 10 });
     const shared = { inherited: { priority: 1_000, from: 'default/db' }, takesAlong: ['default/db', 'helper.service'] };
     const tied = { ...leaker, ...shared };
@@ -87,7 +87,7 @@ describe('a hard threshold', () => {
     expect(evictions(alone)).toMatchObject([{ victim: { name: 'leaker' }, ...shared }]);
   });
 
-  it('asks for the pods first when it has none, and looks again at once', () => {
+  it('asks for the pods if it has none, and looks again at once', () => {
     const asking = memory(0, 50, { pods: unknown('not-asked', 'pods', 'not asked') });
     const [first, second] = looks(aConfig([hard]), asking, memory(0.2, 50));
     expect(first?.next).toEqual({ afterMs: 0, pods: 'memory.available' });
@@ -95,7 +95,7 @@ describe('a hard threshold', () => {
     expect(kinds(second)).toEqual(['evict']);
   });
 
-  it('asks for the pods with a disk sample that is not measured anew for the second look', () => {
+  it('uses a disk sample for the second look too, once the pods are there', () => {
     const full = { 'nodefs.available': known({ available: 1, capacity: 100 * MI, sampledAtMs: -5 }) };
     const config = aConfig([aThreshold('nodefs.available', 10 * MI)]);
     const notAsked = unknown('not-asked', 'pods', 'not asked');
@@ -113,14 +113,14 @@ describe('a hard threshold', () => {
 
 describe('a soft threshold', () => {
   const config = aConfig([soft], { maxPodGraceSeconds: 60 });
-  it('raises the condition at once and evicts when its grace is exactly over, with the smaller of the two graces', () => {
+  it('sets the condition at once and evicts when its grace period is exactly over, with the smaller of the two graces', () => {
     const verdicts = looks(config, memory(0, 150), memory(10_000, 150), memory(29_999, 150), memory(30_000, 150));
     expect(verdicts.map(kinds)).toEqual([['set-condition'], [], [], ['evict']]);
     expect(evictions(verdicts[3])[0]?.graceSeconds).toBe(30);
     expect(verdicts[3]?.intentWaitMs).toBe(50);
   });
 
-  it('starts anew after one look above it that came a second or more after the last', () => {
+  it('starts again after one unmet look that came a second or more after the previous one', () => {
     const verdicts = looks(
       config,
       memory(0, 150),
@@ -132,7 +132,7 @@ describe('a soft threshold', () => {
     expect(verdicts.map((verdict) => evictions(verdict).length)).toEqual([0, 0, 0, 0, 1]);
   });
 
-  it('runs out its grace although the signal rises above it for 50 ms every second (D2)', () => {
+  it('completes its grace period although the signal rises above it for 50 ms every second (D2)', () => {
     const observations: Observation[] = [];
     for (let atMs = 0; atMs <= 31_000; atMs += 10)
       observations.push(memory(atMs, atMs % 1_000 < 50 && atMs > 0 ? 300 : 150));
@@ -142,14 +142,14 @@ describe('a soft threshold', () => {
     expect(observations[at]?.atMs).toBe(30_050);
   });
 
-  it('has recovered after a second of looks above it (D2)', () => {
+  it('has recovered after a second of unmet looks (D2)', () => {
     const observations: Observation[] = [memory(0, 150)];
     for (let atMs = 100; atMs <= 1_200; atMs += 100) observations.push(memory(atMs, 300));
     const verdicts = looks(config, ...observations);
     expect(verdicts.map(({ state }) => state.firstMetMs[soft.id] !== undefined).lastIndexOf(true)).toBe(10);
   });
 
-  it('keeps its timer while the signal cannot be read, and decides nothing on it (D5)', () => {
+  it('keeps its timer while the signal cannot be read, and decides nothing meanwhile (D5)', () => {
     const lost = (atMs: number): Observation =>
       anObservation(
         atMs,
@@ -161,13 +161,13 @@ describe('a soft threshold', () => {
     expect(codes(verdicts[2])).toContain('signal-unknown');
   });
 
-  it('gives the pod 0 s where no maximum is configured, as the kubelet does', () => {
+  it('gives the pod 0 s if no maximum is configured, as the kubelet does', () => {
     const verdicts = looks(aConfig([soft]), memory(0, 150), memory(30_000, 150));
     expect(evictions(verdicts[1])[0]?.graceSeconds).toBe(0);
   });
 });
 
-describe('one proven kill (D3)', () => {
+describe('one proven kill at a time (D3)', () => {
   const outcome = (of: string, atMs: number): Outcome => ({
     of,
     atMs,
@@ -175,7 +175,7 @@ describe('one proven kill (D3)', () => {
     via: 'sigkill',
     releasedBytes: known(1),
   });
-  it('chooses nobody else before the victim has ended, and the next one then', () => {
+  it('chooses nobody else until the victim has ended, and then the next pod', () => {
     const config = aConfig([hard]);
     const first = decide(initialState('boot'), memory(0, 50), config);
     const second = decide(first.state, memory(5_000, 40), config);
@@ -190,7 +190,7 @@ describe('one proven kill (D3)', () => {
     expect(evictions(third).map(({ victim }) => victim.name)).toEqual(['db']);
   });
 
-  it('goes on to the next pod when no signal could be sent for 10 s, and says so', () => {
+  it('moves on to the next pod if no signal could be sent for 10 s, and says so', () => {
     const config = aConfig([hard]);
     const first = decide(initialState('boot'), memory(0, 50), config);
     expect(kinds(decide(first.state, memory(9_999, 40), config))).toEqual([]);
@@ -199,7 +199,7 @@ describe('one proven kill (D3)', () => {
     expect(late.reasons).toContainEqual({ code: 'not-signalled', eviction: 'boot-2', uid: 'uid-leaker' });
   });
 
-  it('chooses nobody for the soft threshold while the victim of the hard one is still giving back', () => {
+  it("chooses nobody for the soft threshold while the memory of the hard one's victim is still being freed", () => {
     const config = aConfig([hard, soft], { maxPodGraceSeconds: 60 });
     const start = looks(config, memory(0, 150), memory(29_000, 150), memory(29_500, 50));
     expect(evictions(start[2]).map(({ victim }) => victim.name)).toEqual(['leaker']);
@@ -209,7 +209,7 @@ describe('one proven kill (D3)', () => {
     expect(codes(half)).toContain('waiting-for-victim');
   });
 
-  it('lets a victim that was signalled hold nobody back when its threshold is no longer met', () => {
+  it('does not wait for a victim that was signalled once its threshold is no longer met', () => {
     const config = aConfig([hard]);
     const first = decide(initialState('boot'), memory(0, 50), config);
     const [evict] = evictions(first);
@@ -220,7 +220,7 @@ describe('one proven kill (D3)', () => {
 });
 
 describe('a hard threshold during a soft eviction (D4)', () => {
-  it('cuts the grace once, without waiting long for the record, and the wait ends 10 s after it', () => {
+  it('cuts the grace period once, waits only briefly for the record, and waits 10 s for the end', () => {
     const config = aConfig([hard, soft], { maxPodGraceSeconds: 60 });
     const verdicts = looks(
       config,
@@ -238,7 +238,7 @@ describe('a hard threshold during a soft eviction (D4)', () => {
 
 describe('min reclaim', () => {
   const config = aConfig([aThreshold('memory.available', 100 * MI, { minReclaimBytes: 50 * MI })]);
-  it('never starts a threshold, holds one that was ripe, and lets it go at threshold plus min reclaim', () => {
+  it('never starts a threshold, keeps a ripe one met, and releases it at threshold plus min reclaim', () => {
     const done = (id: string): readonly Outcome[] => [
       { of: id, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(0) },
     ];
@@ -256,7 +256,7 @@ describe('min reclaim', () => {
   });
 });
 
-describe('a reclaim before any pod', () => {
+describe('a reclaim before any eviction', () => {
   const disk = (atMs: number, available: number, rest: Partial<Observation> = {}): Observation =>
     anObservation(
       atMs,
@@ -268,13 +268,13 @@ describe('a reclaim before any pod', () => {
   });
   const reclaimed: readonly Outcome[] = [{ of: 'boot-2', atMs: 0, kind: 'reclaimed', freed: known(1) }];
 
-  it('is enough when the file system is back above threshold plus min reclaim', () => {
+  it('is enough if the file system is back above threshold plus min reclaim', () => {
     const verdicts = looks(config, disk(0, 90), disk(1_000, 90), disk(2_000, 150, { outcomes: reclaimed }));
     expect(verdicts.map(kinds)).toEqual([['set-condition', 'reclaim'], [], []]);
     expect(codes(verdicts[2])).toEqual(['reclaim-sufficed']);
   });
 
-  it('is followed by an eviction when it freed too little, with the reading from before it in the message', () => {
+  it('is followed by an eviction if it freed too little, with the reading from before it in the message', () => {
     const verdicts = looks(config, disk(0, 90), disk(2_000, 149, { outcomes: reclaimed }));
     expect(evictions(verdicts[1])[0]).toMatchObject({ victim: { name: 'filler' }, graceSeconds: 1 });
     expect(evictions(verdicts[1])[0]?.message).toContain('available: 90Mi. ');
@@ -286,18 +286,21 @@ describe('a reclaim before any pod', () => {
     ['imagefs-separate', 'imagefs.available', ['containers', 'images']],
     ['containerfs-separate', 'imagefs.available', ['images']],
     ['containerfs-separate', 'nodefs.available', ['containers']],
-  ] as const)('asks the runtime, where there is one, for what lies there: %s, %s', (layout, signal, calls) => {
-    const threshold = aThreshold(signal, 100 * MI);
-    const low = { [signal]: { available: 90 * MI, capacity: NODE } };
-    const start = anObservation(0, low, { fsLayout: known(layout), pods: known([aPod({ name: 'filler' })]) });
-    const [verdict] = looks(aConfig([threshold], { hasRuntime: true }), start);
-    const reclaim = verdict?.decisions.find(({ kind }) => kind === 'reclaim');
-    expect(reclaim).toEqual(calls === null ? undefined : expect.objectContaining({ calls }));
-    const [without] = looks(aConfig([threshold]), start);
-    expect(without?.decisions.map(({ kind }) => kind)).not.toContain('reclaim');
-  });
+  ] as const)(
+    'asks the container runtime, if there is one, for what it stores there: %s, %s',
+    (layout, signal, calls) => {
+      const threshold = aThreshold(signal, 100 * MI);
+      const low = { [signal]: { available: 90 * MI, capacity: NODE } };
+      const start = anObservation(0, low, { fsLayout: known(layout), pods: known([aPod({ name: 'filler' })]) });
+      const [verdict] = looks(aConfig([threshold], { hasRuntime: true }), start);
+      const reclaim = verdict?.decisions.find(({ kind }) => kind === 'reclaim');
+      expect(reclaim).toEqual(calls === null ? undefined : expect.objectContaining({ calls }));
+      const [without] = looks(aConfig([threshold]), start);
+      expect(without?.decisions.map(({ kind }) => kind)).not.toContain('reclaim');
+    },
+  );
 
-  it('does not keep a memory threshold waiting', () => {
+  it('does not delay a memory threshold', () => {
     const both = { ...config, thresholds: [...config.thresholds, hard] };
     const start = looks(both, disk(0, 90))[0];
     const burning = anObservation(
@@ -321,14 +324,14 @@ describe('a disk threshold', () => {
   const hog = aPod({ name: 'hog', usage: { disk: notWalked } });
   const small = aPod({ name: 'small', priority: 1_000, diskBytes: 1 });
 
-  it('ranks nobody by directories that were not measured for it: it asks', () => {
+  it('does not rank by directories that were not measured for it, but asks for them', () => {
     const measured = known([small, aPod({ name: 'hog', diskBytes: 9 * MI })]);
     const [first, second] = looks(config, low(0, known([small, hog])), low(1, measured, 0));
     expect(first?.next).toEqual({ afterMs: 0, pods: 'nodefs.available', isDiskNear: true });
     expect(evictions(second).map(({ victim }) => victim.name)).toEqual(['hog']);
   });
 
-  it('ranks nobody by processes that were not counted for it: it asks', () => {
+  it('does not rank by processes that were not counted for it, but asks for them', () => {
     const few = { 'pid.available': known({ available: 1, capacity: 1_000, sampledAtMs: 0 }) };
     const notCounted = unknown('not-asked', 'cgroup.procs', 'not asked');
     const innocent = aPod({ name: 'innocent', usage: { processes: notCounted } });
@@ -341,7 +344,7 @@ describe('a disk threshold', () => {
     expect(evictions(first)).toEqual([]);
   });
 
-  it('keeps asking and keeps its sample while the directories are being measured', () => {
+  it('keeps asking, and keeps its sample, while the directories are being measured', () => {
     const measuring = unknown('timed-out', 'directories', 'their usage is being measured');
     const verdicts = looks(config, low(0, measuring), low(250, measuring, 0), low(500, known([small]), 0));
     expect(verdicts.slice(0, 2).map(({ next }) => next.pods)).toEqual(['nodefs.available', 'nodefs.available']);
@@ -351,7 +354,7 @@ describe('a disk threshold', () => {
 });
 
 describe('dry run', () => {
-  it('is told once and stays silent until the threshold is unmet', () => {
+  it('decides once, then not again until the threshold is unmet', () => {
     const config = aConfig([hard]);
     const dropped = (of: string): readonly Outcome[] => [{ of, atMs: 0, kind: 'dropped', because: 'dry-run' }];
     const verdicts = looks(
@@ -367,7 +370,7 @@ describe('dry run', () => {
 });
 
 describe('the conditions', () => {
-  it('stay for the transition period, strictly', () => {
+  it('stay true for the transition period, and not at its end', () => {
     const config = aConfig([hard], { pressureTransitionMs: 30_000 });
     const verdicts = looks(config, memory(0, 50), memory(10_000, 500), memory(29_000, 500), memory(30_000, 500));
     expect(verdicts.map(({ state }) => state.conditionLastMetMs.MemoryPressure !== undefined)).toEqual([
@@ -381,7 +384,7 @@ describe('the conditions', () => {
     ]);
   });
 
-  it('are looked at again when the first of their transition periods ends', () => {
+  it('are looked at again when the first transition period ends', () => {
     const pace = { minMs: 2, maxMs: 600_000, cpuShare: 0.01, cpus: 2 };
     const conditionLastMetMs = { MemoryPressure: 59_000, DiskPressure: 10_000 };
     const state: State = { ...initialState('boot'), lastLookMs: 59_000, conditionLastMetMs };
@@ -390,7 +393,7 @@ describe('the conditions', () => {
   });
 });
 
-describe('a pod over a storage limit of its own', () => {
+describe('a pod over its own storage limit', () => {
   it('is evicted without any pressure, and the next look is 20 ms later', () => {
     const over = aPod({ name: 'over', diskBytes: 9 * MI, ephemeralStorageLimit: quantityOfBytes(MI, 'binary') });
     const verdict = decide(initialState('boot'), anObservation(0, {}, { pods: known([over]) }), aConfig([]));

@@ -16,7 +16,7 @@ function victim({ signal, lacking, guarded = [] }: Case, pods: readonly PodView[
   return firstCandidate(signal, ranking, [], ({ name }) => guarded.includes(name), lacking).victim?.name;
 }
 
-describe('of pods that nobody has declared, under PID pressure', () => {
+describe('among undeclared pods, under PID pressure', () => {
   const pids = { signal: 'pid.available', lacking: 50 } as const;
   /** It ranks by its processes, and gives back its threads too. */
   const hidden = (
@@ -31,34 +31,34 @@ describe('of pods that nobody has declared, under PID pressure', () => {
   const many = hidden('many', 90, 60);
   const threads = hidden('threads', 60, 90);
 
-  it('the one that gives back most goes, not the one that ranks first', () => {
+  it('the one whose end frees most is chosen, not the one that ranks first', () => {
     expect(victim(pids, [many, threads])).toBe('threads');
     expect(victim(pids, [threads, many])).toBe('threads');
   });
 
-  it('those that give back as much go by the ranking', () => {
+  it('the ranking chooses between those that free as much', () => {
     const pods = [hidden('c', 60, 80), hidden('a', 80, 80), hidden('b', 70, 80)];
     expect(victim(pids, pods)).toBe('a');
     expect(victim(pids, pods.toReversed())).toBe('a');
   });
 
-  it('one whose owner lost too many gives way to the others', () => {
+  it('one whose owner lost too many yields to the others', () => {
     expect(victim({ ...pids, guarded: ['threads'] }, [many, threads])).toBe('many');
     expect(victim({ ...pids, guarded: ['many', 'threads'] }, [many, threads])).toBe('threads');
   });
 
-  it('one that gives back exactly what is lacking goes, and before a declared one that gives back less', () => {
+  it('one that frees exactly what is lacking is chosen, before a declared one that frees less', () => {
     const web = hidden('web', 40, 49, null);
     expect(victim(pids, [hidden('just', 9, 50), web])).toBe('just');
     expect(victim(pids, [hidden('short', 9, 49), web])).toBe('web');
     expect(victim(pids, [hidden('short', 9, 49)])).toBe(undefined);
   });
 
-  it('a declared one that gives back exactly what is lacking goes before them', () => {
+  it('a declared one that frees exactly what is lacking is chosen before them', () => {
     expect(victim(pids, [hidden('just', 9, 90), hidden('web', 40, 50, null)])).toBe('web');
   });
 
-  it('none gives back enough, and their declarations cannot be read: still the one that gives back most', () => {
+  it('if none frees enough and their declarations cannot be read, the one that frees most is chosen', () => {
     const [few, some] = [hidden('few', 30, 20, unreadable), hidden('some', 20, 30, unreadable)];
     expect(victim(pids, [few, some])).toBe('some');
     expect(victim(pids, [some, few])).toBe('some');
@@ -68,7 +68,7 @@ describe('of pods that nobody has declared, under PID pressure', () => {
 describe('pods that others have deleted (C10)', () => {
   const deleted = { isDeletedByOthers: true, priority: 1_000 } as const;
 
-  it('go before a pod within its request, not before the first under PID pressure: there is no request for PIDs', () => {
+  it('come before a pod within its request, but not under PID pressure: PIDs cannot be requested', () => {
     const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
     const pods = [
       aPod({ name: 'db', workingSetBytes: 8 * MI, processes: 4, requests }),
@@ -79,7 +79,7 @@ describe('pods that others have deleted (C10)', () => {
     expect(victim({ signal: 'pid.available', lacking: 9 }, pods)).toBe('db');
   });
 
-  it('free their swap where that is short, none where the kernel does not say how much they have', () => {
+  it('free their swap if swap is short, and none if the kernel does not say how much they have', () => {
     const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
     const old = (usage: Partial<PodView['usage']>): string | undefined => {
       const pod = aPod({ name: 'old', workingSetBytes: 2 * MI, requests, ...deleted });
@@ -92,8 +92,8 @@ describe('pods that others have deleted (C10)', () => {
   });
 });
 
-describe('a stall, of which nobody can say how much is whose', () => {
-  it('takes pods that nobody has declared by the ranking', () => {
+describe('a stall, whose causes nobody can measure', () => {
+  it('ranks undeclared pods like all others', () => {
     const stall = { signal: 'memory.stallFree', lacking: 1_000 } as const;
     const unsaid = { ...undeclared, requests: false };
     const pods = [

@@ -46,18 +46,18 @@ describe('a victim that is killed while its signal falls (D3)', () => {
     return chosen;
   };
 
-  it('is waited for a second from its SIGKILL on, however fast that is', () => {
+  it('is waited for until one second after its SIGKILL, however fast the signal falls', () => {
     expect(killedAt5s({})).toEqual([
       { name: 'leaker', atMs: 1_000 },
       { name: 'database', atMs: 6_000 },
     ]);
   });
 
-  it('holds nobody back after that, where another signal of the resource is stable', () => {
+  it('holds nobody back after that, even if another signal of the resource is stable', () => {
     expect(killedAt5s({ allocatable: 150 })).toContainEqual({ name: 'database', atMs: 6_000 });
   });
 
-  it('nor where a disk has a victim of its own', () => {
+  it('holds nobody back after that, even if a disk has a victim of its own', () => {
     expect(killedAt5s({ nodefs: 50 })).toEqual([
       { name: 'writer', atMs: 0 },
       { name: 'leaker', atMs: 1_000 },
@@ -66,7 +66,7 @@ describe('a victim that is killed while its signal falls (D3)', () => {
   });
 });
 
-describe('what the victim of another resource is about to give back', () => {
+describe("what the end of another resource's victim is about to free", () => {
   const softMemoryNow = aThreshold('memory.available', 200 * MI, { graceMs: 1 });
   const guarded = { memoryBytes: 2_000 * MI, ephemeralStorageBytes: 0 };
   /** Memory would choose the leaker. */
@@ -74,11 +74,11 @@ describe('what the victim of another resource is about to give back', () => {
     aPod({ name: 'writer', diskBytes: 900 * MI, workingSetBytes: mib * MI, requests: guarded });
 
   it.each([
-    ['is enough: nobody else goes', 60, 'sigkill', hardMemory, 40, []],
+    ['is enough: nobody else is chosen', 60, 'sigkill', hardMemory, 40, []],
     ['is a byte too little', 60 - 1 / MI, 'sigkill', hardMemory, 40, ['leaker']],
-    ['comes too late where it burns: it is within its grace', 900, 'sigterm', hardMemory, 40, ['leaker']],
-    ['is enough where there is time for its grace', 900, 'sigterm', softMemoryNow, 150, []],
-    ['does not count before it is asked to end', 900, null, softMemoryNow, 150, ['leaker']],
+    ['comes too late for a hard threshold while the grace period runs', 900, 'sigterm', hardMemory, 40, ['leaker']],
+    ['is enough if a soft threshold leaves time for the grace period', 900, 'sigterm', softMemoryNow, 150, []],
+    ['does not count before the victim is signalled', 900, null, softMemoryNow, 150, ['leaker']],
   ] as const)('%s', (_, mib, how, threshold, memory, chosen) => {
     const { look } = aCore(aConfig([hardDisk, threshold]), [holding(mib), leaker]);
     const id = idOf(look(0, { nodefs: 50 }));
@@ -95,7 +95,7 @@ describe('what the victim of another resource is about to give back', () => {
     expect(victims(look(3_005, { nodefs: 50, memory: 40 }))).toEqual(['leaker']);
   });
 
-  it('is process ids where those are short', () => {
+  it('is counted in process IDs if those are short', () => {
     const forking = aPod({ name: 'writer', priority: 1, diskBytes: 900 * MI, processes: 700 });
     const { look } = aCore(aConfig([hardDisk, hardPids]), [forking, leaker]);
     const id = idOf(look(0, { nodefs: 50 }));
@@ -103,13 +103,13 @@ describe('what the victim of another resource is about to give back', () => {
     expect(victims(look(20, { nodefs: 50, pids: 200 }))).toEqual(['leaker']);
   });
 
-  it('is nothing of a disk, which no end frees at once', () => {
+  it("is nothing for a disk, which no pod's end frees at once", () => {
     const { look } = aCore(aConfig([hardMemory, hardDisk]));
     const id = idOf(look(0, { memory: 50 }));
     expect(victims(look(10, { memory: 50, nodefs: 50, heard: [sent(id, 5, 'sigkill')] }))).toEqual(['writer']);
   });
 
-  it('is said of the one that has it', () => {
+  it('is attributed to the victim that holds it', () => {
     const bomb = aPod({ name: 'bomb', priority: -1, processes: 29_000, requests: guarded });
     const { look } = aCore(aConfig([hardPids, hardDisk, hardMemory]), [bomb, holding(900), leaker]);
     const first = idOf(look(0, { pids: 50 }));
@@ -119,12 +119,12 @@ describe('what the victim of another resource is about to give back', () => {
   });
 });
 
-describe('a pod that would be chosen for another resource too', () => {
+describe('a pod that another resource would choose too', () => {
   const both = aPod({ name: 'both', workingSetBytes: 900 * MI, diskBytes: 900 * MI });
   const forking = aPod({ name: 'forking', processes: 20_000, workingSetBytes: 100 * MI });
   const softPids = aThreshold('pid.available', 2_000, { graceMs: 1_000 });
 
-  it('is hastened for a hard threshold, and by no more than that asks for', () => {
+  it('is hastened for a hard threshold, and only by what that demands', () => {
     const { look, terminate } = aCore(aConfig([softMemory, hardDisk], { maxPodGraceSeconds: 30 }), [both, database]);
     look(0, { memory: 150 });
     const id = idOf(look(1_000, { memory: 150 }));
@@ -134,7 +134,7 @@ describe('a pod that would be chosen for another resource too', () => {
     expect(disk.state.act).toMatchObject({ evictions: [{ graceEndsMs: 3_000, deadlineMs: 13_000 }] });
   });
 
-  it('is not hastened where its time is over sooner anyway', () => {
+  it('is not hastened if its time is over sooner anyway', () => {
     const { look, terminate } = aCore(aConfig([hardMemory, hardDisk, hardPids]), [both, database]);
     const id = idOf(look(0, { memory: 50 }));
     terminate('both');
@@ -147,7 +147,7 @@ describe('a pod that would be chosen for another resource too', () => {
     expect(hastened(pids.look(10, { memory: 50, pids: 50, heard: [killed] }))).toEqual([]);
   });
 
-  it('is waited for beside other victims, whoever else is being stopped', () => {
+  it('is waited for beside other victims, whichever other pods are being stopped', () => {
     const leaving = aPod({ name: 'leaving', workingSetBytes: 950 * MI, isTerminating: true });
     const pods = [leaving, both, forking, database];
     const { look, terminate } = aCore(aConfig([hardDisk, hardPids, hardMemory]), pods);
@@ -163,7 +163,7 @@ describe('a pod that would be chosen for another resource too', () => {
     });
   });
 
-  it('is waited for after one that was waited for in vain', () => {
+  it('is waited for after a victim that was waited for in vain', () => {
     const reserved = { memoryBytes: 600 * MI, ephemeralStorageBytes: 0 };
     const pods = [leaker, { ...both, requests: reserved }, { ...database, requests: { ...reserved, memoryBytes: 0 } }];
     const { look } = aCore(aConfig([hardDisk, hardMemory]), pods);
@@ -175,7 +175,7 @@ describe('a pod that would be chosen for another resource too', () => {
     expect(waitedFor(next)).toContain(idOf(disk));
   });
 
-  it('is waited for no more once its own resource is short no more', () => {
+  it('is not waited for once its own resource is no longer short', () => {
     const { look } = aCore(aConfig([hardDisk, hardMemory]), [both, database]);
     const id = idOf(look(0, { nodefs: 50 }));
     look(10, { nodefs: 50, heard: [sent(id, 5, 'sigterm')] });
@@ -183,7 +183,7 @@ describe('a pod that would be chosen for another resource too', () => {
     expect(victims(look(5_000, { memory: 50 }))).toEqual(['database']);
   });
 
-  it('over a storage limit is waited for until its time is over, and no longer', () => {
+  it('is waited for until its time is over if it exceeds a storage limit, and no longer', () => {
     const filling = { ...both, ephemeralStorageLimit: { nanos: '1000000000', format: 'binary', text: null } } as const;
     const at = (atMs: number) => {
       const { look } = aCore(aConfig([hardMemory]), [filling, database]);
@@ -194,7 +194,7 @@ describe('a pod that would be chosen for another resource too', () => {
     expect(victims(at(10_000))).toEqual(['database']);
   });
 
-  it('keeps the others that wait for it where one of them is hastened', () => {
+  it('still holds back the other resources when a hard threshold of one hastens it', () => {
     const all = aPod({ name: 'both', workingSetBytes: 900 * MI, diskBytes: 900 * MI, processes: 30_000 });
     const config = aConfig([softDisk, softMemory, softPids, hardMemory], { maxPodGraceSeconds: 30 });
     const { look } = aCore(config, [all, database]);
@@ -219,12 +219,12 @@ describe('a hard threshold during a soft eviction (D4)', () => {
     return { ...core, id: idOf(core.look(1_000, { memory: 150 })) };
   };
 
-  it('cuts its grace whatever else is met of the resource', () => {
+  it('cuts the grace period, whichever other threshold of the resource is met', () => {
     const { look, id } = chosenBySoft();
     expect(hastened(look(2_000, { memory: 50, allocatable: 50 }))).toMatchObject([{ eviction: id }]);
   });
 
-  it('gives no more time to send it the first signal', () => {
+  it('gives no more time to send the first signal', () => {
     const { look } = chosenBySoft();
     look(5_000, { memory: 50 });
     expect(victims(look(10_999, { memory: 50 }))).toEqual([]);
@@ -243,7 +243,7 @@ describe('after a proven kill (D15)', () => {
     return core;
   };
 
-  it('the next one goes where a stable signal begins to fall', () => {
+  it('allows the next choice as soon as a stable signal begins to fall', () => {
     const { look } = begun();
     for (let ms = 100; ms <= 10_000; ms += 100) expect(victims(look(ms, { memory: 90, allocatable: 90 }))).toEqual([]);
     expect(victims(look(10_900, { memory: 81, allocatable: 90 }))).toEqual(['database']);
@@ -252,14 +252,14 @@ describe('after a proven kill (D15)', () => {
   it.each([
     [2_000, ['D12', 'D15']],
     [2_001, ['D12']],
-  ])('somebody chosen %i ms after nobody was is said to have been held back accordingly: %o', (afterMs, expected) => {
+  ])('a choice %i ms after one was held back names %o', (afterMs, expected) => {
     const { look } = begun();
     look(28_100, { memory: 90 });
     look(28_100 + 10, {});
     expect(differences(look(28_100 + afterMs, { memory: 90 }))).toEqual(expected);
   });
 
-  it('nothing is remembered of signals that nobody acts on', () => {
+  it('keeps no trail of signals that nothing acts on', () => {
     const { look } = begun();
     expect(Object.keys(look(40, { memory: 90 }).state.trail)).toEqual([
       'memory.available',

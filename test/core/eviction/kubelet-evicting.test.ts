@@ -18,30 +18,30 @@ function chosen(threshold: typeof hardMemory, pods: readonly PodView[], now: (ms
   return names;
 }
 
-describe('while the kubelet evicts a pod by itself (F6)', () => {
-  it('a hard memory threshold takes who exceeds its request, and waits before it takes anybody else', () => {
+describe('while the kubelet itself evicts a pod (F6)', () => {
+  it('a hard memory threshold chooses a pod that exceeds its request, and waits before it chooses any other', () => {
     expect(chosen(hardMemory, [within(), over()], () => ({ memory: 50 }))).toEqual(['over']);
     expect(chosen(hardMemory, [within()], () => ({ memory: 50 }))).toEqual([]);
     const agent = within({ name: 'agent', limitedBy: 'not-stoppable' });
     expect(chosen(hardMemory, [agent, over()], () => ({ memory: 50 }))).toEqual(['over']);
   });
 
-  it('nobody is waited with once memory would be gone within 10 s', () => {
+  it('it does not wait if memory would be gone within 10 s', () => {
     expect(chosen(hardMemory, [within()], (ms) => ({ memory: 90 - ms / 100 }))).toEqual(['within']);
     expect(chosen(hardMemory, [within()], (ms) => ({ memory: 90 - ms / 1_000 }))).toEqual([]);
   });
 
-  it('a hard PID threshold takes who holds as much as is lacking', () => {
+  it('a hard PID threshold chooses a pod that holds as much as is lacking', () => {
     expect(chosen(hardPids, [within({ processes: 900 })], () => ({ pids: 500 }))).toEqual(['within']);
     expect(chosen(hardPids, [within({ processes: 400 })], () => ({ pids: 500 }))).toEqual([]);
   });
 
-  it('disks and soft thresholds wait for what the kubelet frees', () => {
+  it('disk and soft thresholds wait for what the kubelet frees', () => {
     expect(chosen(hardDisk, [over({ diskBytes: 900 * MI })], () => ({ nodefs: 50 }))).toEqual([]);
     expect(chosen(softMemory, [over()], () => ({ memory: 150 }))).toEqual([]);
   });
 
-  it('what its own stops have against a pod holds as before', () => {
+  it('a pod that cannot be stopped still cannot', () => {
     expect(chosen(hardMemory, [over({ limitedBy: 'not-stoppable' })], () => ({ memory: 50 }))).toEqual([]);
   });
 });

@@ -9,13 +9,13 @@ const tenGi = aThreshold('nodefs.available', 10 * GI);
 const tenth = { ...tenGi, value: { kind: 'fraction', fraction: Math.fround(0.1) } } as const;
 
 describe('a disk is near a threshold', () => {
-  it.each([tenGi, tenth])('from 5 % of its capacity above it, however the threshold is written', (threshold) => {
+  it.each([tenGi, tenth])('from 5% of its capacity above it, in either notation', (threshold) => {
     const isNear = (gib: number): boolean =>
       isDiskNear(anObservation(0, { 'nodefs.available': of(gib * GI) }), [threshold]);
     expect([16, 14, 9, 0].map(isNear)).toEqual([false, true, true, true]);
   });
 
-  it('of any disk signal, and of no other one', () => {
+  it('for any disk signal, and for no other', () => {
     const inodes = aThreshold('imagefs.inodesFree', 1_000);
     const memory = aThreshold('memory.available', 10 * GI);
     const observation = anObservation(0, {
@@ -27,13 +27,13 @@ describe('a disk is near a threshold', () => {
     expect(isDiskNear(observation, [tenGi, memory, inodes])).toBe(true);
   });
 
-  it('not when it is unknown, and not where no threshold is', () => {
+  it('never if it is unknown or has no threshold', () => {
     const lost = anObservation(0, { 'nodefs.available': unknown('timed-out', 'statfs', 'no answer') });
     expect(isDiskNear(lost, [tenGi])).toBe(false);
     expect(isDiskNear(anObservation(0, { 'nodefs.available': of(GI) }), [])).toBe(false);
   });
 
-  it('as the next look is told', () => {
+  it('and the next look knows it', () => {
     const state = initialState('boot');
     const config = aConfig([tenGi]);
     const next = (gib: number) => decide(state, anObservation(0, { 'nodefs.available': of(gib * GI) }), config).next;

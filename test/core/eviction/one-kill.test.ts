@@ -26,8 +26,8 @@ import {
   writer,
 } from './a-live-core.ts';
 
-describe('one proven kill at a time, of each resource by itself (D3)', () => {
-  it('memory and process ids wait for no disk', () => {
+describe('one proven kill at a time for each resource (D3)', () => {
+  it('memory and process IDs do not wait for a disk', () => {
     const bomb = aPod({ name: 'bomb', processes: 29_000 });
     const { look } = aCore(aConfig([hardMemory, hardDisk, hardPids]), [leaker, writer, bomb, database]);
     const disk = look(0, { nodefs: 50 });
@@ -38,7 +38,7 @@ describe('one proven kill at a time, of each resource by itself (D3)', () => {
     expect(victims(look(30, { nodefs: 40, memory: 40, pids: 400 }))).toEqual([]);
   });
 
-  it('a disk has its turn while memory is waited for, or has no candidate', () => {
+  it('a disk gets its turn while memory waits or has no candidate', () => {
     const { look } = aCore(aConfig([hardMemory, hardDisk]), [writer, { ...leaker, isStaticCritical: true }]);
     expect(victims(look(0, { memory: 50, nodefs: 50 }))).toEqual(['writer']);
     const other = aCore(aConfig([hardMemory, hardDisk]));
@@ -46,7 +46,7 @@ describe('one proven kill at a time, of each resource by itself (D3)', () => {
     expect(victims(other.look(2, { memory: 50, nodefs: 50 }))).toEqual(['writer']);
   });
 
-  it('a reclaim for a disk holds nothing but that disk, and goes on', () => {
+  it('a reclaim for a disk holds back only that disk, and continues', () => {
     const { look } = aCore(aConfig([hardMemory, hardDisk], { reclaimSignals: ['nodefs.available'] }));
     expect(look(0, { nodefs: 50 }).decisions.map(({ kind }) => kind)).toContain('reclaim');
     const memory = look(10, { nodefs: 50, memory: 50 });
@@ -60,7 +60,7 @@ describe('one proven kill at a time, of each resource by itself (D3)', () => {
     expect(judged.state.act).toMatchObject({ evictions: [{ victim: { name: 'writer' } }] });
   });
 
-  it('a reclaim that freed its disk suffices although memory is short', () => {
+  it('a reclaim that freed its disk suffices even if memory is short', () => {
     const { look } = aCore(aConfig([hardMemory, hardDisk], { reclaimSignals: ['nodefs.available'] }));
     look(0, { nodefs: 50 });
     const freed: Heard = { of: 'boot-2', atMs: 5, kind: 'reclaimed', freed: known(MI) };
@@ -69,7 +69,7 @@ describe('one proven kill at a time, of each resource by itself (D3)', () => {
     expect(victims(judged)).toEqual([]);
   });
 
-  it('waits for the pod that it would choose when another resource has it stopped already, and hastens it', () => {
+  it('a resource waits for a pod that another one already stops, and hastens it', () => {
     const both = aPod({ name: 'both', workingSetBytes: 900 * MI, diskBytes: 900 * MI, terminationGraceSeconds: 60 });
     const config = aConfig([hardMemory, softMemory, softDisk], { maxPodGraceSeconds: 60 });
     const { look } = aCore(config, [both, database]);
@@ -86,7 +86,7 @@ describe('one proven kill at a time, of each resource by itself (D3)', () => {
   });
 });
 
-describe('a victim whose dead nobody reaps', () => {
+describe('a victim whose zombies nobody reaps', () => {
   const bomb = aPod({ name: 'bomb', processes: 100 });
   const small = aPod({ name: 'small', processes: 1 });
   /** Killed at 5 ms; from then on 200 process ids a second are taken, by the bomb itself or by others. */
@@ -101,15 +101,15 @@ describe('a victim whose dead nobody reaps', () => {
     return all.flatMap(victims);
   };
 
-  it('is waited for where it took what is missing itself', () => {
+  it('is waited for if it took what is lacking itself', () => {
     expect(taken('itself')).toEqual(['bomb']);
   });
 
-  it('is waited for no more where others take it', () => {
+  it('is no longer waited for if others take it', () => {
     expect(taken('others')).toEqual(['bomb', 'small']);
   });
 
-  it('is waited for again where its threshold was not met for a moment only', () => {
+  it('is waited for again if its threshold was unmet only for a moment', () => {
     const { look, hold } = aCore(aConfig([hardPids]), [bomb, small]);
     const first = look(0, { pids: 990 });
     look(10, { pids: 1_000, heard: [sent(idOf(first), 5, 'sigkill')] });
@@ -134,7 +134,7 @@ describe('a victim that does not die', () => {
     return all.flatMap((verdict) => victims(verdict).map((name) => ({ name, atMs: verdict.state.lastLookMs })));
   };
 
-  it('holds nobody back a second after its SIGKILL where the signal would reach zero within 10 s', () => {
+  it('holds nobody back one second after its SIGKILL if the signal would reach zero within 10 s', () => {
     expect(falling((ms) => 95 - (ms * 10) / 1_000, true)).toEqual([
       { name: 'leaker', atMs: 0 },
       { name: 'database', atMs: 1_100 },
@@ -149,7 +149,7 @@ describe('a victim that does not die', () => {
     expect(falling(() => 90)).toEqual([{ name: 'leaker', atMs: 0 }]);
   });
 
-  it('counts as coming back for 3 s: nobody else goes while that is enough', () => {
+  it('counts as about to be freed for 3 s: nobody else is chosen while that is enough', () => {
     expect(falling((ms) => 95 - (ms * 10) / 1_000)).toEqual([
       { name: 'leaker', atMs: 0 },
       { name: 'database', atMs: 3_100 },
@@ -158,7 +158,7 @@ describe('a victim that does not die', () => {
 });
 
 describe('the time of a victim', () => {
-  it('begins with its first signal: nobody is chosen within its grace, however late that was', () => {
+  it('begins with its first signal: nobody is chosen within its grace period, however late that signal was', () => {
     const { look } = aCore(aConfig([softMemory], { maxPodGraceSeconds: 5 }));
     look(0, { memory: 150 });
     const first = look(1_000, { memory: 150 });
@@ -167,14 +167,14 @@ describe('the time of a victim', () => {
     expect(victims(look(23_900, { memory: 150 }))).toEqual(['database']);
   });
 
-  it('is not over because the threshold was unmet for a moment before that', () => {
+  it('is not over because the threshold was unmet for a moment', () => {
     const { look } = aCore(aConfig([hardMemory]));
     look(0, { memory: 50 });
     look(10, { memory: 300 });
     expect(victims(look(20, { memory: 50 }))).toEqual([]);
   });
 
-  it('is waited for 10 s when no signal can be sent; then that is said, and the next one goes', () => {
+  it('is 10 s if no signal can be sent; then that is said, and the next pod is chosen', () => {
     const { look } = aCore(aConfig([hardMemory]));
     const first = look(0, { memory: 50 });
     expect(victims(look(9_999, { memory: 50 }))).toEqual([]);
@@ -198,7 +198,7 @@ describe('after a proven kill that did not end the pressure (D15)', () => {
     return core;
   };
 
-  it('nobody is chosen for 30 s while the signal is stable, and why is said', () => {
+  it('nobody is chosen for 30 s while the signal is stable, and the reason is given', () => {
     const { look } = begun();
     const waiting = look(40, { memory: 90 });
     expect(waiting.reasons).toContainEqual({
@@ -212,7 +212,7 @@ describe('after a proven kill that did not end the pressure (D15)', () => {
     expect(victims(look(30_020, { memory: 90 }))).toEqual(['small']);
   });
 
-  it('the decision that was held back for it says so, and no other', () => {
+  it('the decision that was delayed by it says so, and no other', () => {
     const { look } = begun();
     for (let ms = 40; ms < 30_020; ms += 1_000) look(ms, { memory: 90 });
     expect(differences(look(30_020, { memory: 90 }))).toEqual(['D12', 'D15']);
@@ -225,9 +225,9 @@ describe('after a proven kill that did not end the pressure (D15)', () => {
   });
 
   it.each([
-    ['more than 1 % of the capacity is lost', aThreshold('memory.available', 1_000 * MI), 900, 790, 30_000],
+    ['more than 1% of the capacity is lost', aThreshold('memory.available', 1_000 * MI), 900, 790, 30_000],
     ['a tenth of what is left is lost within 3 s', hardMemory, 90, 80, 2_900],
-  ])('the next one goes at once where %s', (_, threshold, then, now, atMs) => {
+  ])('the next pod is chosen at once if %s', (_, threshold, then, now, atMs) => {
     const core = aCore(aConfig([threshold]), [leaker, database]);
     const first = core.look(0, { memory: then });
     core.lose('leaker');
@@ -235,7 +235,7 @@ describe('after a proven kill that did not end the pressure (D15)', () => {
     expect(victims(core.look(atMs, { memory: now }))).toEqual(['database']);
   });
 
-  it('the next one goes within some milliseconds where a second one allocates 1 GiB/s', () => {
+  it('the next pod is chosen within milliseconds if a second pod allocates 1 GiB/s', () => {
     const { look } = begun();
     const chosen = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12].find(
       (ms) => victims(look(20 + ms, { memory: 90 - ms * 1.024 })).length > 0,
@@ -243,26 +243,26 @@ describe('after a proven kill that did not end the pressure (D15)', () => {
     expect(chosen).toBe(8);
   });
 
-  it('nobody goes for what is lost more slowly than would reach zero within 30 s', () => {
+  it('nobody is chosen for a loss that would not reach zero within 30 s', () => {
     const { look } = begun();
     for (let ms = 100; ms < 10_000; ms += 100) {
       expect(victims(look(ms, { memory: 90 - (2 * ms) / 1_000 }))).toEqual([]);
     }
   });
 
-  it('nobody goes for what comes and goes above what there was at the proof', () => {
+  it('nobody is chosen for usage that comes and goes above the level at the proof', () => {
     const { look } = begun();
     for (let ms = 100; ms < 20_000; ms += 100) {
       expect(victims(look(ms, { memory: ms % 1_000 < 500 ? 92 : 300 }))).toEqual([]);
     }
   });
 
-  it('the pressure of another resource waits for nothing', () => {
+  it('the pressure of another resource does not wait', () => {
     const { look } = begun(aConfig([hardMemory, hardPids]));
     expect(victims(look(40, { memory: 90, pids: 500 }))).toHaveLength(1);
   });
 
-  it('a fork bomb whose dead wait for PID 1 takes nobody with it', () => {
+  it('a fork bomb whose zombies wait for PID 1 costs no other pod', () => {
     const bomb = aPod({ name: 'bomb', processes: 31_000 });
     const pods = [bomb, ...['a', 'b', 'c'].map((name) => aPod({ name, processes: 1 }))];
     const core = aCore(aConfig([hardPids]), pods);

@@ -55,8 +55,8 @@ const pod = aPod({
   },
 });
 
-describe('what the API is told of an evicted pod, in the words of the kubelet', () => {
-  it('names the containers above their own request of memory', () => {
+describe("the status of an evicted pod in the API, in the kubelet's words", () => {
+  it('names the containers above their own memory request', () => {
     expect(evictionMessage(met('memory.available', 100 * MI, 50 * MI), pod)).toEqual({
       message:
         'The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ' +
@@ -88,14 +88,14 @@ describe('what the API is told of an evicted pod, in the words of the kubelet', 
   it.each([
     ['pid.available', 'pids'],
     ['nodefs.inodesFree', 'inodes'],
-  ] as const)('names no container for %s, and the number as one', (signal, resource) => {
+  ] as const)('names no container for %s, and gives the available amount as a plain number', (signal, resource) => {
     expect(evictionMessage(met(signal, 2_048, 1_024), pod)).toEqual({
       message: `The node was low on resource: ${resource}. Threshold quantity: 2Ki, available: 1024. `,
       annotations: { starved_resource: resource, offending_containers: '', offending_containers_usage: '' },
     });
   });
 
-  it('names the pod itself first where it has a request of its own, of memory alone', () => {
+  it('names the pod first if it has a memory request of its own, only for memory', () => {
     const own = { ...pod, podLevelMemoryRequest: quantity(40 * MI) };
     const { message, annotations } = evictionMessage(met('memory.available', 100 * MI, 50 * MI), own);
     expect(message).toContain(
@@ -135,7 +135,7 @@ describe('what the API is told of an evicted pod, in the words of the kubelet', 
     );
   });
 
-  it('says that the pod was a target of disruption where the node was short, and not for a limit of its own', () => {
+  it("adds DisruptionTarget for node pressure, not for the pod's own limit", () => {
     const common = { phase: 'Failed', reason: 'Evicted', message: 'why' };
     expect(evictedStatus('why', 'node-pressure')).toEqual({
       ...common,

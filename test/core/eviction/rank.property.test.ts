@@ -26,7 +26,7 @@ describe('rank', () => {
     );
   });
 
-  it('can be re-derived from the values it prints', () => {
+  it('can be derived again from the values it prints', () => {
     fc.assert(
       fc.property(pods, fc.constantFrom(...SIGNALS), (given, signal) => {
         const rows = rank(signal, given, 'nodefs-only').map(({ row }) => row);

@@ -9,18 +9,18 @@ const absent = unknown('absent', 'test', 'no statistics');
 const order = (pods: readonly PodView[], signal: Signal = 'memory.available', layout: FsLayout = 'nodefs-only') =>
   rank(signal, pods, layout).map(({ pod, row }) => [pod.uid, row.decidedBy]);
 
-describe('pods that are equal for the kubelet (D1)', () => {
+describe('pods that are equal to the kubelet (D1)', () => {
   const old = aPod({ name: 'old', uid: 'a', startedAtWallMs: 1_000 });
   const young = aPod({ name: 'young', uid: 'b', startedAtWallMs: 2_000 });
 
-  it('go by their start, the later one first', () => {
+  it('are ordered by start, the latest first', () => {
     expect(order([old, young])).toEqual([
       ['b', 'younger'],
       ['a', null],
     ]);
   });
 
-  it('go by name, then by uid, where they started together', () => {
+  it('are ordered by name, then by uid, if they started together', () => {
     const twin = aPod({ name: 'old', uid: '0', startedAtWallMs: 1_000 });
     const next = aPod({ name: 'older', uid: '1', startedAtWallMs: 1_000 });
     expect(order([next, old, twin])).toEqual([
@@ -30,7 +30,7 @@ describe('pods that are equal for the kubelet (D1)', () => {
     ]);
   });
 
-  it('go by name as soon as one of them names no start', () => {
+  it('are ordered by name if the start of one is unknown', () => {
     const unborn = aPod({ name: 'middle', uid: 'c', startedAtWallMs: null });
     expect(order([young, unborn, old])).toEqual([
       ['c', 'name'],
@@ -56,7 +56,7 @@ describe('pods that are equal for the kubelet (D1)', () => {
 });
 
 describe('a row of the ranking', () => {
-  it('has every value that it was compared by, and what settles ties', () => {
+  it('has every value that it was compared by, and what settled ties', () => {
     const pod = aPod({ name: 'web', workingSetBytes: 3 * MI, priority: 7, startedAtWallMs: 5 });
     const [first] = rank('memory.available', [pod], 'nodefs-only');
     expect(first?.row).toEqual({
@@ -73,7 +73,7 @@ describe('a row of the ranking', () => {
     });
   });
 
-  it('says what is unknown: usage without statistics, a start that nobody named', () => {
+  it('says what is unknown: usage without statistics, a start without a date', () => {
     const pod = aPod({ startedAtWallMs: null, usage: { containers: absent } });
     const values = rank('pid.available', [pod], 'nodefs-only')[0]?.row.values ?? [];
     expect(values.map(({ by, value }) => [by, value.known])).toEqual([
@@ -86,7 +86,7 @@ describe('a row of the ranking', () => {
   });
 });
 
-describe('what counts as usage of the disk', () => {
+describe('disk usage', () => {
   const disk = {
     known: true,
     value: { logsBytes: 1, rootfsBytes: 20, volumesBytes: 300, logsInodes: 4, rootfsInodes: 50, volumesInodes: 600 },

@@ -29,11 +29,11 @@ const available = (facts: Partial<MemoryFacts>): number => reclaimableBytes({ ..
 
 describe('reclaimable memory', () => {
   it.each([
-    ['an idle node has all of it', {}, 1_000],
+    ['on an idle node all of it is available', {}, 1_000],
     ['anonymous and shared memory cannot be freed without swap', { anonBytes: 300 * MIB, shmemBytes: 50 * MIB }, 650],
     ['what fits into free swap can be freed', { anonBytes: 300 * MIB, freeSwapBytes: 100 * MIB }, 800],
     ['more free swap than there is to swap adds nothing', { anonBytes: 300 * MIB, freeSwapBytes: 900 * MIB }, 1_000],
-    ['kernel memory counts but for reclaimable slab', { kernelBytes: 100 * MIB, slabReclaimableBytes: 60 * MIB }, 960],
+    ['kernel memory counts, except reclaimable slab', { kernelBytes: 100 * MIB, slabReclaimableBytes: 60 * MIB }, 960],
     ['more reclaimable slab than kernel memory adds nothing', { slabReclaimableBytes: 60 * MIB }, 1_000],
     ['dirty and writeback pages must be written first', { dirtyBytes: 10 * MIB, writebackBytes: 5 * MIB }, 985],
     [
@@ -46,26 +46,30 @@ describe('reclaimable memory', () => {
       { anonBytes: 300 * MIB, unevictableBytes: 200 * MIB },
       700,
     ],
-    ['nor does swap help it', { anonBytes: 300 * MIB, unevictableBytes: 200 * MIB, freeSwapBytes: 900 * MIB }, 800],
     [
-      'locked files cannot be freed either, beside anonymous memory',
+      'free swap does not change that',
+      { anonBytes: 300 * MIB, unevictableBytes: 200 * MIB, freeSwapBytes: 900 * MIB },
+      800,
+    ],
+    [
+      'locked files beside anonymous memory cannot be freed either',
       { anonBytes: 300 * MIB, unevictableBytes: 200 * MIB, ...cache(500, 100, 200) },
       500,
     ],
     [
-      'of the cache neither shared memory nor what is on a list is taken for locked',
+      'of the cache, neither shared memory nor pages on a list count as locked',
       { anonBytes: 300 * MIB, shmemBytes: 50 * MIB, unevictableBytes: 250 * MIB, ...cache(550, 100, 200) },
       450,
     ],
     [
-      'pages of the cache on their way between its lists are not locked',
+      'cache pages that move between the lists do not count as locked',
       { unevictableBytes: 0, ...cache(500, 290, 200) },
       1_000,
     ],
-    ['page cache evicts nobody', { activeFileBytes: 900 * MIB }, 1_000],
-    ['a cache of which up to 1 % a second is read again is not in use', rate(100, 1), 1_000],
-    ['a cache of which more is read again is in use', rate(100, 1.01), 900],
-    ['it may be negative', { anonBytes: 1_100 * MIB }, -100],
+    ['page cache counts as available', { activeFileBytes: 900 * MIB }, 1_000],
+    ['a cache is not in use if 1% a second is read again', rate(100, 1), 1_000],
+    ['a cache is in use if more than that is read again', rate(100, 1.01), 900],
+    ['the result may be negative', { anonBytes: 1_100 * MIB }, -100],
   ])('%s', (_name, facts, expected) => {
     expect(available(facts)).toBeCloseTo(expected, 6);
   });
@@ -80,7 +84,7 @@ function rate(activeMib: number, percent: number): Partial<MemoryFacts> {
 }
 
 describe('the refault rate', () => {
-  it('is not known before 10 s have been observed', () => {
+  it('is unknown until 10 s have been observed', () => {
     let history: RefaultHistory = [];
     for (let second = 0; second < 10; second++) history = refaultsAfter(history, second * 1_000, second * MIB);
     expect(refaultRate(history)).toBeNull();
@@ -95,24 +99,24 @@ describe('the refault rate', () => {
     expect(history.length).toBeLessThanOrEqual(12);
   });
 
-  it('is taken over the last two looks where those are 10 s apart or more', () => {
+  it('is computed over the last two looks if those are 10 s apart or more', () => {
     const history = refaultsAfter(refaultsAfter(refaultsAfter([], 0, 0), 12_000, 0), 24_000, 24 * MIB);
     expect(refaultRate(history)).toBe(2 * MIB);
   });
 
-  it('counts the last 10 s and not a moment before them', () => {
+  it('counts the last 10 s and nothing before them', () => {
     let history: RefaultHistory = [];
     for (let second = 0; second <= 11; second++) history = refaultsAfter(history, second * 1_000, second < 1 ? 0 : MIB);
     expect(refaultRate(history)).toBe(0);
   });
 
-  it('takes a reading a second, and none sooner', () => {
+  it('takes one reading a second at most', () => {
     const first = refaultsAfter([], 1_000, 5);
     expect([1_000, 1_999].map((atMs) => refaultsAfter(first, atMs, 6))).toEqual([first, first]);
     expect(refaultsAfter(first, 2_000, 6)).toHaveLength(2);
   });
 
-  it('begins again when the counter falls, or the clock', () => {
+  it('starts again if the counter or the clock falls', () => {
     const history = refaultsAfter(refaultsAfter([], 0, 100), 20_000, 50);
     expect(history).toEqual([{ atMs: 20_000, bytes: 50 }]);
     expect([refaultRate(history), refaultRate([])]).toEqual([null, null]);

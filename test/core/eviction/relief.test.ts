@@ -42,7 +42,7 @@ describe('a candidate for a disk (D14)', () => {
 
   it.each([
     ['empties its scratch', { scratch: bytes(GI) }],
-    ['lets go of deleted files', { deletedOpen: bytes(GI) }],
+    ['closes deleted files', { deletedOpen: bytes(GI) }],
     ['stops growth', { grownLastMinute: bytes(GI) }],
     ['stops writes', { writtenBytes: known(GI) }],
     [
@@ -53,14 +53,14 @@ describe('a candidate for a disk (D14)', () => {
     expect(victims([large, pod({ name: 'small', diskBytes: MI, relief })])).toEqual(['small']);
   });
 
-  it('is nobody who frees next to nothing of what is lacking, and saves nothing', () => {
+  it('is no pod that frees next to nothing of what is lacking, and saves nothing', () => {
     expect(victims([pod({ name: 'small', relief: { scratch: bytes(1024) } })])).toEqual([]);
     expect(victims([pod({ name: 'small', relief: { scratch: bytes(1024), grownLastMinute: bytes(1) } })])).toEqual([
       'small',
     ]);
   });
 
-  it('is nobody where that is so of none: nobody dies, and that is said', () => {
+  it('may be missing: then nobody is evicted, and the reason is given', () => {
     const verdict = looked([
       large,
       pod({ name: 'unknown', relief: null }),
@@ -73,7 +73,7 @@ describe('a candidate for a disk (D14)', () => {
     expect(verdict.reasons).toContainEqual({ code: 'passed-over', uid: 'uid-large', because: 'no-relief' });
   });
 
-  it('for inodes is told by inodes; who writes bytes makes no files by that', () => {
+  it('for inodes is chosen by inodes: writing bytes makes no files', () => {
     const pods = [
       pod({ name: 'writer', relief: { writtenBytes: known(GI), grownLastMinute: bytes(GI) } }),
       pod({ name: 'files', relief: { grownLastMinute: inodes(10_000) } }),
@@ -81,18 +81,18 @@ describe('a candidate for a disk (D14)', () => {
     expect(victims(pods, 'nodefs.inodesFree')).toEqual(['files']);
   });
 
-  it('is as the kubelet has it where nobody measures this, and for memory', () => {
+  it('is chosen as in the kubelet if this is not measured, and for memory', () => {
     expect(victims([aPod({ name: 'large', diskBytes: 5 * GI })])).toEqual(['large']);
     expect(victims([pod({ name: 'leaker', workingSetBytes: GI })], 'memory.available')).toEqual(['leaker']);
   });
 
-  it('that is passed over names the difference', () => {
+  it('that comes after a pod passed over names the difference', () => {
     const { decisions } = looked([large, pod({ name: 'small', diskBytes: MI, relief: { scratch: bytes(GI) } })]);
     expect(decisions).toContainEqual(expect.objectContaining({ kind: 'evict', differences: ['D14'] }));
   });
 
   it.each([['memory.available'], ['imagefs.available']] as const)(
-    'is chosen from what was measured for its own file system, not for %s',
+    'is chosen from measurements of its own file system, not of %s',
     (podsFor) => {
       const given = [pod({ name: 'small', relief: { scratch: bytes(GI) } })];
       const layout = known('imagefs-separate' as const);
@@ -103,11 +103,11 @@ describe('a candidate for a disk (D14)', () => {
   );
 });
 
-describe('a usage that is known in part (at least so much)', () => {
+describe('a usage that is only a lower bound', () => {
   const honest = (relief: number) =>
     pod({ name: 'honest', diskBytes: 2 * GI, relief: { grownLastMinute: bytes(relief) } });
 
-  it('puts a pod above a value', () => {
+  it('ranks a pod above a smaller value', () => {
     const cut = pod({ name: 'cut', atLeast: 5 * GI, relief: { grownLastMinute: bytes(MI) } });
     expect(victims([honest(50 * MI), cut])).toEqual(['cut']);
   });
@@ -115,7 +115,7 @@ describe('a usage that is known in part (at least so much)', () => {
   it.each([
     ['cut short', { atLeast: MI }],
     ['not walked at all', { unwalked: true as const }],
-  ])('puts none below: nobody is chosen where the pod %s may use more and grew as much', (_, cut) => {
+  ])('ranks none below: nobody is chosen if the pod %s may use more and grew as much', (_, cut) => {
     const hostile = pod({ name: 'hostile', ...cut, relief: { writtenBytes: known(GI) } });
     const verdict = looked([honest(50 * MI), hostile]);
     expect(verdict.decisions.filter(({ kind }) => kind === 'evict')).toEqual([]);
@@ -131,7 +131,7 @@ describe('a usage that is known in part (at least so much)', () => {
     expect(verdict.next.pods).toBe('nodefs.available');
   });
 
-  it('does not save who is known to free more than that pod, and all that is lacking', () => {
+  it('does not save a pod that is known to free more than that pod, and all that is lacking', () => {
     const cut = pod({ name: 'cut', atLeast: MI, relief: { writtenBytes: known(10 * MI) } });
     expect(victims([honest(50 * MI), cut])).toEqual(['honest']);
     expect(victims([honest(9 * MI), pod({ name: 'cut', atLeast: MI, relief: null })])).toEqual([]);
@@ -139,19 +139,19 @@ describe('a usage that is known in part (at least so much)', () => {
     expect(victims([honest(9 * MI), pod({ name: 'none', unwalked: true, relief: null })])).toEqual(['honest']);
   });
 
-  it('saves who frees as much as that pod, and not who frees a byte more, even less than is lacking', () => {
+  it('saves a pod that frees as much as that pod, not one that frees a byte more, even if less than is lacking', () => {
     const cut = pod({ name: 'cut', atLeast: MI, relief: { writtenBytes: known(5 * MI) } });
     expect(victims([honest(5 * MI), cut])).toEqual([]);
     expect(victims([honest(5 * MI + 1), cut])).toEqual(['honest']);
   });
 
-  it('saves who frees a byte less than is lacking where nothing is known of that pod, and not who frees it all', () => {
+  it('saves a pod that frees a byte less than is lacking if nothing is known of that pod, not one that frees all of it', () => {
     const cut = pod({ name: 'cut', atLeast: MI, relief: null });
     expect(victims([honest(10 * MI - 1), cut])).toEqual([]);
     expect(victims([honest(10 * MI), cut])).toEqual(['honest']);
   });
 
-  it('says nothing against a pod that would go later whatever it used', () => {
+  it('does not matter for a pod that would rank later whatever it used', () => {
     const database = pod({ name: 'database', priority: 1_000, atLeast: MI, relief: { writtenBytes: known(GI) } });
     expect(victims([honest(MI), database])).toEqual(['honest']);
   });

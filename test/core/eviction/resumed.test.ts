@@ -33,10 +33,10 @@ const evictionsOf = ({ state: { act } }: Verdict): readonly Eviction[] =>
   act.kind === 'evicting' ? act.evictions : [];
 const only = ({ decisions }: Verdict, kind: string) => decisions.filter((decision) => decision.kind === kind);
 
-describe('what the processes of a victim get', () => {
+describe('the grace that a victim gets', () => {
   it.each([
-    ['nothing under a hard memory threshold (D12)', aConfig([hardMemory]), { memory: 50 }, 0, ['D12']],
-    ['a second under a hard disk threshold', aConfig([hardDisk]), { nodefs: 50 }, 1_000, []],
+    ['none under a hard memory threshold (D12)', aConfig([hardMemory]), { memory: 50 }, 0, ['D12']],
+    ['one second under a hard disk threshold', aConfig([hardDisk]), { nodefs: 50 }, 1_000, []],
   ] as const)('is %s', (_, config, mib, graceMs, differences) => {
     const verdict = aCore(config)(5_000, mib);
     expect(evictionsOf(verdict)).toMatchObject([
@@ -47,8 +47,8 @@ describe('what the processes of a victim get', () => {
 
   it.each([
     ['the smaller of the maximum and its own', 30, 20, 20_000],
-    ['the maximum where that is smaller', 1, 1, 1_000],
-    ['two seconds where the maximum is zero', 0, 0, 2_000],
+    ['the maximum if that is smaller', 1, 1, 1_000],
+    ['two seconds if the maximum is zero', 0, 0, 2_000],
   ])('is %s under a soft threshold', (_, maxPodGraceSeconds, graceSeconds, graceMs) => {
     const look = aCore(aConfig([softMemory], { maxPodGraceSeconds }));
     look(0, { memory: 150 });
@@ -58,7 +58,7 @@ describe('what the processes of a victim get', () => {
   });
 });
 
-describe('an agent that stood still with a victim that was asked to end', () => {
+describe('an agent that stood still while a victim was ending', () => {
   const config = aConfig([softMemory], { maxPodGraceSeconds: 5 });
   const other = aPod({ name: 'other', workingSetBytes: 200 * MI });
   const look = (state: State, atMs: number, rest: Partial<Observation> = {}): Verdict => {
@@ -71,14 +71,14 @@ describe('an agent that stood still with a victim that was asked to end', () => 
   const signal = (atMs: number, how: 'sigterm' | 'sigkill') =>
     ({ outcomes: [{ of: decision, atMs, kind: 'signalled', with: how }] }) as const;
 
-  it('chooses nobody else before that one had its time', () => {
+  it('chooses nobody else before that victim has had its time', () => {
     const asked = look(chosen.state, 1_010, signal(1_010, 'sigterm'));
     const after = look(asked.state, 31_010);
     expect(only(after, 'evict')).toEqual([]);
     expect(evictionsOf(after)).toMatchObject([{ decision, deadlineMs: 16_010 + 29_000, settledMs: null }]);
   });
 
-  it('waits no longer for one that was sent SIGKILL before', () => {
+  it('no longer waits for a victim that had got SIGKILL before', () => {
     const killed = look(chosen.state, 1_010, signal(1_010, 'sigkill'));
     expect(only(look(killed.state, 31_010), 'evict')).toMatchObject([{ victim: { name: 'other' } }]);
   });
@@ -104,12 +104,12 @@ describe('a soft eviction that a hard threshold overtakes (D4)', () => {
     expect(only(look(2_010, { memory: 50 }), 'hasten')).toEqual([]);
   });
 
-  it('gets no longer than it had where its grace period is already over', () => {
+  it('gets no more time if its grace period is already over', () => {
     const verdict = begun()(21_500, { memory: 50 });
     expect(evictionsOf(verdict)).toMatchObject([{ graceEndsMs: 21_000 }]);
   });
 
-  it('is waited for, and for how long is said', () => {
+  it('is waited for, and the remaining time is given', () => {
     const verdict = begun()(4_000, { memory: 150 });
     expect(verdict.reasons).toContainEqual({ code: 'waiting-for-victim', eviction: 'boot-2', remainingMs: 27_000 });
   });
@@ -120,7 +120,7 @@ describe('a pod over a local storage limit', () => {
   const over = (name: string) => aPod({ name, ephemeralStorageLimit: limit, diskBytes: 200 * MI });
   const config = aConfig([hardMemory]);
 
-  it('gets a second, and is not chosen again while its end is awaited', () => {
+  it('gets one second, and is not chosen again while its end is awaited', () => {
     const look = aCore(config, [over('a'), over('b')]);
     const first = look(5_000, {});
     expect(evictionsOf(first)).toMatchObject(
@@ -134,7 +134,7 @@ describe('a pod over a local storage limit', () => {
     expect(look(5_010, {}).decisions).toEqual([]);
   });
 
-  it('that dry run spared is told once, until it was below its limit', () => {
+  it('is decided once in a dry run, and again only after it was below its limit', () => {
     let pods = [over('a')];
     let state: State = initialState('boot');
     const look = (atMs: number, outcomes: Observation['outcomes'] = []) => {
@@ -151,7 +151,7 @@ describe('a pod over a local storage limit', () => {
     expect(look(40)).toBe(1);
   });
 
-  it('does not hold back a memory eviction (D3 is about thresholds)', () => {
+  it('does not delay a memory eviction (D3 is about thresholds)', () => {
     const look = aCore(config, [over('a'), web]);
     look(0, {});
     expect(only(look(10, { memory: 50 }), 'evict')).toMatchObject([{ victim: { name: 'web' } }]);
@@ -161,7 +161,7 @@ describe('a pod over a local storage limit', () => {
 describe('a node-level reclaim', () => {
   const config = aConfig([hardDisk], { reclaimSignals: ['nodefs.available'] });
 
-  it('whose end was lost is judged after ten minutes, not before', () => {
+  it('is judged after ten minutes if its outcome was lost, not before', () => {
     const look = aCore(config);
     expect(only(look(0, { nodefs: 50 }), 'reclaim')).toHaveLength(1);
     expect(only(look(599_999, { nodefs: 50 }), 'evict')).toEqual([]);
@@ -169,7 +169,7 @@ describe('a node-level reclaim', () => {
     expect(only(verdict, 'evict')).toMatchObject([{ victim: { name: 'web' } }]);
   });
 
-  it('is not ended by what became of something else', () => {
+  it('is not ended by the outcome of something else', () => {
     const look = aCore(config);
     look(0, { nodefs: 50 });
     const other = { of: 'boot-99', atMs: 5, kind: 'reclaimed', freed: known(0) } as const;
@@ -178,7 +178,7 @@ describe('a node-level reclaim', () => {
 });
 
 describe('a condition', () => {
-  it('that is no longer met says how much of its transition period is left', () => {
+  it('that is no longer met gives the rest of its transition period', () => {
     const look = aCore(aConfig([hardMemory], { pressureTransitionMs: 60_000 }), []);
     look(1_000, { memory: 50 });
     const { reasons } = look(11_000, {});

@@ -21,7 +21,7 @@ function decided(pods: readonly PodView[], signals: Parameters<typeof anObservat
 }
 
 describe('a node that stalls on memory', () => {
-  it('evicts who uses most memory and swap above its request, with SIGKILL, and says what the kubelet has not', () => {
+  it('evicts the pod that uses most memory and swap above its request, with SIGKILL, and names the difference', () => {
     const { evict } = decided([inSwap('resident', 300, 0), inSwap('swapped', 50, 900)], {
       'memory.stallFree': stalled,
     });
@@ -29,14 +29,14 @@ describe('a node that stalls on memory', () => {
     expect(evict).toMatchObject({ annotations: { starved_resource: 'memory' } });
   });
 
-  it('says for which share of the time', () => {
+  it('gives the share of time', () => {
     const { evict } = decided([inSwap('web', 300, 0)], { 'memory.stallFree': stalled });
     expect(evict && sayDecision(evict)).toContain(
       'memory.stallFree 5.5s is below 7s: all tasks stalled on memory for 45% of the last 10s',
     );
   });
 
-  it('passes over a pod that stalls in its own memory limit, for this signal alone', () => {
+  it('passes over a pod that stalls in its own memory limit, for this signal only', () => {
     const pods = [inSwap('limited', 900, 0, { isStalledByOwnLimit: true }), inSwap('web', 300, 0)];
     const { evict, reasons } = decided(pods, { 'memory.stallFree': stalled });
     expect(evict).toMatchObject({ victim: { name: 'web' }, differences: ['D17', 'D12'] });
@@ -51,7 +51,7 @@ describe('a node that stalls on memory', () => {
     expect(evict).toMatchObject({ threshold: { signal: 'swap.available' } });
   });
 
-  it('asks for pods whose swap was not read', () => {
+  it('asks for the pods if their swap was not read', () => {
     const unread = aPod({ name: 'web', usage: { swapBytes: unknown('not-asked', 'cgroup', 'nobody asked') } });
     const observation = anObservation(60_000, { 'memory.stallFree': stalled }, { pods: known([unread]) });
     const { decisions, next } = decide({ ...initialState('boot'), lastLookMs: 59_000 }, observation, config);
@@ -59,7 +59,7 @@ describe('a node that stalls on memory', () => {
     expect(next).toMatchObject({ pods: 'memory.stallFree', afterMs: 0 });
   });
 
-  it('is looked at no later than it could be met: time passes as time, whatever the CPUs', () => {
+  it('is looked at before it can be met: time advances like time, whatever the number of CPUs', () => {
     const free = { available: 10_000, capacity: 10_000 };
     const observation = anObservation(60_000, { 'memory.stallFree': free });
     const pace = { minMs: 2, maxMs: 10_000, cpuShare: 0.01, cpus: 64 };
@@ -68,7 +68,7 @@ describe('a node that stalls on memory', () => {
   });
 });
 
-describe('after a victim of a stall', () => {
+describe('after the victim of a stall', () => {
   const web = inSwap('web', 300, 0);
   const job = inSwap('job', 200, 0);
   /** Evicts, proves the victim dead at 61 s, and looks again later. */
@@ -84,11 +84,11 @@ describe('after a victim of a stall', () => {
     return verdict.decisions.filter(({ kind }) => kind === 'evict').length;
   }
 
-  it('nobody else goes for the moments in which the others read their memory back', () => {
+  it('nobody is chosen while the others read their memory back for a moment', () => {
     expect(afterProof([{ atMs: 61_500, available: 5_000 }])).toBe(0);
   });
 
-  it('the next one goes once the stall has gone on for 30% of the window', () => {
+  it('the next pod is chosen once the stall has lasted 30% of the window', () => {
     expect(afterProof([{ atMs: 65_000, available: 2_300 }])).toBe(1);
   });
 });

@@ -6,7 +6,7 @@ import { known } from '../../../src/core/reading.ts';
 import { initialState } from '../../../src/core/state/state.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI } from '../../a.ts';
 
-describe('of several thresholds that are ripe, the one that is acted on (D1)', () => {
+describe('of several ripe thresholds, the one that is acted on (D1)', () => {
   const soft = { graceMs: 1_000 };
   const memory = aThreshold('memory.available', 10);
   const softMemory = aThreshold('memory.available', 10, soft);
@@ -20,14 +20,14 @@ describe('of several thresholds that are ripe, the one that is acted on (D1)', (
   const byHand = { ...memory, id: 'memory.available/evictionSoft' as const };
 
   it.each([
-    ['is of memory, hard or soft', softMemory, pids],
-    ['is hard, of whichever memory', allocatable, softMemory],
-    ['is hard, of whatever else', inodes, softPids],
-    ['is of the whole node before what pods may use', softMemory, softAllocatable],
-    ['is of process ids before a disk', pids, nodefs],
-    ['is of bytes before inodes', nodefs, inodes],
-    ['is soft where nothing is hard, in the same order', softPids, softNodefs],
-    ['is the one under evictionHard of two for one signal', memory, byHand],
+    ['is a memory threshold, hard or soft', softMemory, pids],
+    ['is hard, for either memory signal', allocatable, softMemory],
+    ['is hard, for any other signal', inodes, softPids],
+    ['is for the whole node before what pods may use', softMemory, softAllocatable],
+    ['is for process IDs before a disk', pids, nodefs],
+    ['is for bytes before inodes', nodefs, inodes],
+    ['is soft if none is hard, in the same order', softPids, softNodefs],
+    ['is the one in evictionHard, of two for one signal', memory, byHand],
   ])('%s', (_, first, other) => {
     const few = { available: 1, capacity: 100 };
     const low = (atMs: number, rest: Partial<Observation> = {}) =>
@@ -59,12 +59,12 @@ it.each([
   ['a hard memory threshold', 'memory.available', true, 'sigkill'],
   ['a soft memory threshold', 'memory.available', false, 'sigterm'],
   ['a hard disk threshold', 'nodefs.available', true, 'sigterm'],
-] as const)('%s decides what its victim is sent first (D12)', (_, signal, isHard, first) => {
+] as const)('%s decides the first signal to its victim (D12)', (_, signal, isHard, first) => {
   expect(firstSignal({ signal, isHard })).toBe(first);
 });
 
 describe('thresholds of containerfs', () => {
-  it('are never two of one name, even where a soft one written by hand has no grace and is hard', () => {
+  it('never have the same name twice, even if a handwritten soft one has no grace period and is hard', () => {
     const hard = aThreshold('nodefs.available', 10 * GI);
     const soft = aThreshold('nodefs.available', 20 * GI, { graceMs: 30_000 });
     const byHand = {
@@ -78,7 +78,7 @@ describe('thresholds of containerfs', () => {
     ]);
   });
 
-  it('written by hand twice in one kind are overwritten in the last, as in the kubelet', () => {
+  it('written by hand twice in one kind: the last is overwritten, as in the kubelet', () => {
     const nodefs = aThreshold('nodefs.available', 10 * GI);
     const first = aThreshold('containerfs.available', 7 * GI);
     const last = { ...first, id: 'containerfs.available/evictionSoft' as const };
@@ -90,7 +90,7 @@ describe('thresholds of containerfs', () => {
     ['nodefs-only', 'nodefs.available'],
     ['containerfs-separate', 'nodefs.available'],
     ['imagefs-separate', 'imagefs.available'],
-  ] as const)('are hard and soft copies of those of the file system that it is, with %s', (layout, source) => {
+  ] as const)('are hard and soft copies of those of the file system it is on, with %s', (layout, source) => {
     const hard = aThreshold(source, 10 * GI);
     const soft = aThreshold(source, 20 * GI, { graceMs: 30_000 });
     const { all, atOnce } = withContainerfs([hard, soft], layout);
@@ -101,7 +101,7 @@ describe('thresholds of containerfs', () => {
     ]);
   });
 
-  it('written by hand go where the file system that it is has none of their kind', () => {
+  it('written by hand are dropped if the file system it is on has none of their kind', () => {
     const byHand = aThreshold('containerfs.available', 7 * GI);
     const other = aThreshold('imagefs.available', 10 * GI);
     expect(withContainerfs([byHand, other], 'nodefs-only').all).toEqual([other]);

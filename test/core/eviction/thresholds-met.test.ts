@@ -31,18 +31,18 @@ describe('a threshold as it is shown', () => {
 });
 
 describe('the timers of a look', () => {
-  it('stay as they are while the signal cannot be read, the latch of a min reclaim too (D5)', () => {
+  it('stay as they are while the signal cannot be read, as does the latch of a min reclaim (D5)', () => {
     const { kept, met } = timersNow(running(100), blind(60_000, 'unreadable'), [SOFT, HARD]);
     expect(met).toEqual([]);
     expect(kept).toMatchObject({ firstMetMs: { [SOFT.id]: 0, [HARD.id]: 0 }, unmetSinceMs: {}, unresolved: [HARD.id] });
   });
 
-  it('go where the node has no such source', () => {
+  it('are removed if the node has no such source', () => {
     const { kept } = timersNow(running(100), blind(200, 'not-applicable'), [SOFT, HARD]);
     expect(kept).toEqual({ firstMetMs: {}, unmetSinceMs: {}, unresolved: [], failedLooks: {} });
   });
 
-  it('of a hard threshold go with the first look that has its min reclaim, of a soft one not before a second of it (D2)', () => {
+  it('of a hard threshold end with the first look above its min reclaim, those of a soft one after a second of such looks (D2)', () => {
     const { kept } = timersNow(running(100), look(110, 500), [SOFT, HARD]);
     expect(kept).toMatchObject({ firstMetMs: { [SOFT.id]: 0 }, unmetSinceMs: { [SOFT.id]: 110 }, unresolved: [] });
     expect(Object.keys(kept.firstMetMs)).toEqual([SOFT.id]);
@@ -59,22 +59,22 @@ describe('the timers of a look', () => {
     expect(kept.firstMetMs).toEqual(isKept ? { [SOFT.id]: 0 } : {});
   });
 
-  it('of a soft threshold are gone at the first look of all', () => {
+  it('of a soft threshold are removed at the very first look', () => {
     const state = running(0, { lastLookMs: null });
     expect(timersNow(state, look(10, 500), [SOFT]).kept.firstMetMs).toEqual({});
   });
 
-  it('that never ran do not begin because the threshold is unmet', () => {
+  it('that never ran are not started by an unmet threshold', () => {
     const state: State = { ...initialState('boot'), lastLookMs: 90 };
     expect(timersNow(state, look(100, 500), [SOFT]).kept).toMatchObject({ firstMetMs: {}, unmetSinceMs: {} });
   });
 
-  it('keep the latch of a soft threshold that has not yet recovered', () => {
+  it('keep the latch of a soft threshold that has not recovered', () => {
     const state = running(100, { unresolved: [SOFT.id] });
     expect(timersNow(state, look(110, 500), [SOFT]).kept.unresolved).toEqual([SOFT.id]);
   });
 
-  it('count the looks in a row that gave no number, and since when', () => {
+  it('count consecutive looks without a number, and remember since when', () => {
     const first = timersNow(initialState('boot'), blind(100, 'unreadable'), [HARD]).kept;
     const second = timersNow({ ...initialState('boot'), ...first }, blind(200, 'unreadable'), [HARD]).kept;
     expect(first.failedLooks).toEqual({ 'memory.available': { count: 1, sinceMs: 100 } });
@@ -82,7 +82,7 @@ describe('the timers of a look', () => {
     expect(timersNow({ ...initialState('boot'), ...second }, look(300, 500), [HARD]).kept.failedLooks).toEqual({});
   });
 
-  it('of a soft threshold do not count the time in which nobody looked; of a hard one nothing is counted', () => {
+  it('of a soft threshold leave out time without looks; those of a hard one do not change', () => {
     const { firstMetMs } = withoutUnseen(running(5_000), 10_000, 1_000);
     expect(firstMetMs).toEqual({ [SOFT.id]: 4_000, [HARD.id]: 0 });
     expect(withoutUnseen(running(5_000), 6_000, 1_000)).toEqual(running(5_000));

@@ -45,8 +45,8 @@ const dryDrop = (of: string): Outcome => ({ of, atMs: 10, kind: 'dropped', becau
 const settledOf = (settled: ReturnType<typeof settleEvictions>): readonly (number | null)[] =>
   settled.act.kind === 'evicting' ? settled.act.evictions.map(({ settledMs }) => settledMs) : [];
 
-describe('an eviction under way', () => {
-  it('is over with its own outcome, and not with that of another', () => {
+describe('an eviction in progress', () => {
+  it('ends with its own outcome, not with that of another', () => {
     const state = withEvictions(anEviction('a-1', { cause: { kind: 'over-limit', limit: 'emptydirfs' } }));
     expect(settleEvictions(state, look(10, [ended('a-2')]), [], 'nodefs-only').act).toEqual(state.act);
     expect(settleEvictions(state, look(10, [ended('a-2'), ended('a-1')]), [], 'nodefs-only').act).toEqual({
@@ -54,7 +54,7 @@ describe('an eviction under way', () => {
     });
   });
 
-  it('goes on after its first signal, and remembers when it and its first SIGKILL went out', () => {
+  it('continues after its first signal, and remembers the times of that and of its first SIGKILL', () => {
     const sent = (atMs: number, how: 'sigterm' | 'sigkill') =>
       ({ of: 'a-1', atMs, kind: 'signalled', with: how }) as const;
     const { signalledMs: _, ...unsent } = anEviction('a-1');
@@ -65,7 +65,7 @@ describe('an eviction under way', () => {
     expect(readState({ ...state, ...killed })).not.toBeNull();
   });
 
-  it('has 30 s from its end where most of what it held comes back with the unmount of its memory volumes', () => {
+  it('has 30 s from its end if most of its memory is freed by unmounting its memory volumes', () => {
     const unmount = { of: 'a-1', atMs: 1_500, kind: 'signalled', with: 'unmount' } as const;
     const waiting = settleEvictions(
       withEvictions(anEviction('a-1')),
@@ -82,36 +82,36 @@ describe('an eviction under way', () => {
   });
 
   it.each([
-    ['within its grace period', 999, [], null],
-    ['from the end of its grace period on, when its resource is short no more', 1_000, [], 1_000],
+    ['not within its grace period', 999, [], null],
+    ['after its grace period, once its resource is no longer short', 1_000, [], 1_000],
     ['not while a threshold of its resource is met', 5_000, [met('allocatableMemory.available')], null],
-    ['whatever is short elsewhere', 5_000, [met('nodefs.available')], 5_000],
-    ['when its deadline is over', 11_000, [met('memory.available')], 11_000],
-  ] as const)('has given back %s', (_, atMs, thresholds, settledMs) => {
+    ['even if another resource is short', 5_000, [met('nodefs.available')], 5_000],
+    ['when its deadline has passed', 11_000, [met('memory.available')], 11_000],
+  ] as const)('settles %s', (_, atMs, thresholds, settledMs) => {
     expect(settledOf(settleEvictions(withEvictions(anEviction('a-1')), look(atMs), thresholds, 'nodefs-only'))).toEqual(
       [settledMs],
     );
   });
 
-  it('has given back nothing that could be seen while its signal is unknown', () => {
+  it('is not settled while its signal is unknown', () => {
     const blind = anObservation(5_000, { 'nodefs.available': enough });
     const state = withEvictions(anEviction('a-1'));
     expect(settledOf(settleEvictions(state, blind, [], 'nodefs-only'))).toEqual([null]);
   });
 
-  it('keeps the time at which it had given back', () => {
+  it('keeps the time at which it settled', () => {
     const state = withEvictions(anEviction('a-1', { settledMs: 2_000 }));
     expect(settledOf(settleEvictions(state, look(20_000), [met('memory.available')], 'nodefs-only'))).toEqual([2_000]);
   });
 
-  it('of a storage limit is waited for until its outcome, whatever the time', () => {
+  it('of a storage limit is waited for until its outcome, however long that takes', () => {
     const state = withEvictions(anEviction('a-1', { cause: { kind: 'over-limit', limit: 'emptydirfs' } }));
     expect(settledOf(settleEvictions(state, look(20_000), [], 'nodefs-only'))).toEqual([null]);
   });
 });
 
-describe('what dry run dropped', () => {
-  it('is remembered by its threshold, or by its pod where a limit was the cause', () => {
+describe('what a dry run dropped', () => {
+  it('is remembered by its threshold, or by its pod if a limit was the cause', () => {
     const memory = met('memory.available');
     const state = withEvictions(
       anEviction('a-1'),
@@ -127,9 +127,9 @@ describe('what dry run dropped', () => {
 
   it.each([
     ['was asked to end', 0, ['memory']],
-    ['had heard nothing', undefined, []],
+    ['had got no signal', undefined, []],
   ])(
-    'of a victim that %s before its manifest named another place, the next one waits accordingly',
+    'of a victim that %s before its manifest named something else decides whether the next choice waits',
     (_, signalledMs, waits) => {
       const { signalledMs: __, ...unsent } = anEviction('a-1');
       const eviction = signalledMs === undefined ? unsent : { ...unsent, signalledMs };
@@ -144,7 +144,7 @@ describe('what dry run dropped', () => {
     },
   );
 
-  it.each(['gone', 'no-longer-met'] as const)('is not what was dropped because it was %s', (because) => {
+  it.each(['gone', 'no-longer-met'] as const)('does not include an eviction that was dropped as %s', (because) => {
     const dropped: Outcome = { of: 'a-1', atMs: 10, kind: 'dropped', because };
     const settled = settleEvictions(
       withEvictions(anEviction('a-1')),
@@ -155,7 +155,7 @@ describe('what dry run dropped', () => {
     expect(settled).toEqual({ act: { kind: 'idle' }, proofs: {}, dryDropped: [], dryOverLimit: [] });
   });
 
-  it('is forgotten as soon as its threshold is met no more', () => {
+  it('is forgotten once its threshold is no longer met', () => {
     const state: State = {
       ...initialState('boot'),
       dryDropped: ['memory.available/evictionHard', 'nodefs.available/evictionHard'],

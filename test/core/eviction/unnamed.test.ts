@@ -25,7 +25,7 @@ const chosen = (...of: Parameters<typeof choice>) => {
 };
 
 describe('a pod that nobody has named (C9)', () => {
-  it('is not evicted, and no pod within its request dies for it', () => {
+  it('is not evicted, and no pod within its request is evicted for it', () => {
     expect(choice([db, hog])).toMatchObject({
       victim: null,
       nobody: 'awaited',
@@ -37,7 +37,7 @@ describe('a pod that nobody has named (C9)', () => {
     expect(chosen([hog])).toBe('awaited');
   });
 
-  it('is not evicted, nor anybody for it, while the API server is asked for it', () => {
+  it('is not evicted while the API server is asked for it, nor is any other pod for it', () => {
     expect(choice([db, { ...hog, limitedBy: 'looked-up' }])).toMatchObject({
       victim: null,
       nobody: 'awaited',
@@ -49,26 +49,26 @@ describe('a pod that nobody has named (C9)', () => {
     expect(chosen([db, { ...hog, limitedBy: null }])).toBe('hog');
   });
 
-  it('saves no pod that exceeds its request, declared or not, protected or not', () => {
+  it('does not save a pod that exceeds its request, declared or not, protected or not', () => {
     expect(chosen([db, hog, aPod({ name: 'over', workingSetBytes: MI })])).toBe('over');
     expect(chosen([hog, aPod({ name: 'kept', isProtected: true, workingSetBytes: MI })])).toBe('kept');
     const bestEffort = { qos: 'BestEffort', unsaid: { ...unsaid, requests: false } } as const;
     expect(chosen([db, hog, aPod({ name: 'new', workingSetBytes: 6 * MI, ...bestEffort })])).toBe('new');
   });
 
-  it('saves a protected pod only together with one that would go before it', () => {
+  it('saves a protected pod only together with one that would come before it', () => {
     const kept = aPod({ name: 'kept', isProtected: true, workingSetBytes: MI });
     expect(chosen([db, hog, kept])).toBe('awaited');
     expect(chosen([db, kept])).toBe('db');
   });
 
-  it('may be to blame as much as one that has been named and whose request is not known: of two, none is evicted', () => {
+  it('may be to blame as much as a named one with an unknown request: of two such pods, none is evicted', () => {
     const named = { ...hog, uid: 'uid-named', name: 'named', limitedBy: null };
     expect(chosen([db, named])).toBe('named');
     expect(chosen([db, named, hog])).toBe('awaited');
   });
 
-  it('is not to blame where it holds less than is lacking; several are if they hold that together', () => {
+  it('is not to blame if it holds less than is lacking; several are if they hold that together', () => {
     expect(chosen([db, hog], 200 * MI)).toBe('awaited');
     expect(chosen([db, hog], 200 * MI + 1)).toBe('db');
     const other = { ...hog, uid: 'uid-other', name: 'other' };
@@ -76,7 +76,7 @@ describe('a pod that nobody has named (C9)', () => {
     expect(chosen([db, hog, other], 400 * MI + 1)).toBe('db');
   });
 
-  it('is to blame where it is BestEffort, and is not where it is Guaranteed and within its limit', () => {
+  it('is to blame if it is BestEffort, and not if it is Guaranteed and within its limit', () => {
     const requests = { ...unsaid, requests: false };
     expect(chosen([db, { ...hog, qos: 'BestEffort', unsaid: requests }])).toBe('awaited');
     expect(chosen([db, { ...hog, qos: 'Guaranteed', requests: request(256), unsaid: requests }])).toBe('db');
@@ -87,7 +87,7 @@ describe('a pod that nobody has named (C9)', () => {
     expect(chosen([db, hog], 40, 'pid.available')).toBe('db');
   });
 
-  it('saves nobody from a full disk, where its end frees nothing as long as it cannot be deleted', () => {
+  it('saves nobody from a full disk: its end frees no file while it cannot be deleted', () => {
     const full = { diskBytes: 9 * MI };
     expect(chosen([{ ...hog, ...full }, aPod({ name: 'web', ...full })], MI, 'nodefs.available')).toBe('web');
   });
@@ -97,7 +97,7 @@ describe('a look that waits for a name', () => {
   const look = aLook([db, hog]);
   const nameOf = (uid: string): string => uid.replace('uid-', 'default/');
 
-  it('decides nothing, says why, and the next one is close', () => {
+  it('decides nothing, gives the reason, and the next look comes soon', () => {
     expect(look.decisions.filter(({ kind }) => kind === 'evict')).toEqual([]);
     expect(look.reasons.map((reason) => sayReason(reason, nameOf))).toEqual([
       'memory.available 50 MiB is below 100 MiB',

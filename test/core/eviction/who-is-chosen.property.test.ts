@@ -58,7 +58,7 @@ function chosen(pods: readonly PodView[]): string | null {
 }
 
 describe('in any world, for a disk', () => {
-  it('nobody is stopped whose end frees nothing (D14)', () => {
+  it('no pod is stopped whose end frees nothing (D14)', () => {
     fc.assert(
       fc.property(worlds, (world) => {
         const uid = chosen(world.map(({ seen }) => seen));
@@ -68,7 +68,7 @@ describe('in any world, for a disk', () => {
     );
   });
 
-  it('a lower bound never puts a pod below another: who goes before a larger one has the better evidence against it (D13)', () => {
+  it('a lower bound never ranks a pod below another: the one chosen before a larger one has the better evidence against it (D13)', () => {
     fc.assert(
       fc.property(worlds, (world) => {
         const victim = world.find(({ seen }) => seen.uid === chosen(world.map((pod) => pod.seen)));
@@ -90,7 +90,7 @@ describe('in any world, for a disk', () => {
     );
   });
 
-  it('where all is measured the first of those whose end helps is stopped', () => {
+  it('if all is measured, the first pod whose end helps is stopped', () => {
     fc.assert(
       fc.property(worlds, (world) => {
         const truth = world.map((pod) => pod.truth);
@@ -106,7 +106,7 @@ describe('in any world, for a disk', () => {
 const isCut = ({ usage: { disk } }: PodView): boolean => disk.known && disk.value.isAtLeast === true;
 
 describe('in any world, for memory', () => {
-  it('nobody outside pods is named where pods grew as much or more (D13)', () => {
+  it('nobody outside pods is named if the pods grew as much or more (D13)', () => {
     const amounts = fc.array(fc.integer({ min: 0, max: 64 }), { maxLength: 6 });
     fc.assert(
       fc.property(amounts, few, (grown, more) => {
