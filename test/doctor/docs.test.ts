@@ -18,7 +18,7 @@ describe('docs/doctor.md', () => {
     expect([...sections.keys()].toSorted()).toEqual(Object.keys(CHECKS).toSorted());
   });
 
-  it('says in each what it means, whether it blocks, and the command that mends it', () => {
+  it('says in each what it means, whether it blocks, and which command fixes it', () => {
     const wrong = Object.entries(CHECKS).filter(([code, { mend, weight }]) => {
       const text = sections.get(code) ?? '';
       const isBlocking = text.startsWith('\n\nBlocking. ');
@@ -29,7 +29,7 @@ describe('docs/doctor.md', () => {
 });
 
 describe('the checks', () => {
-  it('ask in words that fit behind "not known"', () => {
+  it('ask in words that fit after "not known"', () => {
     const asks = Object.values(CHECKS).map((check) => check.asks);
     expect(asks.filter((text) => !/^(whether|what|who) [^.]+$/.test(text))).toEqual([]);
   });

@@ -7,7 +7,7 @@ describe('nodewarden doctor', () => {
   const { configure, manifest, run, report, path } = doctor;
   beforeEach(() => configure());
 
-  it('says first that something is in the way, then what and the command that mends it, and ends with 1', async () => {
+  it('reports a blocking finding first, with the command that fixes it, and exits with 1', async () => {
     const { out, code, err } = await run();
     expect(err).toBe('');
     expect(code).toBe(1);
@@ -20,7 +20,7 @@ describe('nodewarden doctor', () => {
     expect(out).toContain('\nfine\n');
   });
 
-  it('tells every mistake of the configuration, and goes on with what it can look at', async () => {
+  it('reports every mistake in the configuration, and still checks everything else', async () => {
     writeFileSync(
       path('config.yaml'),
       'apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nmodee: x\n',
@@ -33,21 +33,21 @@ describe('nodewarden doctor', () => {
     expect(said.fine.map(({ code }) => code)).toContain('no-memory-controller');
   });
 
-  it('names a manifest with a mistake, with file and line', async () => {
+  it('reports a mistake in a manifest, with file and line', async () => {
     manifest('web', { cgroup: 'web', 'no-such': 'x' });
     const [finding] = saidOf(await report(), 'manifest-invalid');
     expect(finding).toMatchObject({ kind: 'blocking', mend: `nodewarden config check ${path('config.yaml')}` });
     expect(finding?.text).toContain(`${path('pods.d/web.yaml')}:7:5: `);
   });
 
-  it('says that nothing can be evicted if every pod is protected', async () => {
+  it('reports that nothing can be evicted if every pod is protected', async () => {
     manifest('db', { cgroup: 'nodewarden-test-absent', protect: 'true' });
     expect(saidOf(await report(), 'nothing-to-evict')[0]?.text).toBe(
       'the only pod is protected, critical or excluded by evict-for from every resource that has a threshold: nothing else can be evicted',
     );
   });
 
-  it('says that nothing can be evicted if no pod may be evicted for anything that has a threshold', async () => {
+  it('reports that nothing can be evicted if no pod may be evicted for any threshold', async () => {
     configure('evictionHard: { memory.available: 100Mi }');
     manifest('db', { cgroup: 'nodewarden-test-absent', 'evict-for': 'disk,pids' });
     expect(saidOf(await report(), 'nothing-to-evict')).toMatchObject([{ kind: 'blocking' }]);
@@ -55,7 +55,7 @@ describe('nodewarden doctor', () => {
     expect(saidOf(await report(), 'nothing-to-evict')).toEqual([]);
   });
 
-  it('says that others are evicted for a pod that never is and that nothing limits to its request', async () => {
+  it('reports that others are evicted for a pod that is never evicted and not limited to its request', async () => {
     const resources = (limit: string) => `  resources: { requests: { memory: 64Mi }, limits: { memory: ${limit} } }\n`;
     manifest('web', { cgroup: 'nodewarden-test-absent' });
     manifest('db', { cgroup: 'nodewarden-test-other', 'evict-for': 'none' });
@@ -67,7 +67,7 @@ describe('nodewarden doctor', () => {
     expect(saidOf(await report(), 'evict-for-unbounded')[0]?.text).toContain('above its request of 64 MiB');
   });
 
-  it('names a program that others can change, or that is not there, and shows its path', async () => {
+  it('reports a program that others can change, or that is missing, with a command that shows its path', async () => {
     const program = path('tell');
     writeFileSync(program, '#!/bin/sh\n');
     chmodSync(program, 0o777);
@@ -89,7 +89,7 @@ describe('nodewarden doctor', () => {
     expect(saidOf(await report(), 'program-unsafe')).toEqual([]);
   });
 
-  it('names in its commands the directories of the configuration', async () => {
+  it('gives the configured directories in its commands', async () => {
     expect(saidOf(await report(), 'nothing-to-evict')).toMatchObject([{ mend: `ls -l ${path('pods.d')}` }]);
     mkdirSync(path('state'));
     chmodSync(path('state'), 0o777);
@@ -98,7 +98,7 @@ describe('nodewarden doctor', () => {
     ]);
   });
 
-  it('says which thresholds are missing, and which have no effect', async () => {
+  it('reports thresholds that are missing, and ones without effect', async () => {
     configure('evictionHard: { memory.available: 100Mi }');
     const said = await report();
     expect(saidOf(said, 'no-pid-threshold')[0]?.text).toContain(
@@ -109,17 +109,17 @@ describe('nodewarden doctor', () => {
     expect(saidOf(await report(), 'no-threshold')).toMatchObject([{ kind: 'blocking' }]);
   });
 
-  it('says that a threshold is met already', async () => {
+  it('reports a threshold that is already met', async () => {
     configure('evictionHard: { memory.available: 99% }');
     expect(saidOf(await report(), 'threshold-met')[0]?.text).toContain('memory.available is already below');
   });
 
-  it('says that a dry run evicts nothing', async () => {
+  it('reports that a dry run evicts nothing', async () => {
     configure('dryRun: true');
     expect(saidOf(await report(), 'dry-run')).toMatchObject([{ kind: 'warning' }]);
   });
 
-  it('names pods without a disk directory, as long as a disk has a threshold', async () => {
+  it('reports pods without a disk directory, if a disk has a threshold', async () => {
     manifest('web', { cgroup: 'nodewarden-test-absent' });
     manifest('db', { cgroup: 'nodewarden-test-other', disk: path('state') });
     const [finding] = saidOf(await report(), 'disk-usage-unknown');
@@ -129,7 +129,7 @@ describe('nodewarden doctor', () => {
     expect(saidOf(await report(), 'disk-usage-unknown')).toEqual([]);
   });
 
-  it('refuses directories that someone else can write, as the agent does', async () => {
+  it('rejects directories that others can write, as the agent does', async () => {
     mkdirSync(path('run'));
     chmodSync(path('run'), 0o777);
     const [finding] = saidOf(await report(), 'own-directories');
@@ -137,7 +137,7 @@ describe('nodewarden doctor', () => {
     expect(finding?.text).toContain(`${path('run')} belongs to user`);
   });
 
-  it('lets nothing through that a name could play tricks on a terminal or a shell with', async () => {
+  it('prints nothing with which a name could trick a terminal or a shell', async () => {
     writeFileSync(path('pods.d/a\x1b[2Jb.yaml'), 'x', { mode: 0o644 });
     const { out } = await run();
     expect(out).toContain('\\u001b');

@@ -11,7 +11,7 @@ import { aDoctor, codesOf, saidOf } from './a-doctor.ts';
 const isRoot = process.getuid?.() === 0;
 const boot = readBootId();
 
-describe('nodewarden doctor and what else is on the host', () => {
+describe('nodewarden doctor about the rest of the host', () => {
   const doctor = aDoctor();
   const { configure, report, path } = doctor;
   let child: ChildProcess | null = null;
@@ -21,14 +21,14 @@ describe('nodewarden doctor and what else is on the host', () => {
     child = null;
   });
 
-  it.skipIf(!isRoot)('names another out-of-memory daemon that runs [needs root]', async () => {
+  it.skipIf(!isRoot)('reports another out-of-memory daemon that is running [needs root]', async () => {
     copyFileSync('/bin/sleep', path('nohang'));
     child = spawn(path('nohang'), ['600']);
     const texts = saidOf(await report(), 'other-oom-daemon').map(({ text }) => text);
     expect(texts).toContainEqual(expect.stringContaining(`nohang runs here too (process ${child.pid})`));
   });
 
-  it('takes nobody for a daemon who only has its name', async () => {
+  it('does not take a process for such a daemon because of its name alone', async () => {
     copyFileSync('/bin/sleep', path('oomd'));
     // Another user has to reach it.
     chmodSync(path('.'), 0o755);
@@ -38,7 +38,7 @@ describe('nodewarden doctor and what else is on the host', () => {
     expect(texts.filter((text) => text.includes(`process ${child?.pid}`))).toEqual([]);
   });
 
-  it('lists the units that an eviction holds down, of this boot alone', async () => {
+  it('lists the units that an eviction holds down, of this boot only', async () => {
     mkdirSync(path('run'), { mode: 0o750 });
     const unit = { unit: 'web.service', pod: 'default/web', qos: 'BestEffort', tolerations: [], conditions: [] };
     const rest = { isStaticCritical: false, after: 'restart', invocationId: '', level: 0, dueMs: null };
@@ -53,22 +53,19 @@ describe('nodewarden doctor and what else is on the host', () => {
     expect(saidOf(await report(), 'unit-held-down')).toEqual([]);
   });
 
-  it.skipIf(noHungMount !== null)(
-    `says that a disk hangs, and ends all the same [needs root and /dev/fuse]`,
-    async () => {
-      mkdirSync(path('hung'));
-      const mount = await mountHungFileSystem(path('hung'));
-      try {
-        configure(`nodefs: { path: ${path('hung')} }`);
-        const said = await report();
-        expect(saidOf(said, 'unfreeable-files')).toMatchObject([
-          { kind: 'unknown', text: expect.stringContaining('the mount may hang') },
-        ]);
-      } finally {
-        await mount.release();
-      }
-    },
-  );
+  it.skipIf(noHungMount !== null)('reports a disk that hangs, and still ends [needs root and /dev/fuse]', async () => {
+    mkdirSync(path('hung'));
+    const mount = await mountHungFileSystem(path('hung'));
+    try {
+      configure(`nodefs: { path: ${path('hung')} }`);
+      const said = await report();
+      expect(saidOf(said, 'unfreeable-files')).toMatchObject([
+        { kind: 'unknown', text: expect.stringContaining('the mount may hang') },
+      ]);
+    } finally {
+      await mount.release();
+    }
+  });
 });
 
 describe.skipIf(!hasDbusDaemon)('nodewarden doctor and systemd [needs dbus-daemon]', () => {
@@ -101,7 +98,7 @@ describe.skipIf(!hasDbusDaemon)('nodewarden doctor and systemd [needs dbus-daemo
     fake.units.set(`${name}.service`, { ...off, ...more });
   };
 
-  it('names a unit that systemd kills before its phase is over, and what to set', async () => {
+  it('reports a unit that systemd kills before its phase is over, and the setting to change', async () => {
     configure('shutdownGracePeriod: 30s', 'shutdownGracePeriodCriticalPods: 10s');
     bind('web', 0);
     unit('web', { stopUs: 5_000_000n });
@@ -111,7 +108,7 @@ describe.skipIf(!hasDbusDaemon)('nodewarden doctor and systemd [needs dbus-daemo
   });
 
   it.skipIf(needsCgroups !== '')(
-    `names a pod whose priority is that of a unit that stops with it ${needsCgroups}`,
+    `reports a pod with the priority of a unit that stops with it ${needsCgroups}`,
     async () => {
       bind('db', 0);
       bind('web', 1_000);
@@ -129,7 +126,7 @@ describe.skipIf(!hasDbusDaemon)('nodewarden doctor and systemd [needs dbus-daemo
     },
   );
 
-  it('says of units only what systemd said: a bus that hangs leaves it unknown', async () => {
+  it('says about units only what systemd has said: if the bus hangs, it is unknown', async () => {
     bind('db', 0);
     unit('db');
     fake.daemon.pause();

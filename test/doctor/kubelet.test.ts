@@ -57,7 +57,7 @@ describe('nodewarden doctor in mode kubelet', () => {
   });
   afterEach(() => stub.stop());
 
-  it('asks for its rights, and says what is off without those that are missing', async () => {
+  it('checks its rights, and says what does not work without the missing ones', async () => {
     denied = ['delete pods', 'patch nodes/status'];
     const said = await report();
     expect(saidOf(said, 'rbac-missing').map(({ text }) => text)).toEqual([
@@ -71,21 +71,21 @@ describe('nodewarden doctor in mode kubelet', () => {
     );
   });
 
-  it('names a budget that allows no eviction even while all of its pods are healthy', async () => {
+  it('reports a budget that allows no eviction even while all its pods are healthy', async () => {
     budgets = [budget('strict', 3), budget('fine', 2)];
     expect(saidOf(await report(), 'budget-refuses').map(({ text }) => text)).toEqual([
       expect.stringContaining('the disruption budget shop/strict allows no eviction'),
     ]);
   });
 
-  it('does not know of budgets that it may not list, and says why', async () => {
+  it('says why budgets are unknown if it may not list them', async () => {
     budgets = null;
     expect(saidOf(await report(), 'budget-refuses')).toMatchObject([
       { kind: 'unknown', text: expect.stringContaining('poddisruptionbudgets') },
     ]);
   });
 
-  it('names an out-of-service taint, and a taint and a cordon that the agent has left', async () => {
+  it('reports an out-of-service taint, and a taint and a cordon that the agent has left', async () => {
     const taints = [
       { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' },
       { key: 'nodewarden.dev/memory-pressure', effect: 'NoSchedule' },
@@ -102,12 +102,12 @@ describe('nodewarden doctor in mode kubelet', () => {
     ]);
   });
 
-  it('says that the node of this name is another machine, which is in the way', async () => {
+  it('reports that the node of this name is another machine, as a blocking finding', async () => {
     Object.assign(stub.node, { status: { nodeInfo: { bootID: '11111111-2222-4333-8444-555555555555' } } });
     expect(saidOf(await report(), 'not-our-node')).toMatchObject([{ kind: 'blocking' }]);
   });
 
-  it('says that the API server does not answer, and nothing else of what hangs on it', async () => {
+  it('reports that the API server does not answer, and no finding that depends on it', async () => {
     await stub.stop();
     const said = await report();
     expect(saidOf(said, 'api-unreachable')).toMatchObject([{ kind: 'warning' }]);
@@ -116,7 +116,7 @@ describe('nodewarden doctor in mode kubelet', () => {
     await stub.listen();
   });
 
-  it('names the thresholds that the kubelet reaches first', async () => {
+  it('reports thresholds that the kubelet reaches first', async () => {
     // One that asks for nothing gets the defaults of the kubelet: the same as ours, without a margin.
     expect(saidOf(await report(), 'kubelet-first').length).toBeGreaterThan(0);
   });

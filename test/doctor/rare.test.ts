@@ -33,7 +33,7 @@ const FIXTURES = path.resolve(import.meta.dirname, '../fixtures');
 const HERE = { atWallMs: 0, node: 'node-1', version: '9.9.9', nodeVersion: '20.20.2' };
 
 /** Checks that no ordinary machine fires: each judges what was looked at here, with one part of another machine in it. */
-describe('nodewarden doctor on a machine of another kind', () => {
+describe('nodewarden doctor on unusual machines', () => {
   const doctor = aDoctor();
   const { configure, manifest, path: at } = doctor;
   beforeEach(() => configure());
@@ -50,7 +50,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     return doctor.serve({ answer: () => report });
   };
 
-  it('names paths that do not exist, swap that is not there, and a kernel that counts no stalls', async () => {
+  it('reports paths that do not exist, missing swap, and a kernel without stall figures', async () => {
     configure(
       `nodefs: { path: ${at('none')} }`,
       'evictionHard: { memory.available: 1Mi, swap.available: 10% }',
@@ -67,7 +67,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     expect(says(other, 'psi-off')).toMatchObject([{ text: expect.stringContaining('evictionStall') }]);
   });
 
-  it("says that the kernel's OOM killer acts first, with the command that tells where, or that it does not", async () => {
+  it("says whether the kernel's OOM killer acts first, with the command that shows where", async () => {
     configure('evictionHard: { memory.available: 100Mi, pid.available: 10% }');
     const facts = await look();
     const judged = (reserveBytes: number) => {
@@ -90,7 +90,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     });
   });
 
-  it('judges what the running agent says: its version, its shutdown, its scores, and the rest', async () => {
+  it('reports the findings of the running agent: its version, its shutdown, its scores, and the rest', async () => {
     configure('shutdownGracePeriod: 30s', 'shutdownGracePeriodCriticalPods: 10s');
     manifest('web', { cgroup: 'nodewarden-test-absent' });
     await serving(
@@ -105,7 +105,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     expect(says(facts, 'agent-finding').map(({ text }) => text)).toEqual(['something that no check knows']);
   });
 
-  it('says that nothing can be measured without cgroups, and what is not without the pids controller or a boot ID', async () => {
+  it('reports that nothing can be measured without cgroups, and what is missing without the pids controller or a boot ID', async () => {
     const facts = await look();
     const mountinfo = 'proc/self/mountinfo';
     const of = (line: string, controllers = ''): Reading<never> | Facts['host']['mounts'] =>
@@ -122,7 +122,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     ]);
   });
 
-  it.skipIf(!isRoot)('says that a kubelet runs here, of another machine [needs root]', async () => {
+  it.skipIf(!isRoot)('reports a kubelet of another machine that runs here [needs root]', async () => {
     const proc = aTree({
       '100/comm': 'kubelet\n',
       '100/cgroup': '0::/system.slice/kubelet.service\n',
@@ -133,7 +133,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     expect(says(facts, 'kubelet-beside-standalone')).toMatchObject([{ mend: expect.stringContaining('config show') }]);
   });
 
-  it('says that oom_score_adj cannot be lowered without the capability, if a pod needs it', async () => {
+  it('reports that oom_score_adj cannot be lowered without the capability, if a pod needs it', async () => {
     const resources = '{ requests: { cpu: 1, memory: 64Mi }, limits: { cpu: 1, memory: 64Mi } }';
     writeFileSync(
       at('pods.d/db.yaml'),
@@ -147,7 +147,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     ]);
   });
 
-  it('names a pod whose cgroup has no memory figures', async () => {
+  it('reports a pod whose cgroup has no memory figures', async () => {
     manifest('web', { cgroup: 'nodewarden-test-absent' });
     const facts = await look();
     const root = `${FIXTURES}/6.1.192-v2-debian12`;
@@ -163,14 +163,14 @@ describe('nodewarden doctor on a machine of another kind', () => {
     ]);
   });
 
-  it('says that a scratch directory would not be emptied', async () => {
+  it('reports that a scratch directory would not be emptied', async () => {
     mkdirSync(at('real'));
     symlinkSync(at('real'), at('link'));
     manifest('web', { cgroup: 'nodewarden-test-absent', scratch: at('link') });
     expect(says(await look(), 'scratch-unsafe')).toMatchObject([{ text: expect.stringContaining(at('link')) }]);
   });
 
-  it('names a file of logind that caps the delay below the phases', async () => {
+  it('reports a logind file that limits the delay to less than the phases need', async () => {
     configure('shutdownGracePeriod: 30s', 'shutdownGracePeriodCriticalPods: 10s');
     const facts = await look();
     const root = aTree({ 'etc/systemd/logind.conf.d/50-cap.conf': '[Login]\nInhibitDelayMaxSec=5\n' });
@@ -181,7 +181,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     ]);
   });
 
-  it('says what fills a disk that is near its threshold', { timeout: 60_000 }, async () => {
+  it('reports what fills a disk that is near its threshold', { timeout: 60_000 }, async () => {
     mkdirSync(at('data'));
     configure(`nodefs: { path: ${at('data')} }`, 'evictionHard: { nodefs.available: 99% }');
     expect(says(await look(), 'unfreeable-files')).toMatchObject([
@@ -189,7 +189,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     ]);
   });
 
-  it.skipIf(!isRoot)('names files in memory, and a record without room [needs root]', async () => {
+  it.skipIf(!isRoot)('reports files in memory, and a record without space [needs root]', async () => {
     const facts = await look();
     const tmpfs = at('tmpfs');
     mkdirSync(tmpfs);
@@ -208,7 +208,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     }
   });
 
-  it.skipIf(needsCgroups !== '')(`names who uses the memory outside the pods ${needsCgroups}`, async () => {
+  it.skipIf(needsCgroups !== '')(`reports who uses the memory outside the pods ${needsCgroups}`, async () => {
     const node = makeCgroup();
     try {
       if (mounts === null) throw new Error('no cgroups');
@@ -224,7 +224,7 @@ describe('nodewarden doctor on a machine of another kind', () => {
     }
   });
 
-  it('says that mode kubelet has no credentials', async () => {
+  it('reports that mode kubelet has no credentials', async () => {
     writeFileSync(at('config.yaml'), 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n', {
       mode: 0o644,
     });
@@ -247,7 +247,7 @@ describe.skipIf(!hasDbusDaemon)('nodewarden doctor and the service of the agent 
     await fake.remove();
   });
 
-  it('says that it failed, is not enabled and has no time for the phases, and names a binding to no unit', async () => {
+  it('reports that it failed, is not enabled or has too little time for the phases, and a binding to a missing unit', async () => {
     const service = { invocation: 1, controlGroup: '', loadState: 'loaded', unitFileState: 'disabled' };
     fake.units.set('nodewarden.service', { ...service, activeState: 'failed', stopUs: 15_000_000n });
     doctor.manifest('web', { 'systemd-unit': 'no-such.service' });
@@ -261,7 +261,7 @@ describe.skipIf(!hasDbusDaemon)('nodewarden doctor and the service of the agent 
 });
 
 describe('the checks', () => {
-  it('are all seen to fire by a test', () => {
+  it('have each been seen to fire in a test', () => {
     const tests = readdirSync(import.meta.dirname).filter(
       (name) => name.endsWith('.test.ts') && name !== 'docs.test.ts',
     );

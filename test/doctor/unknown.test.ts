@@ -172,7 +172,7 @@ describe('what nodewarden doctor cannot read', () => {
     facts = await lookAround(doctor.path('config.yaml'), clock);
   });
 
-  it.each(ROWS)('$unread: is told as not known, with the reason, and never as fine', ({ of, codes, because }) => {
+  it.each(ROWS)('$unread: is reported as not known, with the reason, and never as fine', ({ of, codes, because }) => {
     const { findings, fine } = doctorReport({ ...facts, ...of(facts) }, HERE);
     const reason = because ?? `${WHY.where}: ${WHY.detail}`;
     const told = findings.filter(({ kind, text }) => kind === 'unknown' && text.endsWith(reason));
@@ -181,7 +181,7 @@ describe('what nodewarden doctor cannot read', () => {
     expect(fine.map(({ code }) => code).filter(isMissing)).toEqual([]);
   });
 
-  it('hides nothing that was found beside it', () => {
+  it('hides no other finding', () => {
     const warnings = [{ code: 'path-missing', text: '/none does not exist' } as const];
     const { findings } = doctorReport({ ...facts, ...unreadAt('path-missing')(facts), warnings }, HERE);
     const kinds = findings.filter(({ code }) => code === 'path-missing').map(({ kind }) => kind);

@@ -245,15 +245,15 @@ describe('what a compromised agent must not do', () => {
     ['say that the node is larger', status({ capacity: { cpu: '64' } })],
     ['say that the node is another machine', status({ nodeInfo: { bootID: 'x' } })],
     [
-      'tell an event as somebody else',
+      'send an event as somebody else',
       { operation: 'CREATE', resource: 'events', object: event({ reportingComponent: 'kubelet' }) },
     ],
     [
-      'tell an event about another node',
+      'send an event about another node',
       { operation: 'CREATE', resource: 'events', object: event({ involvedObject: { kind: 'Node', name: 'node-2' } }) },
     ],
     [
-      'change an event of others',
+      'change an event of another component',
       { operation: 'UPDATE', resource: 'events', oldObject: { reportingComponent: 'kubelet' }, object: event({}) },
     ],
   ])('%s', (_what, asked) => {

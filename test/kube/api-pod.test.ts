@@ -220,15 +220,15 @@ describe('a pod of the API', () => {
     ['no metadata', {}],
     ['a uid that is a path', aV1Pod({ name: 'x', uid: '../../../etc/passwd-0000000000000' })],
     ['a uid that is too long', aV1Pod({ name: 'x', uid: 'a'.repeat(300) })],
-    ['a name that is none', aV1Pod({ name: 'x\n<3>y' })],
-    ['a namespace that is none', aV1Pod({ name: 'x', namespace: '..' })],
-    ['a container that is none', aV1Pod({ name: 'x', spec: { containers: [{ name: 'a/b' }] } })],
+    ['an invalid name', aV1Pod({ name: 'x\n<3>y' })],
+    ['an invalid namespace', aV1Pod({ name: 'x', namespace: '..' })],
+    ['an invalid container', aV1Pod({ name: 'x', spec: { containers: [{ name: 'a/b' }] } })],
     ['no container', aV1Pod({ name: 'x', spec: { containers: [] } })],
     [
-      'an amount that is none',
+      'an invalid amount',
       aV1Pod({ name: 'x', spec: { containers: [{ name: 'a', resources: { requests: { memory: 'lots' } } }] } }),
     ],
-    ['a priority beyond all', aV1Pod({ name: 'x', spec: { priority: 1e300 } })],
+    ['a priority out of range', aV1Pod({ name: 'x', spec: { priority: 1e300 } })],
   ])('with %s is refused, with the reason on one line', (_, value) => {
     expect(problem(value)).toMatch(/^[^\n]+$/);
     expect(problem(value).length).toBeLessThanOrEqual(300);

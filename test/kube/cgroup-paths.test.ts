@@ -143,7 +143,7 @@ describe('the cgroup of a container', () => {
     [`x/${ID}`, null],
     [`${ID}\n`, null],
     ['', null],
-  ])('of the name %j has the id %s', (name, id) => {
+  ])('named %j has the ID %s', (name, id) => {
     expect(containerIdOfName(name)).toBe(id);
   });
 });

@@ -128,9 +128,9 @@ describe('the checkpoint', () => {
     ['a uid that is a path', (text: string) => text.replace(/"uid":"[^"]+"/, '"uid":"../../x"')],
     ['a container that is a path', (text: string) => text.replace(/a{64}/, '../../../x')],
     ['a priority that is text', (text: string) => text.replace('"priority":0', '"priority":"high"')],
-    ['a field less', (text: string) => text.replace('"isMirror":false,', '')],
+    ['a missing field', (text: string) => text.replace('"isMirror":false,', '')],
     ['no JSON', () => '\u0000\u0001'],
-  ])('with %s is kept aside, with a finding', async (_, spoil) => {
+  ])('with %s is set aside, with a finding', async (_, spoil) => {
     const { become, close, load } = keep();
     become([podOf('a')]);
     await close();

@@ -112,7 +112,7 @@ describe('a kubeconfig', () => {
     ['no context', '{"clusters":[],"users":[]}', /current-context/],
     ['contexts that are text', '{"clusters":"x","users":3,"contexts":{},"current-context":["a"]}', /./],
     ['a bomb', `a: &a [${'x,'.repeat(99)}]\nb: &b [${'*a,'.repeat(99)}]\nc: [${'*b,'.repeat(99)}]\n`, /./],
-  ])('of %s says what is wrong', async (_, text, sentence) => {
+  ])('with %s leads to a message that says what is wrong', async (_, text, sentence) => {
     const directory = path.join(authority.directory, 'bad');
     mkdirSync(directory, { recursive: true });
     const file = path.join(directory, 'kubeconfig');

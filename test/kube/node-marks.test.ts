@@ -253,7 +253,7 @@ describe('another agent', () => {
     ['has ended', signedBy('200-9000'), () => false],
     ['is this process, after a reload', signedBy('100-5000'), () => true],
     ['wrote long ago', signedBy('200-9000', '2026-01-01T00:00:00Z'), () => true],
-  ])('that %s is none', async (_what, api, isAlive) => {
+  ])('that %s does not count', async (_what, api, isAlive) => {
     const { clock, takenBy, shown } = someMarks(api, { isAlive });
     await clock.advance(0);
     expect(takenBy).toEqual([]);

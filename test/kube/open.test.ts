@@ -21,7 +21,7 @@ const [APP, PAUSE] = [anId('a'), anId('b')];
 /** Less is between two looks at whether something is so; more is a deadline. */
 const SHORTEST_DEADLINE_MS = 25;
 
-describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', () => {
+describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
   let authority: Authority;
   let stub: StubApi;
   let mode: Mode;
@@ -123,7 +123,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     return mode.killer.stop(order, new AbortController().signal);
   };
 
-  it('binds the pods of the API to their cgroups, and a pod that it has not told of yet by its cgroup', async () => {
+  it('binds the pods of the API to their cgroups, and finds an undeclared pod by its cgroup', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
     await runPod(uid);
@@ -138,7 +138,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     await until(() => podNamed('fresh')?.declared.limitedBy === null);
   });
 
-  it('takes back in a dry run nothing that the agent that acts has said', async () => {
+  it('takes back nothing in a dry run that the acting agent has stopped', async () => {
     const told = { shutdownId: 'boot-1', deleted: [] };
     const file = { schema: 1, bootId: boot.known ? boot.value : '', told };
     writeFileSync(path.join(directory, 'kube-shutdown.json'), JSON.stringify(file));
@@ -149,7 +149,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     expect(mode.hasStops()).toBe(true);
   });
 
-  it('leaves in a dry run what the agent that acts has kept to be said', async () => {
+  it('leaves the saved requests of the acting agent alone in a dry run', async () => {
     const spool = path.join(directory, 'spool', 'spool.jsonl');
     mkdirSync(path.dirname(spool));
     const victim = { namespace: 'default', name: 'web', uid: aUid(), isMirror: false };
@@ -165,7 +165,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     expect(readFileSync(spool, 'utf8')).not.toBe(before);
   });
 
-  it('sends what an earlier run has kept, also where the last known pods stood in for a list that was slow', async () => {
+  it('sends what an earlier run has saved, even if the last known pods stood in for a slow list', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
     await runPod(uid);
@@ -190,7 +190,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     await until(() => written.some(({ method, path: url }) => method === 'DELETE' && url.includes('/pods/web')));
   });
 
-  it('names no pod to be chosen as long as the node is not shown to be this machine', async () => {
+  it('chooses no pod of the API while the node is not shown to be this machine', async () => {
     sayBoot('99999999-2222-4333-8444-555555555555');
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
@@ -202,7 +202,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     await until(() => [...parts.present.values()].some((text) => text.includes('kubernetes.nodeName')));
   });
 
-  it('deletes a victim by its uid with a grace of 1 s, and kills its container', async () => {
+  it('deletes a victim by its uid with a grace period of 1 s, and kills its container', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
     const { app } = await runPod(uid);
@@ -223,7 +223,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     });
   });
 
-  it('says of a victim that ended while the answer to its deletion was lost what the API server shows', async () => {
+  it('takes from the API server how a victim ended if the answer to its deletion was lost', async () => {
     const uid = aUid();
     const web = { name: 'web', uid, status: statuses };
     stub.store.put(aV1Pod(web));
@@ -245,7 +245,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     expect(await resume()).toMatchObject({ kind: 'ended', via: 'api' });
   });
 
-  it('leaves a pod whose disruption budget refuses, and passes it over for a while', async () => {
+  it('spares a pod whose disruption budget refuses, and passes it over for a while', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
     const { app } = await runPod(uid);
@@ -280,7 +280,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     };
     beforeEach(() => stub.store.put(aV1Pod({ name: 'web', uid, status: statuses })));
 
-    it('knows the pods of its node as they were, and kills by the cgroup alone', async () => {
+    it('knows the pods of its node from the last run, and kills by cgroup alone', async () => {
       const { app } = await runPod(uid);
       open();
       await until(isWeb);
@@ -294,7 +294,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
       expect(written.filter(({ method }) => method === 'DELETE')).toEqual([]);
     });
 
-    it('tells the last container of a victim from its sandbox by the saved pods', async () => {
+    it("distinguishes a victim's last container from its sandbox by the saved pods", async () => {
       const { app, pause } = await runPod(uid);
       open();
       await until(isWeb);
@@ -308,7 +308,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
       expect([app.isAlive(), pause.isAlive()]).toEqual([false, true]);
     });
 
-    it('says that it knows none, where no earlier run has kept them', async () => {
+    it('says that it knows no pods if no earlier run has saved any', async () => {
       await runPod(uid);
       await stub.stop();
       onTestFinished(() => stub.listen());
@@ -317,7 +317,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
       expect(parts.present.get('api-away')).toContain('no earlier state of the pods is known');
     });
 
-    it('does not, where the node had shown not to be this machine', async () => {
+    it('does not use the saved pods if the node turned out not to be this machine', async () => {
       await runPod(uid);
       open();
       await until(isWeb);
@@ -331,7 +331,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     });
   });
 
-  it('shows how the last boot ended once the kubelet is ready, as a condition and, once in a boot, as an event', async () => {
+  it('shows how the last boot ended once the kubelet is ready, as a condition and, once per boot, as an event', async () => {
     open();
     mode.shows?.lastBoot({ bootId: EARLIER, end: 'cut', isNew: true });
     await until(() => written.some(({ path }) => path.endsWith('/status')));
@@ -348,7 +348,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     });
   });
 
-  it('gives way to an agent that lives and keeps the conditions of the node', async () => {
+  it('leaves the node to a live agent that maintains its conditions', async () => {
     const message = `the node has no memory pressure; agent 1-${startTicks(1)}`;
     const lastHeartbeatTime = new Date().toISOString();
     sayBoot(boot.known ? boot.value : '', [{ type: 'NodewardenMemoryPressure', message, lastHeartbeatTime }]);
@@ -359,7 +359,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     expect(written).toEqual([]);
   });
 
-  it('kills while the API server hangs, and says it once it answers again', async () => {
+  it('kills while the API server hangs, and sends the deletion once it answers', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
     const { app } = await runPod(uid);

@@ -26,7 +26,7 @@ describe('a pod with an unreadable part', () => {
       { priority: true, requests: true },
     ],
     ['no specification at all', { containers: 'x' }, { priority: true, requests: true }],
-  ])('%s: the rest of it is known, and that is said', (_, spec, unsaid) => {
+  ])('%s: the rest is known, and the mistake is reported', (_, spec, unsaid) => {
     const { pod, problem } = read({ name: 'x', spec });
     expect(pod).toMatchObject({ value: { declared: { name: 'x', unsaid: { why: 'unreadable', ...unsaid } } } });
     expect(problem).toContain('spec');

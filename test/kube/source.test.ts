@@ -103,7 +103,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     });
   };
 
-  it('are bound to their cgroups and to those of their containers, the sandbox not among them', async () => {
+  it('are bound to their own cgroups and to those of their containers, without the sandbox', async () => {
     aWeb({ priority: 7 });
     tellRuntime();
     const source = open();
@@ -119,7 +119,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(source.kubepods()).toEqual(known(tree.kubepods));
   });
 
-  it('have a container that nobody can name for a container, and that is said when it lasts', async () => {
+  it('count a cgroup that nobody can name as a container, which is a finding if it lasts', async () => {
     aWeb();
     const source = open();
     expect((await podOf(source))?.containers.map(({ name }) => name).sort()).toEqual(['app', 'f'.repeat(12)]);
@@ -134,7 +134,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect((await podOf(source))?.containers).toHaveLength(1);
   });
 
-  it('are those of this moment: one that has just started is there before the API tells of it, and is not chosen', async () => {
+  it('are up to date: one that has just started is there before it is declared, and is not chosen', async () => {
     const source = open();
     expect(await podsOf(source)).toEqual([]);
     tree.addPod('Guaranteed', WEB, APP);
@@ -154,7 +154,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(findings.all()).toEqual([]);
   });
 
-  it('are candidates before the API tells of them where the runtime says that they are of the API, and are asked for', async () => {
+  it('are candidates before they are declared if the runtime says that the API created them, and are looked up', async () => {
     tree.addPod('BestEffort', WEB, APP);
     const source = open();
     expect(await limitOf(source)).toBe('unnamed');
@@ -175,7 +175,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect((await podOf(source, OTHER))?.declared.unsaid).toMatchObject({ requests: true });
   });
 
-  it('are not deleted where the API has them on another node, and are candidates by what the runtime says', async () => {
+  it('are not deleted if the API has them on another node, and are candidates by what the runtime says', async () => {
     aWeb();
     tellRuntime({ sandboxes: [aSandbox({ id: SANDBOX, podUid: WEB, name: 'web', source: 'api' })] });
     const source = open();
@@ -186,7 +186,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(lookedUp).toEqual([]);
   });
 
-  it('are where their class says if an old cgroup was left elsewhere, else wherever they are', async () => {
+  it('are at the path of their QoS class if an old cgroup is left elsewhere, else wherever they are', async () => {
     const [burstable, bestEffort] = [tree.addPod('Burstable', WEB), tree.addPod('BestEffort', WEB)];
     const source = open();
     const pathOf = async () => {
@@ -203,7 +203,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     }
   });
 
-  it('have the containers of the moment for who stops them, also where one has taken the place of another', async () => {
+  it('have their current containers when they are stopped, even if one has just replaced another', async () => {
     aWeb();
     tellRuntime();
     const source = open();
@@ -214,7 +214,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(source.find(OTHER)).toBeNull();
   });
 
-  it('are never chosen: static and mirror pods, critical ones, and those without a container', async () => {
+  it('are never chosen if static, mirrored, critical or without a container', async () => {
     aWeb({ priority: 2_000_000_000 });
     tree.addPod('Burstable', OTHER, SANDBOX);
     declare(anApiPod({ name: 'crashing', uid: OTHER }));
@@ -232,7 +232,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect((await podOf(source, aUid('4')))?.declared).toMatchObject({ name: 'unlisted', isStaticCritical: true });
   });
 
-  it('are not chosen while their containers are dead, unless the sandbox that lives holds the memory itself', async () => {
+  it('are not chosen while their containers are dead, unless the live sandbox itself holds the memory', async () => {
     const pod = `${mounts.memory}${tree.kubepods}/burstable/pod${WEB}`;
     aWeb();
     tellRuntime({ sandboxes: [aSandbox({ id: SANDBOX, podUid: WEB, name: 'web', source: 'api' })] });
@@ -250,7 +250,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await limitOf(source)).toBeNull();
   });
 
-  it('are not chosen while the guard against restarts holds, or the kubelet itself evicts, which is waited for 10 s', async () => {
+  it('are not chosen while the restart guard holds, or for up to 10 s while the kubelet itself evicts', async () => {
     aWeb();
     tellRuntime();
     const source = open();
@@ -269,14 +269,14 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await limitOf(source)).toBe('kubelet-evicting');
   });
 
-  it('are said to have annotations that bind to something else, which count for nothing', async () => {
+  it('may have annotations that bind to something else: these have no effect, and are a finding', async () => {
     aWeb({ api: { bindings: ['nodewarden.dev/cgroup'] } });
     const source = open();
     expect((await podOf(source))?.cgroup).toMatchObject({ value: { path: `${tree.kubepods}/burstable/pod${WEB}` } });
     expect(textOf('kube-bindings-ignored')).toContain('default/web');
   });
 
-  it('stay, terminating, for as long as they have a cgroup: deleted ones, ended ones, and ones that the API has dropped', async () => {
+  it('stay, as terminating, while they have a cgroup: deleted ones, finished ones, and ones gone from the API', async () => {
     aWeb({ isTerminating: true });
     const source = open();
     const isTerminating = async () => (await podOf(source))?.declared.isTerminating;
@@ -292,7 +292,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await podsOf(source)).toEqual([]);
   });
 
-  it('are ranked on where others have deleted them and they still run, with what is left of their grace', async () => {
+  it('are ranked with the rest of their grace period if others have deleted them and they still run', async () => {
     const inSeconds = (seconds: number) => ({ deletionWallMs: clock.wallMs() + seconds * 1_000 });
     aWeb({ isTerminating: true, api: inSeconds(20) });
     const source = open();
@@ -313,14 +313,14 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await seen()).toEqual([true, undefined, 1]);
   });
 
-  it('are left out where they were rejected or have ended, and have no cgroup where they have not started', async () => {
+  it('are left out if rejected or finished, and have no cgroup if not started', async () => {
     declare(anApiPod({ name: 'rejected', uid: WEB, api: { phase: 'Failed' } }));
     declare(anApiPod({ name: 'pending', uid: OTHER, api: { phase: 'Pending' } }));
     const pods = await podsOf(open());
     expect(pods.map(({ declared, cgroup }) => [declared.name, cgroup.known])).toEqual([['pending', false]]);
   });
 
-  it('are terminating while a stop of ours lasts, and one that survived until it has another cgroup', async () => {
+  it('are terminating while we stop them, and one that survived until it has another cgroup', async () => {
     aWeb();
     tellRuntime();
     const source = open();
@@ -350,7 +350,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await seen()).toEqual([false, 2]);
   });
 
-  it('are not chosen from before the first list, for 2 s at most, 500 ms for a shutdown', async () => {
+  it('are not chosen before the first list, for at most 2 s, or 500 ms for a shutdown', async () => {
     tree.addPod('Burstable', WEB, APP);
     api = notListed;
     const source = open();
@@ -368,7 +368,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(source.isSettled()).toBe(true);
   });
 
-  it('wake a look when one comes or goes, and not otherwise', async () => {
+  it('cause a look when one comes or goes, and only then', async () => {
     open();
     const before = wakes;
     await time.pass(2_000);
@@ -380,7 +380,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(wakes).toBe(before + 1);
   });
 
-  it('are running where they have a process', async () => {
+  it('are running if they have a process', async () => {
     aWeb();
     const source = open();
     expect(source.running()).toEqual([]);
@@ -397,7 +397,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(running()).toEqual([]);
   });
 
-  it('ask the runtime ever more seldom for what it does not tell of, and soon again for others', async () => {
+  it('are queried less and less often if the runtime does not list them, and soon again when others come', async () => {
     aWeb();
     const source = open();
     const askedIn = async (seconds: number): Promise<number> => {
@@ -416,7 +416,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await askedIn(2)).toBeGreaterThanOrEqual(1);
   });
 
-  it('are never the one that the agent itself runs in', async () => {
+  it('never include the one that the agent itself runs in as a candidate', async () => {
     aWeb();
     tellRuntime();
     const path = tree.containerIn(`${tree.kubepods}/burstable/pod${WEB}`, APP);
@@ -430,7 +430,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     }
   });
 
-  it('that the runtime says to run, and whose containers are in no cgroup of theirs, are told of when that lasts', async () => {
+  it('are a finding if the runtime says that they run but their containers are in no cgroup, and that lasts', async () => {
     declare(anApiPod({ name: 'web', uid: WEB }));
     const listNow = (): void => tellRuntime({ atMs: time.clock.monoMs() });
     listNow();
@@ -443,7 +443,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(textOf('kube-containers-missing')).toBeUndefined();
   });
 
-  it('that wait to be started again lack no container, although the runtime said a while ago that it runs', async () => {
+  it('do not lack a container while they wait for a restart, although the runtime had listed it as running', async () => {
     aWeb();
     tellRuntime({ atMs: time.clock.monoMs() });
     open();
@@ -453,7 +453,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(asked).toBeGreaterThan(0);
   });
 
-  it('are found with the driver that is on disk where another one is said, by the runtime before the configuration', async () => {
+  it("are found by the driver on disk if another is stated, and the runtime's statement outranks the configuration", async () => {
     aWeb();
     saidDriver = known('systemd');
     open({ configuredDriver: 'cgroupfs' });
@@ -463,7 +463,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(textOf('kube-cgroup-driver')).toBeUndefined();
   });
 
-  it('are nowhere without a kubelet, which is said when it lasts, and taken back when it comes', async () => {
+  it('are nowhere without a kubelet, which is a finding if it lasts, until the kubelet comes', async () => {
     open();
     await time.pass(10_000);
     expect(textOf('kube-no-pods-cgroup')).toContain(`${tree.cgroupRoot}/kubepods`);

@@ -85,8 +85,8 @@ async function aMinuteLater({ spool, clock, ready }: Staged): Promise<void> {
   spool.flush(thereAre);
 }
 
-describe('what could not be said', () => {
-  it('is said after a relist: the pod marked and deleted first, events last', async () => {
+describe('saved requests', () => {
+  it('are sent after a relist: first the pod is marked and deleted, events come last', async () => {
     const { spool, clock, said, api } = aSpool();
     spool.put(event('e-1'));
     spool.put(act());
@@ -98,7 +98,7 @@ describe('what could not be said', () => {
     expect(api.sent()[1]?.body).toMatchObject({ gracePeriodSeconds: 1, preconditions: { uid: VICTIM.uid } });
     expect(spool.waiting()).toEqual({ acts: 0, facts: 0 });
   });
-  it('goes out at five writes a second at most', async () => {
+  it('are sent at five writes a second at most', async () => {
     const { spool, clock, said } = aSpool();
     for (let n = 0; n < 20; n++) spool.put(event(`e-${n}`));
     spool.put(act());
@@ -111,7 +111,7 @@ describe('what could not be said', () => {
     }
     expect(said()).toHaveLength(22);
   });
-  it('is dropped where the relist does not show the pod, or shows another one under its name', async () => {
+  it('are dropped if the relist does not show the pod, or shows another one of that name', async () => {
     const { spool, clock, said } = aSpool();
     spool.put(act());
     spool.put(event('e-1'));
@@ -119,7 +119,7 @@ describe('what could not be said', () => {
     await clock.advance(1_000);
     expect(said()).toEqual(['POST events']);
   });
-  it('is kept while nobody knows which pods there are', async () => {
+  it('are kept while it is unknown which pods exist', async () => {
     let pods: boolean | null = null;
     const { spool, clock, said } = aSpool(
       anApi((method) => (pods === null && method !== 'GET' ? 'silence' : undefined)),
@@ -133,7 +133,7 @@ describe('what could not be said', () => {
     expect(spool.waiting().acts).toBe(0);
     expect(said()).toContain('DELETE web-0');
   });
-  it('an act is too late after five minutes, an event never', async () => {
+  it('of a deletion expire after five minutes, of an event never', async () => {
     const { spool, clock, said } = aSpool();
     spool.put(act());
     spool.put(event('e-1'));
@@ -142,7 +142,7 @@ describe('what could not be said', () => {
     await clock.advance(1_000);
     expect(said()).toEqual(['POST events']);
   });
-  it('an act is withdrawn when its end was accepted after all, also for the next run of the agent', async () => {
+  it('of a deletion are withdrawn if the first one was accepted after all, in the next run too', async () => {
     const first = aSpool();
     first.spool.put(act());
     first.spool.heard(VICTIM.uid);
@@ -152,7 +152,7 @@ describe('what could not be said', () => {
     await clock.advance(1_000);
     expect(said()).toEqual([]);
   });
-  it('the later act for a pod takes the place of the earlier', async () => {
+  it('of a deletion replace an earlier one for the same pod', async () => {
     const { spool, clock, api } = aSpool();
     spool.put(act({ graceSeconds: 30 }));
     spool.put(act({ graceSeconds: 2 }));
@@ -160,7 +160,7 @@ describe('what could not be said', () => {
     await clock.advance(1_000);
     expect(api.sent().filter(({ method }) => method === 'DELETE')).toMatchObject([{ body: { gracePeriodSeconds: 2 } }]);
   });
-  it('the later act counts also if it comes while the earlier is being said', async () => {
+  it('of a deletion still count if they come while an earlier one is being sent', async () => {
     const { spool, clock, api } = aSpool();
     spool.put(act({ graceSeconds: 30 }));
     spool.flush(thereAre);
@@ -174,14 +174,14 @@ describe('what could not be said', () => {
   });
 });
 
-describe('what became of a deletion that was kept', () => {
+describe('a saved deletion', () => {
   it.each([
     ['it was sent', true, async ({ spool }: Staged) => spool.flush(thereAre)],
     ['the pod is being deleted', true, async ({ spool }: Staged) => spool.flush(() => false)],
     ['the first answer came late', true, async ({ spool }: Staged) => spool.heard(VICTIM.uid)],
     ['the pod is well', false, aMinuteLater],
     ['nobody knows', null, tooLate],
-  ])('is said to who kept it: %s', async (_, isEnding, then) => {
+  ])('tells whoever saved it how it ended: %s', async (_, isEnding, then) => {
     const staged = aSpool();
     const known: boolean[] = [];
     staged.spool.put(act(), (isSo) => void known.push(isSo));
@@ -190,7 +190,7 @@ describe('what became of a deletion that was kept', () => {
     expect(known).toEqual(isEnding === null ? [] : [isEnding]);
     expect(staged.spool.waiting().acts).toBe(0);
   });
-  it('belongs to its decision, also in the next run: what was sent, and the answer', async () => {
+  it('is recorded with its decision, in the next run too: the request and the answer', async () => {
     const { spool } = aSpool();
     spool.put(act());
     await spool.saved();
@@ -202,7 +202,7 @@ describe('what became of a deletion that was kept', () => {
       ['d-1', 'delete', 'accepted', true],
     ]);
   });
-  it('also where it was sent in vain, and why it is sent no more', async () => {
+  it('is recorded if it was sent in vain, as is why it is no longer sent', async () => {
     const api = anApi((method, _, body) =>
       method === 'DELETE' && body?.['dryRun'] === undefined ? 'silence' : undefined,
     );
@@ -220,7 +220,7 @@ describe('what became of a deletion that was kept', () => {
       undefined,
     ]);
   });
-  it('is nothing where the first answer came while it was being asked for anew', async () => {
+  it('records nothing if the first answer came while it was being sent again', async () => {
     const api = anApi((method, _, body) => {
       if (method === 'DELETE' && body?.['dryRun'] !== undefined) spool.heard(VICTIM.uid);
       return undefined;
@@ -231,7 +231,7 @@ describe('what became of a deletion that was kept', () => {
     await clock.advance(2_000);
     expect([said(), noted]).toEqual([[], []]);
   });
-  it('is not said of a decision of another boot, which has the number of one of this boot', async () => {
+  it('is not attributed to this boot if it is of another one, although the decisions have the same numbers', async () => {
     const { spool } = aSpool();
     spool.put(act({ bootId: EARLIER_BOOT }));
     await spool.saved();
@@ -241,8 +241,8 @@ describe('what became of a deletion that was kept', () => {
   });
 });
 
-describe('a server that does not do it', () => {
-  it('and is silent: it waits, and is tried again', async () => {
+describe('a server', () => {
+  it('that is silent is tried again later', async () => {
     let isSilent = true;
     const api = anApi((method) => (isSilent && method !== 'GET' ? 'silence' : undefined));
     const { spool, clock } = aSpool(api);
@@ -255,7 +255,7 @@ describe('a server that does not do it', () => {
     await clock.advance(12_000);
     expect(api.events.size).toBe(2);
   });
-  it('and has no right for it: a finding names the right, and what it has a right for goes on', async () => {
+  it('that does not grant a right leads to a finding that names it, and the rest goes on', async () => {
     let isForbidden = true;
     const api = anApi((method) => (isForbidden && method === 'DELETE' ? status(403, 'Forbidden', 'no') : undefined));
     const { spool, clock, found, said } = aSpool(api);
@@ -272,7 +272,7 @@ describe('a server that does not do it', () => {
     expect(found.size).toBe(0);
     expect(spool.waiting().acts).toBe(0);
   });
-  it.each([403, 500])('with %i: a pod that has recovered meanwhile is deleted no more', async (code) => {
+  it.each([403, 500])('that answers %i gets no deletion of a pod that has recovered meanwhile', async (code) => {
     let isRefused = true;
     const api = anApi((method) => (isRefused && method === 'DELETE' ? status(code, 'No', 'no') : undefined));
     const { spool, clock, said, ready } = aSpool(api);
@@ -287,7 +287,7 @@ describe('a server that does not do it', () => {
     expect(said()).toEqual([]);
     expect(spool.waiting().acts).toBe(0);
   });
-  it('where a webhook has no dry run, the pod is marked and deleted nevertheless', async () => {
+  it('whose webhook has no dry run still gets the mark and the deletion', async () => {
     const noDryRun = status(400, 'BadRequest', 'admission webhook "x" does not support dry run');
     const api = anApi((_, __, body) => (body?.['dryRun'] === undefined ? undefined : noDryRun));
     const { spool, clock, said } = aSpool(api);
@@ -296,7 +296,7 @@ describe('a server that does not do it', () => {
     await clock.advance(2_000);
     expect(said()).toEqual(['PATCH status', 'DELETE web-0']);
   });
-  it('and never will: it is dropped, and logged', async () => {
+  it('that will never accept a request makes the agent drop and log it', async () => {
     const api = anApi((method) => (method === 'POST' ? notFound('namespaces', 'shop') : undefined));
     const { spool, clock, logged } = aSpool(api);
     spool.put(event('e-1'));
@@ -305,7 +305,7 @@ describe('a server that does not do it', () => {
     expect(spool.waiting().facts).toBe(0);
     expect(logged.join()).toContain('event/shop/e-1');
   });
-  it('because the machine is another one: nothing is sent, and a finding says so', async () => {
+  it('whose node is another machine gets nothing, and a finding says so', async () => {
     const api = anApi();
     api.node.status.nodeInfo.bootID = EARLIER_BOOT;
     const { spool, clock, found } = aSpool(api);
@@ -318,8 +318,8 @@ describe('a server that does not do it', () => {
   });
 });
 
-describe('over the end of the agent', () => {
-  it('what waits is on the disk once it is saved, and said by the next run', async () => {
+describe('across restarts of the agent', () => {
+  it('what is saved is on the disk, and the next run sends it', async () => {
     const { spool } = aSpool();
     spool.put(act());
     spool.put(event('e-1'));
@@ -332,14 +332,14 @@ describe('over the end of the agent', () => {
     await later.spool.close();
     expect(aSpool().spool.waiting()).toEqual({ acts: 0, facts: 0 });
   });
-  it('after a boot there is nothing to end, but events are told', async () => {
+  it('a reboot drops deletions, but not events', async () => {
     const { spool } = aSpool();
     spool.put(act({ bootId: EARLIER_BOOT }));
     spool.put(event('e-1'));
     await spool.saved();
     expect(aSpool().spool.waiting()).toEqual({ acts: 0, facts: 1 });
   });
-  it('a line that a killed writer tore is passed over, without a complaint', async () => {
+  it('a line cut off by a kill is skipped without a finding', async () => {
     const { spool } = aSpool();
     spool.put(event('e-1'));
     await spool.close();
@@ -360,7 +360,7 @@ describe('over the end of the agent', () => {
     ],
     ['would end a pod without grace', JSON.stringify({ schema: 1, entry: act({ graceSeconds: 0 }) })],
     ['leads out of its path', JSON.stringify({ schema: 1, entry: act({ victim: { ...VICTIM, name: '../..' } }) })],
-  ])('a line that %s is kept aside and never said; what is whole goes on', async (_, line) => {
+  ])('a line that %s is set aside and never sent; intact lines are', async (_, line) => {
     const { spool } = aSpool();
     spool.put(event('e-1'));
     await spool.close();
@@ -374,7 +374,7 @@ describe('over the end of the agent', () => {
     await clock.advance(1_000);
     expect(said()).toEqual(['POST events']);
   });
-  it('the file does not grow for ever', async () => {
+  it('the file does not grow without bound', async () => {
     const { spool } = aSpool();
     for (let n = 0; n < 1_500; n++) {
       spool.put(act({ victim: { ...VICTIM, uid: uidOf(n) } }));
@@ -386,7 +386,7 @@ describe('over the end of the agent', () => {
     expect(fs.readFileSync(file, 'utf8').split('\n').length).toBeLessThan(1_100);
     expect(aSpool().spool.waiting()).toEqual({ acts: 0, facts: 1 });
   });
-  it('where the directory is a file it goes on in memory, says so, and saves everything once it can', async () => {
+  it('with a file in place of the directory it goes on in memory, says so, and saves everything once it can', async () => {
     fs.rmSync(directory, { recursive: true });
     fs.writeFileSync(directory, '');
     const { spool, found } = aSpool();
@@ -401,7 +401,7 @@ describe('over the end of the agent', () => {
     expect(found.has('spool')).toBe(false);
     expect(aSpool().spool.waiting().facts).toBe(2);
   });
-  it('an act that the disk has not taken is known to the next run, and on the disk there', async () => {
+  it('a deletion that the disk did not take is known to the next run, which saves it', async () => {
     fs.rmSync(directory, { recursive: true });
     fs.writeFileSync(directory, '');
     const killed = aSpool();
@@ -415,7 +415,7 @@ describe('over the end of the agent', () => {
     expect(fs.readFileSync(unsavedPath, 'utf8')).toBe('');
     expect(aSpool().spool.waiting().acts).toBe(1);
   });
-  it('nor does it forget that an act is done', async () => {
+  it('a deletion that is done stays done, even if the disk did not take that', async () => {
     fs.rmSync(directory, { recursive: true });
     fs.writeFileSync(directory, '');
     const killed = aSpool();
@@ -426,7 +426,7 @@ describe('over the end of the agent', () => {
     fs.mkdirSync(directory);
     expect(aSpool().spool.waiting().acts).toBe(0);
   });
-  it('is bounded: the oldest events go, acts stay, and it says how many', async () => {
+  it('the spool is bounded: the oldest events are dropped, deletions stay, and a finding gives the number', async () => {
     const { spool, found } = aSpool();
     spool.put(act());
     for (let n = 0; n < ENTRIES_MAX + 1; n++) spool.put(event(`e-${n}`));

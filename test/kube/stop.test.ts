@@ -28,7 +28,7 @@ import {
 import { aRuntime } from './a-runtime.ts';
 
 describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgroups}`, () => {
-  it('kills every container under a hard threshold and leaves the sandbox', async () => {
+  it('kills every container under a hard threshold and spares the sandbox', async () => {
     const [app, log, sandbox] = [await pod.child('app', IGNORES), await pod.child('log'), await pod.child('sandbox')];
     const outcome = await run(killer(() => ['app', 'log'], { remove: Promise.resolve(ACCEPTED) }));
     expect(outcome).toMatchObject({ of: 'd1', kind: 'ended' });
@@ -38,7 +38,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(actsOf(outcome)).toEqual(['delete', 'kill-containers']);
   });
 
-  it('does not wait for an API that says nothing, and says it later', async () => {
+  it('does not wait for a silent API, and sends the deletion later', async () => {
     const app = await pod.child('app');
     const outcome = await run(killer(() => ['app'], {}));
     expect(outcome.kind).toBe('ended');
@@ -47,7 +47,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(guard.isBarred(UID)).toBe(false);
   });
 
-  it('takes back what it kept to be said, and does not bar the pod, when the answer comes after the kill', async () => {
+  it('withdraws the saved deletion, and does not bar the pod, if the answer comes after the kill', async () => {
     let answer: (said: Said) => void = () => undefined;
     const late = () =>
       new Promise<Said>((resolve) => {
@@ -64,7 +64,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(guard.isBarred(UID)).toBe(false);
   });
 
-  it('says it later of an answer that may be another then, and not at all of one that stays', async () => {
+  it('saves the deletion after an answer that may change, and not after a permanent one', async () => {
     const later = async (because: 'not-now' | 'never') => {
       const app = await pod.child(because);
       const remove = Promise.resolve<Said>({ kind: 'not-said', because, text: 'no' });
@@ -78,7 +78,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(asked).toEqual(['delete 1', 'later d1', 'delete 1']);
   });
 
-  it('ended by the API is a pod that was gone before the first signal, if its deletion was taken', async () => {
+  it('counts a pod as ended by the API if it was gone before the first signal and its deletion was accepted', async () => {
     const slow: Clock = { ...clock, after: (ms, run) => clock.after(ms * 50, run) };
     const endedBy = async (name: string, said: Said) => {
       const app = await pod.child(name);
@@ -102,7 +102,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(gone).toMatchObject({ kind: 'dropped', because: 'gone' });
   });
 
-  it('writes down what is sent before the answer is there, and again with it', async () => {
+  it('records a request before its answer, and again with it', async () => {
     await pod.child('app');
     await run(killer(() => ['app'], { remove: Promise.resolve(ACCEPTED) }));
     expect(noted.filter(({ act }) => act === 'delete')).toMatchObject([
@@ -111,7 +111,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     ]);
   });
 
-  it('asks the runtime which cgroup is the sandbox, where that is not known yet', async () => {
+  it('asks the runtime which cgroup is the sandbox if that is not known yet', async () => {
     const [app, sandbox] = [await pod.child('app', IGNORES), await pod.child('unnamed')];
     let isAsked = false;
     const runtime: KubeKillerNeeds['runtime'] = {
@@ -128,7 +128,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(sandbox.isAlive()).toBe(true);
   });
 
-  it('asks nobody where the API is away', async () => {
+  it('kills without a request while the API is away', async () => {
     const app = await pod.child('app');
     const outcome = await run(killer(() => ['app'], { remove: null }));
     await until(clock, () => !app.isAlive(), 10_000);
@@ -144,7 +144,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(guard.isBarred(UID)).toBe(true);
   });
 
-  it('kills the container that the kubelet starts before the API has heard', async () => {
+  it('kills a container that the kubelet starts before the API has received the deletion', async () => {
     await pod.child('app');
     const again = await pod.child('again');
     let isListed = 0;
@@ -154,7 +154,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     await until(clock, () => !again.isAlive(), 10_000);
   });
 
-  it('takes the no of a disruption budget: the pod lives and is passed over', async () => {
+  it('accepts the refusal of a disruption budget: the pod lives and is passed over', async () => {
     const app = await pod.child('app');
     const refused: Said = { kind: 'refused', text: 'the budget shop/web', retryAfterMs: 0 };
     const outcome = await run(
@@ -168,13 +168,13 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(raised.map(({ text }) => text).join()).toContain('the budget shop/web');
   });
 
-  it('asks no further budget once three have refused', () => {
+  it('asks no other budget once three have refused', () => {
     expect(refusals.limitOf('other')).toBeNull();
     for (const uid of ['a', 'b', 'c']) refusals.add(uid, 0, 'no');
     expect(refusals.limitOf('other')).toBe('budgets-refuse');
   });
 
-  it('asks a budget that says the same again after twice as long, up to a minute, and one that says something else after 5 s', async () => {
+  it('doubles the wait up to a minute if a budget repeats its refusal, and begins with 5 s for a new one', async () => {
     const still = aClock();
     const refused = createRefusals(still, findings);
     const waits: number[] = [];
@@ -191,7 +191,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(waits.at(-1)).toBe(5_000);
   });
 
-  it('leaves an accepted pod to the kubelet for its grace', async () => {
+  it('leaves a pod to the kubelet for its grace period once the eviction is accepted', async () => {
     const app = await pod.child('app');
     const stopping = run(
       killer(() => ['app'], { evict: Promise.resolve(ACCEPTED) }),
@@ -204,7 +204,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(asked).toEqual(['evict 60']);
   });
 
-  it('kills it at once when a hard threshold overtakes the soft one', async () => {
+  it('kills at once when a hard threshold overtakes a soft eviction', async () => {
     const app = await pod.child('app', IGNORES);
     const hasten = new AbortController();
     const stopping = run(
@@ -219,7 +219,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(asked).toEqual(['evict 600', 'delete 1']);
   });
 
-  it('overtakes an eviction that the API has not answered either', async () => {
+  it('kills at once even if the API has not answered the soft eviction', async () => {
     const app = await pod.child('app', IGNORES);
     const hasten = new AbortController();
     const stopping = run(
@@ -232,7 +232,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     await until(clock, () => !app.isAlive(), 10_000);
   });
 
-  it('stops a pod in the way of the runtime where the API is away: SIGTERM to its first process', async () => {
+  it('stops a pod as the runtime would while the API is away: SIGTERM to its first process', async () => {
     const app = await pod.child('app', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
     const outcome = await run(
       killer(() => ['app'], { evict: null }),
@@ -243,13 +243,13 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(app.ended()?.code).toBe(0);
   });
 
-  it('kills what is left of the pod when its containers cannot be told apart', async () => {
+  it('kills the whole pod if its containers cannot be told apart', async () => {
     const app = await pod.child('app', IGNORES);
     expect((await run(killer(() => [], { remove: null }))).kind).toBe('ended');
     await until(clock, () => !app.isAlive(), 10_000);
   });
 
-  it('does not say how it ended before what the API has not heard is on the disk', async () => {
+  it('does not report the end until the saved deletion is on the disk', async () => {
     await pod.child('app');
     let save = (): void => undefined;
     savedWith(

@@ -21,7 +21,7 @@ const holding = (mebibytes: number): string =>
   `const held = [Buffer.alloc(${mebibytes} * 2 ** 20, 1)];` +
   'process.stdin.on("data", (line) => held.push(Buffer.alloc(Number(line) * 2 ** 20, 1)));';
 
-describe.skipIf(machine === null || !boot.known)('a hog that the API server does not tell of', () => {
+describe.skipIf(machine === null || !boot.known)('an undeclared pod that exhausts memory', () => {
   const mounts = machine as NonNullable<typeof machine>;
   let authority: Authority;
   beforeAll(() => {

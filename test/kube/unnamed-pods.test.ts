@@ -46,7 +46,7 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
     return { tree, time, limitOf, tell, lookUp, counts: () => ({ asked, wakes }) };
   };
 
-  it('are asked for at once, however often the runtime has been asked in vain for others', async () => {
+  it('are queried at once, however often the runtime was queried in vain for others', async () => {
     const { tree, time, limitOf, counts } = open();
     tree.addPod('Burstable', OLD, anId('a'));
     for (let times = 0; times < 20; times++) {
@@ -61,7 +61,7 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
     expect(counts().asked).toBe(asked + 1);
   });
 
-  it('are asked for again without a look, at first every moment, then ever more seldom', async () => {
+  it('are queried again between looks, at first often, then less and less', async () => {
     const { tree, time, limitOf, counts } = open();
     tree.addPod('Burstable', OLD, anId('a'));
     await limitOf(OLD);
@@ -74,7 +74,7 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
     expect(counts().asked - before - soon).toBeLessThan(soon);
   });
 
-  it('make a look as soon as the runtime has answered', async () => {
+  it('cause a look as soon as the runtime has answered', async () => {
     const { tree, limitOf, tell, counts } = open();
     tree.addPod('Burstable', OLD, anId('a'));
     const { wakes } = counts();
@@ -85,7 +85,7 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
     expect(await limitOf(OLD)).toBeNull();
   });
 
-  it('wait for the API server where it has just been asked for the name that the runtime gave', async () => {
+  it('wait for the API server if it has just been asked for the name that the runtime gave', async () => {
     const { tree, limitOf, tell, lookUp } = open();
     tree.addPod('Burstable', OLD, anId('a'));
     tell(OLD, 'api');
@@ -95,7 +95,7 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
     expect(await limitOf(OLD)).toBeNull();
   });
 
-  it('are static where the runtime says that they are not of the API, or where their uid has no dash (D5)', async () => {
+  it('are static if the runtime says that the API did not create them, or if their uid has no dash (D5)', async () => {
     const { tree, limitOf, tell } = open();
     tree.addPod('Burstable', OLD, anId('a'));
     tree.addPod('Burstable', STATIC, anId('b'));
