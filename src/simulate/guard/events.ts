@@ -113,7 +113,11 @@ function setTaint(
   if (node === null) return;
   const others = node.taints.filter((taint) => taint.key !== key);
   store.putNode(name, { taints: isSet ? [...others, { key, value, effect: 'NoExecute' }] : others });
-  tell({ kind: isSet ? 'taint-added' : 'taint-removed', atMs: agenda.now(), node: name, key, value, by: null });
+  const fact = { atMs: agenda.now(), node: name, key, by: null };
+  for (const taint of node.taints) {
+    if (taint.key === key) tell({ kind: 'taint-removed', ...fact, value: taint.value });
+  }
+  if (isSet) tell({ kind: 'taint-added', ...fact, value });
   kubernetes.tainted(name);
 }
 

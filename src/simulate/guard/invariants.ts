@@ -92,11 +92,15 @@ export function taintMeetsNoRunningMachine(
       const said = { at: meeting.fromMs, text: `${node} ran while it carried the guard's taint` };
       if (switchedOn?.by != null) return [said];
       if (switchedOn === undefined && !isDeceived(facts, node, meeting.fromMs)) return [said];
-      const blind = intervalsOf(
-        factsOf(facts, 'device')
-          .filter((fact) => fact.node === node)
-          .map(({ atMs, isSound }) => ({ atMs, isOn: !isSound })),
-      );
+      // Whoever overrules a device does not want to hear from it.
+      const isConfirmed = factsOf(facts, 'confirmed').some((one) => one.node === node && one.atMs <= meeting.fromMs);
+      const blind = isConfirmed
+        ? [{ fromMs: 0, toMs: Number.POSITIVE_INFINITY }]
+        : intervalsOf(
+            factsOf(facts, 'device')
+              .filter((fact) => fact.node === node)
+              .map(({ atMs, isSound }) => ({ atMs, isOn: !isSound })),
+          );
       const whole = [{ ...meeting, toMs: Math.min(meeting.toMs, circumstances.untilMs) }];
       const watched = lengthOf(both(whole, working)) - lengthOf(both(both(whole, working), blind));
       const alive = both(whole, talkingTimes(facts, node));
@@ -106,9 +110,12 @@ export function taintMeetsNoRunningMachine(
   });
 }
 
-/** A device of the node said off while it ran: no proof can be better than its devices. */
-export function isDeceived(facts: readonly Fact[], node: NodeName, atMs: MonoMs): boolean {
-  return factsOf(facts, 'command').some((one) => one.node === node && one.isLie && one.endMs <= atMs);
+/** A device of the node, or a person, said off while it ran: no proof can be better than its source. */
+function isDeceived(facts: readonly Fact[], node: NodeName, atMs: MonoMs): boolean {
+  return (
+    factsOf(facts, 'command').some((one) => one.node === node && one.isLie && one.endMs <= atMs) ||
+    factsOf(facts, 'confirmed').some((one) => one.node === node && one.atMs <= atMs)
+  );
 }
 
 function talkingTimes(facts: readonly Fact[], node: NodeName): readonly Interval[] {
@@ -162,27 +169,33 @@ function isExcused(facts: readonly Fact[], uid: string, node: NodeName): boolean
   const taint = factsOf(facts, 'taint-added').findLast(
     (fact) => fact.node === node && fact.key === OUT_OF_SERVICE && fact.atMs <= freed.atMs,
   );
-  const isConfirmed = factsOf(facts, 'confirmed').some(({ fencing }) => fencing === taint?.by?.fencing);
-  return taint?.by === null || isConfirmed || isDeceived(facts, node, freed.atMs);
+  return taint?.by === null || isDeceived(facts, node, freed.atMs);
 }
 
-/** G4 */
+/** G4. Where its record was deleted by hand, a fencing that is decided anew may get the same name. */
 export function onePowerOff(facts: readonly Fact[]): ReturnType<Invariant> {
   const count = new Map<string, number>();
-  return factsOf(facts, 'power').flatMap(({ atMs, isOn, node, by }) => {
-    if (isOn || by === null) return [];
-    const before = count.get(by.fencing) ?? 0;
-    count.set(by.fencing, before + 1);
-    return before === 0 ? [] : [{ at: atMs, text: `${by.fencing} powered ${node} off ${before + 1} times` }];
+  return factsOf(facts, 'power', 'decided').flatMap((fact) => {
+    if (fact.kind === 'decided') count.delete(fact.fencing);
+    if (fact.kind === 'decided' || fact.isOn || fact.by === null) return [];
+    const { fencing } = fact.by;
+    const before = count.get(fencing) ?? 0;
+    count.set(fencing, before + 1);
+    return before === 0 ? [] : [{ at: fact.atMs, text: `${fencing} powered ${fact.node} off ${before + 1} times` }];
   });
 }
 
 /** G4 */
 export function noOffAfterOn(facts: readonly Fact[]): ReturnType<Invariant> {
-  const commands = factsOf(facts, 'command').filter(({ action }) => action !== 'status');
-  return commands.flatMap(({ atMs, action, fencing, node }) => {
-    const isLate = commands.some((one) => one.fencing === fencing && one.action === 'on' && one.atMs <= atMs);
-    return action === 'off' && isLate ? [{ at: atMs, text: `${fencing} sent off to ${node} after on` }] : [];
+  const on = new Set<string>();
+  return factsOf(facts, 'command', 'decided').flatMap((fact) => {
+    const { atMs, fencing, node } = fact;
+    if (fact.kind === 'decided') on.delete(fencing);
+    else if (fact.action === 'on') on.add(fencing);
+    else if (fact.action === 'off' && on.has(fencing)) {
+      return [{ at: atMs, text: `${fencing} sent off to ${node} after on` }];
+    }
+    return [];
   });
 }
 

@@ -8,9 +8,15 @@ import { createWorld, type World } from '../../../src/simulate/guard/world.ts';
 
 export type Json = { readonly [key: string]: unknown };
 
+export const documentOf = (rest: Json): Json => ({
+  apiVersion: 'nodewarden.dev/v1alpha1',
+  kind: 'GuardScenario',
+  metadata: { name: 'test' },
+  ...rest,
+});
+
 export function read(rest: Json) {
-  const head = { apiVersion: 'nodewarden.dev/v1alpha1', kind: 'GuardScenario', metadata: { name: 'test' } };
-  const [yaml] = parseJsonDocument(JSON.stringify({ ...head, ...rest }), 'test.json').documents;
+  const [yaml] = parseJsonDocument(JSON.stringify(documentOf(rest)), 'test.json').documents;
   if (yaml === undefined) throw new Error('not a document');
   return readGuardScenario(yaml);
 }
