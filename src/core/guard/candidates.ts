@@ -3,7 +3,7 @@ import type { Frees, GateRow } from './decision.ts';
 import { lackOfLevel, levelOffAlready, refOf, useOf } from './devices.ts';
 import { type AtGate, atGate, firstShut, gatesOf, type Look } from './gates.ts';
 import { ageOf, isDead } from './health.ts';
-import { type Progress, withDecision, withNewFencing } from './progress.ts';
+import { type Progress, withDecisions, withNewFencing } from './progress.ts';
 import { fencingsToday, isLoop } from './rate.ts';
 import type { FencingRecord } from './record.ts';
 import type { GuardState } from './state.ts';
@@ -126,10 +126,11 @@ export function withHolds(progress: Progress, look: Look, dead: readonly DeadNod
   const before = look.state.held;
   const held = new Map(dead.map(({ at, closed }) => [at.memory.object.uid, whatHolds(closed)]));
   if (held.size === before.size && [...held].every(([uid, what]) => before.get(uid) === what)) return progress;
-  const told = dead.reduce((so, { at, closed }) => {
-    const isNews = closed !== null && before.get(at.memory.object.uid) !== whatHolds(closed);
-    return isNews ? withDecision(so, look, { kind: 'hold', node: refOf(at.memory), gates: gatesOf(at) }) : so;
-  }, progress);
+  const news = dead.filter(
+    ({ at, closed }) => closed !== null && before.get(at.memory.object.uid) !== whatHolds(closed),
+  );
+  const bodies = news.map(({ at }) => ({ kind: 'hold', node: refOf(at.memory), gates: gatesOf(at) }) as const);
+  const told = withDecisions(progress, look, bodies);
   return { ...told, state: { ...told.state, held } };
 }
 

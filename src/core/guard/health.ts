@@ -43,7 +43,10 @@ export function stepNodes(
     if (memory !== known) isSame = false;
     memories.push(memory);
   }
-  return { nodes: isSame ? before : new Map(memories.map((memory) => [memory.object.uid, memory])), hasSign };
+  if (isSame) return { nodes: before, hasSign };
+  const after = new Map<string, NodeMemory>();
+  for (const memory of memories) after.set(memory.object.uid, memory);
+  return { nodes: after, hasSign };
 }
 
 /**

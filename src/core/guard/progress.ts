@@ -36,13 +36,18 @@ const KINDS: { readonly [P in Phase]: Kind } = {
 
 type Body = GuardDecision extends infer D ? (D extends GuardDecision ? Omit<D, 'id' | 'atMs'> : never) : never;
 
-export function withDecision(progress: Progress, { observation: { atMs } }: Look, body: Body): Progress {
+export const withDecision = (progress: Progress, look: Look, body: Body): Progress =>
+  withDecisions(progress, look, [body]);
+
+/** In a storm there may be thousands of one kind. */
+export function withDecisions(progress: Progress, { observation }: Look, bodies: readonly Body[]): Progress {
   const { state, decisions } = progress;
-  const decision = { id: nextId(state), atMs, ...body } as GuardDecision;
+  const { atMs } = observation;
+  const more = bodies.map((body, i) => ({ id: String(state.nextDecision + i), atMs, ...body }) as GuardDecision);
   return {
     ...progress,
-    state: { ...state, nextDecision: state.nextDecision + 1 },
-    decisions: [...decisions, decision],
+    state: { ...state, nextDecision: state.nextDecision + bodies.length },
+    decisions: [...decisions, ...more],
   };
 }
 

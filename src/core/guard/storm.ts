@@ -192,14 +192,17 @@ function burstOf({ members, state, config: { storm } }: Question): readonly stri
     })
     .sort((a, b) => a.onsetMs - b.onsetMs);
   const { nodes, withinMs } = storm.burst;
-  const inBurst = new Set<string>();
+  const inBurst: string[] = [];
   let first = 0;
+  /** Those before it are in a burst, or in none. */
+  let next = 0;
   for (let last = 0; last < onsets.length; last += 1) {
     while (onsetAt(onsets, last) - onsetAt(onsets, first) > withinMs) first += 1;
     if (last - first + 1 < nodes) continue;
-    for (const { uid } of onsets.slice(first, last + 1)) inBurst.add(uid);
+    for (const { uid } of onsets.slice(Math.max(first, next), last + 1)) inBurst.push(uid);
+    next = last + 1;
   }
-  return [...inBurst];
+  return inBurst;
 }
 const onsetAt = (onsets: readonly { readonly onsetMs: MonoMs }[], at: number): MonoMs => onsets[at]?.onsetMs ?? 0;
 

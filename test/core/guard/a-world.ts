@@ -61,6 +61,8 @@ export type Machine = {
   renewals: number;
   heardMs: number;
   bootedMs: number;
+  /** When somebody else switched it on. */
+  onMs: number;
   ready: 'True' | 'False' | 'Unknown';
   isDeleted: boolean;
   offs: number;
@@ -106,6 +108,7 @@ export function aMachine(name: string, rest: Partial<Machine> = {}): Machine {
     renewals: 1,
     heardMs: 0,
     bootedMs: 0,
+    onMs: 0,
     ready: 'True',
     isDeleted: false,
     offs: 0,

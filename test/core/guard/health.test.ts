@@ -1,0 +1,197 @@
+import { describe, expect, it } from 'vitest';
+import { ageOf, classOf, isDead, stepNodes } from '../../../src/core/guard/health.ts';
+import type { NodeView } from '../../../src/core/guard/observation.ts';
+import type { NodeMemory } from '../../../src/core/guard/state.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
+import { aCondition, aView, byUid } from './a-node.ts';
+
+const LIMITS = { suspectAfterMs: 40_000, deadAfterMs: 120_000, plannedWaitMs: 900_000 };
+const GOES_ON = { isSettled: true, startsAnew: false };
+
+/** One node over several looks; `at` is the look and the read alike. */
+function watched(first: NodeView = aView(), how = GOES_ON) {
+  let nodes = stepNodes(new Map(), { atMs: 0, nodes: known({ value: [first], asOfMs: 0 }) }, LIMITS, how).nodes;
+  const memory = (): NodeMemory => {
+    const only = [...nodes.values()][0];
+    if (only === undefined) throw new Error('no node');
+    return only;
+  };
+  const look = (atMs: number, view: NodeView, rest: Partial<typeof GOES_ON> = {}) => {
+    const step = stepNodes(nodes, { atMs, nodes: known({ value: [view], asOfMs: atMs }) }, LIMITS, { ...how, ...rest });
+    nodes = step.nodes;
+    return step;
+  };
+  return { memory, look, class: (atMs: number) => classOf(memory(), ageOf(memory(), atMs, true), atMs, atMs, LIMITS) };
+}
+
+describe('a sign of life', () => {
+  const ready = (heartbeat: string, reason = 'KubeletReady') => ({ conditions: [aCondition({ heartbeat, reason })] });
+  const own = (type: string, heartbeat: string) => ({ conditions: [aCondition(), aCondition({ type, heartbeat })] });
+  it.each<[string, NodeView, NodeView, boolean]>([
+    ['another renewTime', aView(), aView({}, 'r2'), true],
+    ['an earlier renewTime: a clock was set back', aView({}, 'r2'), aView({}, 'r1'), true],
+    ['the same renewTime', aView(), aView(), false],
+    ['a lease that is there again', aView({}, null), aView({}, 'r1'), true],
+    ['a lease that is gone', aView(), aView({}, null), false],
+    ['another heartbeat of the kubelet', aView(), aView(ready('h2')), true],
+    ['a word of the controller', aView(), aView(ready('h2', 'NodeStatusUnknown')), false],
+    [
+      'a heartbeat of the node agent',
+      aView(own('NodewardenShutdownArmed', 'a')),
+      aView(own('NodewardenShutdownArmed', 'b')),
+      true,
+    ],
+    ['our own condition', aView(own('NodewardenFenced', 'a')), aView(own('NodewardenFenced', 'b')), false],
+    ['another condition', aView(own('Other', 'a')), aView(own('Other', 'b')), false],
+    ['another label', aView(), aView({ labels: { a: 'b' } }), false],
+  ])('%s: %#', (_, before, after, isSign) => {
+    const { look, memory } = watched(before);
+    expect(look(10_000, after).hasSign).toBe(isSign);
+    expect(memory().signMs).toBe(isSign ? 10_000 : null);
+  });
+  it('the kubelet that says what it said before the controller spoke for it gives none', () => {
+    const { look, memory } = watched(aView(ready('h1')));
+    look(10_000, aView(ready('h1', 'NodeStatusUnknown')));
+    expect(look(20_000, aView(ready('h1'))).hasSign).toBe(false);
+    expect(memory().signMs).toBeNull();
+  });
+  it('the first look at a node is none', () => {
+    const nodes = known({ value: [aView()], asOfMs: 5 });
+    expect(stepNodes(new Map(), { atMs: 5, nodes }, LIMITS, GOES_ON).hasSign).toBe(false);
+  });
+});
+
+describe('age', () => {
+  it('is measured from when this process saw a change to the last read, and never below 0', () => {
+    const { look, memory } = watched();
+    look(10_000, aView({}, 'r2'));
+    expect(ageOf(memory(), 25_000, true)).toBe(15_000);
+    expect(ageOf(memory(), 9_000, true)).toBe(0);
+  });
+  it('is none without a lease that is renewed, and for a node never seen alive before it has settled', () => {
+    expect(ageOf(watched(aView({}, null)).memory(), 500_000, true)).toBeNull();
+    expect(ageOf(watched({ ...aView(), lease: null }).memory(), 500_000, true)).toBeNull();
+    expect(ageOf(watched().memory(), 500_000, false)).toBeNull();
+    expect(ageOf(watched().memory(), 500_000, true)).toBe(500_000);
+  });
+  it('begins again when what happened is not known', () => {
+    const { look, memory } = watched();
+    look(10_000, aView({}, 'r2'));
+    look(300_000, aView({}, 'r2'));
+    look(301_000, aView({}, 'r3'), { startsAnew: true, isSettled: false });
+    expect(memory()).toMatchObject({
+      signMs: null,
+      sinceMs: 301_000,
+      isSuspect: false,
+      onsetMs: null,
+      overdueMs: null,
+    });
+    expect(ageOf(memory(), 311_000, true)).toBe(10_000);
+  });
+});
+
+describe('a class', () => {
+  const silent = (view: NodeView = aView({}, 'r2')) => {
+    const node = watched(aView({}, 'r1', view.lease?.durationMs));
+    node.look(1_000, view);
+    return { ...node, after: (ms: number) => node.look(1_000 + ms, view) };
+  };
+  it.each([
+    [40_000, 'healthy'],
+    [40_001, 'suspect'],
+    [120_001, 'suspect'],
+  ])('after %i ms of silence: %s', (ms, expected) => {
+    const node = silent();
+    node.after(ms);
+    expect(node.class(1_000 + ms)).toBe(expected);
+  });
+  it('dead only at two reads that are 5 s apart', () => {
+    const node = silent();
+    node.after(120_001);
+    node.after(125_000);
+    expect(node.class(126_000)).toBe('suspect');
+    node.after(125_001);
+    expect(node.class(126_001)).toBe('dead');
+    expect(isDead({ overdueMs: 10 }, 5_010)).toBe(true);
+    expect(isDead({ overdueMs: 10 }, 5_009)).toBe(false);
+  });
+  it('waits for the duration of its own lease, if that is longer', () => {
+    const node = silent(aView({}, 'r2', 200_000));
+    node.after(200_000);
+    expect(node.class(201_000)).toBe('healthy');
+    node.after(200_001);
+    expect(node.class(201_001)).toBe('suspect');
+  });
+  it('unhappy, if it is alive and not Ready; new, without an age', () => {
+    expect(silent(aView({ conditions: [aCondition({ status: 'False', heartbeat: 'h2' })] }, 'r2')).class(2_000)).toBe(
+      'unhappy',
+    );
+    expect(watched(aView({}, null)).class(500_000)).toBe('new');
+  });
+  it('a suspect that shows life counts in a storm for 30 s more, with the onset of its silence', () => {
+    const node = silent();
+    node.after(50_000);
+    expect(node.memory()).toMatchObject({ isSuspect: true, onsetMs: 1_000 });
+    node.look(60_000, aView({}, 'r3'));
+    expect(node.memory()).toMatchObject({ isSuspect: false, onsetMs: 1_000, countsUntilMs: 90_000 });
+    node.look(89_999, aView({}, 'r4'));
+    expect(node.memory().onsetMs).toBe(1_000);
+    node.look(90_000, aView({}, 'r5'));
+    expect(node.memory().onsetMs).toBeNull();
+  });
+});
+
+describe('an announced shutdown', () => {
+  const says = (rest: Parameters<typeof aCondition>[0]) => ({ conditions: [aCondition(rest)] });
+  const goingDown = says({ status: 'False', message: 'node is shutting down', heartbeat: 'h2' });
+  it('is planned for plannedWait, also when the controller speaks for the node', () => {
+    const node = watched();
+    node.look(1_000, aView(goingDown, 'r2'));
+    const unknown = says({ status: 'Unknown', reason: 'NodeStatusUnknown', heartbeat: 'h2' });
+    node.look(60_000, aView(unknown, 'r2'));
+    expect(node.class(60_000)).toBe('planned');
+    node.look(895_000, aView(unknown, 'r2'));
+    node.look(900_999, aView(unknown, 'r2'));
+    expect(node.class(900_999)).toBe('planned');
+    node.look(901_000, aView(unknown, 'r2'));
+    expect(node.class(901_000)).toBe('dead');
+  });
+  it('is over when the kubelet speaks again', () => {
+    const node = watched();
+    node.look(1_000, aView(goingDown, 'r2'));
+    node.look(2_000, aView(says({ heartbeat: 'h3' }), 'r3'));
+    expect(node.memory().announced).toBeNull();
+  });
+  it('counts since when it is seen cordoned', () => {
+    const node = watched(aView({ isUnschedulable: true }));
+    expect(node.memory().cordonedMs).toBe(0);
+    node.look(5_000, aView({ isUnschedulable: true }, 'r2'));
+    expect(node.memory().cordonedMs).toBe(0);
+    node.look(6_000, aView({}, 'r3'));
+    expect(node.memory().cordonedMs).toBeNull();
+  });
+});
+
+describe('what is remembered', () => {
+  it('is the same map when nothing changed, and forgets nodes that are gone', () => {
+    const object = aView();
+    const first = stepNodes(
+      new Map(),
+      { atMs: 0, nodes: known({ value: [object], asOfMs: 0 }) },
+      LIMITS,
+      GOES_ON,
+    ).nodes;
+    const again = { object: object.object, lease: { renewed: 'r1', durationMs: 40_000 } };
+    expect(stepNodes(first, { atMs: 1, nodes: known({ value: [again], asOfMs: 1 }) }, LIMITS, GOES_ON).nodes).toBe(
+      first,
+    );
+    const other = aView({ name: 'w2' });
+    const after = stepNodes(first, { atMs: 2, nodes: known({ value: [other], asOfMs: 2 }) }, LIMITS, GOES_ON).nodes;
+    expect([...after.keys()]).toEqual(['uid-w2']);
+  });
+  it('stays while nodes cannot be read', () => {
+    const nodes = byUid([]);
+    const step = stepNodes(nodes, { atMs: 1, nodes: unknown('timed-out', 'nodes', '') }, LIMITS, GOES_ON);
+    expect(step).toEqual({ nodes, hasSign: false });
+  });
+});

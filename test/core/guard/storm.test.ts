@@ -1,0 +1,188 @@
+import { describe, expect, it } from 'vitest';
+import type { Fencing, Hold, NodeMemory, Release } from '../../../src/core/guard/state.ts';
+import { adoptHolds, holdOn, isReleased, mostUnhealthy, stepStorm, stormsNow } from '../../../src/core/guard/storm.ts';
+import { aMemory, byUid } from './a-node.ts';
+import { aGuardConfig } from './a-world.ts';
+
+const CONFIG = aGuardConfig();
+const TIME = { atMs: 1_000_000, asOfMs: 1_000_000, isSettled: true };
+const NO_FENCINGS: ReadonlyMap<string, Fencing> = new Map();
+
+/** `suspects` of `count` fell silent 40 s apart from each other. */
+function some(
+  count: number,
+  suspects: number,
+  of: Parameters<typeof aMemory>[0] = {},
+  prefix = 'w',
+): readonly NodeMemory[] {
+  return Array.from({ length: count }, (_, i) => {
+    const isSuspect = i < suspects;
+    const name = `${prefix}${i}`;
+    return aMemory({ isSuspect, onsetMs: isSuspect ? i * 40_000 : null, ...of, of: { name, ...of.of } });
+  });
+}
+const storms = (nodes: readonly NodeMemory[], fencings = NO_FENCINGS, config = CONFIG) =>
+  stormsNow({ nodes: byUid(nodes), fencings, holds: [] }, TIME, config).map(({ kind, scope }) =>
+    scope.kind === 'nodes'
+      ? `${kind} ${scope.nodes.length}`
+      : scope.kind === 'domain'
+        ? `${kind} ${scope.label}=${scope.value}`
+        : `${kind} ${scope.group}`,
+  );
+
+describe('a cluster', () => {
+  it.each([
+    [1, 1],
+    [3, 1],
+    [6, 1],
+    [7, 2],
+    [10, 3],
+    [100, 30],
+    [5_000, 1_500],
+  ])('of %i may have %i unhealthy nodes', (total, most) => {
+    expect(mostUnhealthy(total, CONFIG.storm)).toBe(most);
+    const wide = aGuardConfig({ domainLabels: [] });
+    const all = most === total ? ['all workers'] : [];
+    expect(storms(some(total, most), NO_FENCINGS, wide)).toEqual(all);
+    if (most < total) expect(storms(some(total, most + 1), NO_FENCINGS, wide)).toEqual(['cluster workers']);
+  });
+  const labels = { 'node-role.kubernetes.io/control-plane': '' };
+  it('counts control-plane nodes apart', () => {
+    const masters = some(3, 2, { of: { labels } }, 'c');
+    expect(storms([...some(20, 0), ...masters])).toEqual(['cluster control-plane']);
+    expect(storms([...some(20, 1), ...some(3, 1, { of: { labels } }, 'c')])).toEqual([]);
+  });
+  it.each<[string, Parameters<typeof aMemory>[0]]>([
+    ['planned', { announced: 'agent' }],
+    ['freshly cordoned', { cordonedMs: TIME.atMs - 1_000 }],
+    ['left alone', { of: { annotations: { 'nodewarden.dev/guard': 'skip' } }, skippedMs: 0 }],
+    ['excluded', { of: { labels: { 'remediation.medik8s.io/exclude-from-remediation': 'true' } } }],
+    ['excluded from disruption', { of: { labels: { 'node.kubernetes.io/exclude-disruption': '' } } }],
+  ])('does not count nodes that are %s', (_, of) => {
+    const signMs = TIME.asOfMs - 60_000;
+    expect(storms([...some(5, 5, { signMs, ...of }, 'x'), ...some(20, 0)])).toEqual([]);
+    // Nor among those that may fall silent with the others.
+    expect(storms([...some(100, 0, { signMs, ...of }, 'x'), ...some(6, 2)])).toEqual(['cluster workers']);
+  });
+  it('counts nodes in a fencing, also those left off', () => {
+    const nodes = some(6, 1);
+    const fencing = { record: { node: { uid: 'uid-w5' }, proof: null } } as unknown as Fencing;
+    expect(storms(nodes, new Map([['f', fencing]]))).toEqual(['cluster workers']);
+  });
+  it('in which nobody is healthy is the guard’s own fault', () => {
+    expect(storms(some(2, 2))).toEqual(['cluster workers', 'all workers']);
+    expect(storms(some(1, 1))).toEqual(['all workers']);
+  });
+});
+
+describe('a domain', () => {
+  const zone = (value: string) => ({ of: { labels: { zone: value } } });
+  it.each([
+    [4, 2, false],
+    [4, 3, true],
+    [5, 3, true],
+    [6, 3, false],
+    [20, 10, false],
+    [20, 11, true],
+    [2, 2, false],
+    [3, 3, true],
+  ])('of %i nodes with %i suspects: %s', (total, suspects, isStorm) => {
+    const nodes = [...some(total, suspects, zone('a'), 'a'), ...some(100, 0, zone('b'), 'b')];
+    expect(storms(nodes)).toEqual(isStorm ? ['domain zone=a'] : []);
+  });
+  it('is each label by itself; nodes without it are one domain', () => {
+    const config = aGuardConfig({ domainLabels: ['zone', 'rack'] });
+    const rack = { of: { labels: { zone: 'b', rack: 'r' } } };
+    expect(storms([...some(3, 3, rack, 'r'), ...some(60, 0, zone('b'), 'b')], NO_FENCINGS, config)).toEqual([
+      'domain rack=r',
+    ]);
+    expect(storms([...some(4, 3, {}, 'n'), ...some(60, 0, zone('b'), 'b')])).toEqual(['domain zone=']);
+  });
+});
+
+describe('a burst', () => {
+  const at = (onsets: readonly number[], of: Parameters<typeof aMemory>[0] = {}) => [
+    ...onsets.map((onsetMs, i) => aMemory({ isSuspect: true, onsetMs, ...of, of: { name: `s${i}` } })),
+    ...some(100, 0),
+  ];
+  it.each([
+    [[0, 10_000, 30_000], 3],
+    [[0, 10_000, 30_001], 0],
+    [[0, 0], 0],
+    [[0, 20_000, 40_000, 50_000], 3],
+    [[0, 20_000, 30_000, 40_000, 100_000], 4],
+    [[50_000, 0, 40_000, 20_000], 3],
+    [[0, 1, 2, 500_000, 500_001, 500_002], 6],
+  ])('silent at %j: holds %i', (onsets, held) => {
+    expect(storms(at(onsets))).toEqual(held === 0 ? [] : [`burst ${held}`]);
+  });
+  it('leaves out a node that is known to be off, if its silence began before this process', () => {
+    const proven = { record: { node: { uid: 'uid-s0' }, proof: { by: 'devices', level: 0 } } } as unknown as Fencing;
+    const fencings = new Map([['f', proven]]);
+    expect(storms(at([0, 1, 2]), fencings)).toEqual(['burst 3']);
+    expect(storms(at([0, 1, 2], { signMs: null }), fencings)).toEqual([]);
+  });
+});
+
+describe('a hold', () => {
+  const held = (nodes: readonly NodeMemory[], holds: readonly Hold[], atMs: number) =>
+    stepStorm({ nodes: byUid(nodes), fencings: NO_FENCINGS, holds }, { ...TIME, atMs }, CONFIG);
+  it('lasts as long as its storm, and then for the cool-down', () => {
+    const began = held(some(10, 4), [], 0);
+    expect(began.reasons).toEqual([
+      { code: 'storm-began', kind: 'cluster', scope: { kind: 'cluster', group: 'workers' } },
+    ]);
+    const lasts = held(some(10, 4), began.holds, 5_000);
+    expect(lasts).toEqual({ holds: began.holds, reasons: [] });
+    const ended = held(some(10, 0), lasts.holds, 10_000);
+    expect(ended.reasons.map(({ code }) => code)).toEqual(['storm-ended']);
+    expect(ended.holds).toEqual([
+      { kind: 'cluster', scope: { kind: 'cluster', group: 'workers' }, sinceMs: 0, endedMs: 10_000 },
+    ]);
+    const cooling = held(some(10, 0), ended.holds, 609_999);
+    expect(cooling).toEqual({ holds: ended.holds, reasons: [] });
+    expect(held(some(10, 0), cooling.holds, 610_000)).toEqual({ holds: [], reasons: [] });
+  });
+  it('that begins again during its cool-down is told again', () => {
+    const ended: Hold = { kind: 'cluster', scope: { kind: 'cluster', group: 'workers' }, sinceMs: 0, endedMs: 10_000 };
+    const again = held(some(10, 4), [ended], 20_000);
+    expect(again.holds).toEqual([{ ...ended, endedMs: null }]);
+    expect(again.reasons.map(({ code }) => code)).toEqual(['storm-began']);
+  });
+  it('of a burst keeps the nodes that it held once', () => {
+    const hold: Hold = { kind: 'burst', scope: { kind: 'nodes', nodes: ['uid-x'] }, sinceMs: 0, endedMs: null };
+    const [after] = held([...some(3, 3, { onsetMs: 7 }), ...some(100, 0, {}, 'o')], [hold], 5).holds;
+    expect(after?.scope).toEqual({ kind: 'nodes', nodes: ['uid-x', 'uid-w0', 'uid-w1', 'uid-w2'] });
+  });
+  it('of an earlier leader begins its cool-down anew, unless it is known', () => {
+    const scope = { kind: 'cluster', group: 'workers' } as const;
+    expect(adoptHolds([], [{ kind: 'all', scope }], 5)).toEqual([{ kind: 'all', scope, sinceMs: 5, endedMs: 5 }]);
+    const own: Hold = { kind: 'all', scope, sinceMs: 1, endedMs: null };
+    expect(adoptHolds([own], [{ kind: 'all', scope }], 5)).toEqual([own]);
+  });
+  it.each<[string, Hold['scope'], boolean]>([
+    ['its group', { kind: 'cluster', group: 'workers' }, true],
+    ['the other group', { kind: 'cluster', group: 'control-plane' }, false],
+    ['its domain', { kind: 'domain', label: 'zone', value: 'a' }, true],
+    ['another domain', { kind: 'domain', label: 'zone', value: 'b' }, false],
+    ['itself', { kind: 'nodes', nodes: ['uid-w1'] }, true],
+    ['others', { kind: 'nodes', nodes: ['uid-w2'] }, false],
+  ])('on %s', (_, scope, isHeld) => {
+    const hold: Hold = { kind: 'burst', scope, sinceMs: 0, endedMs: null };
+    const memory = aMemory({ of: { labels: { zone: 'a' } } });
+    expect(holdOn(memory, { holds: [hold], releases: [] }, 5)).toBe(isHeld ? hold : null);
+    const release: Release = { scope: { kind: 'cluster' }, untilMs: 6, by: 'ana' };
+    expect(holdOn(memory, { holds: [hold], releases: [release] }, 5)).toBeNull();
+  });
+  it.each<[Release['scope'], boolean]>([
+    [{ kind: 'cluster' }, true],
+    [{ kind: 'domain', label: 'zone', value: 'a' }, true],
+    [{ kind: 'domain', label: 'zone', value: 'b' }, false],
+    [{ kind: 'node', name: 'w1' }, true],
+    [{ kind: 'node', name: 'w2' }, false],
+  ])('is released by %j: %s, until its time', (scope, isLifted) => {
+    const node = { name: 'w1', labels: { zone: 'a' } };
+    expect(isReleased(node, [{ scope, untilMs: 10, by: 'ana' }], 9)).toBe(isLifted);
+    expect(isReleased(node, [{ scope, untilMs: 10, by: 'ana' }], 10)).toBe(false);
+  });
+});
