@@ -83,7 +83,7 @@ describe('the daemon never ends silently', () => {
       'const m = require("module"), load = m._load; m._load = (name, ...more) => name.includes("daemon-program") ? { runProgram: () => new Promise(() => {}) } : load(name, ...more);',
       /^nodewarden crashed; this is a bug: no pending work was left$/,
     ],
-  ])('when it has a mistake: %s', async (code, word) => {
+  ])('if it has a bug: %s', async (code, word) => {
     const { status, stderr } = await run(code).ended;
     expect(status).toBeGreaterThan(0);
     expect(stderr).toEqual([expect.stringMatching(word)]);

@@ -75,7 +75,7 @@ describe.each(SIGNALS)('%s, a row of the table of signals', (signal) => {
   });
 
   it.runIf(!isDisk(signal))(
-    'is written by capture without a negative number, where more is in use than there may be',
+    'is never written as a negative number by capture, even if more is in use than the capacity',
     () => {
       const low = anObservation(10_000, { [signal]: { available: -5, capacity: 100 } });
       expect(JSON.stringify(summaryOf(low, [], 0))).not.toContain('-');

@@ -169,7 +169,7 @@ describe('an eviction', () => {
     ['cannot read the signal', async () => unknown('unreadable', 'memory.stat', 'gone')],
     ['gets no answer', () => new Promise<Reading<SignalSample>>(() => {})],
     ['throws', async () => Promise.reject(new Error('no'))],
-  ])('goes on when the last look %s', async (_, reread) => {
+  ])('continues if the last look %s', async (_, reread) => {
     const { actor, settled } = stage({ observer: { reread } });
     actor.begin(evict(hard, 1));
     expect(await settled()).toMatchObject({ kind: 'ended' });

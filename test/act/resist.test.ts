@@ -72,8 +72,8 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
   it.each([
     ['a carriage return', Buffer.from('a\rb')],
     ['a line separator', Buffer.from('a\u2028b')],
-    ['bytes that are no UTF-8', Buffer.from([0x61, 0xff, 0xfe])],
-  ])('ends what is in a cgroup whose name holds %s', async (_, name) => {
+    ['bytes that are not UTF-8', Buffer.from([0x61, 0xff, 0xfe])],
+  ])('ends what is in a cgroup whose name contains %s', async (_, name) => {
     const hidden = await inside(name);
     expect((await kill()).end).toMatchObject({ kind: 'ended' });
     await gone(hidden);

@@ -99,7 +99,7 @@ describe('the bars of the reaction', () => {
   it.each([
     ['was ended before it crossed', breach(null)],
     ['was killed by the kernel unseen', breach(null, { endedBy: 'kernel' })],
-  ])('do not hold where one pod of this agent %s', (_, one) => {
+  ])('do not hold if one pod of this agent %s', (_, one) => {
     const ours = rowOf('nodewarden', '250', false, [...many(99, 4), one]);
     const name = 'not the right pod, not in time, or before the crossing, of 100 runs';
     expect(judged(barsOf([ours], false, 0.5))[name]).toBe(false);

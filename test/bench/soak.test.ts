@@ -65,7 +65,7 @@ describe('a soak in virtual time', () => {
       /was passed over as terminating, and no earlier decision ends it/,
     ],
     [
-      'an outcome of nothing',
+      'an outcome of no decision',
       (entry: RecordEntry): RecordEntry =>
         entry.kind === 'outcome' ? { ...entry, outcome: { ...entry.outcome, of: 'virtual-0' } } : entry,
       /the record has an outcome of virtual-0/,
@@ -116,7 +116,7 @@ describe('a soak on real cgroups', () => {
     ['more children', (minute: number) => ({ children: Math.floor(minute / 50) })],
     ['more cgroups', (minute: number) => ({ cgroups: 30 + Math.floor(minute / 50) })],
     ['more files of the state', (minute: number) => ({ runtimeFiles: 3 + Math.floor(minute / 50) })],
-  ])('fails by %s', (name, sampleAt) => {
+  ])('fails on %s', (name, sampleAt) => {
     expect(failed(real({}, sampleAt))).toEqual([expect.stringContaining(name)]);
   });
 
@@ -125,7 +125,7 @@ describe('a soak on real cgroups', () => {
     ['derived again', { replayed: 3 }],
     ['kills by the kernel', { kernelOomKills: 1 }],
     ['restarts', { restarts: 1 }],
-  ])('fails by %s', (name, over) => {
+  ])('fails on %s', (name, over) => {
     expect(failed(real(over))).toEqual([expect.stringContaining(name)]);
   });
 

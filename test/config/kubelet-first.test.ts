@@ -58,12 +58,12 @@ describe('the command line of a kubelet', () => {
 describe('whether the kubelet acts first', () => {
   const first = { signal: 'memory.available', kind: 'hard', theirs: GIB };
   it.each([
-    ['where its hard threshold is higher', HARD('500Mi'), HARD('1Gi'), [{ ...first, ours: 500 * MIB }]],
-    ['where ours is not above it by the margin', HARD('1100Mi'), HARD('1Gi'), [{ ...first, ours: 1_100 * MIB }]],
-    ['not where it is', HARD('1400Mi'), HARD('1Gi'), []],
-    ['where we have none', { evictionHard: { 'pid.available': '10%' } }, HARD('1Gi'), [{ ...first, ours: null }]],
+    ['if its hard threshold is higher', HARD('500Mi'), HARD('1Gi'), [{ ...first, ours: 500 * MIB }]],
+    ['if ours does not exceed it by the margin', HARD('1100Mi'), HARD('1Gi'), [{ ...first, ours: 1_100 * MIB }]],
+    ['not if it does', HARD('1400Mi'), HARD('1Gi'), []],
+    ['if we have none', { evictionHard: { 'pid.available': '10%' } }, HARD('1Gi'), [{ ...first, ours: null }]],
     [
-      'where ours is only soft',
+      'if ours is only soft',
       {
         evictionHard: {},
         evictionSoft: { 'memory.available': '4Gi' },
@@ -81,10 +81,10 @@ describe('whether the kubelet acts first', () => {
     evictionSoftGracePeriod: { 'memory.available': grace },
   });
   it.each([
-    ['with a soft one whose grace is not 15 s longer', SOFT('2Gi', '50s', '1Gi'), 1],
-    ['not with one whose grace is', SOFT('2Gi', '45s', '1Gi'), 0],
-    ['nor where our hard one is above it', HARD('2Gi'), 0],
-    ['with a soft one that is higher', SOFT('1900Mi', '1s', '1Gi'), 1],
+    ['for a soft threshold whose grace period is less than 15 s longer', SOFT('2Gi', '50s', '1Gi'), 1],
+    ['not for one whose grace period is 15 s longer', SOFT('2Gi', '45s', '1Gi'), 0],
+    ['not if our hard threshold is higher', HARD('2Gi'), 0],
+    ['for a soft threshold that is higher', SOFT('1900Mi', '1s', '1Gi'), 1],
   ])('%s', (_what, ours, count) => {
     expect(firsts(ours, SOFT('2Gi', '60s')).filter(({ kind }) => kind === 'soft')).toHaveLength(count);
   });

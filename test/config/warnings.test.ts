@@ -130,7 +130,7 @@ describe('warnings', () => {
       'systemReserved: {memory: 5Gi}\nkubeReserved: {memory: 3Gi}',
       'together (8 GiB) exceed the capacity of this host (8 GiB)',
     ],
-  ])('tell what has no effect, or stops a kubelet: %s', (text, part) => {
+  ])('report what has no effect, or stops a kubelet: %s', (text, part) => {
     const said = warnings(text);
     expect(said).toHaveLength(1);
     expect(said[0]).toContain(part);

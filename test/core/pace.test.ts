@@ -131,7 +131,7 @@ describe("the minute's CPU budget (D2)", () => {
       20,
     ],
     [
-      'nor has one whose clock began anew',
+      'nor does one whose clock started again',
       [
         [100_000, 0],
         [1_000, 650],

@@ -65,7 +65,7 @@ describe('what is counted', () => {
     { of: 'b-1', atMs: 1, kind: 'survived', left: [], detail: '' },
     { of: 'b-1', atMs: 1, kind: 'unknown', detail: 'the API server is away' },
     { of: 'b-9', atMs: 1, kind: 'ended', via: 'sigkill', releasedBytes: known(1) },
-  ])('is no eviction that ended nobody: %j', (outcome) => {
+  ])('does not count an eviction that ended nobody: %j', (outcome) => {
     const { counters, decided, cameOut } = counting();
     decided(anEviction('b-1'));
     cameOut(outcome);

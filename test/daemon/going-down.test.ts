@@ -190,8 +190,8 @@ describe('an agent that starts in the middle of a shutdown', () => {
 
   it.each([
     ['logind and systemd say that the machine stays up', known(false)],
-    ['nobody can say', no],
-  ])('stops nobody more when %s: that is a cancel', async (_, machine) => {
+    ['nothing can be learned', no],
+  ])('treats it as cancelled if %s, and stops no more pods', async (_, machine) => {
     const { resume, facts } = glued({ state: inPhase1, machine });
     expect(await resume()).toEqual([{ kind: 'cancelled', machineStays: true }]);
     expect(facts).toEqual([]);
@@ -282,7 +282,7 @@ describe('an agent that is asked to stop', () => {
   });
 
   it.each([known(true), no])(
-    'does not end its phases while the machine goes down, or nobody says: %j',
+    'does not end its phases while the machine goes down or nothing is known: %j',
     async (machine) => {
       const { going, pass, back } = glued({ leftMs: 60_000, machine });
       await going.stopAsked();

@@ -85,7 +85,7 @@ function tell(command: string): readonly string[] {
 }
 const nothingRan = (): void => expect([readdirSync(directory), readdirSync('/')].flat()).not.toContain('ran');
 
-describe.skipIf(!has('jq'))('the notify programs of docs/notify.md, with odd bytes in a name [needs jq]', () => {
+describe.skipIf(!has('jq'))('the notify programs in docs/notify.md, with odd bytes in a name [needs jq]', () => {
   it('send a mail with the headers that they set, and no others', async () => {
     const sendmail = aStub('sendmail');
     tell(install(program('sendmail').replace('/usr/sbin/sendmail', sendmail)));

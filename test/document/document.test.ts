@@ -199,7 +199,7 @@ describe('nearestName', () => {
     ['memory', null],
     ['', null],
     ['x'.repeat(200), null],
-  ])('finds for %s the name %s', (wrong, right) => {
+  ])('suggests for %s: %s', (wrong, right) => {
     expect(nearestName(wrong, ['memory.available', 'nodefs.inodesFree', 'a'])).toBe(right);
   });
 });

@@ -23,7 +23,7 @@ afterAll(() => {
 const SHORT = { seed: '1', seconds: 0.1, atLeast: 15, bombs: null };
 
 describe('a reader of outside text', () => {
-  it.each(TARGETS.map(({ name }) => name))('answers whatever it is given: %s', async (name) => {
+  it.each(TARGETS.map(({ name }) => name))('answers any input: %s', async (name) => {
     const { executions, failures } = await fuzzer.run(name, { ...SHORT, saved });
     expect(failures).toEqual([]);
     expect(executions).toBeGreaterThan(0);

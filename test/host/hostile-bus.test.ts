@@ -123,7 +123,7 @@ describe('a bus that is hostile', () => {
     ['with a hundred thousand variants in one another', (serial) => reply(serial, 'v', nested(100_000))],
     ['of a type that does not exist', (serial) => reply(serial, '{', u32(7))],
     ['whose header is noise', () => Buffer.alloc(64, 0x6c)],
-  ])('that gives an answer %s leaves it unknown, and is asked again', { timeout: 60_000 }, async (_, answer) => {
+  ])('that gives an answer %s leaves the value unknown, and is asked again', { timeout: 60_000 }, async (_, answer) => {
     const systemd = await open((serial, socket) => void socket.write(answer(serial)));
     const [timeout, unit] = await Promise.all([systemd.stopTimeoutMs('web.service'), systemd.unit('web.service')]);
     expect([timeout.known, unit.known]).toEqual([false, false]);

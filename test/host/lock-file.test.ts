@@ -68,7 +68,7 @@ describe('a lock', () => {
     expect(readdirSync(directory)).toEqual(['lock']);
   });
 
-  it.skipIf(process.getuid?.() !== 0)('is taken and given back where the disk is full [needs root]', () => {
+  it.skipIf(process.getuid?.() !== 0)('is taken and released even if the disk is full [needs root]', () => {
     const full = join(directory, 'full');
     mkdirSync(full);
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'nodewarden-test', full]);

@@ -90,10 +90,10 @@ describe('the drop-in for logind', () => {
   });
 
   it.each([
-    ['a file of somebody else', (path: string) => writeFileSync(path, sets('4'))],
+    ['a file of another owner', (path: string) => writeFileSync(path, sets('4'))],
     ['a link', (path: string) => symlinkSync('../../../target', path)],
     ['a directory', (path: string) => mkdirSync(path)],
-  ])('leaves %s under its name alone', (_, make) => {
+  ])('leaves %s of its name alone', (_, make) => {
     const { root, dropIn } = inTree({
       [OWN]: null,
       target: `${MARK} for "/run/nodewarden", which removes it again when it needs no delay.\n`,

@@ -188,8 +188,8 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
 
     it.each([
       ['it has none', can(false)],
-      ['that cannot be said', { error: 'org.freedesktop.DBus.Error.UnknownProperty' }],
-    ])('by a HUP to its first process alone where %s', async (_, canReload) => {
+      ['that is not known', { error: 'org.freedesktop.DBus.Error.UnknownProperty' }],
+    ])('sends HUP only to its first process if %s', async (_, canReload) => {
       const service = await systemd(canReload);
       expect(await logind.reload()).toEqual(known(true));
       expect(told(service)).toEqual([['KillUnit', 'systemd-logind.service', 'main', 1]]);

@@ -190,7 +190,7 @@ describe('sd_notify', () => {
     ['60000000', String(process.pid), 7_500],
     ['no number', undefined, null],
     ['0', undefined, null],
-  ])('with WATCHDOG_USEC=%s and WATCHDOG_PID=%s pings each %s ms', (usec, pid, expected) => {
+  ])('with WATCHDOG_USEC=%s and WATCHDOG_PID=%s pings every %s ms', (usec, pid, expected) => {
     const env = {
       PATH: process.env['PATH'],
       NOTIFY_SOCKET: join(directory, 'none'),

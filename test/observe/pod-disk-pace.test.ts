@@ -174,7 +174,7 @@ describe('figures from an earlier life of a pod', () => {
   it.each([
     ['another cgroup', (): Partial<BoundPod> => ({ cgroup: cgroup('/web-2') })],
     ['the same cgroup after a stop of ours', (): Partial<BoundPod> => ({ stops: 1 })],
-  ])('evict nobody over a limit who runs in %s: that waits for a walk of its own', async (_, again) => {
+  ])('evict no pod over a limit that runs in %s before a walk of its own', async (_, again) => {
     const { held, bound, pods, pass, look, over } = await aWeb(true);
     expect(over()).toEqual(['web']);
     held.bytes = 10;

@@ -201,7 +201,7 @@ describe('memory.stallFree', () => {
       { reclaimable: () => unknown('unreadable', 'memory', 'test') },
       'unreadable',
     ],
-  ] as const)('is unknown where %s', (_, world, why) => {
+  ] as const)('is unknown if %s', (_, world, why) => {
     expect(aNode(world).availableAt(0)).toBe(why);
   });
 

@@ -79,13 +79,13 @@ describe('a claim', () => {
     ['ended without its last line', 'ok      the hog goes (1.5 s)\n', null],
     ['was stopped', 'ok      the hog goes (1.5 s)\n', 'it was stopped after 3 minutes'],
     [
-      'failed although every check of it held',
+      'failed although all its checks held',
       'ok      the hog goes (1.5 s)\nlab: 1 passed, 0 failed, 0 skipped\n',
       'it ended with 1',
     ],
-    ['showed other checks alone', 'ok      another (1.5 s)\nlab: 1 passed, 0 failed, 0 skipped\n', null],
-    ['said nothing', '', null],
-  ])('does not hold where the command %s', (_, text, ended) => {
+    ['showed only other checks', 'ok      another (1.5 s)\nlab: 1 passed, 0 failed, 0 skipped\n', null],
+    ['printed nothing', '', null],
+  ])('does not hold if the command %s', (_, text, ended) => {
     expect(judged(ran(text, ended), { checks: /hog/ }).verdict).toBe('does not hold');
   });
   it('is not shown if the command could not run, or was not requested, and says why', () => {

@@ -20,10 +20,7 @@ describe('a line of the record', () => {
       'with a time beyond every calendar',
       sayEntry(entryOf({ ...head, atWallMs: 8.64e15 + 1 }, { kind: 'lost', entries: 3 })),
     ],
-    [
-      'with a decision that is none',
-      sayEntry(entryOf(head, { kind: 'lost', entries: 3 })).replace('"lost"', '"decision"'),
-    ],
+    ['with an invalid decision', sayEntry(entryOf(head, { kind: 'lost', entries: 3 })).replace('"lost"', '"decision"')],
   ])('%s is damage', (_, line) => {
     expect(parseEntry(line)).toBeNull();
   });

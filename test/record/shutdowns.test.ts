@@ -105,7 +105,7 @@ describe('a shutdown in the record', () => {
 
   it.each([
     ['was stopped', [boot.stopped(103_000, 'goes-down')]],
-    ['was started anew and did not go on with it', [boot.started(103_000)]],
+    ['was started again and did not continue it', [boot.started(103_000)]],
     ['began another one', [boot.fact(200_000, BEGAN)]],
   ])('is cut when the agent %s', (_, more) => {
     const [first] = shutdownsOf([...aWholeShutdown(boot).slice(0, 5), ...more], 'b').shutdowns;
@@ -156,9 +156,9 @@ describe('a shutdown in the record', () => {
   });
 
   it.each([
-    ['heard and then not honoured', [boot.fact(101_000, { what: 'cancelled', phase: 1, why: 'shutdown -c' })]],
-    ['never heard by logind', []],
-  ])('whose cancel was %s goes on to its end', (_, heard) => {
+    ['seen and then not honoured', [boot.fact(101_000, { what: 'cancelled', phase: 1, why: 'shutdown -c' })]],
+    ['never seen by logind', []],
+  ])('whose cancel was %s continues to its end', (_, heard) => {
     const whole = aWholeShutdown(boot);
     const refused = boot.fact(102_000, { what: 'cancel-not-honoured' });
     const { end, cancelled } = only([...whole.slice(0, 4), ...heard, refused, ...whole.slice(4)]);

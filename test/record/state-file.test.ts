@@ -71,12 +71,12 @@ describe('the state file', () => {
     ['an empty file', ''],
     ['half a state', JSON.stringify(initialState('boot')).slice(0, 40)],
     ['another schema', '{"schema":2}'],
-    ['no state', '[1,2,3]'],
+    ['another kind of JSON', '[1,2,3]'],
     [
       'a state with a wrong field',
       JSON.stringify({ ...initialState('boot'), act: { kind: 'evicting', evictions: [{}] } }),
     ],
-  ])('that is %s is kept aside, is a finding, and a fresh one begins', (_, text) => {
+  ])('that is %s is set aside and is a finding, and a new state begins', (_, text) => {
     writeFileSync(path, text);
     const { state, findings } = loadState(path, 'boot', clock, decided);
     expect(state).toEqual(initialState('boot'));

@@ -157,9 +157,9 @@ describe('releasing the lock', () => {
 
   it.each([
     ['released', (inhibitor: Kept['inhibitor']) => inhibitor.release()],
-    ['wanted no more', (inhibitor: Kept['inhibitor']) => inhibitor.want(null)],
+    ['no longer wanted', (inhibitor: Kept['inhibitor']) => inhibitor.want(null)],
     ['closed', (inhibitor: Kept['inhibitor']) => void inhibitor.close()],
-  ])('of a lock that is being taken just now leaves none: %s', async (_, letGo) => {
+  ])('leaves no lock if one is just being taken: %s', async (_, letGo) => {
     const { inhibitor, pass, now, letTake, locks } = kept();
     now.take = 'hangs';
     inhibitor.want(30_000);

@@ -21,7 +21,7 @@ describe('the example scenarios', () => {
     expect(summary).toMatchObject({ checked: summary.scenarios, failed: 0, malformed: 0 });
   });
 
-  it.each(yamlIn(scenarios))('%s says at its top what it teaches and how to try it', (name) => {
+  it.each(yamlIn(scenarios))('%s begins with what it teaches and how to try it', (name) => {
     const comment = readFileSync(join(scenarios, name), 'utf8').split(/^[^#]/m)[0] ?? '';
     expect(comment).toContain('What it teaches:');
     expect(comment).toContain(`config/scenarios/${name}`);
@@ -42,7 +42,7 @@ describe('the example scenarios of the guard', () => {
     expect(summary.scenarios).toBeGreaterThanOrEqual(25);
   }, 120_000);
 
-  it.each(yamlIn(directory))('%s says in its first lines what it shows, and has its name', (name) => {
+  it.each(yamlIn(directory))('%s begins with what it shows, and has its own name', (name) => {
     const text = readFileSync(join(directory, name), 'utf8');
     expect(text).toMatch(/^# [A-Z](.|\n# )+\.\napiVersion/);
     expect(text).toContain(`metadata: { name: ${name.replace('.yaml', '')} }`);

@@ -67,7 +67,7 @@ describe.skipIf(!has('dpkg-buildpackage') || !has('dh'))('the Debian package [ne
     expect(files.filter((file) => file.startsWith('/etc/'))).toEqual([]);
   });
   it.skipIf(!has('lintian'))(
-    'has no error that lintian knows [needs lintian]',
+    'has no error according to lintian [needs lintian]',
     () => {
       const said = spawnSync('lintian', ['--fail-on', 'error', deb], { encoding: 'utf8' });
       expect({ status: said.status, errors: said.stdout.match(/^E: .*$/gm) }).toEqual({ status: 0, errors: null });

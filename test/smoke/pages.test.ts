@@ -96,7 +96,7 @@ describe('the man page', () => {
     }
   });
   it.skipIf(!has('groff')).each(['nodewarden.1', 'nodewarden.5'])(
-    '%s is set without a warning [needs groff]',
+    '%s is formatted without a warning [needs groff]',
     (name) => {
       const set = spawnSync('groff', ['-man', '-Tutf8', '-ww', '-z', path.join(DIST, 'man', name)], {
         encoding: 'utf8',

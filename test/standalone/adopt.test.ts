@@ -49,7 +49,7 @@ describe('a role', () => {
   });
 
   it.each(['shop.service', 'dockerish.service', 'gettysburg.service', `docker-${'a'.repeat(64)}.scope`])(
-    '%s is not of the system',
+    '%s does not belong to the system',
     (unit) => {
       expect(ofTheSystem(unit)).toBeNull();
     },
@@ -97,7 +97,7 @@ describe('a proposed manifest', () => {
     '-',
     'x'.repeat(300),
     'é/..',
-  ])('of a hostile name %j is one pod with a plain name, and nothing else', (name) => {
+  ])('for the hostile name %j is one pod with a plain name, and nothing else', (name) => {
     const hostile = { name, role: name, notes: [name], priorityFrom: name, disk: [name, `/srv/${name}`, '/srv/ok'] };
     const { pods, problems } = read({ ...hostile, target: { kind: 'podman', name: 'web' } });
     expect(problems).toEqual([]);

@@ -58,7 +58,7 @@ describe('manifests that appear right before a choice (D13)', () => {
   it.each([
     ['empty', ''],
     ['cut', manifest('hog').slice(0, 60)],
-  ])('wait without a word while they are %s, and are taken when they are whole', (_, part) => {
+  ])('are skipped silently while they are %s, and read once they are complete', (_, part) => {
     quiet();
     files.read();
     writeFileSync(at('hog.yaml'), part);

@@ -38,7 +38,7 @@ describe('a saved state', () => {
   it.each<[string, (state: ReturnType<typeof saved>) => void]>([
     ['a signal that does not exist', (state) => (state.act.evictions[0].cause.threshold.signal = 'memory')],
     ['a threshold that does not exist', (state) => (state.act.evictions[0].cause.threshold.id = 'memory/evictionHard')],
-    ['an amount that is no number', (state) => (state.act.evictions[0].cause.threshold.target.nanos = '1e9')],
+    ['an amount that is not a number', (state) => (state.act.evictions[0].cause.threshold.target.nanos = '1e9')],
     ['a timer of no threshold', (state) => (state.firstMetMs['x/evictionHard'] = 1)],
     ['a condition that does not exist', (state) => (state.conditionLastMetMs.CPUPressure = 1)],
     ['a sample of no signal', (state) => (state.lastSample.memory = { available: 1, capacity: 1, sampledAtMs: 1 })],
@@ -228,7 +228,7 @@ describe('a saved state with every field', () => {
     ['a longer one', (state: State) => ({ ...state, bootId: 'x'.repeat(4_097) }), false],
     ['a list of 10,000', (state: State) => ({ ...state, dryOverLimit: Array(10_000).fill('uid') }), true],
     ['a longer one', (state: State) => ({ ...state, dryOverLimit: Array(10_001).fill('uid') }), false],
-    ['a decision number that is no whole one', (state: State) => ({ ...state, nextDecision: 1.5 }), false],
+    ['a decision number that is not an integer', (state: State) => ({ ...state, nextDecision: 1.5 }), false],
     ['another schema', (state: State) => ({ ...state, schema: 2 }), false],
   ])('with %s is read accordingly', (_, change, isRead) => {
     expect(readState(change(fullState(stopping))) !== null).toBe(isRead);
@@ -252,7 +252,7 @@ describe('a saved state with every field', () => {
     ...SIGNALS.flatMap((signal) => [`${signal}/evictionHard`, `${signal}/evictionSoft/twin`]).map((id) =>
       evictionWith(({ cause }) => (cause.threshold.id = id)),
     ),
-  ])('with another of the values that there are is read back, case %#', (json) => {
+  ])('is read back with each of the other possible values, case %#', (json) => {
     expect(readState(json)).toEqual(json);
   });
 

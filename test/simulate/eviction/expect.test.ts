@@ -44,7 +44,7 @@ describe('what was expected of a look', () => {
       'one alternative that holds',
       { conditions: ['PIDPressure', 'MemoryPressure'], oneOf: [{ evicted: [] }, { evicted: [a1] }] },
     ],
-  ])('holds as %s', (_, wanted) => {
+  ])('holds for %s', (_, wanted) => {
     expect(compareLook(wanted, RESULT)).toEqual([]);
   });
 
@@ -84,7 +84,7 @@ describe('what was expected of a look', () => {
       { evicted: [{ ...a1, annotations: {} }] },
       ['expect.evicted[0].annotations: [{},{"starved_resource":"memory","offending_containers":"web"}]'],
     ],
-  ])('does not hold as %j', (wanted, mismatches) => {
+  ])('does not hold for %j', (wanted, mismatches) => {
     expect(said(wanted)).toEqual(mismatches);
   });
 

@@ -190,10 +190,10 @@ expect:
       aShutdown({ pods: { web: { metadata: { deletionGracePeriodSeconds: -1 } } } }),
       'pods[0].metadata.deletionGracePeriodSeconds',
     ],
-    ['a configuration that is no mapping', aShutdown({ rest: { config: [] } }), 'config'],
+    ['a configuration that is not a mapping', aShutdown({ rest: { config: [] } }), 'config'],
     ['a cancel before the signal', aShutdown({ rest: { cancelAt: -1 } }), 'cancelAt'],
     [
-      'refusals beside other expectations',
+      'configuration errors beside other expectations',
       aShutdown({ rest: { expect: { configErrors: ['bothForms'], armed: true } } }),
       'expect.configErrors',
     ],
@@ -211,7 +211,7 @@ describe('a configuration', () => {
     [{ shutdownGracePeriod: '-5s' }, ['criticalExceedsTotal', 'totalBelowOneSecond']],
     [{ shutdownGracePeriod: '30s', shutdownGracePeriodCriticalPods: '500ms' }, ['criticalBelowOneSecond']],
     [{ ...byPriority([[0, 10]]), shutdownGracePeriod: '30s' }, ['bothForms']],
-  ])('that the kubelet refuses is a result: %j', (config, codes) => {
+  ])('that the kubelet rejects is a result: %j', (config, codes) => {
     expect(run(aShutdown({ config })).result).toEqual({ configErrors: codes });
   });
 
