@@ -1,20 +1,26 @@
-import { Command } from 'commander';
+import { Argument, Command } from 'commander';
 import type { Effective } from '../config/effective.ts';
+import { isGuardFile } from '../config/guard/load.ts';
+import { guardJsonSchema } from '../config/guard/schema.ts';
 import { DEFAULT_CONFIG_FILE, type LoadedConfig } from '../config/load.ts';
 import { jsonSchema } from '../config/schema.ts';
 import { type Setting, sayOrigin } from '../config/setting.ts';
+import { GUARD_KIND } from '../config/source.ts';
 import { loadHere, warningsHere } from '../doctor/loaded-here.ts';
 import { evictedForIt, nobodyToEvict } from '../doctor/who-may-go.ts';
 import { sayProblem } from '../document/problem.ts';
 import { createClock } from '../host/clock.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
 import { counted } from '../words/phrases.ts';
+import { loadGuardHere } from './config-guard.ts';
 import { clean, type Format, formatOption, jsonText, type Paint, printAs, table } from './print.ts';
 
 type Options = { readonly output: Format };
 
 const BAD_CONFIG = 2;
 const NO_MANIFESTS: CheckedManifests = { pods: [], problems: [] };
+const OWN_KIND = 'NodewardenConfiguration';
+const SCHEMAS = { [OWN_KIND]: jsonSchema, [GUARD_KIND]: guardJsonSchema } as const;
 const DEFAULT_HELP = `(default: ${DEFAULT_CONFIG_FILE} or all defaults)`;
 const CHECK_HELP = `It also warns about valid settings that are probably not intended. It does not compare manifests with each other or
 with what runs on this machine: only the agent does.`;
@@ -24,30 +30,29 @@ export function configCommand(): Command {
   const status = '\n\nExit status: 0, or 2 when there are errors.';
   const check = new Command('check')
     .description('Report every error in a configuration and its pod manifests in one pass')
-    .argument('[file]', `Configuration or manifest ${DEFAULT_HELP}`)
+    .argument('[file]', `Configuration of the agent or the guard, or manifest ${DEFAULT_HELP}`)
     .addOption(formatOption())
     .addHelpText(
       'after',
-      `\nExamples:\n  nodewarden config check ./config.yaml\n  nodewarden config check /etc/nodewarden/pods.d/web.yaml\n\n${CHECK_HELP}${status}`,
+      `\nExamples:\n  nodewarden config check ./config.yaml\n  nodewarden config check /etc/nodewarden/pods.d/web.yaml\n  nodewarden config check /etc/nodewarden/guard.yaml\n\n${CHECK_HELP}${status}`,
     )
     .action(async (file: string | undefined, { output }: Options) => {
-      const isManifest = file !== undefined && isManifestFile(file);
-      printChecked(output, isManifest ? checkedManifest(file) : await checkedConfig(file ?? null));
+      printChecked(output, await checked(file ?? null));
     });
   const show = new Command('show')
     .description('Show every value in force and where it comes from')
     .argument('[file]', `Configuration file ${DEFAULT_HELP}`)
     .addOption(formatOption())
     .addHelpText('after', `\nExample:\n  nodewarden config show /etc/nodewarden/config.yaml${status}`)
-    .action(async (file: string | undefined, options: Options) => {
-      const loaded = await loadHere(file ?? null, createClock());
-      if (loaded.effective === null) printProblems(loaded);
-      else printShown(options.output, loaded.effective);
+    .action(async (file: string | undefined, { output }: Options) => {
+      if (file !== undefined && isGuardFile(file)) await showGuard(output, file);
+      else await showConfig(output, file ?? null);
     });
   const schema = new Command('schema')
     .description('Print the JSON Schema, for validation and completion in editors')
+    .addArgument(new Argument('[kind]', 'Kind of configuration').choices(Object.keys(SCHEMAS)).default(OWN_KIND))
     .addHelpText('after', '\nExample:\n  nodewarden config schema > nodewarden.schema.json')
-    .action(() => void process.stdout.write(jsonText(jsonSchema())));
+    .action((kind: keyof typeof SCHEMAS) => void process.stdout.write(jsonText(SCHEMAS[kind]())));
   return new Command('config')
     .description('Check and show the configuration, and print its JSON Schema')
     .addHelpText('after', '\nExample:\n  nodewarden config check')
@@ -79,6 +84,19 @@ function printChecked(format: Format, { file, problems, warnings, good }: Checke
   );
   if (!valid && format === 'text') printProblems({ problems });
   if (!valid) process.exitCode = BAD_CONFIG;
+}
+
+async function checked(file: string | null): Promise<Checked> {
+  if (file !== null && isManifestFile(file)) return checkedManifest(file);
+  return file !== null && isGuardFile(file) ? await checkedGuard(file) : await checkedConfig(file);
+}
+
+async function checkedGuard(file: string): Promise<Checked> {
+  const loaded = await loadGuardHere(file);
+  const warnings = loaded.warnings.map(sayProblem);
+  const valid = (paint: Paint) => [sayValid(file, counted(warnings.length, 'warning'), paint)];
+  const good = (paint: Paint) => [...warningLines(warnings, paint), ...(loaded.effective === null ? [] : valid(paint))];
+  return { file, problems: loaded.problems, warnings, good };
 }
 
 function checkedManifest(file: string): Checked {
@@ -125,6 +143,20 @@ const warningLines = (warnings: readonly string[], paint: Paint): readonly strin
 
 function sayValid(what: string, count: string, paint: Paint): string {
   return `${clean(what)}: ${paint('green', 'valid')}, ${count}`;
+}
+
+async function showConfig(format: Format, file: string | null): Promise<void> {
+  const loaded = await loadHere(file, createClock());
+  if (loaded.effective === null) printProblems(loaded);
+  else printShown(format, loaded.effective);
+}
+
+async function showGuard(format: Format, file: string): Promise<void> {
+  const { effective, problems } = await loadGuardHere(file);
+  if (effective === null) return printProblems({ problems });
+  const { settings, hash } = effective;
+  const agreed = `\nHash ${hash}: two guards of one cluster must have the same.\n`;
+  printAs(format, { schema: 1, file, kind: GUARD_KIND, hash, settings }, () => `${shownText(settings)}${agreed}`);
 }
 
 function printShown(format: Format, { settings, file, kind, ignoredFields }: Effective): void {

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { configurationPage } from '../../scripts/configuration-page.ts';
+import { agentPage, guardPage } from '../../scripts/configuration-page.ts';
+import { guardConfigOf } from '../../src/config/guard/load.ts';
+import { GUARD_FIELDS, guardJsonSchema } from '../../src/config/guard/schema.ts';
 import { configOf } from '../../src/config/load.ts';
 import { jsonSchema, KUBELET_FIELDS, OWN_FIELDS } from '../../src/config/schema.ts';
 import { sayProblem } from '../../src/document/problem.ts';
@@ -29,8 +31,38 @@ describe('docs/configure.md', () => {
 describe('docs/configuration.md', () => {
   it('is what `npm run schema` writes', () => {
     const page = readFileSync(new URL('docs/configuration.md', root), 'utf8');
-    expect(page).toBe(configurationPage(jsonSchema()));
+    expect(page).toBe(agentPage(jsonSchema()));
     expect(page).toContain('\n| `guard.sameOwnerKills` | integer, 0 to 1000 | `3` |');
+  });
+});
+
+describe('docs/guard-configuration.md', () => {
+  it('is what `npm run schema` writes', () => {
+    const page = readFileSync(new URL('docs/guard-configuration.md', root), 'utf8');
+    expect(page).toBe(guardPage(guardJsonSchema()));
+    expect(page).toContain('\n| `storm.burst.nodes` | integer, 2 to 1000 | `3` |');
+    expect(page).toContain('\n| `fencing.templates.*.agent` | string | *required* |');
+    expect(page).toContain('\n| `fencing.nodes.*.power[][].template` | string | *required* |');
+  });
+});
+
+describe('the commented example of the guard', () => {
+  const text = readFileSync(new URL('config/guard.yaml', root), 'utf8');
+  const check = (text: string) => {
+    const { problems, warnings } = guardConfigOf(text, 'guard.yaml');
+    return [...problems, ...warnings].map(sayProblem).filter((said) => !said.includes('the agent was not asked'));
+  };
+  it('passes the check without a warning, and only tells', () => {
+    expect(check(text)).toEqual([]);
+    expect(guardConfigOf(text, 'guard.yaml').effective?.core.dryRun).toBe(true);
+  });
+  it('is still valid with each commented field switched on', () => {
+    const on = text.replace(/^( *)# ( *)(?:- )?([a-zA-Z]+):.*$|^ +# {2,}- .*$/gm, (line, before, inner, name) => {
+      const isField = before !== '' || inner !== '' || GUARD_FIELDS.includes(name);
+      return isField && name !== 'nodesFile' ? line.replace('# ', '') : line;
+    });
+    for (const field of GUARD_FIELDS) expect(on, field).toMatch(new RegExp(`^${field}:`, 'm'));
+    expect(check(on)).toEqual([]);
   });
 });
 

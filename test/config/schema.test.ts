@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { guardJsonSchema } from '../../src/config/guard/schema.ts';
 import { jsonSchema } from '../../src/config/schema.ts';
 import { HEAD, problems } from './a-config.ts';
 
@@ -15,6 +16,14 @@ describe('the JSON Schema', () => {
   it('is the file config/schema.json', () => {
     const file = readFileSync(new URL('../../config/schema.json', import.meta.url), 'utf8');
     expect(JSON.parse(file)).toEqual(jsonSchema());
+  });
+
+  it('of the guard is the file config/guard-schema.json, and accepts its commented example', () => {
+    const read = (name: string) => readFileSync(new URL(`../../config/${name}`, import.meta.url), 'utf8');
+    expect(JSON.parse(read('guard-schema.json'))).toEqual(guardJsonSchema());
+    const guard = new Ajv2020({ strict: false, allErrors: true }).compile(guardJsonSchema());
+    expect(guard(parse(read('guard.yaml'))), JSON.stringify(guard.errors)).toBe(true);
+    expect(guard(parse(read('guard.yaml').replace('dryRun: true', '')))).toBe(false);
   });
 
   it('accepts the commented example', () => {

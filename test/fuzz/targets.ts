@@ -1,5 +1,6 @@
 import { AGENT_TARGETS } from './agent-targets.ts';
 import { DOCUMENT_TARGETS } from './document-targets.ts';
+import { GUARD_CONFIG_TARGETS } from './guard-config-targets.ts';
 import { KERNEL_TARGETS } from './kernel-targets.ts';
 import { NUMBER_TARGETS } from './number-targets.ts';
 import { PLANTED_TARGETS } from './planted-targets.ts';
@@ -15,5 +16,6 @@ export const TARGETS: readonly Target[] = [
   ...STATE_TARGETS,
   ...KERNEL_TARGETS,
   ...AGENT_TARGETS,
+  ...GUARD_CONFIG_TARGETS,
 ];
 export const ALL_TARGETS: readonly Target[] = [...TARGETS, ...PLANTED_TARGETS];

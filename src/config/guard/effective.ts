@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { GuardConfig, LabelRequirement } from '../../core/guard/config.ts';
+import type { YamlDocument } from '../../document/document.ts';
 import { msOf } from '../effective.ts';
-import type { Fields } from '../field.ts';
+import { createFields, entryOf, type Fields } from '../field.ts';
 import { parseListen } from '../section-rules.ts';
 import { leavesOf, type Setting } from '../setting.ts';
 import { canonical, type GuardMethods } from './method.ts';
@@ -31,13 +32,14 @@ export type GuardEffective = {
 
 type Checked = {
   readonly file: string;
+  readonly nodesFile: YamlDocument | null;
   readonly fields: Fields;
   readonly values: GuardValues;
   readonly plans: ReadPlans;
 };
 
 /** Texts were checked before, so one that does not parse is a broken invariant. */
-export function guardEffectiveOf({ file, fields, values, plans }: Checked): GuardEffective {
+export function guardEffectiveOf({ file, fields, nodesFile, values, plans }: Checked): GuardEffective {
   const { kubernetes, history, http, socket, stateDirectory, log, fencing } = values;
   const core = {
     ...rulesOf(values),
@@ -55,9 +57,14 @@ export function guardEffectiveOf({ file, fields, values, plans }: Checked): Guar
     http: http === undefined || listen === null ? null : { ...listen, hosts: http.hosts },
     logLevel: log.level,
     hash: hashOf({ core, methods, history, outOfService: kubernetes.outOfService }),
-    settings: GUARD_FIELDS.flatMap((name) => leavesOf([name], Reflect.get(values, name), fields)),
+    settings: [
+      ...GUARD_FIELDS.flatMap((name) => leavesOf([name], Reflect.get(values, name), fields)),
+      ...(nodesFile === null ? [] : leavesOf(['nodes'], entryOf(nodesFile.value, 'nodes'), fieldsOf(nodesFile))),
+    ],
   };
 }
+
+const fieldsOf = (document: YamlDocument): Fields => createFields({ document, kind: 'file' }, null);
 
 /** What of it decisions need, but for the devices. */
 export function rulesOf(values: Omit<GuardValues, 'fencing' | 'apiVersion' | 'kind'>): GuardRules {

@@ -1,8 +1,15 @@
 import * as z from 'zod/mini';
 import { type Reading, unknown } from '../../core/reading.ts';
 import { check, valueAt } from '../../document/check.ts';
-import { type Bounds, inOrder, parseDocuments, type YamlDocument } from '../../document/document.ts';
+import {
+  type Bounds,
+  inOrder,
+  MAX_DOCUMENT_BYTES,
+  parseDocuments,
+  type YamlDocument,
+} from '../../document/document.ts';
 import type { Problem } from '../../document/problem.ts';
+import { readDocument } from '../../host/files.ts';
 import { createFields } from '../field.ts';
 import { GUARD_KIND, readConfigFile, readSource, type Trust, withoutEmptyFields } from '../source.ts';
 import type { AgentMetadata } from './agent-metadata.ts';
@@ -23,6 +30,12 @@ export type LoadedGuard = {
   /** null if there are problems. */
   readonly effective: GuardEffective | null;
 };
+
+/** Whether a file is a configuration of the guard, judged by its `kind`. False if it cannot be read. */
+export function isGuardFile(path: string): boolean {
+  const text = readDocument(path, MAX_DOCUMENT_BYTES);
+  return text.known && valueAt(parseDocuments(text.value, path, 'ours').documents[0]?.value, ['kind']) === GUARD_KIND;
+}
 
 /** Asks an agent for its metadata. */
 export type AskMetadata = (agent: string) => Promise<Reading<AgentMetadata>>;
@@ -76,7 +89,7 @@ export function guardConfigOf(
   ];
   const notChecked = unchecked(templates, fields, metadataOf);
   if (problems.length > 0 || checked.value === null) return { ...failed(problems), warnings: inOrder(notChecked) };
-  const effective = guardEffectiveOf({ file, fields, values: checked.value, plans });
+  const effective = guardEffectiveOf({ file, fields, nodesFile: nodesFile.document, values: checked.value, plans });
   const warnings = [...guardWarnings({ fields, core: effective.core, templates, plans }), ...notChecked];
   return { problems: [], warnings: inOrder(warnings), effective };
 }

@@ -13,14 +13,20 @@ export type GuardMethod = {
   /** Parameters whose value is in a file: its name in `secretDirectory`. */
   readonly secrets: Texts;
 };
+type ByKey = { readonly [key: MethodKey]: GuardMethod };
 export type GuardMethods = {
-  readonly listed: { readonly [key: MethodKey]: GuardMethod };
-  readonly byDefault: { readonly [key: MethodKey]: GuardMethod };
+  readonly listed: ByKey;
+  readonly byDefault: ByKey;
+  /** By node: those of fencings that were open at the last reload. */
+  readonly kept: { readonly [node: string]: ByKey };
 };
 
 /** How a method of a node's plan is carried out; null: the configuration has no such method. */
-export function methodFor({ listed, byDefault }: GuardMethods, node: string, key: MethodKey): GuardMethod | null {
-  if (Object.hasOwn(listed, key)) return listed[key] ?? null;
+export function methodFor(methods: GuardMethods, node: string, key: MethodKey): GuardMethod | null {
+  const { listed, byDefault, kept } = methods;
+  for (const known of [Object.hasOwn(kept, node) ? kept[node] : undefined, listed]) {
+    if (known !== undefined && Object.hasOwn(known, key)) return known[key] ?? null;
+  }
   const found = Object.entries(byDefault).find(([pattern]) => withNodeName(pattern, node) === key);
   if (found === undefined) return null;
   const { agent, parameters, secrets } = found[1];

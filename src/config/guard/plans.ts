@@ -60,7 +60,7 @@ export function readPlans(
   return {
     plans: { ...Object.fromEntries(unsafe.map((node) => [node, NO_METHOD])), ...plansOf(uses) },
     defaultPlan: plansOf(defaults)[DEFAULT] ?? null,
-    methods: { listed: methodsOf(uses, problems), byDefault: methodsOf(defaults, problems) },
+    methods: { listed: methodsOf(uses, problems), byDefault: methodsOf(defaults, problems), kept: {} },
     uses: all,
     problems,
     warnings,

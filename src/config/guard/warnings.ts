@@ -32,9 +32,10 @@ export function unchecked(
   metadataOf: MetadataOf,
 ): readonly Problem[] {
   const said = new Set<string>();
-  return [...templates].flatMap(([name, { agent }]) => {
+  return [...templates].flatMap(([name, { agent, class: proven }]) => {
+    const isRefused = proven === null || proven === 'none';
     const metadata = metadataOf(agent);
-    if (metadata.known || metadata.why === 'malformed' || said.has(agent)) return [];
+    if (isRefused || metadata.known || metadata.why === 'malformed' || said.has(agent)) return [];
     said.add(agent);
     const text = `whether ${agent} takes these parameters is unknown: ${metadata.detail}`;
     return [fields.problemAt(['fencing', 'templates', name], text)];
