@@ -46,6 +46,17 @@ describe('docs/guard-configuration.md', () => {
   });
 });
 
+describe('docs/guard.md', () => {
+  it('has examples, and each passes the check', () => {
+    const page = readFileSync(new URL('docs/guard.md', root), 'utf8');
+    const texts = [...page.matchAll(/^( *)```yaml\n(.*?)^ *```$/gms)].map(([, indent = '', text = '']) =>
+      text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+    );
+    expect(texts).not.toEqual([]);
+    for (const text of texts) expect(guardConfigOf(text, 'guard.yaml').problems.map(sayProblem)).toEqual([]);
+  });
+});
+
 describe('the commented example of the guard', () => {
   const text = readFileSync(new URL('config/guard.yaml', root), 'utf8');
   const check = (text: string) => {

@@ -8,7 +8,8 @@ import { blocksOf, filesIn } from './corpus.ts';
 import { must, placed, read, same, sentence } from './oracle.ts';
 import { example, type Target } from './target.ts';
 
-const RESERVED = /^(action|delay|missing[_-]as[_-]off|passw(or)?d|passw(or)?d_script|verbose.*|debug.*|plug_separator)$/i;
+const RESERVED =
+  /^(action|delay|missing[_-]as[_-]off|passw(or)?d|passw(or)?d_script|verbose.*|debug.*|plug_separator)$/i;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be.
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
