@@ -30,7 +30,7 @@ export function configCommand(): Command {
   const status = '\n\nExit status: 0, or 2 when there are errors.';
   const check = new Command('check')
     .description('Report every error in a configuration and its pod manifests in one pass')
-    .argument('[file]', `Configuration of the agent or the guard, or manifest ${DEFAULT_HELP}`)
+    .argument('[file]', `Configuration or manifest ${DEFAULT_HELP}`)
     .addOption(formatOption())
     .addHelpText(
       'after',
