@@ -1,4 +1,5 @@
 import { type AgentMetadata, MAX_METADATA_BYTES, readAgentMetadata } from '../config/guard/agent-metadata.ts';
+import type { GuardMethod } from '../config/guard/method.ts';
 import type { AgentAction, AgentEnd } from '../core/guard/agent-run.ts';
 import type { MethodKey } from '../core/guard/config.ts';
 import type { PowerState } from '../core/guard/record.ts';
@@ -13,14 +14,7 @@ import { redactOutput } from './redact.ts';
 import { createSlots, type Purpose } from './slots.ts';
 
 /** One device and outlet, for one node. */
-export type FenceMethod = {
-  readonly key: MethodKey;
-  /** A program of /usr/sbin. */
-  readonly agent: string;
-  readonly parameters: { readonly [name: string]: string };
-  /** Parameter -> name of a file in the secret directory. */
-  readonly secrets: { readonly [name: string]: string };
-};
+export type FenceMethod = GuardMethod & { readonly key: MethodKey };
 
 type Times = { readonly begunMs: MonoMs; readonly endedMs: MonoMs };
 /** What a device said about its power. The only thing that a proof is made of. */

@@ -1,10 +1,11 @@
+import type { GuardMethod } from '../config/guard/method.ts';
 import type { MethodKey } from '../core/guard/config.ts';
 import type { StatusAsk } from '../core/guard/decision.ts';
 import type { AgentRun, DeviceAnswer } from '../core/guard/observation.ts';
 import type { NodeRef } from '../core/guard/record.ts';
 import { deviceKey } from '../core/guard/state.ts';
 import type { Clock } from '../ports.ts';
-import type { Agents, FenceMethod } from './agents.ts';
+import type { Agents } from './agents.ts';
 
 export type Devices = {
   /** Asks in the background, those of fencings first; a device that is being asked for this node is not asked once more. */
@@ -21,7 +22,7 @@ export type DeviceNeeds = {
   readonly clock: Clock;
   readonly agents: Agents;
   /** Null: the configuration has none of that key for that node. */
-  readonly methodOf: (node: NodeRef, key: MethodKey) => FenceMethod | null;
+  readonly methodOf: (node: NodeRef, key: MethodKey) => GuardMethod | null;
   /** Whether this process still has the authority to act; asked right before each command is started. */
   readonly mayAct: () => boolean;
   /** Called after each answer. */
@@ -41,7 +42,7 @@ export function createDevices({ clock, agents, methodOf, mayAct, arrived }: Devi
     const method = methodOf(node, key);
     const named = { node: node.uid, method: key };
     if (method === null) return { ...named, says: 'unknown', ...nothingRan(clock) };
-    const { power, begunMs, endedMs } = await agents.status(method, purpose);
+    const { power, begunMs, endedMs } = await agents.status({ ...method, key }, purpose);
     const said = power.known ? { says: power.value, detail: '' } : { says: 'unknown' as const, detail: power.detail };
     return { ...named, ...said, begunMs, endedMs };
   };
@@ -49,7 +50,7 @@ export function createDevices({ clock, agents, methodOf, mayAct, arrived }: Devi
   const send = async (node: NodeRef, key: MethodKey, action: 'off' | 'on'): Promise<AgentRun> => {
     const method = methodOf(node, key);
     if (method === null) return { method: key, isOk: false, ...nothingRan(clock) };
-    const { saysDone, begunMs, endedMs } = await agents.command(method, action, mayAct);
+    const { saysDone, begunMs, endedMs } = await agents.command({ ...method, key }, action, mayAct);
     return { method: key, isOk: saysDone.known, begunMs, endedMs, detail: saysDone.known ? '' : saysDone.detail };
   };
 

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { clock, until } from '../host/test-cgroup.ts';
-import { aBench, detailOf, isRunning } from './an-agent.ts';
+import { aBench, anExecutable, detailOf, isRunning, PREAMBLE } from './an-agent.ts';
 
 const always = (): boolean => true;
 const statusOf = async (script: string, deadlineMs?: number) => {
@@ -27,6 +27,41 @@ stat -f -L -c %T /dev/stdin >>input
     // The last three are bash's own.
     expect(names.filter(Boolean).sort()).toEqual(['LC_ALL', 'OLDPWD', 'PATH', 'PWD', 'SHLVL', '_'].sort());
     expect(bench.read('input')).toBe('regular file 600 0\ntmpfs\n');
+  });
+});
+
+describe('what is asked of an agent', () => {
+  it('is status, off, on and metadata (G3: never a reboot)', async () => {
+    const { agents, method, read } = aBench({ fence_a: 'echo "$action" >> actions; echo "Status: ON"' });
+    await agents.status(method('fence_a'), 'patrol');
+    await agents.command(method('fence_a'), 'off', always);
+    await agents.command(method('fence_a'), 'on', always);
+    await agents.exposure(method('fence_a'));
+    await agents.metadata('fence_a');
+    expect(read('actions')).toBe('status\noff\non\nstatus\n');
+  });
+
+  it('is metadata only before its first run, and when its file has changed', async () => {
+    const { agents, method, read, directory } = aBench({ fence_a: 'echo "Status: ON"' });
+    const power = async () => (await agents.status(method('fence_a', { parameters: { plug: '1' } }), 'dead')).power;
+    await power();
+    await power();
+    expect(read('metadata-asked')).toBe('\n');
+    anExecutable(join(directory, 'fence_a'), PREAMBLE.replace('plug ip', 'port ip'));
+    expect(detailOf(await power())).toBe('plug: the agent has no such parameter');
+    expect(read('metadata-asked')).toBe('\n\n');
+  });
+
+  it.each([
+    ['printf "<resource-agent"', /no XML/],
+    ['echo "Status: ON"', /no XML/],
+    ['head -c 2000000 /dev/zero | tr "\\0" " "', /far more than an answer/],
+    ['exit 1', /exit status 1/],
+  ])('and nothing more of one that answers it with %s', async (script, why) => {
+    const { agents, method, read, directory } = aBench({});
+    anExecutable(join(directory, 'fence_a'), `#!/bin/bash\ncd "$(dirname "$0")"; cat >> input\n${script}\n`);
+    expect(detailOf((await agents.status(method('fence_a'), 'dead')).power)).toMatch(why);
+    expect(read('input')).toBe('action=metadata\n');
   });
 });
 
@@ -116,7 +151,7 @@ describe('what an agent leaves running', () => {
   });
 });
 
-describe('a command', () => {
+describe('a command (G1: what it says is no proof)', () => {
   it('that ends with 0 says that it was done, and nothing about the power', async () => {
     const { agents, method } = aBench({ fence_a: 'echo "Success: Powered OFF"; echo "Status: OFF"' });
     const claim = await agents.command(method('fence_a'), 'off', always);

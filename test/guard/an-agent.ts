@@ -6,12 +6,13 @@ import { clock, until } from '../host/test-cgroup.ts';
 import { aTree } from '../host/tree.ts';
 
 /** Reads its whole input, as agents do, and knows its metadata; what follows is its `status`, `off` and `on`. */
-const PREAMBLE = `#!/bin/bash
+export const PREAMBLE = `#!/bin/bash
 cd "$(dirname "$0")" || exit 1
 input=$(cat; echo .); input=\${input%.}
 value() { sed -n "s/^$1=//p" <<<"$input"; }
 action=$(value action)
 if [ "$action" = metadata ]; then
+  echo >>metadata-asked
   echo '<resource-agent><parameters>'
   for name in plug ip password username; do echo "<parameter name='$name'/>"; done
   echo '</parameters></resource-agent>'

@@ -83,7 +83,7 @@ describe('a secret', () => {
   });
 });
 
-describe('a secret in a run', () => {
+describe('G12: a secret in a run', () => {
   const password = `geheim-${randomBytes(8).toString('hex')}`;
   const secret = { secrets: { password: 'bmc' } };
 
