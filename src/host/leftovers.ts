@@ -2,10 +2,15 @@ import { readlinkSync } from 'node:fs';
 import type { Clock } from '../ports.ts';
 import { sleep } from './clock.ts';
 import { scanProcesses } from './process-scan.ts';
-import { processName, processState, sessionOf } from './procfs.ts';
+import { descentOf, processName } from './procfs.ts';
 
-/** What the processes of a run have in common, wherever they go: its session, and the files that they were given. */
-export type Marks = { readonly session: number; readonly streams: ReadonlySet<string> };
+/** What the processes of a run have in common, wherever they go: its session, or the files that they were given. */
+export type Marks = {
+  readonly session: number;
+  readonly streams: ReadonlySet<string>;
+  /** None of them started before. */
+  readonly sinceTicks: number;
+};
 
 const STREAMS = [0, 1, 2];
 /** Processes that are about to end with the one that started them get so long. */
@@ -16,7 +21,8 @@ const MOST_NAMED = 20;
 /** To be taken as soon as it has started, of the first process of the run, which began its session. */
 export function marksOf(pid: number): Marks {
   const streams = STREAMS.map((fd) => linkOf(`/proc/${pid}/fd/${fd}`)).filter((link) => link !== null);
-  return { session: pid, streams: new Set(streams) };
+  const first = descentOf(pid);
+  return { session: pid, streams: new Set(streams), sinceTicks: first.known ? first.value.startedTicks : 0 };
 }
 
 /**
@@ -38,14 +44,13 @@ async function endFound(clock: Clock, marks: Marks): Promise<readonly string[]> 
   return found.known ? found.value : [`something that could not be looked for: ${found.detail}`];
 }
 
-function endIfOurs(directory: string, { session, streams }: Marks): string | null {
+function endIfOurs(directory: string, { session, streams, sinceTicks }: Marks): string | null {
   const pid = Number(directory.slice(directory.lastIndexOf('/') + 1));
   // kill(2) takes less than 2 as a process group, or as all processes.
   if (pid < 2 || pid === process.pid) return null;
-  const its = sessionOf(pid);
-  const state = processState(pid);
-  if (!its.known || !state.known || state.value === 'Z' || state.value === 'X') return null;
-  if (its.value !== session && !holds(directory, streams)) return null;
+  const its = descentOf(pid);
+  if (!its.known || its.value.hasEnded || its.value.startedTicks < sinceTicks) return null;
+  if (its.value.session !== session && !holds(directory, streams)) return null;
   const name = processName(pid);
   try {
     process.kill(pid, 'SIGKILL');

@@ -357,10 +357,21 @@ export function processState(pid: number): Reading<string> {
   return statField(pid, 0, /^[A-Za-z]$/, '');
 }
 
-/** The session that it is in: the pid of the process that began it. */
-export function sessionOf(pid: number): Reading<number> {
-  const session = statField(pid, 3, /^\d{1,10}$/, '');
-  return session.known ? known(Number(session.value)) : session;
+/** `hasEnded`: only its parent has not noticed. `startedTicks`: since boot, in clock ticks. */
+export type Descent = { readonly hasEnded: boolean; readonly session: number; readonly startedTicks: number };
+
+/** State, parent, group, session, and behind 15 more the start. */
+const DESCENT = /^([A-Za-z]) \d+ \d+ (\d{1,10}) (?:-?\d+ ){15}(\d{1,15}) /;
+
+export function descentOf(pid: number): Reading<Descent> {
+  const where = `/proc/${pid}/stat`;
+  const bytes = readKernelFileShared(where, LINE_BYTES);
+  if (!bytes.known) return bytes;
+  const text = bytes.value.toString('latin1');
+  const fields = DESCENT.exec(text.slice(text.lastIndexOf(')') + 2));
+  if (fields === null) return garbled(text, where);
+  const [, state = '', session, started] = fields;
+  return known({ hasEnded: 'ZX'.includes(state), session: Number(session), startedTicks: Number(started) });
 }
 
 /** Fields are counted from the state, the first one after the name. */
