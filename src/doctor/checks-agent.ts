@@ -3,7 +3,7 @@ import { type Check, fine, found, foundOr, isTaken, NOT_APPLICABLE, unknownBecau
 import type { ServiceFacts } from './facts.ts';
 
 const MIB = 1024 ** 2;
-/** Its record takes 4 files of 16 MiB at most. */
+/** The record has at most 4 files of 16 MiB. */
 const RECORD_BYTES = 64 * MIB;
 const RECORD_INODES = 100;
 
@@ -79,7 +79,7 @@ export const AGENT = {
     asks: 'whether the record has room',
     mend: 'df -h <path>',
     judge: ({ places: { recordFree, recordPath } }) => {
-      // It is made at the start.
+      // The agent creates it at its start.
       if (!recordFree.known) return recordFree.why === 'absent' ? NOT_APPLICABLE : unknownBecause(recordFree);
       const { bytes, inodes } = recordFree.value;
       const fill = { path: recordPath };
@@ -91,7 +91,7 @@ export const AGENT = {
   },
 } satisfies { readonly [code: string]: Check };
 
-/** Whatever else the running agent has found; `taken`: by all other checks. */
+/** All other findings of the running agent; `taken`: those that another check reports. */
 export const agentFinding = (taken: readonly string[]): Check => ({
   weight: 'warning',
   asks: 'whether the agent has found anything else',

@@ -21,7 +21,7 @@ import type { Facts } from './facts.ts';
 
 const CHECK = 'nodewarden config check';
 
-/** Of the warnings of `config check` those with this code. */
+/** The warnings of `config check` with this code. */
 function warned(
   { warnings, problems, unread }: Facts,
   code: Facts['warnings'][number]['code'],
@@ -35,7 +35,7 @@ function warned(
 
 const MANIFEST_FINDINGS = [MANIFESTS, 'manifest/', 'manifest-twice/'];
 
-/** Of the agent where it can be asked, since it may hold on to a last good version; else read anew. */
+/** From the agent if it can be asked, because it may use a last good version; else from the files. */
 export function manifestFindings(facts: Facts, takes: readonly string[]): readonly Found[] {
   if (facts.agent.status.known) return agentSays(facts, takes);
   const findings = facts.pods.known ? facts.pods.value.findings : [];

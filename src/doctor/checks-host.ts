@@ -16,7 +16,7 @@ import {
 } from './check.ts';
 import type { DiskFacts, Facts } from './facts.ts';
 
-/** One user outside the pods that holds so much of the node, or all together so much, may cause what no eviction mends. */
+/** If one user outside the pods holds ONE_SHARE of the memory, or all of them ALL_SHARE, evictions may not help. */
 const ONE_SHARE = 1 / 4;
 const ALL_SHARE = 1 / 2;
 const TOLD = 5;
@@ -76,7 +76,7 @@ export const HOST = {
   },
   'boot-id': {
     weight: 'blocking',
-    asks: 'whether this boot can be told from the previous one',
+    asks: 'whether this boot can be distinguished from the previous one',
     mend: 'cat /proc/sys/kernel/random/boot_id',
     judge: ({ host: { bootId } }) =>
       bootId.known ? NOT_APPLICABLE : found({ text: `${bootId.where}: ${bootId.detail}` }),

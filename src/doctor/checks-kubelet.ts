@@ -26,7 +26,7 @@ const ofKube =
     if (kube.known) return judge(kube.value, facts);
     return notHereOrUnknown(kube);
   };
-/** What hangs on an API server that answers: of one that does not, one finding is enough. */
+/** For checks that need an answering API server: if it does not answer, one finding is enough. */
 const ofNode = (judge: Judge) =>
   ofKube((kube, facts) => (kube.credentials.known && kube.node.known ? judge(kube, facts) : NOT_APPLICABLE));
 
@@ -37,7 +37,7 @@ const BUDGETS = ['budget-refuses/'];
 const FIRSTS = ['kubelet-first/'];
 const RIGHTS = ['api-right/', PODS_NOT_LISTED];
 
-/** What the agent says and what was asked here say the same in the same words: once is enough. */
+/** The agent and this command may find the same, in the same words: it is reported once. */
 const merged = (all: readonly Found[]): readonly Found[] =>
   all.filter(({ text }, i) => all.findIndex((one) => one.text === text) === i);
 
@@ -111,7 +111,7 @@ export const KUBELET = {
         ...unread.filter(({ code }) => code === 'config-warning').map(({ why }) => why),
       ];
       if (said.length > 0) return found(...said);
-      // By another formula thresholds do not compare: a warning of the configuration.
+      // With another formula the thresholds cannot be compared, which is a warning of the configuration.
       const isSameFormula = effective.known && effective.value.memoryAvailable === 'workingSet';
       return foundOrUnknown([], missing, isSameFormula ? fine(say.agentFirst) : NOT_APPLICABLE);
     }),
@@ -146,7 +146,7 @@ export const KUBELET = {
     takes: [CORDON_KEPT],
     judge: ofNode(({ taints, isCordonKept, nodeName }, facts) => {
       const { isRunning, status } = facts.agent;
-      // A running agent takes away what it no longer means.
+      // A running agent removes those that no longer apply.
       if (isRunning === true)
         return foundOr(
           agentSays(facts, [CORDON_KEPT]).map((one) => ({ ...one, mend: DESCRIBE, fill: { node: nodeName } })),

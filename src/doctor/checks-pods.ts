@@ -23,7 +23,7 @@ import type { Facts, FoundPod, PodsFacts } from './facts.ts';
 import { nameOf } from './look-pods.ts';
 import { evictedForIt, mayBeEvicted, nobodyToEvict } from './who-may-go.ts';
 
-/** The judgement of the pods; in mode kubelet there are no manifests. */
+/** Not applicable in mode kubelet, which has no manifests. */
 const ofPods =
   (judge: (pods: PodsFacts, facts: Facts) => Result | readonly Result[]) =>
   (facts: Facts): Result | readonly Result[] => {
@@ -98,7 +98,7 @@ export const PODS = {
       const all = pods.flatMap(({ bound, unit, limitBytes }) => {
         const judged = (bytes: number | null | undefined) => evictedForIt(bound.declared, declared, signals, bytes);
         if (limitBytes?.known === false) {
-          // Whatever the limit: a pod that is evicted itself is none of these.
+          // Not needed for a pod that is itself evicted, whatever its limit.
           if (judged(null) !== null) unread.push(limitBytes);
           return [];
         }
@@ -177,7 +177,7 @@ export const PODS = {
     mend: 'nodewarden <command>',
     judge: ofPods(({ held }, { agent }) => {
       if (!held.known) return unknownBecause(held);
-      // A running agent stops it again while its condition lasts, whoever started it.
+      // While its condition lasts, a running agent stops it again, whoever started it.
       const fill = { command: agent.status.known ? 'status' : 'release-held' };
       const all = held.value.map(({ unit, pod, after }) => ({ text: say.heldDown(unit, pod, after), fill }));
       return foundOr(all, fine(say.nobodyHeld));

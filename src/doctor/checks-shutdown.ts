@@ -21,7 +21,7 @@ import {
 import type { Facts, FoundPod, PodsFacts } from './facts.ts';
 import { nameOf } from './look-pods.ts';
 
-/** Shutdown may be switched off: then nothing of it is judged. */
+/** Not applicable if graceful shutdown is off. */
 const ofPhases =
   (judge: Check['judge']) =>
   (facts: Facts, version: string): ReturnType<Check['judge']> =>
@@ -35,7 +35,7 @@ function armed(facts: Facts): Result {
   return foundOr(agentSays(facts, [NOT_ARMED]), NOT_APPLICABLE);
 }
 
-/** An agent that has armed the shutdown has overridden whatever file there is. */
+/** An agent that has armed the shutdown has overridden every such file. */
 function delay({ agent, shutdown: { neededMs, grantedMs, delay: setting } }: Facts): Result {
   if (agent.status.known && agent.status.value.shutdown.lock.kind === 'armed') return NOT_APPLICABLE;
   if (!grantedMs.known) return unknownBecause(grantedMs);

@@ -16,5 +16,5 @@ const OWN: { readonly [code: string]: Check } = {
 };
 const taken = Object.values(OWN).flatMap(({ takes = [] }) => takes);
 
-/** Every check by its stable code, in the order in which they are told. */
+/** Every check by its stable code, in the order of the output. */
 export const CHECKS: { readonly [code: string]: Check } = { ...OWN, 'agent-finding': agentFinding(taken) };

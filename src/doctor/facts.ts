@@ -19,23 +19,23 @@ import type { HeldUnit } from '../standalone/held-file.ts';
 import type { UnitTimeout } from '../standalone/stop-timeouts.ts';
 import type { HereWarning, Unread } from './loaded-here.ts';
 
-/** Everything that the checks judge, looked at once. What could not be looked at is unknown, with the reason. */
+/** Everything that the checks judge, read once. What could not be read is unknown, with the reason. */
 export type Facts = {
-  /** The file of the configuration that was asked about; null: the one that the service takes. */
+  /** The configuration file that the user named; null: the one that the service uses. */
   readonly named: string | null;
   readonly problems: readonly Problem[];
   readonly warnings: readonly (ConfigWarning | HereWarning)[];
   readonly unread: readonly Unread[];
-  /** Of a configuration that is refused: the last good one, by which the agent runs. */
+  /** If the configuration is invalid: the last good one, which the agent uses. */
   readonly effective: Reading<Effective>;
   readonly agent: AgentFacts;
   readonly host: HostFacts;
-  /** Of mode standalone. */
+  /** Only in mode standalone. */
   readonly pods: Reading<PodsFacts>;
   readonly shutdown: ShutdownFacts;
   readonly places: PlaceFacts;
   readonly disks: Reading<readonly DiskFacts[]>;
-  /** Of mode kubelet. */
+  /** Only in mode kubelet. */
   readonly kube: Reading<KubeFacts>;
 };
 export type AgentFacts = {
@@ -56,7 +56,7 @@ export type HostFacts = {
   readonly bootId: Reading<string>;
   readonly oomDaemons: Reading<readonly OomDaemon[]>;
   readonly kubelet: Reading<KubeletProcess>;
-  /** Process 1 has CAP_SYS_RESOURCE, which a lower oom_score_adj takes. */
+  /** Process 1 has CAP_SYS_RESOURCE, which is needed to lower an oom_score_adj. */
   readonly mayLowerOomScores: Reading<boolean>;
   readonly memory: Reading<MemoryUsers>;
   readonly sharedMemory: Reading<SharedMemory>;
@@ -64,29 +64,29 @@ export type HostFacts = {
 export type MemoryUsers = {
   readonly capacityBytes: number;
   readonly podsBytes: number;
-  /** Outside pods, the largest first. `where`: a cgroup, or in words. */
+  /** Outside pods, the largest first. `where`: a cgroup, or a description. */
   readonly others: readonly MemoryShare[];
 };
 export type PodsFacts = {
-  /** The first of them, if there are very many. */
+  /** Only the first ones if there are very many. */
   readonly pods: readonly FoundPod[];
-  /** Of all manifests. */
+  /** The number in all manifests. */
   readonly count: number;
   readonly findings: readonly Finding[];
-  /** Whether systemd has said where the units are, and how they hang together. */
+  /** Unknown: systemd has not reported the cgroups and dependencies of the units. */
   readonly units: Reading<true>;
-  /** Whether every scratch directory was examined. */
+  /** Unknown: not every scratch directory was examined. */
   readonly scratch: Reading<true>;
   readonly held: Reading<readonly HeldUnit[]>;
 };
 export type FoundPod = {
   readonly bound: BoundPod;
   readonly unit: string | null;
-  /** Its working set; null: it does not run. */
+  /** Its working set; null: it is not running. */
   readonly memoryBytes: Reading<number> | null;
-  /** The memory limit of its cgroup, null: none; or it does not run. */
+  /** The memory limit of its cgroup. Null inside the reading: it has none; null outside: it is not running. */
   readonly limitBytes: Reading<number | null> | null;
-  /** What its processes carry, each value once. */
+  /** The values of its processes, each value once. */
   readonly oomScores: Reading<readonly number[]>;
   readonly timeout: UnitTimeout | null;
 };
@@ -94,7 +94,7 @@ export type ShutdownFacts = {
   readonly phases: readonly ShutdownPhase[];
   readonly neededMs: number;
   readonly grantedMs: Reading<number>;
-  /** The file that logind goes by; null: none sets it. */
+  /** The file that logind uses; null: none sets it. */
   readonly delay: Reading<DelaySetting | null>;
   readonly agentStopMs: Reading<number>;
 };
@@ -108,7 +108,7 @@ export type PlaceFacts = {
 export type DiskFacts = {
   readonly signal: Signal;
   readonly path: string;
-  /** What of it is near a threshold; null: nothing is. Unknown: it could not be measured. */
+  /** Null: it is not near a threshold. Unknown: it could not be measured. */
   readonly near: Reading<NearDisk | null>;
 };
 export type NearDisk = {
@@ -120,15 +120,15 @@ export type NearDisk = {
 export type KubeFacts = {
   readonly nodeName: string;
   readonly credentials: Reading<true>;
-  /** A finding: it is another machine's. Unknown: the API server does not show it. */
+  /** A finding: it belongs to another machine. Unknown: the API server does not show it. */
   readonly node: Reading<Finding | null>;
-  /** Of the agent's own. */
+  /** Those of the agent. */
   readonly taints: readonly string[];
   readonly outOfService: Finding | null;
   readonly isCordonKept: boolean;
   /** Those that are missing. */
   readonly rights: Reading<readonly Finding[]>;
   readonly budgets: Reading<readonly StrictBudget[]>;
-  /** What the kubelet reaches first. */
+  /** Thresholds that the kubelet reaches first. */
   readonly firsts: Reading<readonly Finding[]>;
 };

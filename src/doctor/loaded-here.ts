@@ -16,7 +16,7 @@ import { createObserver } from '../observe/look.ts';
 import type { Clock } from '../ports.ts';
 import { sayAmount, sayLimit } from '../words/phrases.ts';
 
-/** Adds the sizes of the node that the configuration names, which can be read only once that is known. */
+/** Loads the configuration, and again once the sizes of the node and the file systems that it names are known. */
 export async function loadHere(file: string | null, clock: Clock): Promise<LoadedHere> {
   const sizes = readHostSizes();
   const first = loadConfig(file, sizes);
@@ -27,7 +27,7 @@ export async function loadHere(file: string | null, clock: Clock): Promise<Loade
   return { ...loadConfig(file, all), sizes: all, hung };
 }
 
-/** `hung`: file systems that do not answer, by path; then the sizes of none are known. */
+/** `hung`: file systems that do not answer, by path. If there are any, no sizes of file systems are known. */
 export type LoadedHere = LoadedConfig & { readonly sizes: HostSizes; readonly hung: HungDisks };
 type HungDisks = ReadonlyMap<string, Unknown>;
 
@@ -39,21 +39,21 @@ async function hungDisks(effective: Effective): Promise<HungDisks> {
   return new Map(asked.flatMap(([path, why]) => (why === null ? [] : [[path, why] as const])));
 }
 
-/** A valid configuration as it meets this host at this moment. */
+/** A problem of a valid configuration with this host at this moment. */
 export type HereWarning = {
   readonly code: 'path-missing' | 'threshold-met' | 'program-unsafe';
   readonly text: string;
-  /** What of it stands in the command that mends it. */
+  /** Values for the command that fixes it. */
   readonly fill?: { readonly [name: string]: string };
 };
 
-/** Why something of what a check asks could not be told. */
+/** Why part of what a check asks is not known. */
 export type Unread = { readonly code: ConfigWarning['code'] | HereWarning['code']; readonly why: Unknown };
 export type Here = { readonly warnings: readonly HereWarning[]; readonly unread: readonly Unread[] };
 
 /**
- * Warnings about what a valid configuration would meet on this machine now, and that is probably not intended. If a disk
- * hangs, nothing is measured: the call would keep this process from ending.
+ * Warnings about effects of a valid configuration on this machine that are probably not intended. If a disk hangs, nothing
+ * is measured: the call would keep this process from ending.
  */
 export async function warningsHere(effective: Effective, hung: HungDisks, clock: Clock): Promise<Here> {
   const [hangs] = hung.values();
@@ -63,13 +63,13 @@ export async function warningsHere(effective: Effective, hung: HungDisks, clock:
 }
 
 const unreadAt = (code: Unread['code'], why: Unknown): Here => ({ warnings: [], unread: [{ code, why }] });
-/** If they took too long. */
+/** The result if this took too long. */
 export const nothingHere = (why: Unknown): Here => ({
   warnings: [],
   unread: (['path-missing', 'threshold-met', 'program-unsafe'] as const).map((code) => ({ code, why })),
 });
 
-/** Sizes of the node that warnings are about, and that are not known: those that need them are not given. */
+/** Sizes of the node that are not known, by the warnings that need them and are left out. */
 export function unreadSizes({ thresholds }: Effective, sizes: HostSizes): readonly Unread[] {
   const signals = [...new Set(thresholds.map(({ signal }) => signal))];
   return signals.flatMap((signal) => {
@@ -80,7 +80,7 @@ export function unreadSizes({ thresholds }: Effective, sizes: HostSizes): readon
   });
 }
 
-/** Only for paths that the configuration names; the installation creates the default ones. */
+/** Checks only configured paths; the installation creates the default ones. */
 function missingPaths(effective: Effective, hung: HungDisks): Here {
   const paths = {
     podManifests: [effective.podManifests, 'no pod can be stopped'],
@@ -103,7 +103,7 @@ function missingPaths(effective: Effective, hung: HungDisks): Here {
   return { warnings, unread };
 }
 
-/** What the configuration has root run. */
+/** The programs that the agent runs as root. */
 function programsOf({ notify, preKill, reclaimCommands }: Effective) {
   const fields = [
     { field: 'notify', path: 'notify.command', command: notify?.command ?? [] },
@@ -134,7 +134,7 @@ function programWarnings(effective: Effective, hung: HungDisks): Here {
   return { warnings, unread };
 }
 
-/** Measured as the agent would. What takes the agent several samples is not known here. */
+/** Measured as by the agent. Signals that need several samples are not known here. */
 async function metAlready(effective: Effective, clock: Clock): Promise<Here> {
   const mounts = findCgroupMounts();
   if (!mounts.known) return unreadAt('threshold-met', mounts);

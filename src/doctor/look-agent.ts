@@ -6,10 +6,10 @@ import { isReport, type StatusReport } from '../serve/status.ts';
 import type { AgentFacts, ServiceFacts } from './facts.ts';
 
 export const SERVICE = 'nodewarden.service';
-/** A running agent answers within a look. */
+/** A running agent answers after its current look at the latest. */
 const ANSWER_MS = 3_000;
 
-/** What the agent says, and what systemd says of it. */
+/** The status that the agent reports, and its service in systemd. */
 export async function lookAtAgent(socket: string, systemd: Systemd, clock: Clock): Promise<AgentFacts> {
   const [asked, service] = await Promise.all([
     askDaemon(socket, { ask: 'status' }, clock, ANSWER_MS),

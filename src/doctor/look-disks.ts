@@ -17,14 +17,14 @@ import type { Clock } from '../ports.ts';
 import type { DiskFacts, NearDisk } from './facts.ts';
 import type { LoadedHere } from './loaded-here.ts';
 
-/** Nobody waits longer for what fills a disk; a mount that hangs says nothing for that long. */
+/** The deadline for finding what fills a disk; a mount that reports nothing for `silentMs` hangs. */
 const BOUNDS = { deadlineMs: 4_000, silentMs: 2_000 };
-/** Below so many times its threshold, what fills the disk is worth knowing. */
+/** A disk is near its threshold below this multiple of it. */
 const NEAR = 2;
-/** Directories are reported from this share of what is used. */
+/** Directories are reported if they hold at least this share of what is used. */
 const SHARE = 1 / 20;
 
-/** The disk signals with thresholds; of those that are near one, what fills the file system. */
+/** The disk signals with thresholds, and for those near one, what fills the file system. */
 export async function lookAtDisks(
   effective: Effective,
   hung: LoadedHere['hung'],

@@ -9,17 +9,17 @@ import { createShareReader, type PodPaths, type ShareReader } from '../observe/m
 import type { Clock } from '../ports.ts';
 import type { MemoryUsers, PodsFacts } from './facts.ts';
 
-/** Slices that hold so much of the node are looked into. */
+/** Slices that hold at least this share of the node's memory are broken down by service. */
 const LARGE = 1 / 50;
 const MAX_SERVICES = 256;
 const READING_MS = 500;
 
-/** Who has the node's memory, by what cgroups exist now: a reading of one moment, that of pods not among the others. */
+/** Who holds the node's memory, by the cgroups at one moment. The pods are not among the others. */
 export function memoryUsers(
   { clock, mounts, effective }: { readonly clock: Clock; readonly mounts: CgroupMounts; readonly effective: Effective },
   pods: Reading<PodsFacts>,
 ): Reading<MemoryUsers> {
-  // What is not known to be a pod's would be taken for somebody else's.
+  // A pod that is not located would count among the others.
   const missing = pods.known ? unlocated(pods.value) : pods;
   if (missing !== null && missing.why !== 'not-applicable') return missing;
   const procfs = createProcfs();
@@ -67,7 +67,7 @@ function pathsOf(pods: Reading<PodsFacts>): PodPaths {
   return paths;
 }
 
-/** The services in a slice, and what it holds besides. */
+/** The services in a slice, and the rest that it holds. */
 function inside(share: MemoryShare, reader: ShareReader, paths: PodPaths, leastBytes: number): readonly MemoryShare[] {
   if (!share.where.startsWith('/') || share.bytes < leastBytes) return [share];
   const services = (reader.servicesIn(share.where, paths) ?? []).slice(0, MAX_SERVICES).flatMap((where) => {

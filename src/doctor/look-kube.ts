@@ -26,7 +26,7 @@ type Needs = {
 const DEADLINE_MS = 3_000;
 const NOTHING_HEARD: Findings = { raise: () => undefined, clear: () => undefined, all: () => [] };
 
-/** Beside a kubelet: what the API server says to the credentials of the agent. Only questions are sent. */
+/** Beside a kubelet: what the API server answers to the agent's credentials. Sends only queries. */
 export async function lookAtKube({ clock, effective, bootId, sizes }: Needs): Promise<KubeFacts> {
   const { kubernetes } = effective;
   if (kubernetes === null) {
@@ -74,7 +74,7 @@ export async function lookAtKube({ clock, effective, bootId, sizes }: Needs): Pr
   }
 }
 
-/** Known with a finding: it is another machine's. */
+/** Known with a finding: the node belongs to another machine. */
 function nodeReading(node: Awaited<ReturnType<typeof lookAtNode>>): Reading<Finding | null> {
   if (node.kind === 'node') return known(null);
   if (node.kind === 'not-our-node') return known(notOurNode(node.text));

@@ -23,17 +23,17 @@ type Needs = {
   readonly bootId: string;
 };
 
-/** Bindings, then dependencies: systemd is asked for them beside each other. */
+/** The time for bindings, and then for dependencies; systemd is asked for all pods at once. */
 const SETTLE_MS = 2_000;
 const TIES_MS = 1_000;
 const POLL_MS = 20;
 const SCRATCH_MS = 1_000;
 const UNTOLD = unknown('timed-out', 'systemd', 'it did not answer about the units');
-/** Of more pods, and of more processes of one, only the first ones are read. */
+/** Only the first ones are read if there are more. */
 const MAX_PODS = 500;
 const MAX_PROCESSES = 100;
 
-/** The pods as the agent would have them at this moment: by the same source, which is closed again. Nothing is written. */
+/** The pods as the agent would see them at this moment, from the same source, which is closed again. Writes nothing. */
 export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: Needs): Promise<PodsFacts> {
   const findings = new Map<string, Finding>();
   const source = createStandaloneSource({
@@ -123,7 +123,7 @@ function oomScoresIn(mounts: CgroupMounts, ref: CgroupRef): FoundPod['oomScores'
   const pids = processesOf(mounts, ref);
   if (!pids.known) return pids;
   const scores = pids.value.slice(0, MAX_PROCESSES).map(readOomScoreAdj);
-  // One that has ended meanwhile is not missed.
+  // A process that has ended meanwhile does not matter.
   const unread = scores.find((score): score is Unknown => !score.known && score.why !== 'absent');
   return (
     unread ??
@@ -131,7 +131,7 @@ function oomScoresIn(mounts: CgroupMounts, ref: CgroupRef): FoundPod['oomScores'
   );
 }
 
-/** Of this boot: after another one nothing is held down. */
+/** Only those of this boot: a reboot releases all units. */
 function heldUnits(runtimeDirectory: string, bootId: string): Reading<readonly HeldUnit[]> {
   const read = readOwnFile(heldPath(runtimeDirectory), readHeld);
   if (!read.known) return read.why === 'absent' ? known([]) : read;

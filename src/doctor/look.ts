@@ -27,15 +27,15 @@ import { lookAtDisks } from './look-disks.ts';
 import { memoryUsers, NO_CONFIG } from './look-host.ts';
 import { lookAtPods } from './look-pods.ts';
 
-/** For each part: many answers in a row may each take their time. */
+/** The limit for each part, because many consecutive answers may each be slow. */
 const PART_MS = 6_000;
 const DEFAULT_SOCKET = '/run/nodewarden/nodewarden.sock';
-/** Of what memory holds without a process, so much is told. */
+/** Memory that no process holds is reported from this share of the node's memory. */
 const SHARED = 1 / 10;
 
 const late = (where: string) => unknown('timed-out', where, `no answer within ${PART_MS / 1_000} s`);
 
-/** Looks at everything once, the parts beside each other. Changes nothing, never rejects, and takes some seconds at most. */
+/** Reads everything once, all parts concurrently. Changes nothing, never rejects, and takes a few seconds at most. */
 export async function lookAround(configFile: string | null, clock: Clock): Promise<Facts> {
   const bus = openSystemBus(clock);
   const systemd = createSystemd(bus);
@@ -84,7 +84,7 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
   }
 }
 
-/** Of a configuration that is refused nothing is judged. */
+/** Nothing for an invalid configuration. */
 async function lookAtWarnings({ effective, hung, sizes }: LoadedHere, clock: Clock): Promise<Here> {
   if (effective === null) return { warnings: [], unread: [] };
   const { warnings, unread } = await within(clock, PART_MS, warningsHere(effective, hung, clock), () =>
@@ -107,7 +107,7 @@ async function lookAtStandalone(
   return within(clock, PART_MS, looked.then(known), () => late('the units of the pods'));
 }
 
-/** The client of Kubernetes is in memory only where it is needed. */
+/** Loads the Kubernetes client only if it is needed. */
 async function lookBesideKubelet(
   { clock, effective }: Needs,
   sizes: HostSizes,
@@ -141,7 +141,7 @@ async function lookAtPlaces(effective: Effective | null, hung: LoadedHere['hung'
   const why = hung.get(stateDirectory);
   if (why !== undefined) return { distrusted: why, recordPath: stateDirectory, recordFree: why };
   const disk = await openFileSystem(stateDirectory, clock).sample();
-  // What this user may not list says nothing against root's agent.
+  // A directory that this user may not list can still be fine for the agent, which is root.
   const unlisted = [effective.runtimeDirectory, stateDirectory]
     .map((directory) => listDirectory(directory, Number.POSITIVE_INFINITY))
     .find((listed): listed is Unknown => !listed.known && listed.why === 'unreadable' && process.getuid?.() !== 0);

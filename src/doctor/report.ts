@@ -11,12 +11,12 @@ export type DoctorReport = {
   readonly node: string;
   readonly version: string;
   readonly nodeVersion: string;
-  /** null: the configuration is refused. */
+  /** null: the configuration is invalid, and no last good one exists. */
   readonly mode: 'standalone' | 'kubelet' | null;
   /** null: it could not be asked. */
   readonly isAgentRunning: boolean | null;
   readonly findings: readonly Told[];
-  /** Looked at and found good. */
+  /** What was checked without a finding. */
   readonly fine: readonly { readonly code: string; readonly text: string }[];
 };
 type Told = {
@@ -48,7 +48,7 @@ export function doctorReport(facts: Facts, where: Where): DoctorReport {
   };
 }
 
-/** What the commands name that the configuration may have moved. */
+/** Directories in the commands, which the configuration may have moved. */
 function placesOf({ effective }: Facts): Fill {
   if (!effective.known) return {};
   const { podManifests, runtimeDirectory, stateDirectory } = effective.value;
@@ -67,7 +67,7 @@ function toldOf(code: string, check: Check, result: Result, facts: Facts): reado
   }));
 }
 
-/** The same for the configuration that was named. */
+/** The same command for the configuration file that the user named. */
 function forNamed(mend: string, named: string | null): string {
   if (mend === startCommand(null)) return startCommand(named);
   return mend.startsWith('nodewarden ') ? ownCommand(mend, named) : mend;

@@ -4,14 +4,14 @@ import type { Signal } from '../core/signal.ts';
 import { compareQuantity } from '../core/units/quantity.ts';
 import * as say from '../words/doctor.ts';
 
-/** By what manifests declare: who may be evicted, and what follows from `evict-for`. */
+/** Who may be evicted according to the manifests, and what follows from `evict-for`. */
 
 type Declared = Omit<PodView, 'usage'>;
 
 export const mayBeEvicted = (pod: Declared, signals: readonly Signal[]): boolean =>
   !pod.isProtected && !pod.isStaticCritical && signals.some((signal) => mayGoFor(pod, signal));
 
-/** Null: there is somebody to evict, or no threshold, which is a finding of its own. */
+/** Null: a pod may be evicted, or there is no threshold, which is a separate finding. */
 export function nobodyToEvict(pods: readonly Declared[], signals: readonly Signal[], directory: string): string | null {
   if (pods.length === 0) return say.noManifest(directory);
   if (signals.length === 0 || pods.some((pod) => mayBeEvicted(pod, signals))) return null;
@@ -19,8 +19,8 @@ export function nobodyToEvict(pods: readonly Declared[], signals: readonly Signa
 }
 
 /**
- * A pod that is not evicted for memory and may use more than it requests: another one is evicted for it. Null: it is, or may
- * not. `limitBytes`: what the kernel enforces, null: nothing; undefined: it does not run, and its manifest counts.
+ * For a pod that is never evicted for memory but may use more than it requests: others are evicted for it. Null if that is not
+ * so. `limitBytes`: the limit that the kernel enforces; null: none; undefined: it is not running, and its manifest counts.
  */
 export function evictedForIt(
   pod: Declared,
@@ -37,7 +37,7 @@ export function evictedForIt(
   return isBounded ? null : say.othersGoFor(podName(pod), sayEvictFor(evictFor), requests.memoryBytes);
 }
 
-/** Nothing of a pod-level limit is known here. */
+/** A pod-level limit is not known here. */
 const isLimitedToRequest = ({ containers }: Declared): boolean =>
   containers.every(
     ({ requests, limits }) =>
