@@ -64,7 +64,7 @@ export type KubeKillerNeeds = {
 /** B11, hard: after this, processes in the pod's own cgroup are killed too. */
 const WHOLE_MS = 2_000;
 const POLL_MS = 20;
-const NOBODY = 'nobody was left in it';
+const NOBODY = 'no process was left in it';
 
 const NOT_ASKED: Said = { kind: 'not-said', because: 'unheard', text: 'the API is away' };
 

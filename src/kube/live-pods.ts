@@ -17,17 +17,17 @@ export type LivePod = FoundContainers & {
   readonly declared: BoundPod['declared'];
   readonly cgroup: Reading<CgroupRef>;
 };
-/** Further facts about the pods, queried at each look for each pod. */
+/** Further facts about the pods, queried for each pod at each look. */
 type Known = {
   readonly runtime: RuntimeIndex;
-  /** B14, B11: what our own stops have against it. */
+  /** B14, B11: the limit that our earlier stops put on choosing it; null: none. */
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
-  /** Asks the API for a pod that it has not told of. True while a choice waits for the answer. */
+  /** C9: queries the API for an undeclared pod. True while a choice waits for the answer. */
   readonly lookUp: (pod: PodRef) => boolean;
   /** A stop of ours is under way, or was survived. */
   readonly isStopping: (uid: string) => boolean;
   readonly populated: (cgroup: CgroupRef) => Reading<boolean>;
-  /** Its process memory and the files of its memory volumes: what no reclaim frees, of its children too. */
+  /** Its process memory and the files of its memory volumes, including its children: what no reclaim frees. */
   readonly heldBytes: (cgroup: CgroupRef) => Reading<number>;
   /** Null: it has none, or it cannot be read. */
   readonly memoryLimit: (cgroup: CgroupRef) => number | null;
@@ -38,7 +38,7 @@ type Known = {
   readonly isDrained: boolean;
   /** The pod that the agent itself runs in; null: in none. */
   readonly ownUid: string | null;
-  /** As an earlier run in this boot knew them: their containers are named before the API has listed them. */
+  /** As saved by an earlier run in this boot: they name the containers before the API has listed the pods. */
   readonly saved: ReadonlyMap<PodUid, Pick<ApiPod, 'containers'>>;
 };
 
@@ -64,7 +64,7 @@ export function livePods(
       continue;
     }
     const found = inClass(byUid.get(uid), qos);
-    // Rejected at admission, or ended.
+    // Rejected at admission, or finished.
     if (found === null && isTerminal(pod)) continue;
     live.set(uid, knownPod(pod, found, isTerminal(pod), facts));
   }
@@ -168,15 +168,15 @@ function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): Li
   };
 }
 
-/** By the runtime's word; else D5: the API server's uids have dashes, and those that the kubelet makes of a manifest have none. */
+/** From the runtime; else D5: the API server's uids have dashes, those that the kubelet derives from a manifest do not. */
 function isStaticPod(uid: string, sandbox: RuntimeSandbox | undefined): boolean {
   const source = sandbox?.source ?? null;
   return source === null ? !uid.includes('-') : source !== 'api';
 }
 
 /**
- * Whether its end frees anything. If all its containers are known to be dead and only the sandbox lives, what the pod still
- * holds decides: in the sandbox, as with one that runs its containers inside itself, or in a memory volume.
+ * Whether its end frees anything. If all its containers are known to be dead and only the sandbox lives, it depends on what
+ * the pod still holds: in a sandbox that runs the containers inside itself, or in a memory volume.
  */
 function frees({ containers, sandboxes }: FoundContainers, pod: PodCgroup | null, facts: Known): boolean {
   if (pod === null) return false;

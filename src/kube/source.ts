@@ -18,16 +18,16 @@ type KubeSourceNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly findings: Findings;
-  /** The kubelet's: the parent of kubepods. */
+  /** The kubelet's cgroup root: the parent of kubepods. */
   readonly cgroupRoot: string;
-  /** As the kubelet's configuration says, for a runtime that does not (D7); null: nor does that. */
+  /** From the kubelet's configuration, for a runtime that does not report it (D7); null: not set there either. */
   readonly configuredDriver: CgroupDriver | null;
-  /** Of this node alone. Unknown until the first list, or the checkpoint. */
+  /** The pods of this node only. Unknown until the first list, or the saved pods. */
   readonly apiPods: () => Reading<ReadonlyMap<string, ApiPod>>;
-  /** Of an earlier run in this boot; empty: there are none. */
+  /** Saved by an earlier run in this boot; empty: there are none. */
   readonly savedPods: ReadonlyMap<PodUid, ApiPod>;
   readonly runtime: Pick<Runtime, 'facts' | 'refresh' | 'cgroupDriver'>;
-  /** B14, B11: why our earlier stops speak against choosing a pod. */
+  /** B14, B11: the limit that our earlier stops put on choosing a pod; null: none. */
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
   /** F6 (i): a pod of this node became Failed with the reason Evicted in the last 15 s. */
   readonly isKubeletEvicting: () => boolean;
@@ -35,20 +35,20 @@ type KubeSourceNeeds = {
   readonly isDrained: () => boolean;
   /** How a pod's disk is measured, beside the loop (kube/pod-disk.ts). */
   readonly disk: (pod: LivePod, soFar: Parameters<BoundPod['disk']>[0]) => ReturnType<BoundPod['disk']>;
-  /** C9: query the API server for this pod, in the background. True while a choice waits for the answer. */
+  /** C9: queries the API server for this pod, in the background. True while a choice waits for the answer. */
   readonly lookUp: (pod: PodRef) => boolean;
   readonly wake: () => void;
 };
 export type KubeSource = PodSource & {
-  /** Read now with its containers, for who stops it. Null: there is no such pod. */
+  /** The pod with its current containers, to stop it. Null: there is no such pod. */
   readonly find: (uid: string) => LivePod | null;
-  /** False until the first list, for a moment after the start: then running pods are not known by name. */
+  /** False until the first list, for a moment after the start: running pods may not have names yet. */
   readonly isSettled: () => boolean;
-  /** Those with processes, as declared. */
+  /** The declarations of the pods that have processes. */
   readonly running: () => readonly BoundPod['declared'][];
   /** The cgroup of all pods, as of the last look at them. Unknown `absent`: the kubelet has made none. */
   readonly kubepods: () => Reading<string>;
-  /** The pod is terminating until `stopEnded`, or, where it survived, until it has another cgroup. */
+  /** The pod is terminating until `stopEnded`, or, if it survived, until it has another cgroup. */
   readonly stopBegan: (uid: string) => void;
   readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
 };
@@ -66,7 +66,7 @@ const SETTLE_SHUTDOWN_MS = 500;
 const KUBELET_EVICTS_MS = 10_000;
 /** The minimum time between queries to the runtime while there are containers that it has not listed. */
 const ASK_RUNTIME_MS = 1_000;
-/** The same for pods that nobody has named: a choice may wait for them, and their sandbox be just about to be listed. */
+/** The same for unnamed pods: a choice may wait for them, and their sandbox may be listed any moment. */
 const ASK_NAME_MS = 100;
 /** If it does not list them either, the pause doubles up to this: a cgroup may have been left behind. */
 const ASK_RUNTIME_MOST_MS = 60_000;
@@ -96,20 +96,20 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   const stops = new Map<string, number>();
   /** The last declarations of the pods that had a cgroup at the last look. */
   let declaredBefore: ReadonlyMap<string, ApiPod> = new Map();
-  /** What `podsRoughly` made, and what of. */
+  /** The last result of `podsRoughly`, and its inputs. */
   let rough: Rough | null = null;
-  /** Several readers ask in one look; dropped before anything else runs. */
+  /** For several readers within one look; dropped before anything else runs. */
   let ofThisLook: Reading<Pods> | null = null;
   let ownUid: string | null = null;
   let hasSettled = false;
   let evictingSinceMs: MonoMs | null = null;
   let askedRuntimeMs: MonoMs = Number.NEGATIVE_INFINITY;
-  /** `unnamed`: those of the pods that nobody has named. */
+  /** What the runtime has not listed. `unnamed`: the pods without a name. */
   const untold = { pods: '', unnamed: new Set<string>(), againMs: ASK_RUNTIME_MS };
   let refreshedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let comparedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let identities = '';
-  /** At the last refresh. */
+  /** The pods at the last refresh. */
   let seen: Reading<Pods> = unknown('not-asked', 'the pods of this node', 'they have not been read yet');
   let isFar = false;
   let isClosed = false;
@@ -128,8 +128,8 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   }
 
   /**
-   * For who chooses none of them: which are empty is not read, which costs ten times as much as to list them. `isLate`: what
-   * changes by itself, as a limit does, is as of the last change of cgroups, declarations or names.
+   * For readers that choose no pod: it does not read which pods are empty, which costs ten times as much as to list them.
+   * `isLate`: what changes by itself, such as a limit, is as of the last change of cgroups, declarations or names.
    */
   function podsRoughly(of: 'pods' | 'containers', isLate: boolean): Reading<Pods> {
     return ifKnown(cgroups.now(of), (found) => {
@@ -139,7 +139,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
         return known(rough.pods);
       }
       const pods = livePodsOf(found, () => NOT_ASKED);
-      // A pod that the API has not told of is asked for each time.
+      // An undeclared pod is queried each time.
       rough = [...pods.values()].every(({ pod }) => pod !== null) ? { ...from, pods } : null;
       return known(pods);
     });
@@ -203,10 +203,10 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
 
   const isUnnamed = ({ pod, declared }: LivePod): boolean => pod === null && !index().podOf.has(declared.uid);
 
-  /** The runtime may know who it is. */
+  /** The runtime may be able to name it, or one of its containers. */
   const isUntold = (live: LivePod): boolean => isUnnamed(live) || live.containers.some(({ name }) => name === null);
 
-  /** A pod that is unnamed for the first time is asked for at once. */
+  /** Queries the runtime at once if a pod is unnamed for the first time. */
   function askOf(live: readonly LivePod[]): void {
     const pods = live.map(({ declared }) => declared.uid).join(' ');
     const unnamed = new Set(live.filter(isUnnamed).map(({ declared }) => declared.uid));
@@ -219,7 +219,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     untold.againMs = Math.min(Math.max(2 * untold.againMs, leastMs), ASK_RUNTIME_MOST_MS);
   }
 
-  /** Whether it is queried now: not if the last query is more recent than that. */
+  /** Returns false without a query if the last one is more recent than the pause. */
   function askRuntime(pauseMs = ASK_RUNTIME_MS): boolean {
     if (isClosed || clock.monoMs() - askedRuntimeMs < pauseMs) return false;
     askedRuntimeMs = clock.monoMs();
@@ -237,14 +237,14 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     return {
       declared,
       cgroup,
-      // As in the kubelet's statistics, those that run.
+      // Only those that run, as in the kubelet's statistics.
       containers: containers.map(({ id, name, cgroup: own }) => ({ name: name ?? shortId(id), cgroup: known(own) })),
       stops: stops.get(declared.uid) ?? 0,
       disk: (soFar) => needs.disk(live, soFar),
     };
   }
 
-  /** Beside the loop: findings, and whether another look is worthwhile. */
+  /** Runs beside the loop: it updates findings and wakes the loop if another look is worthwhile. */
   function refresh(): void {
     refreshedMs = clock.monoMs();
     const path = cgroupPathOf(mounts, process.pid);

@@ -37,21 +37,21 @@ import type { LivePod } from './live-pods.ts';
 import { untilUnmounted } from './memory-volumes.ts';
 import { byDelete, byRuntime } from './shutdown-stop.ts';
 
-/** B6: a kill waits no longer for the API. */
+/** B6: the longest wait of a kill for the API. */
 const SAY_MS = 100;
 /** C1: the deadline for an answer to the deletion. */
 const HEAR_MS = 1_000;
-/** B11: an eviction that is not answered by then is done without the API. */
+/** B11: the deadline for an answer to the eviction; after it, the pod is stopped without the API. */
 const LEAVE_MS = 5_000;
-/** B11, soft: the time after its grace period until the grace is cut, and from then until it is killed. */
+/** B11, soft: after the grace period, the time until a shorter one is requested, and from then until the kill. */
 const OVERDUE_MS = 2_000;
 const CUT_MS = 3_000;
-/** B13: an agent that has just started to resume a kill waits so long for the runtime to name the sandbox. */
+/** B13: how long a resumed kill waits for the runtime to name the sandbox. */
 const NAMED_MS = 1_000;
-/** What the API has not heard is on the disk by then, or the disk hangs. */
+/** The deadline for saving a request that the API has not received: if it passes, the disk hangs. */
 const KEEP_MS = 1_000;
 const NO_ANSWER = 'the API server does not answer';
-/** C5: a pod that ended so long ago may be healthy again. */
+/** C5: after this time a pod that ended may be healthy again. */
 const HEALTHY_MS = 60_000;
 
 /**
@@ -89,7 +89,7 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
 function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' | 'kubelet'>): Ladder {
   const { doneBefore: rungs = [], usedBefore = NOT_MEASURED } = of.order;
   const isByUs = rungs.some(({ isAccepted }) => isAccepted);
-  // Of a pod that has no cgroup any more.
+  // For a pod that no longer has a cgroup.
   const released = () => usedBefore;
   const rest = { isAccepted: isByUs, asked: null, isByUs, unsaid: 'unheard', endKnown: () => undefined } as const;
   return { ...of, ...rest, rungs, released };
@@ -111,7 +111,7 @@ function endOf(ladder: Ladder, result: Result): End {
   }
 }
 
-/** It had ended before this run did anything: by what an earlier one had sent, if that sent anything. */
+/** It had ended before this run did anything: through an earlier run, if that sent anything. */
 function goneBefore({ order, rungs, released }: Ladder): ReturnType<typeof goneAs> {
   if (rungs.length === 0 || wasKilled(order)) return goneAs(order, 'sigterm', released());
   return rungs.some(({ isAccepted }) => isAccepted)
@@ -123,7 +123,7 @@ async function stop(ladder: Ladder): Promise<Result> {
   const { needs, order } = ladder;
   const result = await stopFound(ladder, needs.source.find(order.victim.uid));
   if (!('kind' in result) || result.kind !== 'gone') return result;
-  // The earlier run may have died before it could keep the deletion. How old that is counts from its decision (C5).
+  // The earlier run may have died before it saved the deletion, whose age counts from the decision (C5).
   if (order.resumedFromMs !== null && order.why === 'eviction' && wasKilled(order) && !ladder.isAccepted) {
     needs.guard.killed(order.victim.uid);
     await keepDeletion(ladder, null, order.resumedFromMs);
@@ -132,8 +132,8 @@ async function stop(ladder: Ladder): Promise<Result> {
 }
 
 /**
- * It has ended without a signal of ours, and only the API knows whether by our request. A deletion that the API has not
- * accepted is sent again (B13), as the kubelet would restart the pod; an eviction that its budget may refuse is not.
+ * It has ended without a signal of ours, and only the API knows whether our request ended it. A deletion that the API has not
+ * accepted is sent again (B13), because the kubelet would restart the pod; an eviction, which a budget may refuse, is not.
  */
 async function byLostAnswer(ladder: Ladder): Promise<Result> {
   const { needs, order } = ladder;
@@ -154,7 +154,7 @@ async function byLostAnswer(ladder: Ladder): Promise<Result> {
   return { kind: 'unknown', detail: ending.known ? NO_ANSWER : ending.detail };
 }
 
-/** Under a hard threshold the next victim waits: this run has waited for the answer already, and does not ask again. */
+/** Under a hard threshold the next victim waits, so a run that has already waited for the answer does not ask again. */
 async function isEnding({ needs, order }: Ladder, pod: Deletable): Promise<Reading<boolean>> {
   const silent = unknown('timed-out', 'the pod in the API', NO_ANSWER);
   if (order.isHard && order.resumedFromMs === null) return silent;
@@ -182,8 +182,8 @@ async function stopFound(ladder: Ladder, found: LivePod | null): Promise<Result>
 }
 
 /**
- * The same pod with its sandbox named, which may be all that is left of the victim. A hard threshold does not wait where
- * that is more: the kernel would kill first.
+ * The same pod with its sandbox named, which may be all that is left of the victim. If more is left, a hard threshold does
+ * not wait, because the kernel would kill first.
  */
 async function named(ladder: Ladder, found: LivePod): Promise<LivePod> {
   const { needs, order } = ladder;
@@ -213,7 +213,7 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   const { uid } = order.victim;
   const pod = podName(order.victim);
   const graceSeconds = Math.max(HARD_GRACE_SECONDS, Math.ceil(order.graceMs / 1_000));
-  // An earlier run has asked, and heard: the kubelet is at it.
+  // An earlier run's request was accepted: the kubelet is stopping it.
   if (ladder.isByUs) {
     ladder.signalled('sigterm');
     return byApi(ladder, found, order.graceMs);
@@ -228,9 +228,9 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
     return { drop: 'budget-refused' };
   }
   findings.clear(budgetRefusesId(uid));
-  // Also of one that the API has dropped already, and that runs on.
+  // Includes a pod that is gone from the API but still running.
   if (!ladder.isByUs) {
-    // Its deletion is another request.
+    // A deletion may be accepted where the eviction was not.
     if (ladder.unsaid === 'never') ladder.unsaid = 'not-now';
     const end = await killAll(ladder, found, { first: 'sigterm', graceMs: order.graceMs, isAsRuntime: true });
     return finished(ladder, found, end);
@@ -239,7 +239,7 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   return byApi(ladder, found, graceSeconds * 1_000);
 }
 
-/** The kubelet stops it. What is overdue is hastened, and then killed. */
+/** The kubelet stops it. If that takes too long, a shorter grace period is requested, and then it is killed. */
 async function byApi(ladder: Ladder, found: LivePod, graceMs: number): Promise<Result> {
   const { hasten } = ladder;
   const by = await untilEnded(ladder, found, graceMs + OVERDUE_MS);
@@ -251,7 +251,7 @@ async function byApi(ladder: Ladder, found: LivePod, graceMs: number): Promise<R
   return finished(ladder, found, await killAll(ladder, found, { first: 'sigkill', graceMs: 0 }));
 }
 
-/** Ended without a signal of ours: by our order, or of itself. */
+/** Ended without a signal of ours: through our request, or by itself. */
 const byWhom = ({ isByUs, order }: Ladder): Result =>
   isByUs && !wasKilled(order) ? { kind: 'by-api' } : { kind: 'gone' };
 
@@ -269,12 +269,12 @@ async function byForce(
   const listed = hasUnnamed(found) && needs.runtime.isAnswering() ? needs.runtime.refresh() : null;
   await within<unknown>(needs.clock, SAY_MS, Promise.all([removed, listed]), () => null);
   const end = await killAll(ladder, found, { first, graceMs });
-  // It ended meanwhile: by our order, if the API has taken it.
+  // It ended meanwhile: through our request, if the API accepted that.
   if (end.kind === 'gone' && removed !== null) await within(needs.clock, HEAR_MS, removed, () => undefined);
   return finished(ladder, found, end);
 }
 
-/** B5: right after its start, or ours, only the runtime can tell its sandbox from its containers. */
+/** B5: right after its start, or ours, only the runtime can distinguish its sandbox from its containers. */
 const hasUnnamed = ({ containers }: LivePod): boolean => containers.some(({ name }) => name === null);
 
 /** What remains after a kill: a container that started meanwhile, a memory volume, and requests that the API has not received. */
@@ -284,10 +284,10 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
   if (end.kind !== 'ended') return end;
   if (!ladder.isAccepted) {
     needs.guard.killed(order.victim.uid);
-    // Of an eviction that is resumed, they are no part of the victim.
+    // In a resumed eviction they do not belong to the victim.
     if (order.resumedFromMs === null) await killNewcomers(ladder, found);
     const pod = found.object ?? needs.source.find(order.victim.uid)?.object ?? null;
-    // The API has told of it meanwhile.
+    // The API may have declared it meanwhile.
     const removed = ladder.asked === null ? askDelete(ladder, pod, HARD_GRACE_SECONDS) : null;
     if (removed !== null) await within<unknown>(needs.clock, HEAR_MS, removed, () => null);
     if (!ladder.isAccepted && ladder.unsaid !== 'never') await keepDeletion(ladder, pod, needs.clock.monoMs());
@@ -296,14 +296,14 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
   return end;
 }
 
-/** Null: there is nobody to ask for, or an earlier run has asked, and heard. */
+/** Null: there is no object to delete, or the deletion was already accepted. */
 function askDelete(ladder: Ladder, object: Deletable | null, graceSeconds: number): Promise<Said> | null {
   const pod = object ?? askedBefore(ladder);
   const isTaken = ladder.rungs.some(({ act, isAccepted }) => act === 'delete' && isAccepted);
   return pod === null || isTaken ? null : ask(ladder, 'delete', ladder.needs.tell.remove(pod, graceSeconds));
 }
 
-/** Right after a start the API has not told of the pod yet. An earlier run that has asked for it had heard of it. */
+/** Right after a start the pod may not be declared yet; an earlier run that sent a request knew its object. */
 function askedBefore({ order }: Ladder): Deletable | null {
   const hasAsked = order.doneBefore?.some(({ act }) => act === 'evict' || act === 'delete') === true;
   return hasAsked ? deletableOf(order) : null;
@@ -315,13 +315,13 @@ const deletableOf = ({ victim: { namespace, name, uid } }: StopOrder): Deletable
 });
 
 const LATER = {
-  unheard: 'told to the API when it answers again',
-  'not-now': 'the API is told to delete it again, for 5 minutes at most',
+  unheard: 'sent to the API server once it answers again',
+  'not-now': 'the API server is asked again to delete it, for 5 minutes at most',
 } as const;
 
 /**
- * What the API has not heard is kept before the outcome is recorded: an agent that is killed in between resumes. Of a pod that
- * the API has not told of yet, the deletion waits for its list (B13): the kubelet would start it again.
+ * Saves a request that the API has not received before the outcome is recorded, so that a killed agent can resume. The
+ * deletion of an undeclared pod waits for the API's list (B13): without it, the kubelet would start the pod again.
  */
 async function keepDeletion(ladder: Ladder, told: Deletable | null, madeAtMs: MonoMs): Promise<void> {
   const { needs, order } = ladder;
@@ -333,7 +333,7 @@ async function keepDeletion(ladder: Ladder, told: Deletable | null, madeAtMs: Mo
   if (!ladder.isAccepted && ladder.unsaid !== 'never') tell(ladder, 'spool', LATER[ladder.unsaid]);
 }
 
-/** The answer that the kill did not wait for accepts the deletion: the kubelet does not restart the pod. */
+/** If the late answer accepts the deletion, the kubelet will not restart the pod. */
 function hearLate({ needs, order, isAccepted }: Ladder, pod: Deletable): void {
   if (!isAccepted) return;
   needs.tell.heard(pod);

@@ -72,7 +72,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
       await until(clock, () => !app.isAlive(), 10_000);
       return rungs.filter(({ act }) => act === 'spool').map(({ answer }) => answer);
     };
-    expect(await later('not-now')).toEqual(['the API is told to delete it again, for 5 minutes at most']);
+    expect(await later('not-now')).toEqual(['the API server is asked again to delete it, for 5 minutes at most']);
     expect(asked).toEqual(['delete 1', 'later d1']);
     expect(await later('never')).toEqual([]);
     expect(asked).toEqual(['delete 1', 'later d1', 'delete 1']);
@@ -96,7 +96,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(taken).toMatchObject({ kind: 'ended', via: 'api' });
     expect(taken.rungs?.map(({ act, answer }) => `${act}: ${answer}`)).toEqual([
       'delete: 201',
-      'kill-containers: nobody was left in it',
+      'kill-containers: no process was left in it',
     ]);
     const gone = await endedBy('two', { kind: 'gone', text: 'it is gone' });
     expect(gone).toMatchObject({ kind: 'dropped', because: 'gone' });
