@@ -65,7 +65,7 @@ async function whatItSays({ clock, effective, configz, find = findKubelet }: Nee
   }
   const why = unread === undefined ? 'by its defaults' : `by its defaults, since ${unread.where} cannot be read`;
   const isByFlags = Object.keys(flags.fields).length > 0;
-  // One that runs within another program has a configuration that nobody sees.
+  // A kubelet inside another program has a configuration that cannot be read.
   const missing = unread ?? (kubelet.known ? null : own);
   return { texts: [], flags: flags.fields, from: isByFlags ? `${why}, and its command line` : why, unread: missing };
 }

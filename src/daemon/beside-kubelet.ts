@@ -32,7 +32,7 @@ export function createBesideKubelet({ clock, findings, mode, effective, find }: 
       return sample.known ? sample.value.capacity : null;
     };
     const firsts = await firstsNow({ clock, effective: effective(), configz: mode.kubeletConfigz, find }, capacityOf);
-    // Nothing new is known, and the findings stay.
+    // Unknown: the findings stay as they are.
     if (isClosed || !firsts.known) return;
     for (const first of firsts.value) findings.raise(kubeletFirst(first));
     const ids = firsts.value.map(({ signal, kind }) => kubeletFirstId(signal, kind));

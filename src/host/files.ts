@@ -227,7 +227,7 @@ export function listDirectory(path: string, maxEntries: number): Reading<readonl
   }
 }
 
-/** Whether something has this path; a link counts as what it leads to. */
+/** Whether something exists at this path. A link counts as its target. */
 export function isThere(path: string): Reading<boolean> {
   try {
     statSync(path);

@@ -4,11 +4,11 @@ import { sleep } from './clock.ts';
 import { scanProcesses } from './process-scan.ts';
 import { descentOf, processName } from './procfs.ts';
 
-/** What the processes of a run have in common, wherever they go: its session, or the files that they were given. */
+/** What identifies the processes of a run, wherever they move: its session, or the files that it gave them. */
 export type Marks = {
   readonly session: number;
   readonly streams: ReadonlySet<string>;
-  /** None of them started before. */
+  /** The start of the run: none of its processes is older. */
   readonly sinceTicks: number;
 };
 

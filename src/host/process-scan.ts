@@ -20,7 +20,7 @@ export async function scanProcesses<T>(
 ): Promise<Reading<readonly T[]>> {
   const names = listDirectory(proc, PROCESSES_MAX);
   if (!names.known) return names;
-  // To others than root, /proc may be mounted with hidepid=.
+  // Mounted with hidepid=, /proc hides processes from users other than root.
   const hidden = process.getuid?.() === 0 ? null : readText(`${proc}/1/comm`, COMM_BYTES);
   if (hidden?.known === false) return unknown('unreadable', proc, 'it shows no processes of other users');
   const found: T[] = [];

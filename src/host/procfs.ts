@@ -360,7 +360,7 @@ export function processState(pid: number): Reading<string> {
 /** `hasEnded`: only its parent has not noticed. `startedTicks`: since boot, in clock ticks. */
 export type Descent = { readonly hasEnded: boolean; readonly session: number; readonly startedTicks: number };
 
-/** State, parent, group, session, and behind 15 more the start. */
+/** State, parent, group, session, and the start time 16 fields later. */
 const DESCENT = /^([A-Za-z]) \d+ \d+ (\d{1,10}) (?:-?\d+ ){15}(\d{1,15}) /;
 
 export function descentOf(pid: number): Reading<Descent> {

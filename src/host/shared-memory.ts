@@ -14,7 +14,7 @@ export type SharedMemory = {
     /** The files that were seen, the largest first. */
     readonly files: readonly { readonly path: string; readonly bytes: number; readonly uid: number }[];
   }[];
-  /** The first file system that cannot be measured, or the segments; null: all could. */
+  /** Why a file system or the segments could not be measured, for the first that could not; null: all could. */
   readonly unread: Unknown | null;
   /** SysV segments that no process has attached, the largest first. */
   readonly segments: readonly { readonly id: number; readonly bytes: number; readonly uid: number }[];
@@ -120,7 +120,7 @@ async function within(
   }
 }
 
-/** Columns by their names: rss and swap came later. */
+/** Finds columns by name, because older kernels have no rss and swap. */
 function segmentsOf(text: Buffer, leastBytes: number): SharedMemory['segments'] {
   const [head = '', ...lines] = text.toString('latin1').trimEnd().split('\n');
   const names = head.trim().split(/\s+/);

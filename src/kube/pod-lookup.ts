@@ -10,7 +10,7 @@ type LookupNeeds = {
   readonly isUp: () => boolean;
   /** An object of the API, which may be anything. */
   readonly learn: (object: unknown, uid: PodUid) => void;
-  /** Whatever it was, after `learn`. */
+  /** Called after every answer, and after `learn` if that is called. */
   readonly answered: () => void;
 };
 
@@ -21,7 +21,7 @@ const MOST = 5;
 /** H14. */
 const MAX_ASKED = 1_000;
 
-/** A choice of a victim waits so long for an answer, as a kill does (beside-a-kubelet.md B6). */
+/** How long the choice of a victim waits for an answer: as long as a kill (beside-a-kubelet.md B6). */
 const WAIT_MS = 100;
 
 /**

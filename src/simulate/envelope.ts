@@ -63,7 +63,7 @@ export function kubeletDocument(yaml: YamlDocument, given: Json, fields: readonl
   return below(yaml, 'config', value);
 }
 
-/** A section of a document as a document of its own, with this value; problems are told where they stand. */
+/** A section of a document as a separate document with this value. Its problems keep their place in the file. */
 export function below(yaml: YamlDocument, section: string, value: { readonly [key: string]: unknown }): YamlDocument {
   const inSection = new RegExp(`^${section}(?=[.[])\\.?`);
   return {

@@ -15,7 +15,7 @@ export async function unitTimeout(systemd: Systemd, unit: string): Promise<UnitT
   const each = await systemd.stopTimeoutMs(unit);
   const commands = unit.endsWith('.service') ? await systemd.stopCommands(unit) : known(0);
   const killMode = unit.endsWith('.slice') ? null : valueOrNull(await systemd.killMode(unit));
-  // How often it counts is not known either then.
+  // If the commands are unknown, so is how often the timeout applies.
   const timeoutMs = commands.known || !each.known ? each : commands;
   return { unit, timeoutMs, stopCommands: valueOrNull(commands) ?? 0, killMode };
 }

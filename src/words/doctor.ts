@@ -40,7 +40,7 @@ export const othersGoFor = (pod: string, evictFor: string, requestBytes: number)
   `${pod} is never evicted for memory (nodewarden.dev/evict-for: ${evictFor}): ${requestBytes === 0 ? 'it requests none, and for whatever it uses' : `for what it uses above its request of ${sayBytes(requestBytes)}`} another pod is evicted, even one within its request. Limit it to what it requests (MemoryMax= of its unit)`;
 export const nothingBound = (pods: number): string =>
   `none of ${countPods(pods)} is bound to anything that exists here: nothing can be evicted`;
-/** `others`: so many more were not looked at. */
+/** `others`: the number of pods that were not examined. */
 export const canBeEvicted = (pods: number, running: number, others: number): string =>
   `pods: ${running} of the ${pods} that may be evicted ${isOrAre(running)} running${others > 0 ? `; ${others} more were not examined` : ''}`;
 export const bindingsFound = 'bindings: all resolved';

@@ -94,7 +94,7 @@ export type CandidateLimit =
   | 'kubelet-evicting'
   | 'budget-refused'
   | 'budgets-refuse';
-/** More is to come of such a pod, which decides who is chosen. */
+/** More will soon be known about such a pod, and who is chosen depends on it. */
 export const isAwaited = (limit: string | null | undefined): limit is 'unnamed' | 'looked-up' =>
   limit === 'unnamed' || limit === 'looked-up';
 /** Beside a kubelet: the parts for which `priority` and `requests` must be ignored, whatever their values. */

@@ -68,7 +68,7 @@ function annotationsOf(pod: PodView): Json {
   return Object.keys(annotations).length > 0 ? { annotations } : {};
 }
 
-/** C9: of a pod that is not declared no container is known, but the format needs one: it has the request of the pod. */
+/** C9: no container of an undeclared pod is known, but the format needs one: it gets the request of the pod. */
 function containersOf({ containers, requests, usage }: PodView): readonly ContainerView[] {
   if (containers.length > 0) return containers;
   const [first] = usage.containers.known ? usage.containers.value : [];
