@@ -130,7 +130,7 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
     expect(releasedBytes(eviction)).toBeGreaterThan(200 * MIB);
   });
 
-  it('is one only once the API server shows it, where its answer was lost and the pod has ended', async () => {
+  it('has an unknown outcome if the answer to its deletion was lost, until the API server shows the pod', async () => {
     const killed: Promise<void>[] = [];
     const { agent, stub, ...pod } = await besideKubelet(({ method }) => {
       if (method === 'DELETE' && killed.length === 0) killed.push(agent.crash());

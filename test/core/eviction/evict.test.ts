@@ -287,7 +287,7 @@ describe('a reclaim before any eviction', () => {
     ['containerfs-separate', 'imagefs.available', ['images']],
     ['containerfs-separate', 'nodefs.available', ['containers']],
   ] as const)(
-    'asks the container runtime, if there is one, for what it stores there: %s, %s',
+    'has the container runtime, if there is one, remove what it stores there: %s, %s',
     (layout, signal, calls) => {
       const threshold = aThreshold(signal, 100 * MI);
       const low = { [signal]: { available: 90 * MI, capacity: NODE } };

@@ -41,7 +41,7 @@ describe('while the kubelet itself evicts a pod (F6)', () => {
     expect(chosen(softMemory, [over()], () => ({ memory: 150 }))).toEqual([]);
   });
 
-  it('a pod that cannot be stopped still cannot', () => {
+  it('a pod that cannot be stopped is still not chosen', () => {
     expect(chosen(hardMemory, [over({ limitedBy: 'not-stoppable' })], () => ({ memory: 50 }))).toEqual([]);
   });
 });

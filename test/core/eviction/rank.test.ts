@@ -73,7 +73,7 @@ describe('a row of the ranking', () => {
     });
   });
 
-  it('says what is unknown: usage without statistics, a start without a date', () => {
+  it('marks what is unknown: usage without statistics, and a start that is not stated', () => {
     const pod = aPod({ startedAtWallMs: null, usage: { containers: absent } });
     const values = rank('pid.available', [pod], 'nodefs-only')[0]?.row.values ?? [];
     expect(values.map(({ by, value }) => [by, value.known])).toEqual([
