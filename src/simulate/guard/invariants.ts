@@ -11,6 +11,7 @@ export type Circumstances = {
   readonly config: GuardConfig;
   /** Neither control plane nor ever excluded. */
   readonly workers: ReadonlySet<NodeName>;
+  readonly controlPlane: ReadonlySet<NodeName>;
   /** By guard: the node it runs on. */
   readonly homes: ReadonlyMap<string, NodeName>;
   readonly untilMs: MonoMs;
@@ -37,6 +38,9 @@ export const INVARIANTS: { readonly [name: string]: Invariant } = {
   'no-foreign-mark-removed': noForeignMarkRemoved,
   'nothing-fenced-in-a-storm': nothingFencedInAStorm,
   'not-its-own-node': notItsOwnNode,
+  'control-plane-one-at-a-time': controlPlaneOneAtATime,
+  'nothing-new-while-settling': nothingNewWhileSettling,
+  'dry-run-touches-nothing': dryRunTouchesNothing,
 };
 
 export function violationsOf(facts: readonly Fact[], circumstances: Circumstances): readonly Violation[] {
@@ -263,7 +267,8 @@ export function nothingFencedInAStorm(facts: readonly Fact[], circumstances: Cir
       if (fact.kind === 'heard' || fact.kind === 'node-deleted') silent.delete(fact.node);
       if (fact.kind !== 'command' || fact.action !== 'off' || begun.has(fact.fencing)) return [];
       begun.add(fact.fencing);
-      if (exempt.has(fact.fencing)) return [];
+      // Workers and control plane are counted apart (guard.md 6.3).
+      if (exempt.has(fact.fencing) || !workers.has(fact.node)) return [];
       const since = [...silent].filter(
         ([node, sinceMs]) => workers.has(node) && fact.atMs - sinceMs >= config.suspectAfterMs + SEEN_AFTER_MS,
       );
@@ -278,4 +283,51 @@ export function nothingFencedInAStorm(facts: readonly Fact[], circumstances: Cir
         { at: fact.atMs, text: `${fact.node} was fenced while ${since.length} of ${workers.size} nodes were silent` },
       ];
     });
+}
+
+/** G9: only if allowed, and while no other one is silent. */
+export function controlPlaneOneAtATime(facts: readonly Fact[], around: Circumstances): ReturnType<Invariant> {
+  const { config, controlPlane } = around;
+  const silent = new Map<NodeName, MonoMs>();
+  const isSilent = (node: NodeName, atMs: MonoMs): boolean =>
+    atMs - (silent.get(node) ?? atMs) >= config.suspectAfterMs + SEEN_AFTER_MS;
+  return facts.flatMap((fact) => {
+    if (fact.kind === 'silent') silent.set(fact.node, fact.sinceMs);
+    if (fact.kind === 'heard' || fact.kind === 'node-deleted') silent.delete(fact.node);
+    if (fact.kind !== 'command' || fact.action !== 'off' || !controlPlane.has(fact.node)) return [];
+    const others = [...controlPlane].filter((node) => node !== fact.node && isSilent(node, fact.atMs));
+    if (config.controlPlane === 'oneAtATime' && others.length === 0) return [];
+    return [{ at: fact.atMs, text: `${fact.node} of the control plane was powered off` }];
+  });
+}
+
+/** An outage that is shorter may pass between two requests. */
+const NOTICED_MS = 20_000;
+
+/** G6: not just elected, not just after the API server came back. */
+export function nothingNewWhileSettling(facts: readonly Fact[], { config }: Circumstances): ReturnType<Invariant> {
+  const api = intervalsOf(factsOf(facts, 'api').map(({ atMs, mode }) => ({ atMs, isOn: mode === 'down' })));
+  const outages = api.filter(({ fromMs, toMs }) => toMs - fromMs >= NOTICED_MS);
+  const elected = new Map<string, MonoMs>();
+  return factsOf(facts, 'leads', 'decided').flatMap((fact) => {
+    if (fact.kind === 'leads') {
+      if (fact.isNew) elected.set(fact.guard, fact.atMs);
+      return [];
+    }
+    const { atMs, guard, node } = fact;
+    const sinceMs = Math.max(
+      elected.get(guard) ?? atMs,
+      ...outages.filter(({ fromMs }) => fromMs < atMs).map(({ toMs }) => toMs),
+    );
+    return atMs - sinceMs >= config.settleMs ? [] : [{ at: atMs, text: `${guard} decided on ${node} while settling` }];
+  });
+}
+
+export function dryRunTouchesNothing(facts: readonly Fact[], { config }: Circumstances): ReturnType<Invariant> {
+  if (!config.dryRun) return [];
+  return facts.flatMap((fact) => {
+    const isWrite =
+      fact.kind === 'phase' || fact.kind === 'taint-sent' || (fact.kind === 'command' && fact.action !== 'status');
+    return isWrite ? [{ at: fact.atMs, text: `${fact.guard} touched ${fact.node} in dry run` }] : [];
+  });
 }

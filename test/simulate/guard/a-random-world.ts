@@ -3,8 +3,7 @@ import type { Json } from './a-world.ts';
 
 /** Documents of kind GuardScenario: small clusters in which much goes wrong. Every one can be read. */
 
-const NODES = 9;
-const nodeName = fc.integer({ min: 1, max: NODES }).map((n) => `w${n}`);
+const nodeName = fc.integer({ min: -2, max: 9 }).map((n) => (n > 0 ? `w${n}` : `m${1 - n}`));
 const someNodes = fc.uniqueArray(nodeName, { minLength: 1, maxLength: 4 });
 /** From when the guard has settled. Tenths of a second: nothing falls on the same instant by the grid alone. */
 const instant = fc.integer({ min: 1_000, max: 7_000 }).map((n) => n * 100);
@@ -121,6 +120,9 @@ const event: fc.Arbitrary<Json> = fc
 
 const config = fc.record(
   {
+    dryRun: fc.constantFrom(false, false, false, false, true),
+    controlPlane: fc.constantFrom('never', 'oneAtATime'),
+    nodes: fc.constant<Json>({ matchExpressions: [] }),
     deadAfter: fc.constantFrom('70s', '2m', '3m'),
     fenceWhen: fc.constantFrom('needed', 'always'),
     kubeletAnswers: fc.constantFrom('hold', 'ignore'),
@@ -135,7 +137,7 @@ const config = fc.record(
 const guards = fc.constantFrom<readonly Json[]>(
   [{ name: 'g1' }, { name: 'g2' }],
   [
-    { name: 'g1', on: 'w1' },
+    { name: 'g1', on: 'm1' },
     { name: 'g2', on: 'w2' },
   ],
 );
@@ -147,7 +149,8 @@ export const aRandomWorld: fc.Arbitrary<Json> = fc
     ...rest,
     world: { duration: '28m' },
     nodes: [
-      { names: `w[1-5]`, zone: 'a', devices: all, pods: some },
-      { names: `w[6-${NODES}]`, zone: 'b', devices: all, pods: some },
+      { names: 'w[1-5]', zone: 'a', devices: all, pods: some },
+      { names: 'w[6-9]', zone: 'b', devices: all, pods: some },
+      { names: 'm[1-3]', zone: 'b', controlPlane: true, devices: all, pods: some },
     ],
   }));

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { GuardConfig } from '../../../src/core/guard/config.ts';
 import type { Fact } from '../../../src/simulate/guard/facts.ts';
 import { type Circumstances, INVARIANTS, violationsOf } from '../../../src/simulate/guard/invariants.ts';
 import { aScenario } from './a-world.ts';
@@ -7,6 +8,7 @@ const { config } = aScenario({ nodes: [{ names: 'w[1-10]', devices: [{ kind: 'bm
 const around: Circumstances = {
   config,
   workers: new Set(Array.from({ length: 10 }, (_, i) => `w${i + 1}`)),
+  controlPlane: new Set(['m1', 'm2', 'm3']),
   homes: new Map([['g1', 'w9']]),
   untilMs: 3_600_000,
 };
@@ -76,7 +78,11 @@ const bothMethods = (seconds: number, rest: object = {}): readonly Fact[] => [
 const decided = (isStormExempt: boolean): Fact =>
   ({ kind: 'decided', ...at(90), ...by, node: 'w1', isDry: false, isStormExempt }) as Fact;
 
-type Case = readonly [what: string, facts: readonly Fact[]];
+const api = (seconds: number, mode: 'up' | 'down'): Fact => ({ kind: 'api', ...at(seconds), mode });
+const DRY = { dryRun: true };
+const ONE_AT_A_TIME = { controlPlane: 'oneAtATime' } as const;
+
+type Case = readonly [what: string, facts: readonly Fact[], config?: Partial<GuardConfig>];
 /** By invariant: what breaks it, and what looks like it and does not. */
 const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; readonly whole: readonly Case[] } } = {
   'taint-needs-proof': {
@@ -239,6 +245,36 @@ const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; read
       ],
     ],
   },
+  'control-plane-one-at-a-time': {
+    broken: [
+      ['not allowed', [command(200, 'off', { node: 'm1' })]],
+      ['another one silent', [...silent(10, 'm1', 'm2'), command(200, 'off', { node: 'm1' })], ONE_AT_A_TIME],
+    ],
+    whole: [
+      ['a worker', [command(200, 'off')]],
+      ['one, allowed', [...silent(10, 'm1'), command(200, 'off', { node: 'm1' })], ONE_AT_A_TIME],
+    ],
+  },
+  'nothing-new-while-settling': {
+    broken: [
+      ['just elected', [...leads(0, 80), ...leads(80, 100), decided(false)]],
+      ['the API server just back', [...leads(-100, 100), api(20, 'down'), api(60, 'up'), decided(true)]],
+    ],
+    whole: [
+      ['settled', [...leads(-40, 100), decided(false)]],
+      ['before the outage', [...leads(-40, 100), decided(false), api(91, 'down'), api(150, 'up')]],
+    ],
+  },
+  'dry-run-touches-nothing': {
+    broken: [
+      ['a command', [command(90, 'off')], DRY],
+      ['a taint', [sent], DRY],
+    ],
+    whole: [
+      ['asked only', [command(90, 'status')], DRY],
+      ['armed', [command(90, 'off')]],
+    ],
+  },
   'not-its-own-node': {
     broken: [['its own', [command(90, 'off', { node: 'w9' })]]],
     whole: [
@@ -248,17 +284,22 @@ const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; read
   },
 };
 
-const rows = (of: 'broken' | 'whole'): readonly (readonly [string, string, readonly Fact[]])[] =>
-  Object.entries(CASES).flatMap(([name, cases]) => cases[of].map(([what, facts]) => [name, what, facts] as const));
+type Row = readonly [name: string, what: string, facts: readonly Fact[], config: Partial<GuardConfig>];
+const rows = (of: 'broken' | 'whole'): readonly Row[] =>
+  Object.entries(CASES).flatMap(([name, cases]) =>
+    cases[of].map(([what, facts, of = {}]) => [name, what, facts, of] as const),
+  );
+const broken = (facts: readonly Fact[], rest: Partial<GuardConfig>): readonly string[] =>
+  violationsOf(facts, { ...around, config: { ...config, ...rest } }).map(({ invariant }) => invariant);
 
 describe('the invariants', () => {
   it('have a planted violation each', () => {
     expect(Object.keys(CASES).toSorted()).toEqual(Object.keys(INVARIANTS).toSorted());
   });
-  it.each(rows('broken'))('%s is broken: %s', (name, _, facts) => {
-    expect(violationsOf(facts, around).map(({ invariant }) => invariant)).toContain(name);
+  it.each(rows('broken'))('%s is broken: %s', (name, _, facts, rest) => {
+    expect(broken(facts, rest)).toContain(name);
   });
-  it.each(rows('whole'))('%s is whole: %s', (name, _, facts) => {
-    expect(violationsOf(facts, around).map(({ invariant }) => invariant)).not.toContain(name);
+  it.each(rows('whole'))('%s is whole: %s', (name, _, facts, rest) => {
+    expect(broken(facts, rest)).not.toContain(name);
   });
 });
