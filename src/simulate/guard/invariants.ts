@@ -11,6 +11,8 @@ export type Circumstances = {
   readonly config: GuardConfig;
   /** Neither control plane nor ever excluded. */
   readonly workers: ReadonlySet<NodeName>;
+  /** With those that were excluded for a time: limits are shares of at most so many. */
+  readonly mostWorkers: number;
   readonly controlPlane: ReadonlySet<NodeName>;
   /** By guard: the node it runs on. */
   readonly homes: ReadonlyMap<string, NodeName>;
@@ -255,7 +257,7 @@ const SEEN_AFTER_MS = 22_000;
 
 /** G5: no first off of a fencing while more nodes were silent than the limits allow, unless a person said so. */
 export function nothingFencedInAStorm(facts: readonly Fact[], circumstances: Circumstances): ReturnType<Invariant> {
-  const { config, workers } = circumstances;
+  const { config, workers, mostWorkers } = circumstances;
   const { maxUnhealthyShare, burst } = config.storm;
   const exempt = new Set(factsOf(facts, 'decided').flatMap((one) => (one.isStormExempt ? [one.fencing] : [])));
   const begun = new Set<string>();
@@ -272,7 +274,7 @@ export function nothingFencedInAStorm(facts: readonly Fact[], circumstances: Cir
       const since = [...silent].filter(
         ([node, sinceMs]) => workers.has(node) && fact.atMs - sinceMs >= config.suspectAfterMs + SEEN_AFTER_MS,
       );
-      const limit = Math.max(1, Math.floor(maxUnhealthyShare * workers.size));
+      const limit = Math.max(1, Math.floor(maxUnhealthyShare * mostWorkers));
       const own = silent.get(fact.node);
       // Two leases that stop at one instant were last renewed up to a period apart, and seen up to a look apart.
       const near = since.filter(
@@ -280,7 +282,7 @@ export function nothingFencedInAStorm(facts: readonly Fact[], circumstances: Cir
       );
       if (since.length <= limit && near.length < burst.nodes) return [];
       return [
-        { at: fact.atMs, text: `${fact.node} was fenced while ${since.length} of ${workers.size} nodes were silent` },
+        { at: fact.atMs, text: `${fact.node} was fenced while ${since.length} of ${mostWorkers} nodes were silent` },
       ];
     });
 }

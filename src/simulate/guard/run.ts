@@ -49,6 +49,7 @@ function circumstancesOf({ nodes, guards, events, config, untilMs }: GuardScenar
   return {
     config,
     workers: new Set(workers.map(({ name }) => name)),
+    mostWorkers: nodes.filter(({ labels }) => !isControlPlane(labels)).length,
     controlPlane: new Set(nodes.filter(({ labels }) => isControlPlane(labels)).map(({ name }) => name)),
     homes: new Map(guards.flatMap(({ name, on }) => (on === null ? [] : [[name, on] as const]))),
     untilMs,

@@ -8,6 +8,7 @@ const { config } = aScenario({ nodes: [{ names: 'w[1-10]', devices: [{ kind: 'bm
 const around: Circumstances = {
   config,
   workers: new Set(Array.from({ length: 10 }, (_, i) => `w${i + 1}`)),
+  mostWorkers: 10,
   controlPlane: new Set(['m1', 'm2', 'm3']),
   homes: new Map([['g1', 'w9']]),
   untilMs: 3_600_000,
