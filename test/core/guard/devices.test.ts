@@ -1,0 +1,284 @@
+import { describe, expect, it } from 'vitest';
+import {
+  adoptDevices,
+  contradict,
+  dueStatus,
+  keptDevices,
+  lackOfLevel,
+  levelOffAlready,
+  offTwice,
+  rehearsed,
+  stepDevices,
+} from '../../../src/core/guard/devices.ts';
+import type { DeviceAnswer } from '../../../src/core/guard/observation.ts';
+import { stepPatrol } from '../../../src/core/guard/patrol.ts';
+import type { KeptDevice } from '../../../src/core/guard/record.ts';
+import { deviceKey, type GuardState, type NodeMemory } from '../../../src/core/guard/state.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
+import { aMemory, aView, byUid } from './a-node.ts';
+import { aGuardConfig } from './a-world.ts';
+
+type Devices = GuardState['devices'];
+const UID = 'uid-w1';
+const METHOD = 'vm w1';
+const says = (
+  word: DeviceAnswer['says'],
+  begunMs: number,
+  endedMs = begunMs + 1_000,
+  method = METHOD,
+): DeviceAnswer => ({
+  node: UID,
+  method,
+  says: word,
+  begunMs,
+  endedMs,
+  detail: '',
+});
+/** What is known after these answers, heard one by one. */
+function heard(answers: readonly DeviceAnswer[], memory: NodeMemory = aMemory(), from: Devices = new Map()) {
+  return answers.reduce<ReturnType<typeof stepDevices>>(
+    ({ devices, reasons }, answer) => {
+      const step = stepDevices(devices, [answer], byUid([memory]), 7);
+      return { devices: step.devices, reasons: [...reasons, ...step.reasons] };
+    },
+    { devices: from, reasons: [] },
+  );
+}
+const only = (devices: Devices) => devices.get(deviceKey(UID, METHOD));
+const wordOf = (...answers: readonly DeviceAnswer[]) => heard(answers).devices;
+
+describe('a device', () => {
+  it('that said on once has said on; silence takes nothing back', () => {
+    const devices = wordOf(says('on', 0), says('unknown', 10_000));
+    expect(only(devices)).toMatchObject({ says: 'unknown', hasSaidOn: true, begunMs: 10_000, wallMs: 7 });
+    expect(only(devices)?.recent).toEqual([{ says: 'on', begunMs: 0, endedMs: 1_000 }]);
+    expect(only(wordOf(says('off', 0)))).toMatchObject({ says: 'off', hasSaidOn: false });
+  });
+  it('keeps its last eight words', () => {
+    const devices = wordOf(...Array.from({ length: 10 }, (_, i) => says('on', i * 1_000)));
+    expect(only(devices)?.recent.map(({ begunMs }) => begunMs)).toEqual([2, 3, 4, 5, 6, 7, 8, 9].map((i) => i * 1_000));
+  });
+  it('is the same map without answers', () => {
+    const devices: Devices = new Map();
+    expect(stepDevices(devices, [], new Map(), 0).devices).toBe(devices);
+  });
+});
+
+describe('a contradiction', () => {
+  const alive = (signMs: number | null, isSuspect = false) => aMemory({ signMs, isSuspect });
+  it.each<[string, NodeMemory, readonly DeviceAnswer[], boolean]>([
+    ['off twice, and a renewal in between', alive(20_000), [says('off', 0), says('off', 30_000)], true],
+    ['as late as it may be', alive(60_000), [says('off', 0), says('off', 121_000)], true],
+    ['too late', alive(60_000), [says('off', 0), says('off', 121_001)], false],
+    ['a renewal that may have been before', alive(16_000), [says('off', 0), says('off', 30_000)], false],
+    ['a renewal just after that', alive(16_001), [says('off', 0), says('off', 30_000)], true],
+    ['a renewal when the second was begun', alive(30_000), [says('off', 0), says('off', 30_000)], true],
+    ['a renewal after the second was begun', alive(30_001), [says('off', 0), says('off', 30_000)], false],
+    ['off once', alive(20_000), [says('off', 0)], false],
+    ['on, then off', alive(20_000), [says('on', 0), says('off', 30_000)], false],
+    ['off, then on', alive(20_000), [says('off', 0), says('on', 30_000)], false],
+    ['a node never seen alive', alive(null), [says('off', 0), says('off', 30_000)], false],
+    ['a suspect', alive(20_000, true), [says('off', 0), says('off', 30_000)], false],
+  ])('%s', (_, memory, answers, isFalse) => {
+    const { devices, reasons } = heard(answers, memory);
+    const contradicted = { why: 'off-while-alive', wallMs: 7 };
+    expect(only(devices)?.contradicted).toEqual(isFalse ? contradicted : null);
+    expect(reasons).toEqual(
+      isFalse
+        ? [
+            {
+              code: 'device-contradicted',
+              node: { name: 'w1', uid: UID, bootId: 'boot-1' },
+              method: METHOD,
+              by: contradicted,
+            },
+          ]
+        : [],
+    );
+  });
+  it('is told once, and stays', () => {
+    const answers = [says('off', 0), says('off', 30_000), says('off', 60_000), says('on', 90_000)];
+    const { devices, reasons } = heard(answers, alive(20_000));
+    expect(reasons).toHaveLength(1);
+    expect(only(devices)?.contradicted).not.toBeNull();
+  });
+  it('is taken back by a rehearsal alone', () => {
+    const devices = contradict(wordOf(says('on', 0)), UID, [METHOD, 'other'], { why: 'life-after-proof', wallMs: 1 });
+    expect(devices.size).toBe(1);
+    expect(lackOfLevel(UID, [METHOD], devices, 1_000, 'fence')).toBe('contradicted');
+    const after = rehearsed(devices, UID, [METHOD, 'other'], 9);
+    expect(only(after)).toMatchObject({ contradicted: null, rehearsedWallMs: 9 });
+    expect(lackOfLevel(UID, [METHOD], after, 1_000, 'fence')).toBeNull();
+  });
+});
+
+describe('a level', () => {
+  it.each<[string, Devices, Parameters<typeof lackOfLevel>[4], string | null]>([
+    ['that answers', wordOf(says('on', 0)), 'fence', null],
+    ['never asked', new Map(), 'fence', 'silent'],
+    ['that says nothing', wordOf(says('on', 0), says('unknown', 5_000)), 'fence', 'silent'],
+    ['that answered too long ago', wordOf(says('on', -1)), 'fence', 'silent'],
+    ['that has never said on', wordOf(says('off', 0)), 'fence', 'never-on'],
+    ['not rehearsed', wordOf(says('on', 0)), 'fence-if-rehearsed', 'not-rehearsed'],
+    ['rehearsed', rehearsed(wordOf(says('on', 0)), UID, [METHOD], 5), 'fence-if-rehearsed', null],
+    [
+      'contradicted, to be rehearsed',
+      contradict(wordOf(says('on', 0)), UID, [METHOD], { why: 'life-after-proof', wallMs: 1 }),
+      'rehearse',
+      null,
+    ],
+  ])('%s', (_, devices, use, lack) => {
+    expect(lackOfLevel(UID, [METHOD], devices, 30_000, use)).toBe(lack);
+  });
+  it('needs all of its methods', () => {
+    const devices = heard([says('on', 0), says('off', 0, 1_000, 'b')]).devices;
+    expect(lackOfLevel(UID, [METHOD, 'b'], devices, 1_000, 'fence')).toBe('never-on');
+    expect(lackOfLevel(UID, [METHOD, 'c'], devices, 1_000, 'fence')).toBe('silent');
+  });
+});
+
+describe('off twice', () => {
+  it.each<[string, readonly DeviceAnswer[], { begunMs: number; endedMs: number } | null]>([
+    ['5 s apart', [says('off', 0), says('off', 6_000)], { begunMs: 6_000, endedMs: 7_000 }],
+    ['less than 5 s apart', [says('off', 0), says('off', 5_999)], null],
+    ['once', [says('off', 0)], null],
+    ['with an on in between', [says('off', 0), says('on', 3_000), says('off', 6_000)], null],
+    ['and silence since', [says('off', 0), says('off', 6_000), says('unknown', 9_000)], null],
+    ['but one before', [says('off', -1), says('off', 6_000)], null],
+    [
+      'by three answers, of which two are far enough apart',
+      [says('off', 0), says('off', 3_000), says('off', 6_000)],
+      { begunMs: 6_000, endedMs: 7_000 },
+    ],
+  ])('%s', (_, answers, rounds) => {
+    expect(offTwice(UID, [METHOD], wordOf(...answers), 0)).toEqual(rounds);
+  });
+  it('by every method: the second round began with the first of them and ended with the last', () => {
+    const devices = wordOf(
+      says('off', 0),
+      says('off', 0, 500, 'b'),
+      says('off', 6_000),
+      says('off', 8_000, 9_500, 'b'),
+    );
+    expect(offTwice(UID, [METHOD, 'b'], devices, 0)).toEqual({ begunMs: 6_000, endedMs: 9_500 });
+    expect(offTwice(UID, [METHOD, 'c'], devices, 0)).toBeNull();
+  });
+  it('no method proves nothing', () => {
+    expect(offTwice(UID, [], new Map(), 0)).toBeNull();
+  });
+  it('makes a level off already, if it is believed', () => {
+    const plan = { isolation: [], levels: [['x'], [METHOD]] };
+    const off = [says('off', 1_000), says('off', 8_000)];
+    expect(levelOffAlready(UID, plan, wordOf(says('on', -60_000), ...off), 10_000, 'fence')).toBe(1);
+    expect(levelOffAlready(UID, plan, wordOf(...off), 10_000, 'fence')).toBeNull();
+    expect(levelOffAlready(UID, plan, wordOf(says('on', -60_000), ...off), 31_001, 'fence')).toBeNull();
+  });
+});
+
+describe('what outlives a leader', () => {
+  const kept: KeptDevice = {
+    node: UID,
+    method: METHOD,
+    says: 'off',
+    wallMs: 5,
+    hasSaidOn: true,
+    contradicted: { why: 'life-after-proof', wallMs: 4 },
+    rehearsedWallMs: 3,
+  };
+  it('is adopted where nothing is known, and where it speaks for or against a device', () => {
+    expect(only(adoptDevices(new Map(), [kept]))).toEqual({ ...kept, begunMs: null, recent: [] });
+    expect(only(adoptDevices(wordOf(says('off', 0)), [kept]))).toMatchObject({
+      wallMs: 7,
+      begunMs: 0,
+      hasSaidOn: true,
+      contradicted: kept.contradicted,
+      rehearsedWallMs: 3,
+    });
+    const own = wordOf(says('on', 0));
+    const nothing = { ...kept, hasSaidOn: false, contradicted: null, rehearsedWallMs: null };
+    expect(only(adoptDevices(own, [nothing]))).toEqual(only(own));
+  });
+  it('is of nodes that exist and methods that are configured', () => {
+    const devices = adoptDevices(new Map(), [kept, { ...kept, method: 'old' }, { ...kept, node: 'gone' }]);
+    expect(keptDevices({ devices, nodes: byUid([aMemory()]) }, aGuardConfig())).toEqual([kept]);
+  });
+  it('does not answer for now', () => {
+    expect(lackOfLevel(UID, [METHOD], adoptDevices(new Map(), [{ ...kept, contradicted: null }]), 0, 'fence')).toBe(
+      'silent',
+    );
+  });
+});
+
+it('a status is due when none was begun within the time', () => {
+  const node = { name: 'w1', uid: UID, bootId: 'b' };
+  const due = (atMs: number) =>
+    dueStatus(node, [METHOD, 'b'], wordOf(says('on', 0)), atMs, 'dead').map(({ method }) => method);
+  expect(due(9_999)).toEqual(['b']);
+  expect(due(10_000)).toEqual([METHOD, 'b']);
+});
+
+describe('the patrol', () => {
+  const config = aGuardConfig({ patrol: { everyMs: 60_000, maxPerMinute: 12 } });
+  const views = ['w1', 'w2', 'w3'].map((name) => aView({ name }));
+  const memories = ['w1', 'w2', 'w3'].map((name) => aMemory({ of: { name } }));
+  const state = (rest: Partial<Parameters<typeof stepPatrol>[0]> = {}) => ({
+    patrol: { askedMs: null, at: 0 },
+    nodes: byUid(memories),
+    devices: new Map(),
+    ...rest,
+  });
+  const at = (atMs: number, value = views) => ({ atMs, nodes: known({ value, asOfMs: atMs }) });
+  const asked = (step: ReturnType<typeof stepPatrol>) => step.asks.map(({ method }) => method);
+  it('asks one method at a time, each in turn, no more often than it may', () => {
+    const first = stepPatrol(state(), at(0), config);
+    expect(first).toEqual({
+      patrol: { askedMs: 0, at: 0 },
+      asks: [{ node: { name: 'w1', uid: UID, bootId: 'boot-1' }, method: METHOD, for: 'patrol' }],
+    });
+    expect(asked(stepPatrol(state({ patrol: first.patrol }), at(4_999), config))).toEqual([]);
+    const devices = wordOf(says('on', 0));
+    const second = stepPatrol(state({ patrol: first.patrol, devices }), at(5_000), config);
+    expect(asked(second)).toEqual(['vm w2']);
+    expect(second.patrol).toEqual({ askedMs: 5_000, at: 1 });
+    expect(asked(stepPatrol(state({ patrol: { askedMs: null, at: 2 }, devices }), at(60_000), config))).toEqual([
+      'vm w3',
+    ]);
+  });
+  it('asks each again when it is due', () => {
+    const devices = wordOf(says('on', 0));
+    const one = { nodes: byUid(memories.slice(0, 1)), devices };
+    expect(asked(stepPatrol(state(one), at(59_999, views.slice(0, 1)), config))).toEqual([]);
+    expect(asked(stepPatrol(state(one), at(60_000, views.slice(0, 1)), config))).toEqual([METHOD]);
+  });
+  it('asks first those that said off of a living node, between 25 and 120 s later', () => {
+    const devices = wordOf(says('off', 0));
+    const from = { patrol: { askedMs: null, at: 1 }, devices };
+    expect(asked(stepPatrol(state(from), at(24_999), config))).toEqual(['vm w2']);
+    expect(stepPatrol(state(from), at(25_000), config)).toMatchObject({
+      patrol: { askedMs: 25_000, at: 1 },
+      asks: [{ method: METHOD }],
+    });
+    expect(asked(stepPatrol(state(from), at(120_000), config))).toEqual([METHOD]);
+    expect(asked(stepPatrol(state(from), at(120_001), config))).toEqual(['vm w2']);
+    const contradicted = contradict(devices, UID, [METHOD], { why: 'life-after-proof', wallMs: 0 });
+    expect(asked(stepPatrol(state({ ...from, devices: contradicted }), at(30_000), config))).toEqual(['vm w2']);
+    const suspect = byUid([aMemory({ isSuspect: true }), ...memories.slice(1)]);
+    expect(asked(stepPatrol(state({ ...from, nodes: suspect }), at(30_000), config))).toEqual(['vm w2']);
+    expect(asked(stepPatrol(state({ ...from, devices: wordOf(says('on', 0)) }), at(30_000), config))).toEqual([
+      'vm w2',
+    ]);
+  });
+  it('leaves suspects and nodes without a method alone, and looks on from there', () => {
+    const suspects = byUid(memories.map((memory) => ({ ...memory, isSuspect: true })));
+    expect(stepPatrol(state({ nodes: suspects }), at(0), config)).toEqual({
+      patrol: { askedMs: null, at: 0 },
+      asks: [],
+    });
+    expect(asked(stepPatrol(state(), at(0), { ...config, defaultPlan: null }))).toEqual([]);
+  });
+  it('is off when it is configured so, and without nodes', () => {
+    expect(asked(stepPatrol(state(), at(0), { ...config, patrol: null }))).toEqual([]);
+    expect(asked(stepPatrol(state(), at(0, []), config))).toEqual([]);
+    expect(asked(stepPatrol(state(), { atMs: 0, nodes: unknown('timed-out', '', '') }, config))).toEqual([]);
+  });
+});
