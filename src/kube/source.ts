@@ -223,8 +223,11 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   function askRuntime(pauseMs = ASK_RUNTIME_MS): boolean {
     if (isClosed || clock.monoMs() - askedRuntimeMs < pauseMs) return false;
     askedRuntimeMs = clock.monoMs();
-    void runtime.refresh().then(() => {
-      if (untold.unnamed.size > 0 && !isClosed) needs.wake();
+    void runtime.refresh().then((answer) => {
+      if (untold.unnamed.size === 0 || isClosed) return;
+      // Who does not answer has not left them out.
+      if (!answer.known) untold.againMs = Math.min(untold.againMs, ASK_RUNTIME_MS);
+      needs.wake();
     });
     return true;
   }

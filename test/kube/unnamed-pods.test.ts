@@ -47,7 +47,8 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
   };
 
   it('are queried at once, however often the runtime was queried in vain for others', async () => {
-    const { tree, time, limitOf, counts } = open();
+    const { tree, time, limitOf, tell, counts } = open();
+    tell(STATIC, 'file');
     tree.addPod('Burstable', OLD, anId('a'));
     for (let times = 0; times < 20; times++) {
       time.ahead(60_000);
@@ -62,7 +63,8 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
   });
 
   it('are queried again between looks, at first often, then less and less', async () => {
-    const { tree, time, limitOf, counts } = open();
+    const { tree, time, limitOf, tell, counts } = open();
+    tell(STATIC, 'file');
     tree.addPod('Burstable', OLD, anId('a'));
     await limitOf(OLD);
     await time.pass(2_000);
@@ -72,6 +74,19 @@ describe.skipIf(machine === null)('pods that nobody has named [needs root and cg
     expect(soon).toBeGreaterThanOrEqual(3);
     for (let times = 0; times < 40; times++) await time.pass(100);
     expect(counts().asked - before - soon).toBeLessThan(soon);
+  });
+
+  it('are queried every second if the runtime does not answer', async () => {
+    const { tree, time, limitOf, counts } = open();
+    tree.addPod('Burstable', OLD, anId('a'));
+    for (let times = 0; times < 20; times++) {
+      time.ahead(60_000);
+      await limitOf(OLD);
+    }
+    const { asked } = counts();
+    time.ahead(1_000);
+    await limitOf(OLD);
+    expect(counts().asked).toBe(asked + 1);
   });
 
   it('cause a look as soon as the runtime has answered', async () => {

@@ -110,6 +110,46 @@ const restarted: KubeScene = {
   },
 };
 
+/** It stays above the kubelet's own threshold and far from the end. */
+const LEFT_MIB = 250;
+const UNNAMED_MS = 3_000;
+
+/** C9: nobody within its request dies for a pod that may be to blame and that nobody has named yet. */
+const unnamed: KubeScene = {
+  name: 'a hog that nobody names, to an agent that starts while the API server and containerd are stopped',
+  config: HARD,
+  culprits: ['hog'],
+  body: async (scene) => {
+    await scene.create(barePod(DATABASE));
+    await scene.ready('db');
+    await sleep(clock, KEPT_MS);
+    await scene.agent.crash();
+    const growMiB = Math.round(scene.lives.memory().availableBytes / MIB) - LEFT_MIB;
+    const load = ['when=/share/go', 'once=/share/once', `grow=${growMiB}`, 'pace=200'];
+    await scene.create(deployment({ name: 'hog', load, requestMiB: 16 }));
+    const [hog] = await scene.ready('hog');
+    if (hog === undefined) throw new Error('no pod');
+    STOPPED.go();
+    signalPart('containerd', 'SIGSTOP');
+    try {
+      await scene.agent.start();
+      scene.say('go');
+      await until('it waits for a name', async () => {
+        const { findings } = await scene.status();
+        return findings.some(({ id }) => id.startsWith('pod-awaited/')) || scene.evictions().length > 0 || null;
+      });
+      await sleep(clock, UNNAMED_MS);
+      if (scene.evictions().length > 0) throw new Error('a pod was chosen before the hog was named');
+      signalPart('containerd', 'SIGCONT');
+      const namedMs = clock.monoMs();
+      return `gone ${Math.round((await scene.gone(hog)) - namedMs)} ms after containerd went on`;
+    } finally {
+      signalPart('containerd', 'SIGCONT');
+      STOPPED.come();
+    }
+  },
+};
+
 /** The kubelet's back-off brings it back after 0, 10, 20 and 40 s. */
 const COMEBACKS_MS = 80_000;
 /** Nobody else exceeds its request: it is chosen each time. */
@@ -195,4 +235,4 @@ function sayTimes(ms: readonly number[]): string {
 
 export const awayScenes: readonly KubeScene[] = [STOPPED, KILLED]
   .flatMap((away) => MOMENTS.map((moment) => awayScene(away, moment)))
-  .concat(restarted, comeback, unheard);
+  .concat(restarted, unnamed, comeback, unheard);

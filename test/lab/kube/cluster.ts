@@ -20,7 +20,7 @@ const MEMORY = '/sys/fs/cgroup/memory';
 const KUBEPODS = path.join(MEMORY, CGROUP_ROOT, 'kubepods');
 export const MIB = 1024 * 1024;
 
-export type Part = 'apiserver' | 'kubelet';
+export type Part = 'apiserver' | 'containerd' | 'kubelet';
 
 /** (Re)starts it and waits until it serves. */
 export function startPart(part: Part, environment: { readonly [name: string]: string } = {}): void {
