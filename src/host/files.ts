@@ -299,17 +299,30 @@ export function distrust(path: string): string | null {
 
 /** Editors and package managers touch a file several times; one report covers them all. */
 const DEBOUNCE_MS = 200;
+/** A directory that never rests is reported so often. */
+const LATEST_MS = 2_000;
 /** While the parent directory is missing there is nothing to watch. */
 const RETRY_MS = 5_000;
+/**
+ * All watches of a process share one queue, which holds 16,384 events (fs.inotify.max_queued_events). The kernel drops what
+ * comes beyond, and Node.js does not say so. After so many at once every watch reports.
+ */
+const MANY_EVENTS = 1_000;
+const watching = { seen: 0, all: new Set<() => void>() };
+function countEvent(): void {
+  watching.seen += 1;
+  if (watching.seen === MANY_EVENTS) for (const report of watching.all) report();
+}
 
 /**
  * Calls `changed` 200 ms after the last change of a file, or of a directory's entries; also when it was replaced by
- * rename, removed or created. Calls may be late, duplicate or needless: read the current state. The returned function stops
+ * rename, removed or created. Calls may be late, duplicate or needless, and come for what the kernel may have dropped: read the current state. The returned function stops
  * watching.
  */
 export function watchPath(path: string, changed: () => void, clock: Clock): () => void {
   let watchers: FSWatcher[] = [];
   let cancel = (): void => undefined;
+  let firstMs: number | null = null;
   const parent = dirname(path);
   // The name of the parent itself comes when that is moved or removed.
   const names: readonly (string | null)[] = [basename(path), basename(parent), null];
@@ -324,7 +337,10 @@ export function watchPath(path: string, changed: () => void, clock: Clock): () =
   };
   const add = (target: string, see: (name: string | null) => unknown): boolean => {
     try {
-      const watcher = watch(target, { persistent: false }, (_, name) => see(name));
+      const watcher = watch(target, { persistent: false }, (_, name) => {
+        countEvent();
+        see(name);
+      });
       watcher.on('error', () => later(RETRY_MS, renew));
       watchers.push(watcher);
       return true;
@@ -332,20 +348,28 @@ export function watchPath(path: string, changed: () => void, clock: Clock): () =
       return false; // Missing, or no inotify instance left: changes until a retry succeeds are reported then.
     }
   };
+  const soon = (): void => {
+    const nowMs = clock.monoMs();
+    firstMs ??= nowMs;
+    later(Math.min(DEBOUNCE_MS, Math.max(0, firstMs + LATEST_MS - nowMs)), renew);
+  };
   /** Watches are bound to inodes, so every change renews them. False = nothing can be watched now. */
   const arm = (): boolean => {
     release();
-    const soon = (): void => later(DEBOUNCE_MS, renew);
     const isArmed = add(parent, (name) => names.includes(name) && soon());
     if (!isArmed) later(RETRY_MS, renew);
     else if (isDirectory(path)) add(path, soon);
     return isArmed;
   };
   const renew = (): void => {
+    firstMs = null;
+    watching.seen = 0;
     if (arm()) changed();
   };
   arm();
+  watching.all.add(soon);
   return () => {
+    watching.all.delete(soon);
     cancel();
     release();
   };

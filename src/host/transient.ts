@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import type { Clock } from '../ports.ts';
 import { within } from './clock.ts';
 import { type ExecResult, run } from './exec.ts';
@@ -18,6 +19,7 @@ export type CommandRunner = (command: Command) => Promise<ExecResult>;
 /** What systemd itself may take in addition to the command's own time. */
 const MARGIN_MS = 3_000;
 const STOP_SECONDS = 1;
+const SIGKILL = constants.signals.SIGKILL;
 /** What systemd.exec(5) reports of a program that could not be executed. */
 const EXIT_EXEC = 203;
 const MAX_OUTPUT_BYTES = 64 * 1024;
@@ -112,6 +114,8 @@ function propertiesOf({ argv, timeoutMs, stdin, maxMemoryBytes }: Command): read
     // RuntimeMaxSec does not apply to a oneshot: its whole run is its start.
     of('TimeoutStartUSec', 't', Math.ceil(timeoutMs * 1_000)),
     of('TimeoutStopUSec', 't', STOP_SECONDS * 1_000_000),
+    // Whom a command leaves behind must not make it look as if it had taken too long.
+    of('KillSignal', 'i', SIGKILL),
     of('CollectMode', 's', 'inactive-or-failed'),
     // Kept loaded until its result is read.
     of('AddRef', 'b', true),

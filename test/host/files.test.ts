@@ -235,3 +235,39 @@ describe('watchPath', () => {
     expect(closed.count()).toBe(0);
   });
 });
+
+describe('watchPath, if the kernel drops events', () => {
+  const LIMIT = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
+  /** In one turn, so that nothing is read meanwhile; each a change of another kind, which the kernel does not merge. */
+  function flood(directory: string): void {
+    for (let i = 0; i < LIMIT / 2; i++) {
+      writeFileSync(`${directory}/${i}`, '');
+      rmSync(`${directory}/${i}`);
+    }
+  }
+
+  it('reads the directory again after what came last', async () => {
+    const root = aTree({ 'pods.d/a': '1' });
+    let seen: readonly string[] = [];
+    const close = watchPath(`${root}/pods.d`, () => (seen = readdirSync(`${root}/pods.d`)), clock);
+    onTestFinished(close);
+    flood(`${root}/pods.d`);
+    writeFileSync(`${root}/pods.d/last`, '1');
+    await until(() => seen.includes('last'));
+  });
+
+  it('reads whatever else is watched, whose events may have been among them', async () => {
+    const root = aTree({ 'etc/config': '1', 'etc/pods.d/a': '1' });
+    let seen = '';
+    const ends = [
+      watchPath(`${root}/etc/pods.d`, () => undefined, clock),
+      watchPath(`${root}/etc/config`, () => (seen = readFileSync(`${root}/etc/config`, 'utf8')), clock),
+    ];
+    onTestFinished(() => {
+      for (const end of ends) end();
+    });
+    flood(`${root}/etc/pods.d`);
+    writeFileSync(`${root}/etc/config`, '2');
+    await until(() => seen === '2');
+  });
+});

@@ -1,6 +1,7 @@
 import { diskScenes } from './disk.ts';
 import { episodeScenes } from './episodes.ts';
 import { freshScenes } from './fresh.ts';
+import { helperScenes, helperUnitScenes } from './helpers.ts';
 import { manifestScenes } from './manifests.ts';
 import { ownFileScenes } from './own-files.ts';
 import { pidScenes } from './pids.ts';
@@ -27,8 +28,14 @@ export const SCENES: readonly TruthScene[] = [
   ...manifestScenes,
   ...diskScenes,
   ...scratchScenes,
+  ...helperScenes,
   ...randomScenes,
 ];
 
 /** The same for those that need a real systemd. */
-export const UNIT_SCENES: readonly UnitTruth[] = [...unitScenes, ...unansweredScenes, ...scratchUnitScenes];
+export const UNIT_SCENES: readonly UnitTruth[] = [
+  ...unitScenes,
+  ...unansweredScenes,
+  ...scratchUnitScenes,
+  ...helperUnitScenes,
+];
