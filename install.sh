@@ -169,7 +169,7 @@ install_program() {
 
 # The schema of the configuration, and the examples that README.md and --help name.
 install_examples() {
-  for source in "$HERE"/config/* "$HERE"/config/*/*; do
+  for source in "$HERE"/config/* "$HERE"/config/*/* "$HERE"/config/*/*/*; do
     [ ! -f "$source" ] || put "$source" "$SHARE/${source#"$HERE"/config/}" 644
   done
 }
@@ -207,7 +207,7 @@ write_sums() {
   elif [ -f $SUMS ]; then
     grep " $ETC/config.yaml$" $SUMS >"$sums" || true
   fi
-  for file in "$LIB"/* "$SHARE"/* "$SHARE"/*/* $(installed_pages); do
+  for file in "$LIB"/* "$SHARE"/* "$SHARE"/*/* "$SHARE"/*/*/* $(installed_pages); do
     if [ -f "$file" ] && [ "$file" != $SUMS ]; then sha256sum "$file" >>"$sums"; fi
   done
   sha256sum $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER >>"$sums"
@@ -279,12 +279,12 @@ uninstall_all() {
     act $BIN release-held || say "note: not everything that nodewarden changed could be restored, see above; also see: systemctl --failed and systemctl list-units --state=inactive"
   fi
   act systemctl --quiet disable nodewarden.service 2>/dev/null || true
-  for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER $ETC/config.yaml "$LIB"/* "$SHARE"/* "$SHARE"/*/* $(installed_pages); do
+  for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER $ETC/config.yaml "$LIB"/* "$SHARE"/* "$SHARE"/*/* "$SHARE"/*/*/* $(installed_pages); do
     if [ ! -d "$file" ] && [ "$file" != $SUMS ]; then remove_file "$file"; fi
   done
   act rm -f $SUMS $NO_REALTIME
   act rm -rf $STATE $RUNTIME
-  for directory in $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB "$SHARE"/*/ $SHARE; do
+  for directory in $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB "$SHARE"/*/*/ "$SHARE"/*/ $SHARE; do
     if [ ! -d "$directory" ]; then continue; fi
     if [ "$dry" = yes ]; then
       say "would remove if empty: $directory"

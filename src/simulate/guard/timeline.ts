@@ -1,6 +1,6 @@
-import type { GateRow } from '../../core/guard/decision.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import { sayDuration } from '../../core/units/duration.ts';
+import { sayGateRow, sayGuardReason, sayPhase } from '../../words/guard.ts';
 import { counted, sayNames } from '../../words/phrases.ts';
 import { type Fact, factsOf, guardOf, type KindOf } from './facts.ts';
 import { withoutMoments } from './result.ts';
@@ -47,12 +47,7 @@ function heldText(held: readonly HeldFact[]): string {
   if (first === undefined) return '';
   const { gate, row, nodes } = first;
   const who = nodes.length > 0 ? `${names(nodes)} fell silent together` : names(held.map(({ scope }) => scope));
-  return `${who}: held by gate ${gate}${row === null ? '' : `: ${rowText(row)}`}`;
-}
-
-function rowText({ because, value, limit }: GateRow): string {
-  if (limit === null) return because;
-  return `${because} (${value === null ? '' : `${value}, `}limit ${limit})`;
+  return `${who}: held by gate ${gate}${row === null ? '' : `: ${sayGateRow(row)}`}`;
 }
 
 type Freed = readonly KindOf<'pod-freed'>[];
@@ -68,7 +63,7 @@ function factText(fact: Fact, facts: readonly Fact[], freed: Freed): string | nu
     case 'decided':
       return decidedText(fact);
     case 'phase':
-      return `${fact.node}: ${PHASE_TEXT[fact.phase] ?? fact.phase}${fact.why === '' ? '' : ` (${fact.why})`}`;
+      return `${fact.node}: ${sayPhase(fact.phase)}${fact.why === '' ? '' : ` (${fact.why})`}`;
     case 'power':
       return fact.by === null ? null : `${fact.node} is really ${fact.isOn ? 'on' : 'off'}`;
     case 'pod-freed':
@@ -78,7 +73,7 @@ function factText(fact: Fact, facts: readonly Fact[], freed: Freed): string | nu
     case 'answered':
       return answerText(fact.answer);
     case 'reason':
-      return reasonText(fact.reason);
+      return sayGuardReason(fact.reason);
     default:
       return null;
   }
@@ -88,30 +83,6 @@ function answerText(answer: KindOf<'answered'>['answer']): string {
   if (answer.isAccepted) return 'order accepted';
   return `order refused: ${answer.why}${answer.gate === null ? '' : ` (gate ${answer.gate})`}`;
 }
-
-function reasonText(reason: KindOf<'reason'>['reason']): string {
-  const { code } = reason;
-  const more = code === 'not-proven' ? `: ${reason.lacks}` : code === 'settling' ? ` after ${reason.for}` : '';
-  return `${'node' in reason ? `${reason.node.name}: ` : ''}${code}${more}`;
-}
-
-const PHASE_TEXT: { readonly [phase: string]: string } = {
-  decided: 'a fencing begins: last look',
-  isolating: 'its storage is cut off',
-  'off-sent': 'power off is sent',
-  proving: 'the devices are asked for proof',
-  proven: 'off is proven',
-  tainted: 'out of service: Kubernetes may free its pods and volumes',
-  untainting: 'the taint goes, while the machine is off',
-  'on-sent': 'power on is sent',
-  booting: 'it boots',
-  failed: 'not proven off',
-  stuck: 'stuck: a person must look',
-  aborted: 'aborted',
-  'left-off': 'left off',
-  'not-back': 'not back: a person must look',
-  closed: 'closed',
-};
 
 function decidedText({ node, isDry, frees, record }: KindOf<'decided'>): string {
   const pods = frees.pods.map(({ namespace, name }) => `${namespace}/${name}`);

@@ -1,0 +1,69 @@
+import type { GateRow, GuardReason } from '../core/guard/decision.ts';
+import type { Phase } from '../core/guard/record.ts';
+import type { SettlesFor } from '../core/guard/state.ts';
+
+/** What the guard's core says in codes, for people. */
+
+/** Null: a line of its own says it. */
+export function sayGuardReason(reason: GuardReason): string | null {
+  const said = REASONS[reason.code];
+  if (said === null) return null;
+  if (reason.code === 'settling') return `decides nothing new for a while, because of ${saySettles(reason.for)}`;
+  const more = 'lacks' in reason ? ` (${reason.lacks})` : 'detail' in reason ? ` (${reason.detail})` : '';
+  const method = reason.code === 'device-contradicted' ? `: ${reason.method}` : '';
+  const subject = 'node' in reason ? reason.node.name : 'fencing' in reason ? reason.fencing : '';
+  return `${subject}: ${said}${method}${more}`;
+}
+
+const saySettles = (why: string): string => Object.entries(SETTLES).find(([code]) => code === why)?.[1] ?? why;
+const SETTLES: { readonly [F in SettlesFor]: string } = {
+  start: 'its start',
+  election: 'its election',
+  'api-return': 'the return of the API server',
+  'clock-jump': 'the jump of its clock',
+};
+const REASONS: { readonly [C in GuardReason['code']]: string | null } = {
+  settling: '',
+  'storm-began': null,
+  'storm-ended': null,
+  'life-after-proof': 'it lives after it was proven off',
+  'device-contradicted': 'what a device said cannot be true, and it is not believed any more',
+  'agent-failed': 'a fence agent failed',
+  'act-failed': 'what was to be done failed, and is tried again',
+  'not-proven': 'off is not proven',
+  'not-drained': 'pods or volumes are still there after drainWait',
+  'foreign-taint': 'somebody else has set it out of service',
+  conflict: 'somebody else wrote the record',
+  'taken-over': 'a fencing of another guard is taken over',
+  'higher-epoch': 'a newer leader has written',
+  'unreadable-record': 'the record cannot be read',
+  'orphan-mark': 'a mark of a guard that has no record is removed',
+  'open-in-dry-run': 'open, but this guard is in dry run',
+};
+
+/** The deciding gate, with what was compared. */
+export function sayGateRow({ because, value, limit }: GateRow): string {
+  if (limit === null) return because;
+  return `${because} (${value === null ? '' : `${value}, `}limit ${limit})`;
+}
+
+export function sayPhase(phase: string): string {
+  return Object.entries(PHASES).find(([name]) => name === phase)?.[1] ?? phase;
+}
+const PHASES: { readonly [P in Phase]: string } = {
+  decided: 'a fencing begins: last look',
+  isolating: 'its storage is cut off',
+  'off-sent': 'power off is sent',
+  proving: 'the devices are asked for proof',
+  proven: 'off is proven',
+  tainted: 'out of service: Kubernetes may free its pods and volumes',
+  untainting: 'the taint is removed',
+  'on-sent': 'power on is sent',
+  booting: 'it boots',
+  failed: 'not proven off',
+  stuck: 'stuck: a person must look',
+  aborted: 'aborted',
+  'left-off': 'left off',
+  'not-back': 'not back: a person must look',
+  closed: 'closed',
+};
