@@ -28,5 +28,10 @@ export async function untilUnmounted(
   if (!charged.known || held < charged.value * MOSTLY) return;
   begins();
   const endsMs = clock.monoMs() + UNMOUNT_MS;
-  while (shmemBytes() > held * (1 - MOSTLY) && clock.monoMs() < endsMs) await sleep(clock, UNMOUNT_POLL_MS);
+  let [before, now] = [held, held];
+  // Until it is mostly gone, and no more goes.
+  while ((now > held * (1 - MOSTLY) || now < before) && clock.monoMs() < endsMs) {
+    await sleep(clock, UNMOUNT_POLL_MS);
+    [before, now] = [now, shmemBytes()];
+  }
 }

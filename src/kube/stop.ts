@@ -334,8 +334,10 @@ async function keepDeletion(ladder: Ladder, told: Deletable | null, madeAtMs: Mo
 }
 
 /** If the late answer accepts the deletion, the kubelet will not restart the pod. */
-function hearLate({ needs, order, isAccepted }: Ladder, pod: Deletable): void {
-  if (!isAccepted) return;
+function hearLate(ladder: Ladder, pod: Deletable): void {
+  const { needs, order, rungs } = ladder;
+  if (!ladder.isAccepted) return;
+  if (rungs.some(({ act }) => act === 'spool')) tell(ladder, 'withdraw', 'the first request was answered late');
   needs.tell.heard(pod);
   needs.guard.accepted(order.victim.uid);
 }

@@ -1,10 +1,12 @@
-import { describe, expect, it } from 'vitest';
-import { known } from '../../src/core/reading.ts';
+import { rmSync } from 'node:fs';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { known, valueOrNull } from '../../src/core/reading.ts';
 import { until } from '../../src/demo/cast.ts';
 import { sleep } from '../../src/host/clock.ts';
 import type { KubeKillerNeeds, Said } from '../../src/kube/ladder.ts';
 import { createRefusals } from '../../src/kube/refusals.ts';
 import type { Clock } from '../../src/ports.ts';
+import { MI } from '../a.ts';
 import { needsCgroups } from '../act/a-cgroup.ts';
 import { aClock } from './a-clock.ts';
 import {
@@ -60,8 +62,33 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
       await sleep(clock, 1);
       expect(outcome.kind).toBe('ended');
     }
+    expect(noted.map(({ act }) => act).slice(-2)).toEqual(['delete', 'withdraw']);
     expect(asked).toEqual(['delete 1', 'later d1', 'heard', 'delete 1', 'later d1', 'heard']);
     expect(guard.isBarred(UID)).toBe(false);
+  });
+
+  it('waits for all of a memory volume that the kubelet unmounts, and counts it as freed', async () => {
+    const files = ['one', 'two'].map((name) => `/dev/shm/nodewarden-test-${process.pid}-${name}`);
+    onTestFinished(() => {
+      for (const file of files) rmSync(file, { force: true });
+    });
+    const [one, two] = files;
+    const write = `head -c ${40 * MI} /dev/zero > ${one}; head -c ${24 * MI} /dev/zero > ${two}`;
+    const app = await pod.child('app', `${write}; echo up; exec sleep 1000`);
+    const left = [...files];
+    // At each look at what is left, one more file has gone.
+    const unmounting: Clock = {
+      ...clock,
+      after: (ms, then) =>
+        clock.after(ms, () => {
+          const next = ms === 100 && !app.isAlive() ? left.shift() : undefined;
+          if (next !== undefined) rmSync(next);
+          then();
+        }),
+    };
+    const outcome = await run(killer(() => ['app'], { remove: Promise.resolve(ACCEPTED) }, { clock: unmounting }));
+    expect(left).toEqual([]);
+    expect(outcome.kind === 'ended' && valueOrNull(outcome.releasedBytes)).toBeGreaterThan(60 * MI);
   });
 
   it('saves the deletion after an answer that may change, and not after a permanent one', async () => {

@@ -8,7 +8,8 @@
  *   once=FILE     makes it; if it was there, what follows is left out
  *   grow=MIB pace=MIB_PER_S   takes so much at that pace; pace=0: as fast as it can
  *   into=FILE     grows as a file instead (on a tmpfs: shared memory)
- * Then it lives on. */
+ *   quits         ends with status 0
+ * Without that it lives on. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -67,6 +68,12 @@ static const char *text(int argc, char **argv, const char *name) {
   return NULL;
 }
 
+static int has(int argc, char **argv, const char *name) {
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], name) == 0) return 1;
+  return 0;
+}
+
 static long number(int argc, char **argv, const char *name) {
   const char *value = text(argc, argv, name);
   return value == NULL ? 0 : atol(value);
@@ -113,8 +120,7 @@ static void grow(long mib, long pace, const char *into) {
 }
 
 int main(int argc, char **argv) {
-  int is_deaf = 0;
-  for (int i = 1; i < argc; i++) is_deaf |= strcmp(argv[i], "deaf") == 0;
+  int is_deaf = has(argc, argv, "deaf");
   ends_file = text(argc, argv, "ends");
   /* As process 1 of its namespace it has no default action. */
   signal(SIGTERM, is_deaf ? SIG_IGN : end);
@@ -147,6 +153,7 @@ int main(int argc, char **argv) {
   int fd = once == NULL ? 0 : open(once, O_WRONLY | O_CREAT | O_EXCL, 0644);
   if (fd < 0 && errno != EEXIST) fail(once);
   if (fd >= 0) grow(number(argc, argv, "grow"), number(argc, argv, "pace"), text(argc, argv, "into"));
+  if (has(argc, argv, "quits")) return 0;
   const char *name = text(argc, argv, "name");
   /* A signal right before pause() would be missed. */
   sigprocmask(SIG_BLOCK, &term, NULL);

@@ -15,6 +15,7 @@ import { deletedScenes } from './deleted.ts';
 import { imageScenes } from './images.ts';
 import { OWNERS_HEAD, ownerScenes } from './owners.ts';
 import { type KubeScene, playScene, type Verdict } from './scene.ts';
+import { volumeScenes } from './volumes.ts';
 import { watchScenes } from './watch.ts';
 
 const { values } = parseArgs({
@@ -37,6 +38,7 @@ const SCENES: readonly KubeScene[] = [
   ...deletedScenes,
   ...besideScenes,
   ...crowdScenes,
+  ...volumeScenes,
   ...watchScenes,
 ];
 const total = { passed: 0, failed: 0, skipped: 0, runs: 0 };

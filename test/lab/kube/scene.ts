@@ -76,8 +76,7 @@ export const victimOf = ({ decision }: DecisionRecord): string => ('victim' in d
 export const victimUid = ({ decision }: DecisionRecord): string => ('victim' in decision ? decision.victim.uid : '');
 export const has = (kind: string, { outcomes }: DecisionRecord): boolean =>
   outcomes.some((outcome) => outcome.kind === kind);
-export const isOver = (record: DecisionRecord): boolean =>
-  has('ended', record) || has('survived', record) || has('dropped', record);
+export const isOver = ({ outcomes }: DecisionRecord): boolean => outcomes.length > 0;
 export const podLabel = (pod: KubeObject): string => pod.metadata.labels?.['pod'] ?? '';
 export const isReady = (pod: KubeObject): boolean =>
   pod.metadata.deletionTimestamp === undefined &&
