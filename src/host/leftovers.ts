@@ -16,7 +16,7 @@ const STREAMS = [0, 1, 2];
 /** Processes that are about to end with the one that started them get so long. */
 const LINGER_MS = 1_000;
 const STEP_MS = 20;
-const MOST_NAMED = 20;
+const MOST_ENDED = 1_000;
 
 /** To be taken as soon as it has started, of the first process of the run, which began its session. */
 export function marksOf(pid: number): Marks {
@@ -40,7 +40,7 @@ export async function endLeftovers(clock: Clock, marks: Marks, isClosed: () => b
 }
 
 async function endFound(clock: Clock, marks: Marks): Promise<readonly string[]> {
-  const found = await scanProcesses(clock, (directory) => endIfOurs(directory, marks), MOST_NAMED);
+  const found = await scanProcesses(clock, (directory) => endIfOurs(directory, marks), MOST_ENDED);
   return found.known ? found.value : [`something that could not be looked for: ${found.detail}`];
 }
 
