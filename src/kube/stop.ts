@@ -337,7 +337,7 @@ async function keepDeletion(ladder: Ladder, told: Deletable | null, madeAtMs: Mo
 function hearLate(ladder: Ladder, pod: Deletable): void {
   const { needs, order, rungs } = ladder;
   if (!ladder.isAccepted) return;
-  if (rungs.some(({ act }) => act === 'spool')) tell(ladder, 'withdraw', 'the first request was answered late');
+  if (rungs.some(({ act }) => act === 'spool')) tell(ladder, 'withdraw', 'the first request was accepted after all');
   needs.tell.heard(pod);
   needs.guard.accepted(order.victim.uid);
 }
