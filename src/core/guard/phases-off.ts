@@ -11,6 +11,7 @@ import {
   askGates,
   firstLevel,
   go,
+  isSwitchedOnSince,
   isUnchanged,
   levelOf,
   lifeSign,
@@ -160,6 +161,10 @@ function notProven(turn: Turn, sinceMs: MonoMs): Turned {
   const isOn = saidSince(turn, level, sinceMs + ROUND_MS)?.some(({ says }) => says === 'on') === true;
   const givesUpMs = sinceMs + 2 * config.deadlineMs + ANSWER_RESERVE_MS;
   if (!isOn && observation.atMs < givesUpMs) return ask({ status: level }, givesUpMs);
+  // G4: the off had its effect, and somebody has switched the machine on since. It is theirs.
+  if (record.offSent.length > 0 && isSwitchedOnSince(turn, level, sinceMs)) {
+    return go('on-sent', { why: 'switched-on', ...onChange(record) }, onAct(record));
+  }
   const next = afterProving(turn);
   if (next.move === null) return next;
   const lacks = isOn ? 'says-on' : 'silent';

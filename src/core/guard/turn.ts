@@ -132,6 +132,14 @@ export function roundsOff({ record, state }: Turn, sinceMs: MonoMs): Rounds | nu
   return isBelieved ? offTwice(uid, level, state.devices, sinceMs) : null;
 }
 
+/** One of the methods said off to a status begun at `sinceMs` or later, and says on by now. */
+export function isSwitchedOnSince({ record, state }: Turn, methods: readonly MethodKey[], sinceMs: MonoMs): boolean {
+  return methods.some((method) => {
+    const device = state.devices.get(deviceKey(record.node.uid, method));
+    return device?.says === 'on' && device.recent.some(({ says, begunMs }) => says === 'off' && begunMs >= sinceMs);
+  });
+}
+
 /** What each of the methods said last to a status begun at `sinceMs` or later; null: one has not said on or off. */
 export function saidSince(
   { record, state }: Turn,

@@ -1,5 +1,4 @@
 import { type GuardConfig, planOf } from '../../core/guard/config.ts';
-import { AUTHORITY_MS } from '../../core/guard/leadership.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import { type Fact, factsOf, guardOf, type KindOf, type NodeName } from './facts.ts';
 import { both, type Interval, intervalsOf, joined, lengthOf } from './intervals.ts';
@@ -20,6 +19,8 @@ export type Circumstances = {
 };
 type Invariant = (facts: readonly Fact[], circumstances: Circumstances) => readonly Omit<Violation, 'invariant'>[];
 
+/** guard.md 7.1, said again here: what is checked does not say what is right. */
+const AUTHORITY_MS = 10_000;
 /** One watch, the status it takes, and the two requests that follow. */
 const WATCH_MS = 10_000;
 const REACTION_MS = 8_000;
@@ -178,16 +179,28 @@ function isExcused(facts: readonly Fact[], uid: string, node: NodeName): boolean
   return taint?.by === null || isDeceived(facts, node, freed.atMs);
 }
 
-/** G4. Where its record was deleted by hand, a fencing that is decided anew may get the same name. */
+/**
+ * G4. Where its record was deleted by hand, a fencing that is decided anew may get the same name. And where somebody switched
+ * the machine on before any device said off, nobody can tell that from an off without effect.
+ */
 export function onePowerOff(facts: readonly Fact[]): ReturnType<Invariant> {
-  const count = new Map<string, number>();
-  return factsOf(facts, 'power', 'decided').flatMap((fact) => {
-    if (fact.kind === 'decided') count.delete(fact.fencing);
-    if (fact.kind === 'decided' || fact.isOn || fact.by === null) return [];
-    const { fencing } = fact.by;
-    const before = count.get(fencing) ?? 0;
-    count.set(fencing, before + 1);
-    return before === 0 ? [] : [{ at: fact.atMs, text: `${fencing} powered ${fact.node} off ${before + 1} times` }];
+  const off = new Map<string, { count: number; isSeen: boolean; isUndone: boolean }>();
+  const of = (node: NodeName) => [...off].flatMap(([key, one]) => (key.startsWith(`${node} `) ? [one] : []));
+  return factsOf(facts, 'power', 'decided', 'command').flatMap((fact) => {
+    if (fact.kind === 'decided') off.delete(`${fact.node} ${fact.fencing}`);
+    else if (fact.kind === 'command') {
+      for (const one of of(fact.node)) one.isSeen ||= fact.action === 'status' && fact.answer === 'off';
+    } else if (fact.isOn && fact.by === null) {
+      for (const one of of(fact.node)) one.isUndone ||= !one.isSeen;
+    } else if (!fact.isOn && fact.by !== null) {
+      const key = `${fact.node} ${fact.by.fencing}`;
+      const before = off.get(key);
+      off.set(key, { count: (before?.count ?? 0) + 1, isSeen: false, isUndone: false });
+      if (before !== undefined && !before.isUndone) {
+        return [{ at: fact.atMs, text: `${fact.by.fencing} powered ${fact.node} off ${before.count + 1} times` }];
+      }
+    }
+    return [];
   });
 }
 

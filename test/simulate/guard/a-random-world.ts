@@ -75,11 +75,13 @@ const fault = fc.oneof(
   span.map((after) => ({ after })),
 );
 const faulty = fc.tuple(nodeName, fault).map(([node, how]) => ({ device: { node, ...how } }));
+/** Long enough to lose the lease in the middle of something. */
+const awkward = fc.constantFrom(15_000, 25_000, 50_000);
 const guardAct = fc.oneof(
   fc.record({ kill: fc.constant(true), for: span }, { requiredKeys: ['kill'] }),
   fc.constant<Json>({ restart: true }),
-  fc.record({ pause: fc.constant(true), for: span }),
-  fc.record({ cutFromApi: fc.constant(true), for: span }),
+  fc.record({ pause: fc.constant(true), for: fc.oneof(span, awkward) }),
+  fc.record({ cutFromApi: fc.constant(true), for: fc.oneof(span, awkward) }),
 );
 const onGuard = fc
   .tuple(
@@ -144,10 +146,17 @@ const guards = fc.constantFrom<readonly Json[]>(
 
 /** All machines have devices of one kind: which kinds there are is what matters, not who has which. */
 export const aRandomWorld: fc.Arbitrary<Json> = fc
-  .record({ config, guards, events: fc.array(event, { minLength: 1, maxLength: 8 }), devices, pods })
-  .map(({ devices: all, pods: some, ...rest }) => ({
+  .record({
+    config,
+    guards,
+    events: fc.array(event, { minLength: 1, maxLength: 8 }),
+    devices,
+    pods,
+    commandTakes: fc.constantFrom('3s', '3s', '30s'),
+  })
+  .map(({ devices: all, pods: some, commandTakes, ...rest }) => ({
     ...rest,
-    world: { duration: '28m' },
+    world: { duration: '28m', commandTakes },
     nodes: [
       { names: 'w[1-5]', zone: 'a', devices: all, pods: some },
       { names: 'w[6-9]', zone: 'b', devices: all, pods: some },

@@ -191,8 +191,18 @@ const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; read
     ],
   },
   'one-power-off': {
-    broken: [['twice', [power(90, 'w1', false, by), power(95, 'w1', true, null), power(99, 'w1', false, by)]]],
+    broken: [
+      [
+        'twice, though it was seen off in between',
+        [power(90, 'w1', false, by), command(92, 'status'), power(95, 'w1', true, null), power(99, 'w1', false, by)],
+      ],
+      ['twice, and nobody else switched it on', [power(90, 'w1', false, by), power(99, 'w1', false, by)]],
+    ],
     whole: [
+      [
+        'somebody switched it on at once, which looks like an off without effect',
+        [power(90, 'w1', false, by), power(91, 'w1', true, null), power(99, 'w1', false, by)],
+      ],
       [
         'once each',
         [power(90, 'w1', false, by), power(95, 'w1', true, by), power(99, 'w1', false, { ...by, fencing: 'f2' })],
