@@ -57,7 +57,8 @@ export function placed(problems: readonly Problem[], text: string | number, atMo
     must(Number.isSafeInteger(problem.column) && problem.column >= 1, 'a problem without a column', detail);
     must(problem.line <= lines + 1, 'a problem behind the end of the text', detail);
     must(typeof problem.path === 'string', 'a problem without a path', detail);
-    const isOfOneField = /^(unknown|missing|appears twice)/.test(problem.text) && !problem.text.includes('it needs');
+    const isOfOneField =
+      /^(unknown (?!tag)|missing|appears twice)/.test(problem.text) && !problem.text.includes('it needs');
     must(!isOfOneField || problem.path !== '', 'a problem of one field without its path', detail);
     sentence(sayProblem(problem), 'a problem');
   }

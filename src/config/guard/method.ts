@@ -14,19 +14,23 @@ export type GuardMethod = {
   readonly secrets: Texts;
 };
 type ByKey = { readonly [key: MethodKey]: GuardMethod };
+type ByNode = { readonly [node: string]: ByKey };
 export type GuardMethods = {
-  readonly listed: ByKey;
+  readonly listed: ByNode;
   readonly byDefault: ByKey;
-  /** By node: those of fencings that were open at the last reload. */
-  readonly kept: { readonly [node: string]: ByKey };
+  /** Those of fencings that were open at the last reload. */
+  readonly kept: ByNode;
 };
 
-/** How a method of a node's plan is carried out; null: the configuration has no such method. */
-export function methodFor(methods: GuardMethods, node: string, key: MethodKey): GuardMethod | null {
-  const { listed, byDefault, kept } = methods;
-  for (const known of [Object.hasOwn(kept, node) ? kept[node] : undefined, listed]) {
-    if (known !== undefined && Object.hasOwn(known, key)) return known[key] ?? null;
-  }
+/**
+ * How a method of a node's plan is carried out; null: the configuration has no such method for this node. A key that is
+ * another node's is none: a record that somebody edited must not power off a machine that it is not about.
+ */
+export function methodFor({ listed, byDefault, kept }: GuardMethods, node: string, key: MethodKey): GuardMethod | null {
+  const open = Object.hasOwn(kept, node) ? kept[node] : undefined;
+  if (open !== undefined && Object.hasOwn(open, key)) return open[key] ?? null;
+  const own = Object.hasOwn(listed, node) ? listed[node] : undefined;
+  if (own !== undefined) return Object.hasOwn(own, key) ? (own[key] ?? null) : null;
   const found = Object.entries(byDefault).find(([pattern]) => withNodeName(pattern, node) === key);
   if (found === undefined) return null;
   const { agent, parameters, secrets } = found[1];

@@ -57,10 +57,12 @@ export function readPlans(
   problems.push(...levelProblems([...uses, ...defaults]), ...sharedProblems(uses), ...defaultProblems(defaults));
   const { warnings, unsafe } = strangers(uses, defaults, listed);
   const all = [...uses, ...defaults];
+  const none = <T>(value: T) => Object.fromEntries(unsafe.map((node) => [node, value]));
+  const byDefault = methodsOf(defaults, problems)[DEFAULT] ?? {};
   return {
-    plans: { ...Object.fromEntries(unsafe.map((node) => [node, NO_METHOD])), ...plansOf(uses) },
+    plans: { ...none(NO_METHOD), ...plansOf(uses) },
     defaultPlan: plansOf(defaults)[DEFAULT] ?? null,
-    methods: { listed: methodsOf(uses, problems), byDefault: methodsOf(defaults, problems), kept: {} },
+    methods: { listed: { ...none({}), ...methodsOf(uses, problems) }, byDefault, kept: {} },
     uses: all,
     problems,
     warnings,
@@ -142,14 +144,15 @@ function plansOf(uses: readonly Use[]): { readonly [node: string]: NodePlan } {
 }
 
 function methodsOf(uses: readonly Use[], problems: Problem[]): GuardMethods['listed'] {
-  const methods = new Map<MethodKey, GuardMethod>();
-  for (const { method, place } of uses) {
-    const { key } = method;
-    const first = methods.get(key);
+  const methods = new Map<string, { [key: MethodKey]: GuardMethod }>();
+  for (const { node, method, place } of uses) {
+    const ofNode = methods.get(node) ?? {};
+    methods.set(node, ofNode);
+    const first = ofNode[method.key];
     if (first !== undefined && !sameMethod(first, method)) {
-      const text = `is ${key} once more, with other parameters; give it a template of its own`;
+      const text = `is ${method.key} once more, with other parameters; give it a template of its own`;
       problems.push(place.document.problemAt(place.path, text));
-    } else methods.set(key, method);
+    } else ofNode[method.key] = method;
   }
   return Object.fromEntries(methods);
 }

@@ -335,14 +335,22 @@ describe('what is meant', () => {
       parameters: { ip: 'hv1', username: 'fencer', plug: 'w1' },
       secrets: { password: 'w1.key' },
     });
-    expect(methodFor(methods, 'w1', 'vm ip=hv1 plug=w2')).toBeNull();
+    for (const [node, key] of [
+      ['w1', 'vm ip=hv1 plug=w2'],
+      ['w1', 'bmc ip=10.0.9.10'],
+      ['host0', 'vm ip=hv1 plug=host0'],
+      ['__proto__', 'constructor'],
+    ] as const) {
+      expect(methodFor(methods, node, key)).toBeNull();
+    }
   });
   it('does not give a node by default the device of another', () => {
-    const { core } = effective(
+    const { core, methods } = effective(
       fencing(
         '  nodes: {host0: {power: [[{template: vm, parameters: {plug: vm-7}}]]}}\n  default: {power: [[{template: vm}]]}',
       ),
     );
+    expect(methodFor(methods, 'vm-7', 'vm ip=hv1 plug=vm-7')).toBeNull();
     expect([planOf(core, 'vm-7'), planOf(core, 'vm-8')]).toEqual([
       null,
       { isolation: [], levels: [['vm ip=hv1 plug=vm-8']] },
