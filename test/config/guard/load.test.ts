@@ -234,6 +234,8 @@ describe('what is refused: nodes', () => {
     ['{ip: "fd00::1"}', '{ip: "fd00:0::01"}'],
     ['{ip: 10.0.9.10}', '{ip: 10.0.9.10, ipport: "623"}'],
     ['{ip: 10.0.9.10, plug: "1"}', '{ip: 10.0.9.10, plug: "01"}'],
+    ['{ip: 10.0.9.10, plug: "1"}', '{ip: 10.0.9.10}'],
+    ['{ip: 10.0.9.10}', '{ip: 10.0.9.10, plug: "1"}'],
   ])('two nodes with one device: %s and %s', (one, other) => {
     const nodes = [one, other].map(
       (parameters, i) => `    h${i}: {power: [[{template: bmc, parameters: ${parameters}}]]}`,
@@ -249,10 +251,10 @@ describe('what is refused: nodes', () => {
 fencing:
   templates: {a: {agent: fence_ipmilan}, b: {agent: fence_redfish}}
   nodes:
-    h0: {power: [[{template: a, parameters: {ip: x}}]]}
+    h0: {power: [[{template: a, parameters: {ip: x, ipport: "623"}}]]}
     h1: {power: [[{template: b, parameters: {ip: x, ipport: "443"}}]]}`;
     expect(problems(text)).toEqual([
-      expect.stringContaining('h0 and h1 have one device, a ip=x and b ip=x ipport=443'),
+      expect.stringContaining('h0 and h1 have one device, a ip=x ipport=623 and b ip=x ipport=443'),
     ]);
   });
   it.each([
@@ -305,6 +307,15 @@ describe('what is warned of', () => {
     expect(problems(text)).toEqual([]);
     expect(warnings(text)).toContainEqual(expect.stringContaining(`: ${sentence}`));
   });
+});
+
+it('does not warn of a node that is listed with a device of its own', () => {
+  const text = fencing(`  nodes:
+    host0: {power: [[{template: vm, parameters: {plug: vm-7}}]]}
+    vm-7: {power: [[{template: vm, parameters: {plug: host0}}]]}
+  default: {power: [[{template: vm}]]}`);
+  expect(warnings(text).join()).not.toContain('by default');
+  expect(planOf(effective(text).core, 'vm-7')?.levels).toEqual([['vm ip=hv1 plug=host0']]);
 });
 
 describe('what is meant', () => {
