@@ -8,7 +8,7 @@ import { sayBytes } from '../core/units/quantity.ts';
 import type { HostFacts } from '../host/hardware.ts';
 import type { SignalStatus, StatusReport, ThresholdStatus } from '../serve/status.ts';
 import { sayMs } from '../words/decision.ts';
-import { sayAmount, sayUsage } from '../words/phrases.ts';
+import { sayAmount, sayNames, sayUsage } from '../words/phrases.ts';
 import { clean, gauge, type Paint, padEnd, sayWhen, table } from './print.ts';
 import { shutdownText } from './shutdown-text.ts';
 
@@ -148,7 +148,8 @@ const unsaidText = ({ unsaid }: Pick<PodView, 'unsaid'>): string =>
 
 function podsText({ pods }: StatusReport, paint: Paint): string {
   if (!pods.known) return `pods        ${clean(pods.why)}\n`;
-  if (pods.order.length === 0) return `pods        ${paint('yellow', 'none: nothing can be evicted')}\n`;
+  const idle = pods.notRunning.length === 0 ? '' : `not running ${clean(sayNames(pods.notRunning, PODS_SHOWN))}\n`;
+  if (pods.order.length === 0) return `pods        ${paint('yellow', 'none: nothing can be evicted')}\n${idle}`;
   const amount = (value: number): string => sayUsage(pods.rankedFor, value);
   const usage = ({ usage: used, isAtLeast }: (typeof pods.order)[number]): string =>
     used === null ? '?' : `${isAtLeast ? 'at least ' : ''}${amount(used)}`;
@@ -176,7 +177,8 @@ function podsText({ pods }: StatusReport, paint: Paint): string {
   return (
     `pods in eviction order for ${pods.rankedFor}${age}\n` +
     table(['#', 'POD', 'QOS', 'PRIORITY', 'USAGE', 'REQUEST', ''], rows, [0, 3, 4, 5]) +
-    more
+    more +
+    idle
   );
 }
 

@@ -71,7 +71,15 @@ export type OpenParts = {
   /** The mode's pods, and how they are stopped when the machine goes down. */
   readonly mode: Pick<
     Mode,
-    'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown' | 'shows' | 'isTaken' | 'kubeletConfigz'
+    | 'pods'
+    | 'isSettled'
+    | 'running'
+    | 'hasStops'
+    | 'forgetStops'
+    | 'setShuttingDown'
+    | 'shows'
+    | 'isTaken'
+    | 'kubeletConfigz'
   >;
   readonly undoStops: () => void;
   /** The state as the last run of this boot left it. */

@@ -3,6 +3,7 @@ import { observedOf } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import { signalOf } from '../core/explain.ts';
 import type { Observation } from '../core/observation.ts';
+import { podName } from '../core/pod/pod.ts';
 import { unknown } from '../core/reading.ts';
 import type { Verdict } from '../core/verdict.ts';
 import { within } from '../host/clock.ts';
@@ -51,6 +52,14 @@ export function createReporter(
   const names = createPodNames();
   let last: Seen | null = null;
   let waiting: (() => void)[] = [];
+  /** Beside a kubelet pods end for good, and nobody misses them. */
+  const notRunning = ({ pods }: Observation, mode: Effective['mode']): readonly string[] => {
+    const bound = mode === 'standalone' && pods.known ? parts.mode.pods.pods() : NOT_ASKED;
+    if (!pods.known || !bound.known || bound.value.length === pods.value.length) return [];
+    // One that cannot be measured is not in the look, and runs.
+    const running = new Set([...pods.value, ...parts.mode.running()].map(({ uid }) => uid));
+    return bound.value.flatMap(({ declared }) => (running.has(declared.uid) ? [] : [podName(declared)]));
+  };
   const report = (observation: Observation, verdict: Verdict): StatusReport => {
     const { effective, warnings } = daemon.loaded();
     const { workingSetAvailableBytes, reclaimableAvailableBytes } = observer.memoryFacts();
@@ -72,6 +81,7 @@ export function createReporter(
         warnings: warnings.map(({ text }) => text),
         shutdown: daemon.shutdownContext(),
         oomScores: parts.oomScores(),
+        notRunning: notRunning(observation, effective.mode),
         nameOf: names.nameOf,
       },
     });

@@ -97,7 +97,13 @@ type MemoryStatus = {
 };
 export type PodsStatus =
   | { readonly known: false; readonly why: string }
-  | { readonly known: true; readonly rankedFor: Signal; readonly order: readonly PodRow[] };
+  | {
+      readonly known: true;
+      readonly rankedFor: Signal;
+      readonly order: readonly PodRow[];
+      /** `namespace/name` of the pods of manifests that have no process. */
+      readonly notRunning: readonly string[];
+    };
 type PodRow = Pick<
   PodView,
   'uid' | 'namespace' | 'name' | 'qos' | 'isProtected' | 'evictFor' | 'isTerminating' | 'unsaid'
@@ -167,6 +173,8 @@ export type StatusContext = {
   readonly configFile: ConfigStatus;
   readonly warnings: readonly string[];
   readonly shutdown: ShutdownContext;
+  /** Pods of manifests without a process; absent: none. */
+  readonly notRunning?: readonly string[];
   /** Names of pods that are not in the look, such as those being stopped. */
   readonly nameOf?: (uid: PodUid) => string | undefined;
   /** Absent: none is set. */
@@ -210,7 +218,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
       workingSetAvailableBytes: valueOrNull(context.memory.workingSet),
       reclaimableAvailableBytes: valueOrNull(context.memory.reclaimable),
     },
-    pods: podsStatus(observation, state),
+    pods: podsStatus(observation, state, context.notRunning ?? []),
     act: actStatus(state, atMs),
     oomScores: context.oomScores ?? [],
     shutdown: shutdownStatus({ observation, state, config, context: context.shutdown, nameOf }),
@@ -277,7 +285,7 @@ function aliasOf(signal: Signal, { signals, fsLayout }: Observation): Signal | n
   return !own.known && !other.known && own.where === other.where ? of : null;
 }
 
-function podsStatus(observation: Observation, state: State): PodsStatus {
+function podsStatus(observation: Observation, state: State, notRunning: readonly string[]): PodsStatus {
   const { pods } = observation;
   if (!pods.known) {
     const isAsked = pods.why !== 'not-asked';
@@ -288,6 +296,7 @@ function podsStatus(observation: Observation, state: State): PodsStatus {
   return {
     known: true,
     rankedFor: signal,
+    notRunning,
     order: rank(signal, pods.value, layout).map(({ pod, row }) => ({
       uid: pod.uid,
       namespace: pod.namespace,

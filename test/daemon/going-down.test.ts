@@ -109,6 +109,7 @@ function glued({
       recorder: { left: () => ({ decision: null, begunMs: null, usedBefore: null, rungs: [], outcome: null }) },
       progress: { seen: quiet, tell: (fact) => void facts.push(fact) },
       mode: {
+        pods: { pods: () => known([]), follow: quiet, close: async () => quiet() },
         isSettled: () => true,
         running: () => [],
         hasStops: () => hasStops,

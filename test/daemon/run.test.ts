@@ -75,6 +75,17 @@ describe('the daemon', () => {
     },
   );
 
+  it('names the pods of manifests that do not run, and warns in status of what the configuration means', async () => {
+    write(['evictionHard: { memory.available: "1Mi", pid.available: "7" }']);
+    const text = `apiVersion: v1\nkind: Pod\nmetadata: { name: web, annotations: { nodewarden.dev/cgroup: nodewarden-test-absent } }\nspec: { containers: [{ name: main }] }\n`;
+    writeFileSync(join(directory, 'pods.d/web.yaml'), text, { mode: 0o644 });
+    await running(async (report) => {
+      const { pods, warnings } = await report();
+      expect(pods).toMatchObject({ known: true, order: [], notRunning: ['default/web'] });
+      expect(warnings.join()).toContain("memory.available 1Mi: the kernel's OOM killer acts first");
+    });
+  });
+
   it('refuses a second one that acts beside it', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async () => {
