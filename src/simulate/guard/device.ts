@@ -18,13 +18,12 @@ export type Faults = {
 };
 export const NO_FAULTS: Faults = { says: null, afterMs: 0, fails: false, hangs: false, lies: false };
 
-export type DeviceKind = 'bmc' | 'pdu' | 'fabric';
+type DeviceKind = 'bmc' | 'pdu' | 'fabric';
 export type Device = {
   readonly key: MethodKey;
   readonly kind: DeviceKind;
   /** From 1; a fabric device has none. */
   readonly level: number;
-  readonly isSound: () => boolean;
   readonly setFaults: (faults: Faults) => void;
   /** One run of its fence agent. `done` comes at its end, at the latest at the deadline. */
   readonly run: (run: Run) => void;
@@ -93,7 +92,6 @@ export function createDevice(
     key,
     kind,
     level,
-    isSound: () => faults === NO_FAULTS,
     setFaults: (next) => {
       faults = next;
       if (!next.lies) pretended = null;

@@ -25,6 +25,10 @@ type Running = {
   lifeline: Lifeline | null;
   starts: number;
   isCut: boolean;
+  /** The boot of its machine that it was started in; '' outside. */
+  bootId: string;
+  /** It ended with its machine, and starts with it again. */
+  isDown: boolean;
 };
 /** Machines were booted at different times. */
 const BOOTED_BEFORE_MS = 86_400_000;
@@ -35,12 +39,14 @@ export function createGuards(scenario: GuardScenario, world: World, told: Told):
   let armed: GuardEvent[] = [];
   for (const [index, guard] of scenario.guards.entries()) {
     const clocks = createClocks(world.agenda, BOOTED_BEFORE_MS * (index + 1));
-    running.set(guard.name, { guard, clocks, lifeline: null, starts: 0, isCut: false });
+    running.set(guard.name, { guard, clocks, lifeline: null, starts: 0, isCut: false, bootId: '', isDown: false });
   }
 
   function start(one: Running): void {
     if (one.lifeline?.isAlive() === true) return;
     one.starts += 1;
+    one.isDown = false;
+    one.bootId = world.machines.get(one.guard.on ?? '')?.bootId() ?? '';
     const { guard, clocks } = one;
     const lifeline = createLifeline(world.agenda);
     one.lifeline = lifeline;
@@ -107,11 +113,14 @@ export function createGuards(scenario: GuardScenario, world: World, told: Told):
   world.onChange((machine) => {
     for (const one of running.values()) {
       if (one.guard.on !== machine.name) continue;
-      if (!machine.isOn()) end(one);
-      else if (!machine.isRunning()) one.lifeline?.pause();
+      if ((!machine.isOn() || machine.bootId() !== one.bootId) && one.lifeline?.isAlive() === true) {
+        end(one);
+        one.isDown = true;
+      }
+      if (!machine.isRunning()) one.lifeline?.pause();
       else if (machine.hasKubelet()) {
         one.lifeline?.resume();
-        start(one);
+        if (one.isDown) start(one);
       }
     }
   });

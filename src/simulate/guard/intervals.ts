@@ -44,7 +44,3 @@ export function joined(intervals: readonly Interval[]): readonly Interval[] {
 export function lengthOf(intervals: readonly Interval[]): number {
   return intervals.reduce((sum, { fromMs, toMs }) => sum + toMs - fromMs, 0);
 }
-
-export function isIn(intervals: readonly Interval[], atMs: MonoMs): boolean {
-  return intervals.some(({ fromMs, toMs }) => fromMs <= atMs && atMs < toMs);
-}

@@ -5,7 +5,6 @@ import type { NodeObject, PodObject, Renewals, Store, Taint } from './objects.ts
 
 /** How long Kubernetes takes for what (guard.md 12.1); each can be set under `world`. */
 export type KubernetesTimes = {
-  readonly leaseEveryMs: number;
   readonly readyUnknownAfterMs: number;
   /** The toleration of `unreachable` that pods get by default. */
   readonly evictAfterMs: number;
@@ -44,7 +43,6 @@ export type Kubernetes = {
   /** The node's agent takes its pods down, or leaves them to come back, and announces it. */
   readonly announce: (node: NodeName, kind: 'shutdown' | 'reboot', takesMs: number) => void;
   readonly talks: (node: NodeName) => boolean;
-  readonly start: (pod: PodObject) => void;
 };
 
 /** A small model of kubelets and controllers: what they do to pods, taints and volumes. */
@@ -260,6 +258,5 @@ export function createKubernetes(world: Surroundings): Kubernetes {
     deleteNode,
     announce,
     talks,
-    start,
   };
 }

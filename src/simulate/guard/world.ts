@@ -85,7 +85,6 @@ export function createWorld(scenario: GuardScenario): World {
     machines,
     renewals,
     times: {
-      leaseEveryMs: times.leaseEvery,
       readyUnknownAfterMs: times.readyUnknownAfter,
       evictAfterMs: times.evictAfter,
       podGcEveryMs: times.podGcEvery,
