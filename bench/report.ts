@@ -60,6 +60,7 @@ const TITLES: { readonly [name: string]: string } = {
   'footprint-kubelet': 'At rest beside a kubelet',
   'footprint-page': 'At rest with 110 pods, with `http` and a page open',
   cuts: 'Connections to the API server cut again and again',
+  guard: 'Guard',
   scale: 'Scale',
   simulate: 'Simulate',
   heap: 'Heap',

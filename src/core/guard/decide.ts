@@ -13,7 +13,7 @@ import { type Progress, withDecision } from './progress.ts';
 import { stepSelf, withSign } from './self.ts';
 import type { GuardState } from './state.ts';
 import { adoptHolds, stepStorm } from './storm.ts';
-import { ASK_AGAIN_MS, askedMs, isDue, stepTurns, type Wanted } from './turns.ts';
+import { ASK_AGAIN_MS, askedMs, stepTurns, type Wanted } from './turns.ts';
 
 /** Leases are listed this often, and less often in a large cluster (guard.md 5). */
 const LOOK_MS = 5_000;
@@ -138,9 +138,11 @@ function nextLook(
   const suspects = authorityShut(look) === null ? suspectsOf(look, awaited) : [];
   const dueFor = (what: 'witness' | 'pods'): readonly string[] =>
     suspects
-      .filter((uid) => isDue(look, uid, what, ASK_AGAIN_MS))
-      .sort((a, b) => askedMs(observation, a, what) - askedMs(observation, b, what))
-      .slice(0, MAX_ASKED);
+      .map((uid) => ({ uid, readMs: askedMs(observation, uid, what) }))
+      .filter(({ readMs }) => atMs - readMs >= ASK_AGAIN_MS)
+      .sort((a, b) => (a.readMs < b.readMs ? -1 : Number(a.readMs > b.readMs)))
+      .slice(0, MAX_ASKED)
+      .map(({ uid }) => uid);
   const pods = dueFor('pods');
   const status = [...wanted.status, ...statusOf(look, dead, awaited), ...patrol];
   const { attachments } = observation;

@@ -34,7 +34,7 @@ export type AtGate = Look & {
   readonly ageMs: number | null;
   readonly fencing: string | null;
   /** A level says that it is off already: nothing is switched off (guard.md 6.2). */
-  readonly isOff: boolean;
+  readonly isOff: () => boolean;
   readonly isRehearsal: boolean;
 };
 
@@ -84,8 +84,8 @@ const RULES: { readonly [G in GateName]: (at: AtGate) => Shut | null } = {
     return lacks.includes(null) ? null : shut(lacks.find((lack) => lack !== 'silent') ?? 'silent', 0, lacks.length);
   },
   storm: ({ memory, state, observation: { atMs }, config, isOff }) => {
-    const hold = isOff ? null : holdOn(memory, state, atMs);
-    if (hold === null) return null;
+    const hold = holdOn(memory, state, atMs);
+    if (hold === null || isOff()) return null;
     if (hold.endedMs === null) return shut(hold.kind, 'lasts');
     const { coolDownMs } = config.storm;
     return shut('cool-down', atMs - hold.endedMs, coolDownMs, hold.endedMs + coolDownMs);
@@ -179,10 +179,10 @@ function rateShut({ memory, state, observation, config, fencing, isOff }: AtGate
   if (flying >= config.rate.maxInFlight) return shut('max-in-flight', flying, config.rate.maxInFlight);
   const majority = memory.facts.isControlPlane ? controlPlaneHold(state, memory.object.uid) : null;
   if (majority !== null) return shut(majority.because, majority.value, majority.limit);
-  if (isOff || isReleased(memory.object, state.releases, atMs)) return null;
+  if (isReleased(memory.object, state.releases, atMs)) return null;
   if (!records.known) return shut('records-unknown', records.why);
   const hold = rateHold(cutsWallMs(records.value, state, wallMs, fencing), wallMs, config.rate);
-  return hold === null ? null : shut(hold.because, hold.value, hold.limit, atMs + (hold.inMs ?? 0));
+  return hold === null || isOff() ? null : shut(hold.because, hold.value, hold.limit, atMs + (hold.inMs ?? 0));
 }
 
 /** The node as it stands at its gates now. */
@@ -193,11 +193,11 @@ export function atGate(
   fencing: string | null,
   isRehearsal = false,
 ): AtGate {
-  const plan = planOf(look.config, memory.object.name);
   const { state, observation, config } = look;
-  const isOff =
-    plan !== null &&
-    !isRehearsal &&
-    levelOffAlready(memory.object.uid, plan, state.devices, observation.atMs, useOf(config, false)) !== null;
+  const isOff = (): boolean => {
+    const plan = isRehearsal ? null : planOf(config, memory.object.name);
+    if (plan === null) return false;
+    return levelOffAlready(memory.object.uid, plan, state.devices, observation.atMs, useOf(config, false)) !== null;
+  };
   return { ...look, memory, ageMs, fencing, isOff, isRehearsal };
 }

@@ -53,7 +53,7 @@ const PODS_AGAIN_MS = 5_000;
 export const ASK_AGAIN_MS = 10_000;
 
 /** Whether what is known of the node was read that long ago. */
-export function isDue(
+function isDue(
   { observation }: Pick<Look, 'observation'>,
   uid: string,
   what: 'witness' | 'pods',
