@@ -53,7 +53,7 @@ function hostOf(value: string): string {
 const groupOf = ({ agent, selectors }: Device): string =>
   selectors['ip'] === undefined ? agent : spelled('ip', selectors['ip']);
 
-function isSame(a: Device, b: Device): boolean {
+export function isSame(a: Device, b: Device): boolean {
   const sameAgent = a.agent === b.agent;
   return SELECTORS.every((name) => {
     const [one, other] = [a.selectors[name], b.selectors[name]];

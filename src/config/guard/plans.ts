@@ -5,7 +5,8 @@ import { sayNotAmong, valueAt } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import type { Path, Problem } from '../../document/problem.ts';
 import { entryOf } from '../field.ts';
-import { type Device, dependsOnNode, deviceOf, keyOf, mayCoincide, nodeWithDevice, shared } from './device.ts';
+import { agentNamed } from './agents.ts';
+import { type Device, dependsOnNode, deviceOf, isSame, keyOf, mayCoincide, nodeWithDevice, shared } from './device.ts';
 import { type GuardMethod, type GuardMethods, sameMethod, type Texts, textsOf, withNode } from './method.ts';
 import { type MetadataOf, missingParameters } from './parameters.ts';
 import { type Template, textProblems } from './templates.ts';
@@ -54,7 +55,12 @@ export function readPlans(
     }
   }
   const defaults = usesOf(DEFAULT, { document, path: ['fencing', 'default'] }, readUse);
-  problems.push(...levelProblems([...uses, ...defaults]), ...sharedProblems(uses), ...defaultProblems(defaults));
+  problems.push(
+    ...levelProblems([...uses, ...defaults]),
+    ...supplyProblems([...uses, ...defaults]),
+    ...sharedProblems(uses),
+    ...defaultProblems(defaults),
+  );
   const { warnings, unsafe } = strangers(uses, defaults, listed);
   const all = [...uses, ...defaults];
   const none = <T>(value: T) => Object.fromEntries(unsafe.map((node) => [node, value]));
@@ -165,6 +171,32 @@ function levelProblems(uses: readonly Use[]): readonly Problem[] {
     seen.add(where);
     return [];
   });
+}
+
+/** A machine with two supplies runs on the second while the first one is proven off. */
+function supplyProblems(uses: readonly Use[]): readonly Problem[] {
+  const isOutlet = ({ level, method }: Use): boolean => level >= 0 && agentNamed(method.agent)?.device === 'outlet';
+  return [...groupBy(uses, ({ node }) => node).values()].flatMap((ofNode) => {
+    const outlets = ofNode.filter(isOutlet);
+    const levels = groupBy(ofNode, ({ level }) => level);
+    return [...levels.values()].flatMap((level) => {
+      const other = outlets.find(({ device }) => !level.some((use) => isSame(use.device, device)));
+      const [first] = level;
+      if (first === undefined || other === undefined || !level.every(isOutlet)) return [];
+      const text = `proves only one outlet off while the machine may run on ${other.method.key}: put all outlets of a machine into one level`;
+      return [first.place.document.problemAt(first.place.path, text)];
+    });
+  });
+}
+
+function groupBy<K>(uses: readonly Use[], keyOf: (use: Use) => K): ReadonlyMap<K, readonly Use[]> {
+  const groups = new Map<K, Use[]>();
+  for (const use of uses) {
+    const group = groups.get(keyOf(use)) ?? [];
+    groups.set(keyOf(use), group);
+    group.push(use);
+  }
+  return groups;
 }
 
 function sharedProblems(uses: readonly Use[]): readonly Problem[] {

@@ -318,6 +318,26 @@ it('does not warn of a node that is listed with a device of its own', () => {
   expect(planOf(effective(text).core, 'vm-7')?.levels).toEqual([['vm ip=hv1 plug=host0']]);
 });
 
+describe('the supplies of one machine', () => {
+  const pdu = (plug: string): string => `{template: pdu, parameters: {plug: "${plug}"}}`;
+  const bmc = '{template: bmc, parameters: {ip: a}}';
+  it.each([
+    [`[${pdu('1')}], [${pdu('2')}]`, ['power[0][0]', 'power[1][0]']],
+    [`[${bmc}], [${pdu('1')}], [${pdu('1')}, ${pdu('2')}]`, ['power[1][0]']],
+  ])('are all in each level that has nothing but outlets: %s', (levels, paths) => {
+    const sentence =
+      /host0\.(power\S+): proves only one outlet off while the machine may run on pdu ip=10\.0\.3\.3 plug=[12]: put all outlets of a machine into one level$/;
+    expect(problems(plan(`{power: [${levels}]}`)).map((problem) => sentence.exec(problem)?.[1])).toEqual(paths);
+  });
+  it.each([
+    `[${bmc}], [${pdu('1')}, ${pdu('2')}]`,
+    `[${bmc}, ${pdu('1')}], [${pdu('1')}, ${pdu('2')}]`,
+    `[${pdu('1')}]`,
+  ])('stand there: %s', (levels) => {
+    expect(problems(plan(`{power: [${levels}]}`))).toEqual([]);
+  });
+});
+
 describe('what is meant', () => {
   const text = fencing(`  nodes:
     host0:
