@@ -38,7 +38,7 @@ function lineText({ what, text }: TimelineLine, paint: Paint): string {
 
 function summaryText({ fenced, recovered, leftOff, leader }: GuardReport['result']): string {
   const facts = [
-    `proven off: ${namesText(fenced)}`,
+    `fenced: ${namesText(fenced)}`,
     ...(recovered.length > 0 ? [`back: ${namesText(recovered)}`] : []),
     ...(leftOff.length > 0 ? [`left off: ${namesText(leftOff)}`] : []),
     leader === null ? 'nobody leads at the end' : `${clean(leader)} leads at the end`,

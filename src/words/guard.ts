@@ -47,7 +47,10 @@ export function sayGateRow({ because, value, limit }: GateRow): string {
   return `${because} (${value === null ? '' : `${value}, `}limit ${limit})`;
 }
 
-export function sayPhase(phase: string): string {
+/** `isConfirmed`: a person said that the machine is off, and no device was believed. */
+export function sayPhase(phase: string, isConfirmed = false): string {
+  if (phase === 'proven' && isConfirmed) return 'off, as a person says; no device proved it';
+  if (phase === 'proving' && isConfirmed) return 'a last look before the word of a person counts';
   return Object.entries(PHASES).find(([name]) => name === phase)?.[1] ?? phase;
 }
 const PHASES: { readonly [P in Phase]: string } = {

@@ -8,6 +8,8 @@ import type { GuardState, NodeMemory } from './state.ts';
 
 /** A mark of ours may stand for this long before it is known whose it is, and what removes it may take this long. */
 const SEEN_AGAIN_MS = 10_000;
+/** What is read may be old, or another guard leads: the mark may be gone, or stand rightly. */
+const UNSURE: readonly string[] = ['higher-epoch', 'api-reads', 'no-sign-from-anybody'];
 /** Phases in which the out-of-service taint of a fencing may stand. */
 const TAINTED: ReadonlySet<Phase> = new Set(['proven', 'tainted', 'untainting']);
 
@@ -18,7 +20,7 @@ const TAINTED: ReadonlySet<Phase> = new Set(['proven', 'tainted', 'untainting'])
 export function stepMarks(before: Progress, look: Look): Progress {
   const { observation, state } = look;
   const { records, atMs } = observation;
-  if (!records.known || authorityShut(look) !== null || look.self?.because === 'higher-epoch') return before;
+  if (!records.known || authorityShut(look) !== null || UNSURE.includes(look.self?.because ?? '')) return before;
   let progress = before;
   const marks = new Map<string, { readonly what: string; readonly atMs: number }>();
   for (const memory of state.nodes.values()) {

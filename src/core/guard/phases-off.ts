@@ -5,7 +5,9 @@ import { levelOffAlready, STATUS_FRESH_MS, useOf } from './devices.ts';
 import { atGate, firstShut } from './gates.ts';
 import { ageOf } from './health.ts';
 import { proofOf } from './proof.ts';
+import { controlPlaneHold } from './rate.ts';
 import type { FencingRecord, Phase } from './record.ts';
+import { holdOn } from './storm.ts';
 import {
   ask,
   askGates,
@@ -104,7 +106,17 @@ function isolating(turn: Turn): Turned {
       return afterLook(turn, () => go('isolating', {}, { kind: 'off', methods: missing }));
     }
   } else if (fencing.acted?.kind === 'not-begun') return again(turn, isolation);
+  // The fabric may have taken as long as a command may take: what holds a power-off is looked at again.
+  if (powerHeld(turn)) return ask({ stuck: true });
   return afterLook(turn, () => sendOff(turn, record.level, 1));
+}
+
+/** G5, G9: since the decision a storm began, or another node of the control plane fell silent. */
+function powerHeld(turn: Turn): boolean {
+  const { memory, record, observation, state } = turn;
+  if (memory === null) return false;
+  const isStorm = record.order === null && holdOn(memory, state, observation.atMs) !== null;
+  return isStorm || (memory.facts.isControlPlane && controlPlaneHold(state, memory.object.uid) !== null);
 }
 
 function offSent(turn: Turn): Turned {

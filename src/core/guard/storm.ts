@@ -35,6 +35,8 @@ export function stepStorm(
     if (lasting !== undefined) {
       after.push({ ...hold, scope: joined(hold.scope, lasting.scope), endedMs: null });
       if (hold.endedMs !== null) reasons.push({ code: 'storm-began', ...lasting });
+    } else if (hold.endedMs === null && isStillSilent(hold.scope, state.nodes)) {
+      after.push(hold);
     } else if (hold.endedMs === null) {
       after.push({ ...hold, endedMs: time.atMs });
       reasons.push({ code: 'storm-ended', kind: hold.kind, scope: hold.scope });
@@ -48,10 +50,14 @@ export function stepStorm(
   return { holds: after, reasons };
 }
 
-/** Storms that another leader knew: what ended meanwhile is not known, so their cool-down begins anew (guard.md 6.3). */
+/**
+ * Storms that another leader knew: what ended meanwhile is not known, so their cool-down begins anew (guard.md 6.3). A burst
+ * lasts while its nodes are silent.
+ */
 export function adoptHolds(holds: readonly Hold[], kept: readonly KeptHold[], atMs: MonoMs): readonly Hold[] {
   const unknown = kept.filter((storm) => !holds.some((hold) => keyOf(hold) === keyOf(storm)));
-  return [...holds, ...unknown.map((storm) => ({ ...storm, sinceMs: atMs, endedMs: atMs }))];
+  const adopted = unknown.map((storm) => ({ ...storm, sinceMs: atMs, endedMs: storm.kind === 'burst' ? null : atMs }));
+  return [...holds, ...adopted];
 }
 
 /** The first hold on a node that no person has released; null: none. */
@@ -120,6 +126,11 @@ function keyOf({ kind, scope }: KeptHold): string {
     case 'nodes':
       return kind;
   }
+}
+
+/** G5: that some nodes of a burst came back says nothing of the others; only their own life or a person does. */
+function isStillSilent(scope: HoldScope, nodes: GuardState['nodes']): boolean {
+  return scope.kind === 'nodes' && scope.nodes.some((uid) => (nodes.get(uid)?.onsetMs ?? null) !== null);
 }
 
 /** What a burst held once it holds until it is over. */

@@ -152,7 +152,7 @@ function orderOf(
 }
 
 function releaseScope(scope: string): Extract<Order, { verb: 'release' }>['scope'] {
-  if (scope === 'cluster' || scope === '') return { kind: 'cluster' };
+  if (['all', 'cluster', ''].includes(scope)) return { kind: 'cluster' };
   const at = scope.indexOf('=');
   if (at === -1) return { kind: 'node', name: scope };
   return { kind: 'domain', label: scope.slice(0, at), value: scope.slice(at + 1) };

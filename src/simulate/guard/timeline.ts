@@ -50,6 +50,9 @@ function heldText(held: readonly HeldFact[]): string {
   return `${who}: held by gate ${gate}${row === null ? '' : `: ${sayGateRow(row)}`}`;
 }
 
+const isConfirmed = ({ fencing }: KindOf<'phase'>, facts: readonly Fact[]): boolean =>
+  facts.some((fact) => fact.kind === 'confirmed' && fact.fencing === fencing);
+
 type Freed = readonly KindOf<'pod-freed'>[];
 
 function factText(fact: Fact, facts: readonly Fact[], freed: Freed): string | null {
@@ -63,7 +66,7 @@ function factText(fact: Fact, facts: readonly Fact[], freed: Freed): string | nu
     case 'decided':
       return decidedText(fact);
     case 'phase':
-      return `${fact.node}: ${sayPhase(fact.phase)}${fact.why === '' ? '' : ` (${fact.why})`}`;
+      return `${fact.node}: ${sayPhase(fact.phase, isConfirmed(fact, facts))}${fact.why === '' ? '' : ` (${fact.why})`}`;
     case 'power':
       return fact.by === null ? null : `${fact.node} is really ${fact.isOn ? 'on' : 'off'}`;
     case 'pod-freed':

@@ -154,6 +154,18 @@ describe('a hold', () => {
     const [after] = held([...some(3, 3, { onsetMs: 7 }), ...some(100, 0, {}, 'o')], [hold], 5).holds;
     expect(after?.scope).toEqual({ kind: 'nodes', nodes: ['uid-x', 'uid-w0', 'uid-w1', 'uid-w2'] });
   });
+  it('of a burst lasts while one of its nodes is silent, and cools down when all of them live', () => {
+    const scope = { kind: 'nodes', nodes: ['uid-w0', 'uid-w1', 'uid-w2'] } as const;
+    const hold: Hold = { kind: 'burst', scope, sinceMs: 0, endedMs: null };
+    expect(held(some(100, 1), [hold], 5)).toEqual({ holds: [hold], reasons: [] });
+    expect(held(some(100, 0), [hold], 5).holds).toEqual([{ ...hold, endedMs: 5 }]);
+  });
+  it('of a burst lasts under a new leader too', () => {
+    const scope = { kind: 'nodes', nodes: ['uid-w0'] } as const;
+    expect(adoptHolds([], [{ kind: 'burst', scope }], 5)).toEqual([
+      { kind: 'burst', scope, sinceMs: 5, endedMs: null },
+    ]);
+  });
   it('of an earlier leader begins its cool-down anew, unless it is known', () => {
     const scope = { kind: 'cluster', group: 'workers' } as const;
     expect(adoptHolds([], [{ kind: 'all', scope }], 5)).toEqual([{ kind: 'all', scope, sinceMs: 5, endedMs: 5 }]);
