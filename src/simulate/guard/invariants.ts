@@ -27,6 +27,8 @@ const REACTION_MS = 8_000;
 /** A new leader reads, adopts and looks. */
 const ELECTED_MS = 10_000;
 const ROUNDS_APART_MS = 5_000;
+/** guard.md 8.3 (e): the second round is at most so old when the taint is sent. */
+const PROOF_MS = 15_000;
 const MARK = /^nodewarden\./;
 const FENCED_KEY = 'nodewarden.dev/fenced';
 
@@ -95,10 +97,16 @@ export function taintMeetsNoRunningMachine(
     const taints = intervalsOf(own.map(({ atMs, kind }) => ({ atMs, isOn: kind === 'taint-added' })));
     const meetings = both(taints, intervalsOf(power, true));
     return meetings.flatMap((meeting) => {
-      const switchedOn = power.find(({ atMs, isOn }) => isOn && atMs === meeting.fromMs);
+      const switchedOn = power.findLast(({ atMs, isOn }) => isOn && atMs <= meeting.fromMs);
       const said = { at: meeting.fromMs, text: `${node} ran while it carried the guard's taint` };
-      if (switchedOn?.by != null) return [said];
-      if (switchedOn === undefined && !isDeceived(facts, node, meeting.fromMs)) return [said];
+      if (switchedOn?.atMs === meeting.fromMs) {
+        if (switchedOn.by !== null) return [said];
+      } else if (
+        !isSwitchedOnAfterProof(facts, circumstances, switchedOn, meeting.fromMs) &&
+        !isDeceived(facts, node, meeting.fromMs)
+      ) {
+        return [said];
+      }
       // Whoever overrules a device does not want to hear from it.
       const isConfirmed = factsOf(facts, 'confirmed').some((one) => one.node === node && one.atMs <= meeting.fromMs);
       const blind = isConfirmed
@@ -115,6 +123,26 @@ export function taintMeetsNoRunningMachine(
       return isTooLong ? [said] : [];
     });
   });
+}
+
+/** Somebody switched it on after the last word of a level that proved off, and the taint was sent while that was fresh. */
+function isSwitchedOnAfterProof(
+  facts: readonly Fact[],
+  { config }: Circumstances,
+  switchedOn: KindOf<'power'> | undefined,
+  taintedMs: MonoMs,
+): boolean {
+  if (switchedOn === undefined || switchedOn.by !== null) return false;
+  const { node, atMs } = switchedOn;
+  const sentMs = factsOf(facts, 'taint-sent').findLast((one) => one.node === node && one.atMs <= taintedMs)?.atMs ?? 0;
+  const answers = factsOf(facts, 'command')
+    .filter((one) => one.node === node && one.action === 'status' && one.endMs <= sentMs)
+    .toSorted((a, b) => a.endMs - b.endMs);
+  const isProvenBefore = (method: string): boolean => {
+    const last = answers.findLast((one) => one.method === method);
+    return last?.answer === 'off' && !last.isLie && last.endMs <= atMs && sentMs - last.atMs <= PROOF_MS;
+  };
+  return (planOf(config, node)?.levels ?? []).some((level) => level.every(isProvenBefore));
 }
 
 /** A device of the node, or a person, said off while it ran: no proof can be better than its source. */

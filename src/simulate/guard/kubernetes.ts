@@ -241,7 +241,9 @@ export function createKubernetes(world: Surroundings): Kubernetes {
   }
 
   function deleteNode(node: NodeName): void {
+    const taints = store.node(node)?.taints ?? [];
     store.deleteNode(node);
+    for (const { key, value } of taints) tell({ kind: 'taint-removed', atMs: now(), node, key, value, by: null });
     tell({ kind: 'node-deleted', atMs: now(), node });
     look(node);
     const sweep = (): void => {

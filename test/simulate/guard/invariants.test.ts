@@ -76,6 +76,13 @@ const bothMethods = (seconds: number, rest: object = {}): readonly Fact[] => [
   command(seconds, 'status', rest),
   command(seconds, 'status', { method: 'pdu w1', ...rest }),
 ];
+const ON_AFTER_PROOF: readonly Fact[] = [
+  ...bothMethods(110),
+  ...bothMethods(116),
+  power(118, 'w1', true, null),
+  sent,
+  taint(121, true),
+];
 const decided = (isStormExempt: boolean): Fact =>
   ({ kind: 'decided', ...at(90), ...by, node: 'w1', isDry: false, isStormExempt }) as Fact;
 
@@ -104,6 +111,37 @@ const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; read
     broken: [
       ['it never was off', [taint(100, true), taint(130, false)]],
       [
+        'somebody switched it on after the proof, and nobody noticed',
+        [...leads(0, 300), power(90, 'w1', false, by), ...ON_AFTER_PROOF, taint(140, false)],
+      ],
+      [
+        'somebody switched it on before one of the devices was asked for the last time',
+        [
+          ...leads(0, 300),
+          power(90, 'w1', false, by),
+          ...bothMethods(112),
+          command(117, 'status'),
+          power(117, 'w1', true, null),
+          command(118, 'status', { method: 'pdu w1' }),
+          sent,
+          taint(121, true),
+          taint(134, false),
+        ],
+      ],
+      [
+        'somebody switched it on, and the proof is too old',
+        [
+          ...leads(0, 300),
+          power(80, 'w1', false, by),
+          ...bothMethods(94),
+          ...bothMethods(100),
+          power(102, 'w1', true, null),
+          sent,
+          taint(121, true),
+          taint(134, false),
+        ],
+      ],
+      [
         'the guard itself switches it on',
         [power(90, 'w1', false, by), taint(100, true), power(130, 'w1', true, by), taint(131, false)],
       ],
@@ -130,6 +168,10 @@ const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; read
       ],
     ],
     whole: [
+      [
+        'somebody switched it on after the proof, and it was gone at the next watch',
+        [...leads(0, 300), power(90, 'w1', false, by), ...ON_AFTER_PROOF, taint(134, false)],
+      ],
       [
         'gone before it is on',
         [power(90, 'w1', false, by), taint(100, true), taint(130, false), power(140, 'w1', true, by)],
