@@ -1,3 +1,4 @@
+import { groupBy } from '../../core/group-by.ts';
 import type { GuardConfig, MethodKey, NodePlan } from '../../core/guard/config.ts';
 import { isDnsName } from '../../core/guard/config.ts';
 import { isObject } from '../../core/shape.ts';
@@ -187,16 +188,6 @@ function supplyProblems(uses: readonly Use[]): readonly Problem[] {
       return [first.place.document.problemAt(first.place.path, text)];
     });
   });
-}
-
-function groupBy<K>(uses: readonly Use[], keyOf: (use: Use) => K): ReadonlyMap<K, readonly Use[]> {
-  const groups = new Map<K, Use[]>();
-  for (const use of uses) {
-    const group = groups.get(keyOf(use)) ?? [];
-    groups.set(keyOf(use), group);
-    group.push(use);
-  }
-  return groups;
 }
 
 function sharedProblems(uses: readonly Use[]): readonly Problem[] {

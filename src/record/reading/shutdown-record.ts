@@ -1,5 +1,6 @@
 import type { ShutdownPhase } from '../../core/core-config.ts';
 import type { Decision, DecisionId } from '../../core/decision.ts';
+import { groupBy } from '../../core/group-by.ts';
 import type { Unconfirmed } from '../../core/observation.ts';
 import type { Outcome } from '../../core/outcome.ts';
 import { type PodUid, podName } from '../../core/pod/pod.ts';
@@ -7,7 +8,6 @@ import type { MonoMs } from '../../core/reading.ts';
 import type { PhaseEnd } from '../../core/reason.ts';
 import type { RecordNote, ShutdownFact } from '../../ports.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../entry.ts';
-import { groupBy } from './group-by.ts';
 
 /** One shutdown, plan versus actual. Every `atMs` belongs to `bootId`. */
 export type ShutdownRecord = {

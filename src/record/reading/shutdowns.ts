@@ -1,7 +1,7 @@
+import { groupBy } from '../../core/group-by.ts';
 import { type Check, isNumber, isObject, isOneOf, isText, listOf, orNull, shape } from '../../core/shape.ts';
 import type { RecordEntry } from '../entry.ts';
 import { type BootRecord, bootOf } from './boots.ts';
-import { groupBy } from './group-by.ts';
 import { type ShutdownRecord, shutdownsOfBoot } from './shutdown-record.ts';
 
 export type Shutdowns = {
