@@ -1,3 +1,4 @@
+import { groupBy } from '../core/group-by.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { TimelineLine } from '../simulate/guard/timeline.ts';
 import type { GuardReport } from '../simulate/simulate.ts';
@@ -14,6 +15,7 @@ export function guardText({ timeline, result, violations }: GuardReport, paint: 
     ...timeline.map((line) => `${sayDuration(line.at).padEnd(TIME_COLUMNS)} ${lineText(line, paint)}`),
     summaryText(result),
     ...membersText(result),
+    ...costText(result),
     ...(result.runTwice.length > 0
       ? [paint('red', `ran twice, because what said off was wrong: ${namesText(result.runTwice)}`)]
       : []),
@@ -47,13 +49,30 @@ function summaryText({ fenced, recovered, leftOff, leader }: GuardReport['result
 }
 
 function membersText({ withoutMember }: GuardReport['result']): readonly string[] {
-  const lacking = withoutMember.filter(({ seconds }) => seconds === null).map(({ pod }) => pod);
-  const times = withoutMember.flatMap(({ seconds }) => seconds ?? []);
-  const most = times.length === 0 ? '' : `, at most ${sayDuration(Math.max(...times) * 1_000)} without one`;
+  const [back, lacking] = [true, false].map((isBack) => withoutMember.filter((one) => one.isBack === isBack));
   return [
-    ...(times.length > 0 ? [`${counted(times.length, 'member')} back elsewhere${most}`] : []),
-    ...(lacking.length > 0 ? [`still without a member: ${namesText(lacking)}`] : []),
+    ...(back?.length ? [`${counted(back.length, 'member')} did not run for a time, at most ${longest(back)}`] : []),
+    ...(lacking?.length
+      ? [`still does not run: ${namesText(lacking.map(({ pod }) => pod))}; at most ${longest(lacking)}`]
+      : []),
   ];
+}
+
+function longest(members: GuardReport['result']['withoutMember']): string {
+  return sayDuration(Math.max(...members.map(({ seconds }) => seconds)) * 1_000);
+}
+
+/** By gate: how long members did not run while the nodes where they ran last were held. */
+function costText({ held }: GuardReport['result']): readonly string[] {
+  const costly = groupBy(
+    held.filter(({ memberSeconds }) => memberSeconds > 0),
+    ({ gate }) => gate,
+  );
+  return [...costly].map(([gate, holds]) => {
+    const seconds = holds.reduce((sum, { memberSeconds }) => sum + memberSeconds, 0);
+    const nodes = namesText([...new Set(holds.map(({ scope }) => scope))]);
+    return `held by gate ${gate}: ${nodes}; members did not run for ${sayDuration(seconds * 1_000)} in all meanwhile`;
+  });
 }
 
 function namesText(names: readonly string[]): string {

@@ -1,7 +1,7 @@
 import { isObject } from '../../core/shape.ts';
 import { allOrAbsent, differs, type Expectation, exactly, itemsOf, keys, orAbsent, setOf } from '../expect.ts';
 import type { Json, Mismatch } from '../scenario.ts';
-import { instant, listOf, mapOf, orNull, ours, readMs, type Shape, text, whole } from '../shape.ts';
+import { flag, instant, listOf, mapOf, orNull, ours, readMs, type Shape, text, whole } from '../shape.ts';
 import type { GuardResult, Held } from './result.ts';
 
 const names = setOf(text);
@@ -24,9 +24,9 @@ const span = { from: instant, until: orNull(instant) };
 const isAt = (value: unknown): value is number => typeof value === 'number';
 const endOf = (until: unknown): number => (isAt(until) ? until : Number.POSITIVE_INFINITY);
 
-/** Each was held at least so long; others may have been held too. An empty list: nothing was. */
+/** Each was held at least so long, and cost at most so much; others may have been held too. An empty list: nothing was. */
 const held: Expectation = {
-  shape: listOf(ours({ scope: text, gate: text, ...span }, ['scope', 'gate'])),
+  shape: listOf(ours({ scope: text, gate: text, ...span, memberSeconds: whole }, ['scope', 'gate'])),
   compare: (path, written, actual) => {
     const wanted = itemsOf(written).filter(isObject);
     if (wanted.length === 0) return itemsOf(actual).length === 0 ? [] : differs(path, [], actual);
@@ -36,8 +36,8 @@ const held: Expectation = {
     });
   },
 };
-function covers({ scope, gate, from, until }: Span & Json, actual: Held): boolean {
-  if (scope !== actual.scope || gate !== actual.gate) return false;
+function covers({ scope, gate, from, until, memberSeconds }: Span & Json, actual: Held): boolean {
+  if (scope !== actual.scope || gate !== actual.gate || !isAtMost(actual.memberSeconds, memberSeconds)) return false;
   const [fromMs, untilMs] = [readMs(from), readMs(until)];
   return (fromMs === null || actual.from <= fromMs) && (untilMs === null || endOf(actual.until) >= untilMs);
 }
@@ -72,20 +72,26 @@ const backElsewhere: Expectation = {
   },
 };
 
-/** At most so many seconds; null: to the end. */
+/** At most so many seconds, of the members that are named. */
 const withoutMember: Expectation = {
-  shape: listOf(ours({ pod: text, seconds: orNull(whole) }, ['pod'])),
-  compare: (path, written, actual) =>
-    itemsOf(written)
+  shape: listOf(ours({ pod: text, seconds: whole, isBack: flag }, ['pod'])),
+  compare: (path, written, actual) => {
+    const found = new Map(
+      itemsOf(actual)
+        .filter(isObject)
+        .map((one) => [one['pod'], one]),
+    );
+    return itemsOf(written)
       .filter(isObject)
-      .flatMap((one, i) => {
-        const found = itemsOf(actual)
-          .filter(isObject)
-          .find(({ pod }) => pod === one['pod']);
-        const isKept = found !== undefined && endOf(found['seconds']) <= endOf(one['seconds']);
-        return isKept ? [] : differs([...path, i], one, found);
-      }),
+      .flatMap(({ pod, seconds, isBack }, i) => {
+        const one = found.get(pod);
+        const isKept =
+          one !== undefined && isAtMost(one['seconds'], seconds) && (isBack ?? one['isBack']) === one['isBack'];
+        return isKept ? [] : differs([...path, i], itemsOf(written)[i], one);
+      });
+  },
 };
+const isAtMost = (actual: unknown, most: unknown): boolean => endOf(actual) <= endOf(most);
 
 /** Of the nodes that are named. */
 const phases: Expectation = {

@@ -20,6 +20,8 @@ export type Actor = { readonly guard: ProcessName; readonly fencing: string };
  */
 export type Fact = { readonly atMs: MonoMs } & (
   | { readonly kind: 'power'; readonly node: NodeName; readonly isOn: boolean; readonly by: Actor | null }
+  /** Its processors stand still, or go on: its processes are there and do nothing. */
+  | { readonly kind: 'frozen'; readonly node: NodeName; readonly isFrozen: boolean }
   | { readonly kind: 'booted'; readonly node: NodeName; readonly bootId: string }
   /** `since`: the last instant at which its lease was renewed. */
   | { readonly kind: 'silent'; readonly node: NodeName; readonly sinceMs: MonoMs }

@@ -57,10 +57,16 @@ export function createMachine(
     for (const uid of [...processes.keys()]) machine.stop(uid);
   }
 
+  function setFrozen(isNowFrozen: boolean): void {
+    if (isNowFrozen === isFrozen) return;
+    isFrozen = isNowFrozen;
+    tell({ kind: 'frozen', atMs: agenda.now(), node: name, isFrozen });
+  }
+
   function boot(): void {
     boots += 1;
     isBooted = false;
-    isFrozen = false;
+    setFrozen(false);
     const thisBoot = boots;
     agenda.after(bootMs, () => {
       if (boots !== thisBoot || !isOn()) return;
@@ -102,7 +108,7 @@ export function createMachine(
       settle(null);
     },
     freeze: (isNowFrozen) => {
-      isFrozen = isNowFrozen && isOn();
+      setFrozen(isNowFrozen && isOn());
       changed(machine);
     },
     runKubelet: (isNowRunning) => {

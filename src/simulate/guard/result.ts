@@ -1,8 +1,10 @@
+import { groupBy } from '../../core/group-by.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import type { Loss } from '../compare.ts';
 import { type Fact, factsOf, guardOf, type KindOf, type NodeName, type PodName } from './facts.ts';
-import { intervalsOf } from './intervals.ts';
+import { both, intervalsOf, lengthOf } from './intervals.ts';
 import { OUT_OF_SERVICE } from './kubernetes.ts';
+import { type Gap, gapsIn } from './members.ts';
 
 /** How a world ended (guard.md 12.1). Times in milliseconds since the start. Can be pasted back as an `expect`. */
 export type GuardResult = {
@@ -23,8 +25,8 @@ export type GuardResult = {
   readonly phases: { readonly [node: string]: string };
   /** Null: nobody leads at the end. */
   readonly leader: string | null;
-  /** From the last sign of life to the successor, by member; `seconds` null: it has none yet. */
-  readonly withoutMember: readonly { readonly pod: PodName; readonly seconds: number | null }[];
+  /** StatefulSet members that did not run for a time, all of it counted from the last signs of life. */
+  readonly withoutMember: readonly WithoutMember[];
   /** Members that ran twice for a time, because what said off of their machine was wrong. */
   readonly runTwice: readonly PodName[];
 };
@@ -33,10 +35,16 @@ export type Held = {
   readonly gate: string;
   readonly from: MonoMs;
   readonly until: MonoMs | null;
+  /** What the hold of a node cost: how long the members that ran there last did not run meanwhile, summed up. */
+  readonly memberSeconds: number;
 };
+/** `isBack`: it runs at the end. */
+type WithoutMember = { readonly pod: PodName; readonly seconds: number; readonly isBack: boolean };
 type Tainted = { readonly node: NodeName; readonly from: MonoMs; readonly until: MonoMs | null };
 
-export function resultOf(facts: readonly Fact[], untilMs: MonoMs): GuardResult {
+/** `members`: the pods of StatefulSets. */
+export function resultOf(facts: readonly Fact[], members: ReadonlySet<PodName>, untilMs: MonoMs): GuardResult {
+  const gaps = gapsIn(facts, members);
   const phases = factsOf(facts, 'phase');
   const last = Object.fromEntries(phases.map(({ node, phase }) => [node, phase]));
   const nodesIn = (phase: string): readonly NodeName[] => [
@@ -45,14 +53,14 @@ export function resultOf(facts: readonly Fact[], untilMs: MonoMs): GuardResult {
   return {
     fenced: nodesIn('proven'),
     poweredOff: powerOffs(facts),
-    held: heldIn(facts),
+    held: heldIn(facts, gaps, untilMs),
     tainted: taintedIn(facts),
     backElsewhere: backElsewhere(facts),
     recovered: nodesIn('closed').filter((node) => last[node] === 'closed' && isRecovered(facts, node)),
     leftOff: Object.keys(last).filter((node) => last[node] === 'left-off'),
     phases: last,
     leader: leaderAt(facts, untilMs),
-    withoutMember: withoutMember(facts),
+    withoutMember: withoutMember(gaps, untilMs),
     runTwice: runTwice(facts),
   };
 }
@@ -84,20 +92,28 @@ export function withoutMoments(facts: readonly Fact[]): readonly Fact[] {
   return moments.size === 0 ? facts : facts.filter((fact) => !moments.has(fact));
 }
 
-function heldIn(all: readonly Fact[]): readonly Held[] {
-  const facts = withoutMoments(all);
-  const holds: { scope: string; gate: string; from: MonoMs; until: MonoMs | null }[] = [];
-  for (const fact of factsOf(facts, 'held', 'hold-ended')) {
-    const { scope, gate, atMs } = fact;
-    const before = holds.findLast((hold) => hold.scope === scope && hold.gate === gate);
-    if (fact.kind === 'hold-ended') {
+function heldIn(all: readonly Fact[], gaps: readonly Gap[], untilMs: MonoMs): readonly Held[] {
+  const holds: Omit<Mutable<Held>, 'memberSeconds'>[] = [];
+  const last = new Map<string, (typeof holds)[number]>();
+  for (const { kind, scope, gate, atMs } of factsOf(withoutMoments(all), 'held', 'hold-ended')) {
+    const key = `${gate} ${scope}`;
+    const before = last.get(key);
+    if (kind === 'hold-ended') {
       if (before !== undefined) before.until ??= atMs;
     } else if (before === undefined || (before.until !== null && atMs - before.until > SAME_HOLD_MS)) {
-      holds.push({ scope, gate, from: atMs, until: null });
+      const hold = { scope, gate, from: atMs, until: null };
+      holds.push(hold);
+      last.set(key, hold);
     } else before.until = null;
   }
-  return holds;
+  const onNode = groupBy(gaps, ({ node }) => node);
+  return holds.map((hold) => {
+    const whole = { fromMs: hold.from, toMs: hold.until ?? untilMs };
+    const memberMs = lengthOf(both(onNode.get(hold.scope) ?? [], [whole]));
+    return { ...hold, memberSeconds: Math.round(memberMs / 1_000) };
+  });
 }
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 function taintedIn(facts: readonly Fact[]): readonly Tainted[] {
   const own = factsOf(facts, 'taint-added', 'taint-removed').filter(
@@ -132,14 +148,13 @@ function backElsewhere(facts: readonly Fact[]): GuardResult['backElsewhere'] {
   });
 }
 
-function withoutMember(facts: readonly Fact[]): GuardResult['withoutMember'] {
-  return factsOf(facts, 'pod-freed').flatMap((freed) => {
-    if (freed.by !== 'out-of-service') return [];
-    const silent = factsOf(facts, 'silent').findLast(({ node, atMs }) => node === freed.node && atMs <= freed.atMs);
-    const successor = successorOf(facts, freed);
-    const sinceMs = silent?.sinceMs ?? freed.atMs;
-    return [{ pod: freed.pod, seconds: successor === null ? null : Math.round((successor.atMs - sinceMs) / 1_000) }];
-  });
+function withoutMember(gaps: readonly Gap[], untilMs: MonoMs): GuardResult['withoutMember'] {
+  const all = new Map<PodName, { ms: number; isBack: boolean }>();
+  for (const { pod, fromMs, toMs } of gaps) {
+    const ms = (all.get(pod)?.ms ?? 0) + Math.min(toMs, untilMs) - fromMs;
+    all.set(pod, { ms, isBack: Number.isFinite(toMs) });
+  }
+  return [...all].map(([pod, { ms, isBack }]) => ({ pod, seconds: Math.round(ms / 1_000), isBack }));
 }
 
 /** A device or a person said off of a machine that ran: the only way to two of one member. */

@@ -2,7 +2,7 @@ import type { GuardReason, GuardVerdict } from '../../core/guard/decision.ts';
 import type { HoldScope } from '../../core/guard/record.ts';
 import type { GuardState } from '../../core/guard/state.ts';
 import { happen } from './events.ts';
-import type { Fact, ProcessName } from './facts.ts';
+import type { Fact, PodName, ProcessName } from './facts.ts';
 import { createGuards } from './guards.ts';
 import { type Violation, violationsOf } from './invariants.ts';
 import { type GuardResult, resultOf } from './result.ts';
@@ -35,10 +35,14 @@ export function runGuard(scenario: GuardScenario): GuardRun {
   agenda.runUntil(scenario.untilMs);
   const inOrder = facts.toSorted((a, b) => a.atMs - b.atMs);
   return {
-    result: resultOf(inOrder, scenario.untilMs),
+    result: resultOf(inOrder, membersOf(scenario), scenario.untilMs),
     facts: inOrder,
     violations: violationsOf(inOrder, circumstancesOf(scenario)),
   };
+}
+
+function membersOf({ nodes }: GuardScenario): ReadonlySet<PodName> {
+  return new Set(nodes.flatMap(({ pods }) => pods.flatMap((pod) => (pod.statefulSet === null ? [] : [pod.name]))));
 }
 
 function circumstancesOf({ nodes, guards, events, config, untilMs }: GuardScenario) {
