@@ -26,6 +26,7 @@ import {
   type Turn,
   type Turned,
 } from './turn.ts';
+import { FRESH_MS } from './worth.ts';
 
 /** `off` commands to one level before the next one (guard.md 8.2), and if another process sent one of them. */
 const ATTEMPTS = 2;
@@ -63,10 +64,11 @@ export const OFF_PHASES: { readonly [P in OffPhase]: (turn: Turn) => Turned } = 
 
 /** The last look: nothing is switched off unless it shows that nothing has changed. */
 function decided(turn: Turn): Turned {
-  const { record, fencing } = turn;
+  const { record, fencing, observation } = turn;
   if (lifeSign(turn) !== null) return ended(turn, 'life');
-  const closed = gateOf(turn, fencing.isTakenOver ? [] : PASSED_AT_DECISION);
-  // Somebody else decided: what has changed since is looked at from the start, and waits for a better moment.
+  const isNew = !fencing.isTakenOver && observation.atMs - fencing.sinceMs <= FRESH_MS;
+  const closed = gateOf(turn, isNew ? PASSED_AT_DECISION : []);
+  // Somebody else decided, or long ago: what has changed since is looked at from the start, and waits for a better moment.
   if (closed !== null) return PASSING.includes(closed.gate) ? askGates(turn) : ended(turn, closed.because);
   return afterLook(turn, () => {
     const { isolation } = record.plan;
@@ -81,8 +83,7 @@ function decided(turn: Turn): Turned {
     if (record.why === 'off-already') return ended(turn, 'not-off-any-more');
     const level = firstLevel(turn);
     if (level === null) return ended(turn, 'silent');
-    if (isolation.length === 0) return sendOff(turn, level, 1);
-    return go('isolating', { level, offSent: withSent(record, isolation) }, { kind: 'off', methods: isolation });
+    return isolation.length === 0 ? sendOff(turn, level, 1) : off(turn, 'isolating', { level }, isolation);
   });
 }
 /** At the decision these were open a moment ago; the last look and the devices speak now. */
@@ -102,21 +103,9 @@ function isolating(turn: Turn): Turned {
     const givesUpMs = endsMs + turn.config.deadlineMs + ANSWER_RESERVE_MS;
     if (said === null && observation.atMs < givesUpMs) return ask({ status: isolation }, givesUpMs);
     const missing = said === null ? isolation : said.filter(({ says }) => says === 'on').map(({ method }) => method);
-    if (missing.length > 0) {
-      return afterLook(turn, () => go('isolating', {}, { kind: 'off', methods: missing }));
-    }
-  } else if (fencing.acted?.kind === 'not-begun') return again(turn, isolation);
-  // The fabric may have taken as long as a command may take: what holds a power-off is looked at again.
-  if (powerHeld(turn)) return ask({ stuck: true });
+    if (missing.length > 0) return again(turn, 'isolating', missing);
+  } else if (fencing.acted?.kind === 'not-begun') return again(turn, 'isolating', isolation);
   return afterLook(turn, () => sendOff(turn, record.level, 1));
-}
-
-/** G5, G9: since the decision a storm began, or another node of the control plane fell silent. */
-function powerHeld(turn: Turn): boolean {
-  const { memory, record, observation, state } = turn;
-  if (memory === null) return false;
-  const isStorm = record.order === null && holdOn(memory, state, observation.atMs) !== null;
-  return isStorm || (memory.facts.isControlPlane && controlPlaneHold(state, memory.object.uid) !== null);
 }
 
 function offSent(turn: Turn): Turned {
@@ -124,7 +113,7 @@ function offSent(turn: Turn): Turned {
   if (fencing.isTakenOver) return offSentByAnother(turn);
   if (fencing.acted?.kind === 'ran') return go('proving');
   if (lifeSign(turn) !== null) return ended(turn, 'life');
-  return again(turn, levelOf(record));
+  return again(turn, 'off-sent', levelOf(record));
 }
 
 /** guard.md 7.3: the device is asked first. */
@@ -265,15 +254,28 @@ export function onChange(record: FencingRecord): Pick<FencingRecord, 'onSent' | 
   return { onSent: [...new Set([...record.onSent, ...record.offSent])], onAttempt: record.onAttempt + 1 };
 }
 
-/** The same command once more: it was not begun, because authority ended. */
-const again = (turn: Turn, methods: readonly MethodKey[]): Turned =>
-  afterLook(turn, () => go(turn.record.phase, {}, { kind: 'off', methods }));
+/** The same phase once more: authority ended before its command was begun, or another process left some of it undone. */
+const again = (turn: Turn, phase: OffSending, methods: readonly MethodKey[]): Turned =>
+  afterLook(turn, () => off(turn, phase, {}, methods));
 
-function sendOff({ record }: Turn, level: number, attempt: number): Turned {
-  // G4: whatever came before, after an `on` there is no `off`.
+const sendOff = (turn: Turn, level: number, attempt: number): Turned =>
+  off(turn, 'off-sent', { level, attempt }, turn.record.plan.levels[level] ?? []);
+
+type OffSending = Extract<OffPhase, 'isolating' | 'off-sent'>;
+
+/** Every `off` is made here, whatever was decided before: G4, after an `on` there is none; G5, G9, see `isHeld`. */
+function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods: readonly MethodKey[]): Turned {
+  const { record } = turn;
   if (record.onSent.length > 0) return go('stuck', { why: 'on-sent' });
-  const methods = record.plan.levels[level] ?? [];
-  return go('off-sent', { level, attempt, offSent: withSent(record, methods) }, { kind: 'off', methods });
+  if (isHeld(turn)) return askGates(turn);
+  return go(to, { ...change, offSent: withSent(record, methods) }, { kind: 'off', methods });
+}
+
+/** Since the decision, or since the last command, a storm began or another node of the control plane fell silent. */
+function isHeld({ memory, record, observation, state }: Turn): boolean {
+  if (memory === null) return false;
+  const isStorm = !skippedBy(record).includes('storm') && holdOn(memory, state, observation.atMs) !== null;
+  return isStorm || (memory.facts.isControlPlane && controlPlaneHold(state, memory.object.uid) !== null);
 }
 
 function nextLevel(turn: Turn): Turned {
@@ -308,6 +310,8 @@ function gateOf(turn: Turn, passed: readonly GateName[]): GateRow | null {
   if (memory === null)
     return { gate: 'scope', isOpen: false, because: 'node-deleted', value: null, limit: null, opensMs: null };
   const ageMs = ageOf(memory, turn.asOfMs, observation.atMs >= state.self.settlesMs);
-  const skipped = record.order === null ? passed : [...passed, ...ORDER_SKIPS[record.order.verb]];
+  const skipped = [...passed, ...skippedBy(record)];
   return firstShut(atGate(turn, memory, ageMs, record.id, record.purpose === 'rehearse'), skipped);
 }
+
+const skippedBy = ({ order }: FencingRecord): readonly GateName[] => (order === null ? [] : ORDER_SKIPS[order.verb]);

@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest';
+import { aGuardConfig, aMachine, aWorld, type Machine } from './a-world.ts';
+
+type World = ReturnType<typeof aWorld>;
+const MINUTE = 60_000;
+const workers = (count: number): readonly Machine[] =>
+  Array.from({ length: count }, (_, i) => aMachine(`w${i + 1}`));
+function silent(world: World, ...names: readonly string[]): World {
+  for (const name of names) world.machine(name).isHeard = false;
+  return world;
+}
+function until(phase: string, world: World, name: string): World {
+  while (world.phaseOf(name) !== phase) world.run(500);
+  return world;
+}
+const commands = ({ commands: sent }: World): readonly string[] => sent.map(({ act, method }) => `${act} ${method}`);
+
+describe('what holds an off after the decision', () => {
+  it('G5: a storm that begins after the first command holds the next one until its cool-down is over', () => {
+    const world = until('proving', silent(aWorld(workers(10)).run(5 * MINUTE), 'w1'), 'w1');
+    Object.assign(world.machine('w1').lies, { 'vm w1': 'mute' });
+    silent(world, 'w2', 'w3', 'w4').run(4 * MINUTE);
+    expect(commands(world)).toEqual(['off vm w1']);
+    expect(world.phaseOf('w1')).toBe('proving');
+    for (const name of ['w2', 'w3', 'w4']) world.machine(name).isHeard = true;
+    expect(commands(world.run(9 * MINUTE))).toEqual(['off vm w1']);
+    expect(commands(world.run(3 * MINUTE))).toEqual(['off vm w1', 'off vm w1']);
+  });
+  it('G5: the next level too', () => {
+    const config = aGuardConfig({ defaultPlan: { isolation: [], levels: [['bmc {node}'], ['pdu {node}']] } });
+    const world = silent(aWorld(workers(10), config).run(5 * MINUTE), 'w1');
+    world.machine('w1').broken.add('bmc w1');
+    while (commands(world).length < 2) world.run(500);
+    Object.assign(world.machine('w1').lies, { 'bmc w1': 'mute' });
+    silent(world, 'w2', 'w3', 'w4').run(6 * MINUTE);
+    expect(commands(world)).toEqual(['off bmc w1', 'off bmc w1']);
+  });
+  it('G9: another control-plane node that falls silent, also for the order of a person', () => {
+    const labels = { 'node-role.kubernetes.io/control-plane': '' };
+    const machines = [...['c1', 'c2', 'c3'].map((name) => aMachine(name, { labels })), ...workers(3)];
+    const world = aWorld(machines, aGuardConfig({ controlPlane: 'oneAtATime' })).run(5 * MINUTE);
+    const node = { name: 'c1', uid: 'uid-c1' };
+    world.orders = [{ id: 'o1', to: world.writer(), by: 'ana', because: 'a test', verb: 'fence', node }];
+    until('proving', silent(world, 'c1'), 'c1');
+    Object.assign(world.machine('c1').lies, { 'vm c1': 'mute' });
+    silent(world, 'c2').run(4 * MINUTE);
+    expect(commands(world)).toEqual(['off vm c1']);
+    world.machine('c2').isHeard = true;
+    expect(commands(world.run(2 * MINUTE))).toEqual(['off vm c1', 'off vm c1']);
+  });
+  it.each<[string, (world: World) => unknown]>([
+    ['a kubelet that answers by now', (world) => Object.assign(world.machine('w1'), { witness: 'answers' })],
+    ['a storm that began meanwhile', (world) => silent(world, 'w2', 'w3', 'w4')],
+  ])('G6: %s, when the API was away before anything was sent', (_, happens) => {
+    const world = until('decided', silent(aWorld(workers(10)).run(5 * MINUTE), 'w1'), 'w1');
+    world.isApiUp = false;
+    happens(world.run(MINUTE));
+    world.isApiUp = true;
+    expect(commands(world.run(10 * MINUTE))).toEqual([]);
+  });
+});
