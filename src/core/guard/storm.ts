@@ -35,7 +35,7 @@ export function stepStorm(
     if (lasting !== undefined) {
       after.push({ ...hold, scope: joined(hold.scope, lasting.scope), endedMs: null });
       if (hold.endedMs !== null) reasons.push({ code: 'storm-began', ...lasting });
-    } else if (hold.endedMs === null && isStillSilent(hold.scope, state.nodes)) {
+    } else if (hold.endedMs === null && mayBeSilent(hold.scope, state.nodes)) {
       after.push(hold);
     } else if (hold.endedMs === null) {
       after.push({ ...hold, endedMs: time.atMs });
@@ -55,9 +55,13 @@ export function stepStorm(
  * lasts while its nodes are silent.
  */
 export function adoptHolds(holds: readonly Hold[], kept: readonly KeptHold[], atMs: MonoMs): readonly Hold[] {
+  const own = holds.map((hold) => {
+    const burst = kept.find(({ kind }) => kind === 'burst' && kind === hold.kind);
+    return burst === undefined ? hold : { ...hold, scope: joined(hold.scope, burst.scope), endedMs: null };
+  });
   const unknown = kept.filter((storm) => !holds.some((hold) => keyOf(hold) === keyOf(storm)));
   const adopted = unknown.map((storm) => ({ ...storm, sinceMs: atMs, endedMs: storm.kind === 'burst' ? null : atMs }));
-  return [...holds, ...adopted];
+  return [...own, ...adopted];
 }
 
 /** The first hold on a node that no person has released; null: none. */
@@ -128,9 +132,16 @@ function keyOf({ kind, scope }: KeptHold): string {
   }
 }
 
-/** G5: that some nodes of a burst came back says nothing of the others; only their own life or a person does. */
-function isStillSilent(scope: HoldScope, nodes: GuardState['nodes']): boolean {
-  return scope.kind === 'nodes' && scope.nodes.some((uid) => (nodes.get(uid)?.onsetMs ?? null) !== null);
+/**
+ * G5: that some nodes of a burst came back says nothing of the others; only their own life or a person does. One of which
+ * nothing was heard since a start or an outage may be as silent as before.
+ */
+function mayBeSilent(scope: HoldScope, nodes: GuardState['nodes']): boolean {
+  if (scope.kind !== 'nodes') return false;
+  return scope.nodes.some((uid) => {
+    const memory = nodes.get(uid);
+    return memory !== undefined && (memory.onsetMs !== null || memory.signMs === null);
+  });
 }
 
 /** What a burst held once it holds until it is over. */

@@ -3,8 +3,7 @@ import { aGuardConfig, aMachine, aWorld, type Machine } from './a-world.ts';
 
 type World = ReturnType<typeof aWorld>;
 const MINUTE = 60_000;
-const workers = (count: number): readonly Machine[] =>
-  Array.from({ length: count }, (_, i) => aMachine(`w${i + 1}`));
+const workers = (count: number): readonly Machine[] => Array.from({ length: count }, (_, i) => aMachine(`w${i + 1}`));
 function silent(world: World, ...names: readonly string[]): World {
   for (const name of names) world.machine(name).isHeard = false;
   return world;

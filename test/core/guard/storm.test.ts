@@ -160,8 +160,17 @@ describe('a hold', () => {
     expect(held(some(100, 1), [hold], 5)).toEqual({ holds: [hold], reasons: [] });
     expect(held(some(100, 0), [hold], 5).holds).toEqual([{ ...hold, endedMs: 5 }]);
   });
-  it('of a burst lasts under a new leader too', () => {
+  it('of a burst lasts while one of its nodes was not heard since a start or an outage', () => {
+    const hold: Hold = { kind: 'burst', scope: { kind: 'nodes', nodes: ['uid-w0'] }, sinceMs: 0, endedMs: null };
+    expect(held(some(100, 0, { signMs: null }), [hold], 5)).toEqual({ holds: [hold], reasons: [] });
+    expect(held(some(3, 0, {}, 'o'), [hold], 5).holds).toEqual([{ ...hold, endedMs: 5 }]);
+  });
+  it('of a burst lasts under a new leader too, together with what it saw itself', () => {
     const scope = { kind: 'nodes', nodes: ['uid-w0'] } as const;
+    const own: Hold = { kind: 'burst', scope: { kind: 'nodes', nodes: ['uid-w1'] }, sinceMs: 1, endedMs: 2 };
+    expect(adoptHolds([own], [{ kind: 'burst', scope }], 5)).toEqual([
+      { ...own, scope: { kind: 'nodes', nodes: ['uid-w1', 'uid-w0'] }, endedMs: null },
+    ]);
     expect(adoptHolds([], [{ kind: 'burst', scope }], 5)).toEqual([
       { kind: 'burst', scope, sinceMs: 5, endedMs: null },
     ]);
