@@ -35,10 +35,8 @@ const REASONS: { readonly [C in GuardReason['code']]: string | null } = {
   'foreign-taint': 'somebody else has set it out of service',
   conflict: 'somebody else wrote the record',
   'taken-over': 'a fencing of another guard is taken over',
-  'higher-epoch': 'a newer leader has written',
   'unreadable-record': 'the record cannot be read',
-  'orphan-mark': 'a mark of a guard that has no record is removed',
-  'open-in-dry-run': 'open, but this guard is in dry run',
+  'orphan-mark': 'it carries a mark that no open fencing stands for; unless in dry run, the guard removes it',
 };
 
 /** The deciding gate, with what was compared. */

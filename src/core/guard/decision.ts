@@ -147,7 +147,5 @@ export type GuardReason =
       readonly phase: Phase;
       readonly by: string;
     }
-  | { readonly code: 'higher-epoch'; readonly fencing: FencingId; readonly epoch: number }
   | { readonly code: 'unreadable-record'; readonly fencing: FencingId; readonly problem: string }
-  | { readonly code: 'orphan-mark'; readonly node: NodeRef; readonly value: string }
-  | { readonly code: 'open-in-dry-run'; readonly fencing: FencingId };
+  | { readonly code: 'orphan-mark'; readonly node: NodeRef; readonly value: string };

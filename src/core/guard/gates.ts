@@ -6,7 +6,6 @@ import { isDead, TWO_LOOKS_MS } from './health.ts';
 import type { GuardObservation } from './observation.ts';
 import { isSkipped, plannedBy } from './planned.ts';
 import { controlPlaneHold, cutsWallMs, inFlight, rateHold } from './rate.ts';
-import type { StoredRecord } from './record.ts';
 import { LEAST_AUTHORITY_MS, READ_AWAY_MS, STALE_MS, WRITE_AWAY_MS } from './self.ts';
 import type { GuardState, NodeMemory } from './state.ts';
 import { holdOn, isReleased } from './storm.ts';
@@ -125,22 +124,29 @@ export function authorityShut({ observation: { atMs, self } }: Pick<Look, 'obser
 /** G6. */
 function selfShut({ state, observation }: Pick<Look, 'state' | 'observation'>): Shut | null {
   const { atMs, records, kept } = observation;
-  const { leadership } = observation.self;
-  const { settlesMs, settlesFor, readMs, anySignMs } = state.self;
+  const { settlesMs, settlesFor } = state.self;
   const authority = authorityShut({ observation });
   if (authority !== null) return authority;
   if (!records.known) return shut('records-unknown', records.why);
-  const highest = highestEpoch(records.value);
-  if (leadership.isLeader && highest > leadership.epoch) return shut('higher-epoch', highest, leadership.epoch);
+  const epoch = epochShut({ observation });
+  if (epoch !== null) return epoch;
   if (!kept.known) return shut('kept-unknown', kept.why);
   if (atMs < settlesMs) return shut('settling', settlesFor, settlesMs - atMs, settlesMs);
   if (state.paused !== null) return shut('paused', state.paused.by);
-  if (readMs === null || atMs - readMs > READ_AWAY_MS) {
-    return shut('api-reads', readMs === null ? null : atMs - readMs, READ_AWAY_MS);
-  }
+  const reads = readsShut({ state, observation });
+  if (reads !== null) return reads;
   const writeMs = observation.self.lastWriteMs;
   if (writeMs === null || atMs - writeMs > WRITE_AWAY_MS) {
     return shut('api-writes', writeMs === null ? null : atMs - writeMs, WRITE_AWAY_MS);
+  }
+  return null;
+}
+
+/** What is read of the nodes may be old. */
+export function readsShut({ state, observation: { atMs } }: Pick<Look, 'state' | 'observation'>): Shut | null {
+  const { readMs, anySignMs } = state.self;
+  if (readMs === null || atMs - readMs > READ_AWAY_MS) {
+    return shut('api-reads', readMs === null ? null : atMs - readMs, READ_AWAY_MS);
   }
   if (anySignMs === null || atMs - anySignMs > STALE_MS) {
     return shut('no-sign-from-anybody', anySignMs === null ? null : atMs - anySignMs, STALE_MS);
@@ -149,8 +155,12 @@ function selfShut({ state, observation }: Pick<Look, 'state' | 'observation'>): 
 }
 
 /** A record of a higher epoch: somebody else leads, whatever the lease says (guard.md 7.2). */
-export const highestEpoch = (records: readonly StoredRecord[]): number =>
-  records.reduce((highest, { record }) => Math.max(highest, record?.epoch ?? 0), 0);
+export function epochShut({ observation: { records, self } }: Pick<Look, 'observation'>): Shut | null {
+  const { leadership } = self;
+  if (!records.known || !leadership.isLeader) return null;
+  const highest = records.value.reduce((most, { record }) => Math.max(most, record?.epoch ?? 0), 0);
+  return highest > leadership.epoch ? shut('higher-epoch', highest, leadership.epoch) : null;
+}
 
 /** Never the own node, nor one that is somebody else's (G9, guard.md 10). */
 export function scopeShut(

@@ -1,6 +1,6 @@
 import type { GuardReason } from './decision.ts';
 import { refOf } from './devices.ts';
-import { authorityShut, type Look } from './gates.ts';
+import { authorityShut, epochShut, type Look, readsShut } from './gates.ts';
 import { MARK } from './node-facts.ts';
 import { type Progress, withDecision } from './progress.ts';
 import type { Phase } from './record.ts';
@@ -8,8 +8,6 @@ import type { GuardState, NodeMemory } from './state.ts';
 
 /** A mark of ours may stand for this long before it is known whose it is, and what removes it may take this long. */
 const SEEN_AGAIN_MS = 10_000;
-/** What is read may be old, or another guard leads: the mark may be gone, or stand rightly. */
-const UNSURE: readonly string[] = ['higher-epoch', 'api-reads', 'no-sign-from-anybody'];
 /** Phases in which the out-of-service taint of a fencing may stand. */
 const TAINTED: ReadonlySet<Phase> = new Set(['proven', 'tainted', 'untainting']);
 
@@ -18,11 +16,12 @@ const TAINTED: ReadonlySet<Phase> = new Set(['proven', 'tainted', 'untainting'])
  * record counts as none.
  */
 export function stepMarks(before: Progress, look: Look): Progress {
-  const { observation, state } = look;
-  const { records, atMs } = observation;
-  if (!records.known || authorityShut(look) !== null || UNSURE.includes(look.self?.because ?? '')) return before;
+  const { observation, state, asOfMs } = look;
+  // What is read may be old, or another guard leads: the mark may be gone, or stand rightly.
+  const unsure = authorityShut(look) ?? epochShut(look) ?? readsShut(look);
+  if (!observation.records.known || unsure !== null) return before;
   let progress = before;
-  const marks = new Map<string, { readonly what: string; readonly atMs: number }>();
+  const marks = new Map<string, { readonly what: string; readonly asOfMs: number }>();
   for (const memory of state.nodes.values()) {
     const { outOfServiceBy, fencedBy, foreignOutOfService } = memory.facts;
     if (outOfServiceBy === null && fencedBy === null && foreignOutOfService === null) continue;
@@ -32,8 +31,8 @@ export function stepMarks(before: Progress, look: Look): Progress {
     const what = orphan === null ? `foreign ${foreignOutOfService}` : `${orphan.act.kind} ${orphan.value}`;
     const said = state.marks.get(uid);
     const isSame = said?.what === what;
-    const isDue = orphan === null ? !isSame : isSame && atMs - said.atMs >= SEEN_AGAIN_MS;
-    marks.set(uid, isSame && !isDue ? said : { what, atMs });
+    const isDue = orphan === null ? !isSame : isSame && asOfMs - said.asOfMs >= SEEN_AGAIN_MS;
+    marks.set(uid, isSame && !isDue ? said : { what, asOfMs });
     if (isDue) progress = told(progress, look, memory, orphan);
   }
   if (marks.size === 0 && state.marks.size === 0) return progress;

@@ -36,8 +36,8 @@ export type GuardState = {
   readonly dryFenced: ReadonlyMap<string, { readonly wallMs: number }>;
   /** By node uid: the gate that was last told to hold it, so that it is told once. */
   readonly held: ReadonlyMap<string, string>;
-  /** By node uid: a mark of ours or a foreign one, and since when it is seen there. */
-  readonly marks: ReadonlyMap<string, { readonly what: string; readonly atMs: MonoMs }>;
+  /** By node uid: a mark of ours or a foreign one, and when what shows it was first read. */
+  readonly marks: ReadonlyMap<string, { readonly what: string; readonly asOfMs: MonoMs }>;
   /** Records that cannot be read, as told. */
   readonly unreadable: readonly FencingId[];
   /** When the patrol last asked, and which method is next. */

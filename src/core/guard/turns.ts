@@ -1,6 +1,6 @@
 import type { NextGuardLook } from './decision.ts';
 import { contradict, dueStatus, rehearsed } from './devices.ts';
-import { authorityShut, type Look } from './gates.ts';
+import { authorityShut, epochShut, type Look } from './gates.ts';
 import { OFF_PHASES } from './phases-off.ts';
 import { ON_PHASES } from './phases-on.ts';
 import { type Progress, withFencing, withMove } from './progress.ts';
@@ -25,7 +25,7 @@ export function stepTurns(before: Progress, look: Look): { readonly progress: Pr
   const witness: string[] = [];
   const status: NextGuardLook['status'][number][] = [];
   const { atMs } = look.observation;
-  const mayAct = authorityShut(look) === null && !look.config.dryRun && look.self?.because !== 'higher-epoch';
+  const mayAct = authorityShut(look) === null && !look.config.dryRun && epochShut(look) === null;
   for (const fencing of mayAct ? before.state.fencings.values() : []) {
     // An order may have moved it at this look.
     if (progress.state.fencings.get(fencing.record.id) !== fencing || fencing.pending !== null) continue;

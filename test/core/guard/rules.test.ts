@@ -228,6 +228,17 @@ describe('G11: it removes only what carries its mark', () => {
     expect(world.machine('w1').taints).toEqual([]);
     expect(codes(world)).toContain('orphan-mark');
   });
+  it('a mark is not called one without a record while what is read may be old, paused or not', () => {
+    const world = settled();
+    world.orders = [anOrder(world, { verb: 'pause' })];
+    silent(world, ...many(5).map(({ name }) => name)).run(30_000);
+    world.machine('w1').taints = [{ key: 'nodewarden.dev/fenced', value: 'w1-7', effect: 'NoSchedule' }];
+    expect(codes(world.run(MINUTE))).not.toContain('orphan-mark');
+    const away = settled();
+    away.machine('w1').taints = [{ key: 'nodewarden.dev/fenced', value: 'w1-7', effect: 'NoSchedule' }];
+    away.run(5_000).isApiUp = false;
+    expect(codes(away.run(MINUTE))).not.toContain('orphan-mark');
+  });
 });
 
 type Said<O> = O extends Order ? Omit<O, 'id' | 'to' | 'by' | 'because'> : never;
