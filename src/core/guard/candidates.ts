@@ -29,7 +29,7 @@ export function deadNodes(look: Look): readonly DeadNode[] {
   return dead;
 }
 
-export function fencedUids({ fencings, dryFenced }: Pick<GuardState, 'fencings' | 'dryFenced'>): ReadonlySet<string> {
+function fencedUids({ fencings, dryFenced }: Pick<GuardState, 'fencings' | 'dryFenced'>): ReadonlySet<string> {
   return new Set([...[...fencings.values()].map(({ record }) => record.node.uid), ...dryFenced.keys()]);
 }
 

@@ -51,7 +51,7 @@ export function decideGuard(before: GuardState, observation: GuardObservation, c
 const IDLE = ({ patrol }: GuardState) => ({ patrol, asks: [] });
 
 /** Everything that this look brings, before anything is decided. */
-export function takeIn(before: GuardState, observation: GuardObservation, config: GuardConfig): Progress {
+function takeIn(before: GuardState, observation: GuardObservation, config: GuardConfig): Progress {
   const { atMs, wallMs } = observation;
   const own = stepSelf(before.self, observation, config);
   const settled = atMs >= own.self.settlesMs;

@@ -4,7 +4,7 @@ import type { Dated, LeadershipView } from './observation.ts';
 /** client-go's three numbers (guard.md 7.1). */
 export const LEASE_DURATION_MS = 15_000;
 export const AUTHORITY_MS = 10_000;
-export const RENEW_EVERY_MS = 2_000;
+const RENEW_EVERY_MS = 2_000;
 /** A candidate with another configuration waits for this long: whoever had the other one is not coming back. */
 const CONFIG_DIFFERS_MS = 300_000;
 

@@ -15,7 +15,7 @@ import { FRESH_MS, leftOf } from './worth.ts';
 /** What has to be known first is awaited for this long; the command that gave the order waits 30 s. */
 const AWAIT_MS = 25_000;
 /** `release` lasts at most this long (guard.md 3). */
-export const MAX_RELEASE_MS = 2 * 3_600_000;
+const MAX_RELEASE_MS = 2 * 3_600_000;
 
 type Result =
   /** Something has to be known first. */

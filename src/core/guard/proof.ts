@@ -4,7 +4,7 @@ import type { FencingRecord } from './record.ts';
 import { type Asks, isUnchanged, levelOf, lookSince, ROUND_MS, roundsOff, type Turn } from './turn.ts';
 
 /** guard.md 8.3 (e): how old the second round may be when the patch is sent. */
-export const ROUND_VALID_MS = 15_000;
+const ROUND_VALID_MS = 15_000;
 /** A node that was alive at the decision has missed two renewals of its lease. */
 const TWO_RENEWALS_MS = 20_000;
 

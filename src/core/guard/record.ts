@@ -90,7 +90,6 @@ export type Proof =
 /** `loop`: too often in 24 hours. `nothing-sent`: it was off already, and is not ours to switch on. */
 export type StaysOff = 'power-on-off' | 'loop' | 'nothing-sent' | 'person' | 'node-deleted';
 
-/** `afterMs`: since the fencing's decision by the writer's clock. */
 export type RecordedAnswer = {
   readonly method: MethodKey;
   readonly act: 'status' | 'off' | 'on';
@@ -130,8 +129,7 @@ export type KeptState = {
 /** A storm: open, or in its cool-down. */
 export type KeptHold = { readonly kind: StormKind; readonly scope: HoldScope };
 /** In the order of guard.md 6.3; `cool-down` is what each of them leaves behind. */
-export const STORM_KINDS = ['cluster', 'domain', 'burst', 'all'] as const;
-export type StormKind = (typeof STORM_KINDS)[number];
+export type StormKind = 'cluster' | 'domain' | 'burst' | 'all';
 export type HoldScope =
   /** Workers and control plane are counted apart. */
   | { readonly kind: 'cluster'; readonly group: 'workers' | 'control-plane' }

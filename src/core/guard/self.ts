@@ -48,7 +48,7 @@ export function withSign(self: SelfMemory, atMs: MonoMs, { settleMs }: GuardConf
 type Clocks = NonNullable<SelfMemory['clocks']>;
 
 /** The wall clock or `/proc/uptime` went otherwise than the monotonic clock: this process slept, or a clock was set. */
-export function clocksApart(before: Clocks, now: Clocks): boolean {
+function clocksApart(before: Clocks, now: Clocks): boolean {
   const wentMs = now.atMs - before.atMs;
   const isApart = (clockMs: number): boolean => Math.abs(clockMs - wentMs) >= JUMP_MS;
   return isApart(now.wallMs - before.wallMs) || isApart(now.uptimeMs - before.uptimeMs);
