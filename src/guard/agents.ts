@@ -1,7 +1,6 @@
 import { type AgentMetadata, MAX_METADATA_BYTES, readAgentMetadata } from '../config/guard/agent-metadata.ts';
 import type { GuardMethod } from '../config/guard/method.ts';
 import type { AgentAction, AgentEnd } from '../core/guard/agent-run.ts';
-import type { MethodKey } from '../core/guard/config.ts';
 import type { PowerState } from '../core/guard/record.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { agentVersion, runFenceAgent } from '../host/fence-agent.ts';
@@ -13,9 +12,6 @@ import { type ExposedSecret, watchSecrets } from './exposed-secret.ts';
 import { redactOutput } from './redact.ts';
 import { createSlots, type Purpose } from './slots.ts';
 
-/** One device and outlet, for one node. */
-export type FenceMethod = GuardMethod & { readonly key: MethodKey };
-
 type Times = { readonly begunMs: MonoMs; readonly endedMs: MonoMs };
 /** What a device said about its power. The only thing that a proof is made of. */
 export type PowerAnswer = Times & { readonly power: Reading<PowerState> };
@@ -23,13 +19,13 @@ export type PowerAnswer = Times & { readonly power: Reading<PowerState> };
 export type CommandClaim = Times & { readonly saysDone: Reading<true> };
 
 export type Agents = {
-  readonly status: (method: FenceMethod, purpose: Purpose) => Promise<PowerAnswer>;
+  readonly status: (method: GuardMethod, purpose: Purpose) => Promise<PowerAnswer>;
   /** Not begun, and unknown, if `mayBegin` says no at that moment, or if it cannot be begun at once. */
-  readonly command: (method: FenceMethod, action: 'off' | 'on', mayBegin: () => boolean) => Promise<CommandClaim>;
+  readonly command: (method: GuardMethod, action: 'off' | 'on', mayBegin: () => boolean) => Promise<CommandClaim>;
   /** What an agent says that it knows; asked again only when its file has changed. */
   readonly metadata: (agent: string) => Promise<Reading<AgentMetadata>>;
   /** A status, and where secrets of the method could be read meanwhile by whoever may see the processes of this machine. */
-  readonly exposure: (method: FenceMethod) => Promise<PowerAnswer & { readonly exposed: readonly ExposedSecret[] }>;
+  readonly exposure: (method: GuardMethod) => Promise<PowerAnswer & { readonly exposed: readonly ExposedSecret[] }>;
 };
 
 export type AgentNeeds = {
@@ -75,7 +71,7 @@ export function createAgents({ clock, settings, agentDirectory }: AgentNeeds): A
   };
 
   /** Secrets are read anew for each run, and never leave it. */
-  const inputOf = (method: FenceMethod, action: AgentAction, { parameters }: AgentMetadata): Reading<Input> => {
+  const inputOf = (method: GuardMethod, action: AgentAction, { parameters }: AgentMetadata): Reading<Input> => {
     const values: { [name: string]: string } = { ...method.parameters };
     const secrets: string[] = [];
     for (const [name, file] of Object.entries(method.secrets)) {
@@ -131,7 +127,7 @@ export function createAgents({ clock, settings, agentDirectory }: AgentNeeds): A
 
 type Input = { readonly text: string; readonly secrets: readonly string[] };
 type Order = {
-  readonly method: FenceMethod;
+  readonly method: GuardMethod;
   readonly action: AgentAction;
   readonly purpose: Purpose;
   readonly mayBegin?: () => boolean;

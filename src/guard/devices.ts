@@ -42,7 +42,7 @@ export function createDevices({ clock, agents, methodOf, mayAct, arrived }: Devi
     const method = methodOf(node, key);
     const named = { node: node.uid, method: key };
     if (method === null) return { ...named, says: 'unknown', ...nothingRan(clock) };
-    const { power, begunMs, endedMs } = await agents.status({ ...method, key }, purpose);
+    const { power, begunMs, endedMs } = await agents.status(method, purpose);
     const said = power.known ? { says: power.value, detail: '' } : { says: 'unknown' as const, detail: power.detail };
     return { ...named, ...said, begunMs, endedMs };
   };
@@ -50,7 +50,7 @@ export function createDevices({ clock, agents, methodOf, mayAct, arrived }: Devi
   const send = async (node: NodeRef, key: MethodKey, action: 'off' | 'on'): Promise<AgentRun> => {
     const method = methodOf(node, key);
     if (method === null) return { method: key, isOk: false, ...nothingRan(clock) };
-    const { saysDone, begunMs, endedMs } = await agents.command({ ...method, key }, action, mayAct);
+    const { saysDone, begunMs, endedMs } = await agents.command(method, action, mayAct);
     return { method: key, isOk: saysDone.known, begunMs, endedMs, detail: saysDone.known ? '' : saysDone.detail };
   };
 

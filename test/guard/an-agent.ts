@@ -1,7 +1,8 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { GuardMethod } from '../../src/config/guard/method.ts';
 import type { Reading } from '../../src/core/reading.ts';
-import { type AgentNeeds, type Agents, createAgents, type FenceMethod } from '../../src/guard/agents.ts';
+import { type AgentNeeds, type Agents, createAgents } from '../../src/guard/agents.ts';
 import { clock, until } from '../host/test-cgroup.ts';
 import { aTree } from '../host/tree.ts';
 
@@ -23,7 +24,7 @@ fi
 export type Bench = {
   readonly agents: Agents;
   readonly directory: string;
-  readonly method: (agent: string, rest?: Partial<FenceMethod>) => FenceMethod;
+  readonly method: (agent: string, rest?: Partial<GuardMethod>) => GuardMethod;
   readonly read: (file: string) => string;
   /** Waits for a file that an agent writes. */
   readonly appears: (file: string) => Promise<string>;

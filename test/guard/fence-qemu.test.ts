@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { FenceMethod } from '../../src/guard/agents.ts';
+import type { GuardMethod } from '../../src/config/guard/method.ts';
 import { until } from '../host/test-cgroup.ts';
 import { aBench, anExecutable, detailOf, isRunning } from './an-agent.ts';
 
@@ -25,7 +25,7 @@ function aGuest() {
   onTestFinished(() => {
     if (runs()) process.kill(pid(), 'SIGKILL');
   });
-  const methodOf = (plug: string): FenceMethod =>
+  const methodOf = (plug: string): GuardMethod =>
     bench.method('fence_qemu', { parameters: { directory: bench.directory, plug, qmp_timeout: '1' } });
   const power = async (plug = 'guest') => (await bench.agents.status(methodOf(plug), 'dead')).power;
   const send = async (action: 'on' | 'off') =>
