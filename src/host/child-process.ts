@@ -22,6 +22,15 @@ export function letGo(child: ChildProcess): void {
   }
 }
 
+/** The group that a process leads or led: the kernel does not reuse its number while the group has a member. */
+export function killGroup(leader: number): void {
+  try {
+    process.kill(-leader, 'SIGKILL');
+  } catch {
+    // ESRCH: no process of the group is left.
+  }
+}
+
 /** What a stream has given so far. `isCut`: more came than was kept. */
 export type Gathered = { readonly text: () => string; readonly isCut: () => boolean };
 

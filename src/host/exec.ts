@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { gather, startChild } from './child-process.ts';
+import { gather, killGroup, startChild } from './child-process.ts';
 import { createClock } from './clock.ts';
 
 type ExecOptions = {
@@ -46,27 +46,20 @@ export function run(argv: readonly string[], options: ExecOptions): Promise<Exec
       code === null
         ? { kind: 'failed', detail: `${program} was ended by ${signal}` }
         : { kind: 'exited', code, stdout: stdout.text(), stderr: stderr.text() };
+    const end = (): void => {
+      if (child.pid !== undefined) killGroup(child.pid);
+    };
     const cancel = createClock().after(options.timeoutMs, () => {
-      killGroup(child);
+      end();
       finish(ended === null ? { kind: 'timed-out' } : say(ended));
     });
     child.on('error', (cause) => finish({ kind: 'failed', detail: cause.message }));
     child.on('exit', (code, signal) => {
       ended = { code, signal };
-      killGroup(child);
+      end();
     });
     child.on('close', (code, signal) => finish(say(ended ?? { code, signal })));
   });
 }
 
 type Ended = { readonly code: number | null; readonly signal: string | null };
-
-/** Works after its leader has ended, too: the kernel does not reuse its number while the group has a member. */
-function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined) return;
-  try {
-    process.kill(-child.pid, 'SIGKILL');
-  } catch {
-    // ESRCH: no process of the group is left.
-  }
-}

@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, statSync } from 'node:fs';
 import type { AgentEnd } from '../core/guard/agent-run.ts';
 import type { Clock } from '../ports.ts';
-import { type Gathered, gather, startChild } from './child-process.ts';
+import { type Gathered, gather, killGroup, startChild } from './child-process.ts';
 import { createClock } from './clock.ts';
 import { ENVIRONMENT } from './exec.ts';
-import { endLeftovers, killGroup, marksOf } from './leftovers.ts';
+import { endLeftovers, marksOf } from './leftovers.ts';
 import { programFault } from './operator-program.ts';
 import { openUnlinked } from './unlinked-file.ts';
 

@@ -1,5 +1,6 @@
 import { readlinkSync } from 'node:fs';
 import type { Clock } from '../ports.ts';
+import { killGroup } from './child-process.ts';
 import { sleep } from './clock.ts';
 import { scanProcesses } from './process-scan.ts';
 import { descentOf, processName } from './procfs.ts';
@@ -87,13 +88,5 @@ function groupLives(group: number): boolean {
     return true;
   } catch {
     return false;
-  }
-}
-
-export function killGroup(group: number): void {
-  try {
-    process.kill(-group, 'SIGKILL');
-  } catch {
-    // ESRCH: no process of the group is left.
   }
 }
