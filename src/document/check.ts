@@ -99,7 +99,7 @@ function sayIssue(issue: Issue, value: unknown): string {
   switch (issue.code) {
     case 'invalid_type':
       if (value === undefined) return 'missing';
-      return `expected ${sayType(issue.expected)}, not ${sayValue(value)}`;
+      return `expected ${sayType(issue.expected)}, not ${sayValue(value)}${sayQuoted(issue.expected, value)}`;
     case 'invalid_value':
       return sayNotAmong(issue.values.map(String), value);
     case 'too_small':
@@ -111,6 +111,10 @@ function sayIssue(issue: Issue, value: unknown): string {
     default:
       return `is not valid: ${sayValue(value)}`;
   }
+}
+
+function sayQuoted(expected: string, value: unknown): string {
+  return expected === 'boolean' && (value === 'true' || value === 'false') ? '; write it without quotes' : '';
 }
 
 function sayBound(origin: string, bound: string): string {

@@ -23,6 +23,7 @@ describe('what is refused: the fields', () => {
     ['', 'dryRun: missing: say true (decide and tell, touch nothing) or false (armed)'],
     ['', 'fencing: missing'],
     ['dryRun:', 'dryRun: missing: say true (decide and tell, touch nothing) or false (armed)'],
+    ['dryRun: "false"', 'dryRun: expected true or false, not "false"; write it without quotes'],
     ['dryRun: maybe', 'dryRun: expected true or false, not "maybe"'],
     ['dryrun: true', 'dryrun: unknown field; did you mean dryRun?'],
     [
