@@ -1,3 +1,5 @@
+import { plainName } from './method.ts';
+
 /**
  * What the agents of ClusterLabs' fence-agents can prove (guard.md section 8.4), read in their sources, release 4.12.1.
  * `power`: its off cuts the machine's power, and its status asks the device. `fabric`: it cuts storage or network only.
@@ -154,29 +156,32 @@ const RESERVED: { readonly [parameter: string]: string } = {
   nodename: 'another way to say what the agent does it to',
   delay: 'a power-off must begin at once, or it may come after its deadline',
   missing_as_off: 'a machine that the device does not know would count as off',
+  help: 'the agent would print its help and do nothing',
+  version: 'the agent would print its version and do nothing',
+};
+/** Those that have a better way, and which. */
+const REPLACED: { readonly [parameter: string]: string } = {
   password_script: 'it would run a program; put the password in a file, and name the file under secrets',
   passwd_script: 'it would run a program; put the password in a file, and name the file under secrets',
   snmp_priv_passwd_script: 'it would run a program; put the password in a file, and name the file under secrets',
   plug_separator: 'a method switches one outlet; write one method for each, in one level',
   port_as_ip: 'say ip',
-  help: 'the agent would print its help and do nothing',
-  version: 'the agent would print its version and do nothing',
 };
 const LOUD = 'its output may contain secrets';
 
-/** Why a parameter is refused; null: it is not. Agents take - and _ in names as the same. */
+/** Why a parameter is refused, and what to do; null: it is not. */
 export function refusal(agent: string, parameter: string, value: string): string | null {
-  const name = parameter.replaceAll('-', '_').toLowerCase();
+  const name = plainName(parameter).toLowerCase();
   if (name === 'method' && value !== 'onoff') return 'must be onoff: other ways leave nothing that could be proven';
-  if (name.startsWith('verbose') || name.includes('debug')) return LOUD;
-  const known = agentNamed(agent)?.refused ?? {};
-  const reasons = { ...RESERVED, ...known };
-  return Object.hasOwn(reasons, name) ? (reasons[name] ?? null) : null;
+  if (Object.hasOwn(REPLACED, name)) return REPLACED[name] ?? null;
+  const reasons = { ...RESERVED, ...agentNamed(agent)?.refused };
+  if (Object.hasOwn(reasons, name)) return `${reasons[name]}; remove it`;
+  return name.startsWith('verbose') || name.includes('debug') ? `${LOUD}; remove it` : null;
 }
 
 /** Names of parameters whose value is a secret; paths to files of secrets are none. */
 const SECRET = /^(passw(or)?d|snmp_priv_passwd|community|hexadecimal_kg|secret_key|apikey|token)$/;
 
 export function isSecret(parameter: string): boolean {
-  return SECRET.test(parameter.replaceAll('-', '_').toLowerCase());
+  return SECRET.test(plainName(parameter).toLowerCase());
 }

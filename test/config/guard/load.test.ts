@@ -83,7 +83,7 @@ describe('what is refused: templates', () => {
       '{agent: fence_virsh, parameters: {missing-as-off: "1"}}',
       'parameters.missing-as-off: a machine that the device does not know would count as off',
     ],
-    ['{agent: fence_virsh, parameters: {action: reboot}}', 'parameters.action: the guard says what the agent does'],
+    ['{agent: fence_virsh, parameters: {action: reboot}}', 'parameters.action: the guard says what the agent does; remove it'],
     ['{agent: fence_virsh, parameters: {delay: "5"}}', 'parameters.delay: a power-off must begin at once'],
     [
       '{agent: fence_ipmilan, parameters: {method: cycle}}',
