@@ -145,6 +145,11 @@ export const AGENTS: readonly Agent[] = [
 ];
 const BY_NAME: ReadonlyMap<string, Agent> = new Map(AGENTS.map((agent) => [agent.agent, agent]));
 
+const NAME = /^fence_[a-z0-9_]{1,50}$/;
+
+/** Whether it is the name of a fence agent, which becomes that of a program. */
+export const isAgentName = (name: string): boolean => NAME.test(name);
+
 /** Null: not in the table. */
 export function agentNamed(name: string): Agent | null {
   return BY_NAME.get(name) ?? null;

@@ -4,10 +4,11 @@ import { text } from '../../document/check.ts';
 import { absolutePath, duration, ownDirectory, percentage } from '../field-text.ts';
 import { choice, flag, httpSection, logSection, NODEWARDEN_API_VERSION, socketPath, whole } from '../schema.ts';
 import { GUARD_KIND } from '../source.ts';
+import { isAgentName } from './agents.ts';
 
 /**
  * The single source of names, types, defaults and the JSON Schema of guard.md section 4. Rules that span two fields are in
- * rules.ts, those about devices in methods.ts.
+ * rules.ts, those about devices in templates.ts and plans.ts.
  */
 
 const SECOND = 1_000;
@@ -129,7 +130,6 @@ const limits = {
 
 /** Safe as part of a path, of a line of text, and of an argument. */
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
-const AGENT = /^fence_[a-z0-9_]{1,50}$/;
 /** fence-agents have names with dots and dashes too: tls1.0, project-name. */
 const PARAMETER = /^[A-Za-z][A-Za-z0-9_.-]{0,62}$/;
 const SECRET_FILE = /^[A-Za-z0-9_]([A-Za-z0-9_.-]|\{node\}){0,200}$|^\{node\}([A-Za-z0-9_.-]|\{node\}){0,200}$/;
@@ -169,7 +169,7 @@ const secrets = z
   .check(z.meta({ description: 'parameters whose value is read from a file at each run' }));
 
 const template = z.strictObject({
-  agent: text((value) => (AGENT.test(value) ? null : 'must be the name of a fence agent'), {
+  agent: text((value) => (isAgentName(value) ? null : 'must be the name of a fence agent'), {
     description: 'program of the package fence-agents',
     examples: ['fence_redfish'],
     pattern: '^fence_[a-z0-9_]+$',

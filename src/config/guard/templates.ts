@@ -4,7 +4,7 @@ import type { YamlDocument } from '../../document/document.ts';
 import { nearestName } from '../../document/nearest.ts';
 import type { Path, Problem } from '../../document/problem.ts';
 import { entryOf } from '../field.ts';
-import { AGENTS, type AgentClass, agentNamed } from './agents.ts';
+import { AGENTS, type AgentClass, agentNamed, isAgentName } from './agents.ts';
 import { plainName, type Texts, textsOf } from './method.ts';
 import { type MetadataOf, missingActions, parameterFault, secretFault } from './parameters.ts';
 
@@ -23,7 +23,7 @@ export function readTemplates(document: YamlDocument): ReadonlyMap<string, Templ
     Object.entries(isObject(raw) ? raw : {}).flatMap(([name, template]) => {
       const agent = entryOf(template, 'agent');
       if (typeof agent !== 'string') return [];
-      const trusted = entryOf(template, 'proof') === 'power' ? 'power' : null;
+      const trusted = isAgentName(agent) && entryOf(template, 'proof') === 'power' ? 'power' : null;
       const parameters = textsOf(entryOf(template, 'parameters'));
       const secrets = textsOf(entryOf(template, 'secrets'));
       return [[name, { agent, class: agentNamed(agent)?.class ?? trusted, parameters, secrets }] as const];
@@ -45,6 +45,7 @@ export function templateProblems(
 }
 
 function agentFault({ agent, class: proven }: Template, metadataOf: MetadataOf): string | null {
+  if (!isAgentName(agent)) return null; // The schema reports it.
   const facts = agentNamed(agent);
   if (proven === 'none') return `${agent} is no proof of power off: ${facts?.note ?? ''}; use it nowhere`;
   if (proven === null) {

@@ -157,12 +157,20 @@ describe('what is refused: templates', () => {
   ])('%s', (text, sentence) => {
     expect(problems(template(text))).toContainEqual(expect.stringContaining(`: fencing.templates.t.${sentence}`));
   });
+  it.each(['', ', proof: power'])('and an agent that is no name, with nothing else said of it%s', (proof) => {
+    const { problems, warnings } = load(template(`{agent: ../../bin/sh${proof}}`));
+    expect([...problems, ...warnings].map(({ text }) => text)).toEqual([
+      'must be the name of a fence agent; for example "fence_redfish"',
+    ]);
+  });
   it('and nothing of what is right', () => {
     expect(
       problems(
         template('{agent: fence_own, proof: power, parameters: {ip: a, x: "{2}"}, secrets: {password: "k.{node}"}}'),
       ),
     ).toEqual([]);
+    for (const ip of ['10.0.9.10', 'fd00::1', '::1', '10.0.9.{node}', '{node}.lan'])
+      expect(problems(template(`{agent: fence_virsh, parameters: {ip: "${ip}"}}`))).toEqual([]);
   });
 });
 
