@@ -49,6 +49,17 @@ function hostOf(value: string): string {
   return !host.includes(NODE) && URL.canParse(url) ? new URL(url).hostname : host;
 }
 
+/** What is wrong with the value of `ip`: in more than one spelling, a device of two nodes would not be seen as one. */
+export function addressFault(value: string): string | null {
+  const ip = value.trim();
+  // fence_redfish splits it off.
+  if (ip.split(':').length === 2) return 'without a port: write it under ipport';
+  const isIpv4 = /^(::ffff:)?[0-9.]+$/i.test(ip);
+  return isIpv4 && (hostOf(ip) !== ip || !URL.canParse(`http://${ip}/`))
+    ? `must be four numbers from 0 to 255, without zeros before them, not ${JSON.stringify(value)}`
+    : null;
+}
+
 /** The devices, spelled, that two methods may share are found by this: address, or agent where there is none. */
 const groupOf = ({ agent, selectors }: Device): string =>
   selectors['ip'] === undefined ? agent : spelled('ip', selectors['ip']);

@@ -3,7 +3,7 @@ import { sayNotAmong } from '../../document/check.ts';
 import { nearestName } from '../../document/nearest.ts';
 import type { AgentMetadata, AgentParameter } from './agent-metadata.ts';
 import { isSecret, refusal } from './agents.ts';
-import { isSelector } from './device.ts';
+import { addressFault, isSelector } from './device.ts';
 import { plainName, type Texts } from './method.ts';
 
 /** What is known of the agents that a configuration names. */
@@ -28,6 +28,8 @@ export function parameterFault(
   const oldName = renamed(name, metadata);
   if (oldName !== null) return `is the old name of ${oldName}; say ${oldName}`;
   if (plainName(name) === 'plug' && value.split(',').length > 1) return ONE_OUTLET;
+  const address = name === 'ip' ? addressFault(value) : null;
+  if (address !== null) return address;
   return metadata.known ? typeFault(agent, name, value, metadata.value) : misspelt(name);
 }
 /** Measured with fence_apc_snmp and fence_ipdu of 4.12.1: of "1,2" they ask and switch outlet 1 twice. */

@@ -83,7 +83,10 @@ describe('what is refused: templates', () => {
       '{agent: fence_virsh, parameters: {missing-as-off: "1"}}',
       'parameters.missing-as-off: a machine that the device does not know would count as off',
     ],
-    ['{agent: fence_virsh, parameters: {action: reboot}}', 'parameters.action: the guard says what the agent does; remove it'],
+    [
+      '{agent: fence_virsh, parameters: {action: reboot}}',
+      'parameters.action: the guard says what the agent does; remove it',
+    ],
     ['{agent: fence_virsh, parameters: {delay: "5"}}', 'parameters.delay: a power-off must begin at once'],
     [
       '{agent: fence_ipmilan, parameters: {method: cycle}}',
@@ -137,6 +140,26 @@ describe('what is refused: templates', () => {
     [
       '{agent: fence_virsh, parameters: {passwrod: hunter2}}',
       'parameters.passwrod: did you mean password? It is a secret',
+    ],
+    [
+      '{agent: fence_redfish, parameters: {ip: "10.0.9.10:443"}}',
+      'parameters.ip: without a port: write it under ipport',
+    ],
+    [
+      '{agent: fence_virsh, parameters: {ip: 10.0.09.10}}',
+      'parameters.ip: must be four numbers from 0 to 255, without zeros before them',
+    ],
+    [
+      '{agent: fence_virsh, parameters: {ip: 10.0.011.10}}',
+      'parameters.ip: must be four numbers from 0 to 255, without zeros before them',
+    ],
+    [
+      '{agent: fence_virsh, parameters: {ip: "10.2314"}}',
+      'parameters.ip: must be four numbers from 0 to 255, without zeros before them',
+    ],
+    [
+      '{agent: fence_virsh, parameters: {ip: "::ffff:10.0.9.10"}}',
+      'parameters.ip: must be four numbers from 0 to 255, without zeros before them',
     ],
     ['{agent: fence_virsh, parameters: {ipaddr: a}}', 'parameters.ipaddr: is the old name of ip; say ip'],
     ['{agent: fence_apc, parameters: {plug: "1,2"}}', 'parameters.plug: one outlet in a method'],
