@@ -316,8 +316,8 @@ function countEvent(): void {
 
 /**
  * Calls `changed` 200 ms after the last change of a file, or of a directory's entries; also when it was replaced by
- * rename, removed or created. Calls may be late, duplicate or needless, and come for what the kernel may have dropped: read the current state. The returned function stops
- * watching.
+ * rename, removed or created, or when the kernel may have dropped a change. Calls may be late, duplicate or needless: read
+ * the current state. The returned function stops watching.
  */
 export function watchPath(path: string, changed: () => void, clock: Clock): () => void {
   let watchers: FSWatcher[] = [];
