@@ -1,4 +1,4 @@
-import { isDnsName, type MethodKey } from '../../core/guard/config.ts';
+import { isDnsName, type MethodKey, NODE_PLACEHOLDER as NODE } from '../../core/guard/config.ts';
 import type { Texts } from './method.ts';
 
 /**
@@ -94,8 +94,6 @@ export function shared<T extends Owned>(methods: readonly T[]): readonly (readon
     return first === undefined ? [] : [[first, method]];
   });
 }
-
-const NODE = '{node}';
 
 export const dependsOnNode = ({ selectors }: Device): boolean =>
   Object.values(selectors).some((value) => value.includes(NODE));

@@ -1,6 +1,6 @@
 import { groupBy } from '../../core/group-by.ts';
 import type { GuardConfig, MethodKey, NodePlan } from '../../core/guard/config.ts';
-import { isDnsName } from '../../core/guard/config.ts';
+import { NODE_PLACEHOLDER as DEFAULT, isDnsName } from '../../core/guard/config.ts';
 import { isObject } from '../../core/shape.ts';
 import { sayNotAmong, valueAt } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
@@ -30,8 +30,6 @@ export type ReadPlans = Pick<GuardConfig, 'plans' | 'defaultPlan'> & {
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
 };
-
-const DEFAULT = '{node}';
 
 /** The plans of all nodes, with everything that is wrong between them. `nodesFile`: the document that it names. */
 export function readPlans(

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini';
-import { isDnsName } from '../../core/guard/config.ts';
+import { isDnsName, NODE_PLACEHOLDER } from '../../core/guard/config.ts';
 import { text } from '../../document/check.ts';
 import { absolutePath, duration, ownDirectory, percentage } from '../field-text.ts';
 import { choice, flag, httpSection, logSection, NODEWARDEN_API_VERSION, socketPath, whole } from '../schema.ts';
@@ -142,7 +142,7 @@ const parameterName = text((name) => (PARAMETER.test(name) ? null : 'is no name 
   title: 'parameter',
 });
 function wrongPlaceholder(value: string): string | null {
-  const wrong = value.match(PLACEHOLDER)?.find((found) => found !== '{node}');
+  const wrong = value.match(PLACEHOLDER)?.find((found) => found !== NODE_PLACEHOLDER);
   return wrong === undefined ? null : `unknown placeholder ${wrong}; the only one is {node}`;
 }
 const parameters = z

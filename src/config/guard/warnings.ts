@@ -1,4 +1,4 @@
-import type { GuardConfig } from '../../core/guard/config.ts';
+import { type GuardConfig, NODE_PLACEHOLDER } from '../../core/guard/config.ts';
 import { sayDuration } from '../../core/units/duration.ts';
 import type { Problem } from '../../document/problem.ts';
 import { sayNames } from '../../words/phrases.ts';
@@ -71,7 +71,9 @@ function deviceWarnings({ fields, plans: { uses, plans, defaultPlan } }: Checked
   const alone = power.filter(({ node }) => !hasOther.has(node));
   const [first] = alone;
   if (first === undefined) return [];
-  const names = [...new Set(alone.map(({ node }) => (node === '{node}' ? 'every node that is not listed' : node)))];
+  const names = [
+    ...new Set(alone.map(({ node }) => (node === NODE_PLACEHOLDER ? 'every node that is not listed' : node))),
+  ];
   const text = `a BMC goes silent with its machine's power supply, and then nothing proves the machine off: ${sayNames(names)}; add the PDU as second level`;
   return [first.place.document.problemAt(first.place.path, text)];
 }

@@ -89,7 +89,8 @@ export type NodePlan = {
   readonly levels: readonly (readonly MethodKey[])[];
 };
 
-const PLACEHOLDER = '{node}';
+/** Stands for the name of the node in methods of the default plan. */
+export const NODE_PLACEHOLDER = '{node}';
 /** RFC 1123 subdomain, as Kubernetes requires of a node's name. */
 const DNS_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const MAX_DNS_NAME = 253;
@@ -100,8 +101,8 @@ export function isDnsName(name: string): boolean {
 
 /** The text with the node's name for each `{node}`; null if the name is not one that may be substituted. */
 export function withNodeName(text: string, node: string): string | null {
-  if (!text.includes(PLACEHOLDER)) return text;
-  return isDnsName(node) ? text.replaceAll(PLACEHOLDER, node) : null;
+  if (!text.includes(NODE_PLACEHOLDER)) return text;
+  return isDnsName(node) ? text.replaceAll(NODE_PLACEHOLDER, node) : null;
 }
 
 /** How a node is fenced. Null: it has no method, or its name may not be substituted into the default plan. */
@@ -110,7 +111,7 @@ export function planOf({ plans, defaultPlan }: Plans, node: string): NodePlan | 
   if (listed !== undefined) return listed.levels.length === 0 ? null : listed;
   if (defaultPlan === null || !isDnsName(node)) return null;
   const named = (keys: readonly MethodKey[]): readonly MethodKey[] =>
-    keys.map((key) => key.replaceAll(PLACEHOLDER, node));
+    keys.map((key) => key.replaceAll(NODE_PLACEHOLDER, node));
   return { isolation: named(defaultPlan.isolation), levels: defaultPlan.levels.map(named) };
 }
 type Plans = Pick<GuardConfig, 'plans' | 'defaultPlan'>;
