@@ -1,0 +1,89 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach } from 'vitest';
+import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
+import type { BoundPod, Clock, StopOrder } from '../../src/ports.ts';
+import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
+import { makeCgroup, mounts, type TestCgroup } from '../act/a-cgroup.ts';
+import type { FakeSystemd } from '../host/fake-systemd.ts';
+import { heardParts } from './needs.ts';
+
+export const clock = createClock();
+export const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
+
+/** Of the test that runs: made before it and removed after it, for whoever imports this file. */
+export let directory: string;
+export let heard: ReturnType<typeof heardParts>;
+let cgroups: TestCgroup[];
+export let standalone: Standalone;
+let bus: SystemBus;
+let fake: FakeSystemd | null;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'nodewarden-pods-'));
+  mkdirSync(join(directory, 'pods.d'));
+  heard = heardParts();
+  cgroups = [makeCgroup(), makeCgroup()];
+  fake = null;
+  bus = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${directory}/no-bus` });
+});
+afterEach(async () => {
+  await standalone.close();
+  bus.close();
+  await fake?.remove();
+  for (const cgroup of cgroups) await cgroup.remove();
+  rmSync(directory, { recursive: true });
+});
+export const cgroup = (i: number): TestCgroup => {
+  const found = cgroups[i];
+  if (found === undefined) throw new Error('no such cgroup');
+  return found;
+};
+export const write = (name: string, annotation: string, more = ''): void =>
+  writeFileSync(
+    join(directory, 'pods.d', `${name}.yaml`),
+    `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\n${more}spec: { containers: [{ name: a }] }\n`,
+  );
+export const open = (
+  more: { readonly clock?: Clock; readonly wake?: () => void; readonly systemd?: Systemd } = {},
+): void => {
+  if (mounts === null) return;
+  const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
+  const systemd = createSystemd(bus);
+  const needs = { ...heard, ...at, clock, mounts, systemd, wake: () => undefined, dry: false };
+  standalone = openStandalone({ ...needs, ...more });
+};
+export const pods = (): readonly BoundPod[] => {
+  const reading = standalone.pods.pods();
+  return reading.known ? reading.value : [];
+};
+export const podOf = (name: string): BoundPod => {
+  const found = pods().find(({ declared }) => declared.name === name);
+  if (found === undefined) throw new Error(`no pod ${name}`);
+  return found;
+};
+export const order = (name: string, more: Partial<StopOrder> = {}): StopOrder => {
+  const { uid, namespace, qos, priority, boundTo } = podOf(name).declared;
+  const victim = { uid, namespace, name, qos, priority, ...(boundTo === undefined ? {} : { boundTo }) };
+  return {
+    decision: 'd1',
+    victim,
+    graceMs: 200,
+    why: 'eviction',
+    isHard: false,
+    resumedFromMs: null,
+    first: 'sigterm',
+    givesBack: 'memory',
+    ...more,
+  };
+};
+export const stop = (name: string, more: Partial<StopOrder> = {}) =>
+  standalone.killer.stop(order(name, more), new AbortController().signal);
+/** Instead of a bus without systemd; removed after the test. */
+export const useSystemd = (made: FakeSystemd): void => {
+  bus.close();
+  fake = made;
+  bus = made.bus;
+};

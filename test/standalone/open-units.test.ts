@@ -1,0 +1,166 @@
+import { symlinkSync } from 'node:fs';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { openSystemBus } from '../../src/host/bus.ts';
+import { sleep } from '../../src/host/clock.ts';
+import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
+import { needsCgroups } from '../act/a-cgroup.ts';
+import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { hasDbusDaemon, until } from '../host/private-bus.ts';
+import {
+  cgroup,
+  clock,
+  directory,
+  heard,
+  IGNORES,
+  open,
+  podOf,
+  standalone,
+  stop,
+  useSystemd,
+  write,
+} from './a-standalone.ts';
+
+const needs = needsCgroups !== '' ? needsCgroups : hasDbusDaemon ? '' : '[needs dbus-daemon]';
+
+describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
+  const UNIT = 'web.service';
+  /** `isStuck`: its stop begins and does not end. */
+  const openUnit = async (isStuck = false): Promise<FakeSystemd> => {
+    const made = await openFakeSystemd((member, unit) => {
+      const state = made.units.get(unit);
+      if (!isStuck || member !== 'StopUnit' || state === undefined) return null;
+      state.activeState = 'deactivating';
+      return { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] };
+    });
+    useSystemd(made);
+    const since = Math.floor((clock.wallMs() - 60_000) * 1_000);
+    made.units.set(UNIT, {
+      activeState: 'active',
+      invocation: 1,
+      controlGroup: cgroup(0).path,
+      loadState: 'loaded',
+      since,
+    });
+    write('web', `systemd-unit: ${UNIT}`);
+    open();
+    return made;
+  };
+
+  it('are found by systemd, stopped through it, and held down', async () => {
+    await cgroup(0).run(IGNORES);
+    const { asked } = await openUnit();
+    await until(() => podOf('web').cgroup.known);
+    expect(clock.wallMs() - (podOf('web').declared.startedAtWallMs ?? 0)).toBeGreaterThan(59_000);
+    standalone.marks.setCondition('MemoryPressure', true, '');
+    const { first, ...rest } = { first: 'sigkill' as const, graceMs: 60_000 };
+    expect(await stop('web', { first, ...rest })).toMatchObject({ kind: 'ended' });
+    await sleep(clock, 50);
+    expect(asked()).toEqual([`StopUnit ${UNIT}`]);
+  });
+
+  it('get StopUnit instead of SIGTERM, and SIGKILL after the grace period', async () => {
+    await cgroup(0).run("trap 'echo term > /dev/null; exit 0' TERM; echo up; while :; do sleep 0.01; done");
+    const { asked } = await openUnit(true);
+    await until(() => podOf('web').cgroup.known);
+    const startMs = clock.monoMs();
+    // The trap shows that nobody sent SIGTERM.
+    expect(await stop('web', { graceMs: 400 })).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
+    expect(clock.monoMs() - startMs).toBeGreaterThanOrEqual(399);
+    expect(asked()).toEqual([`StopUnit ${UNIT}`]);
+  });
+
+  it('are stopped by signals if the bus is gone, with a finding', async () => {
+    await cgroup(0).run(IGNORES);
+    const { daemon } = await openUnit();
+    await until(() => podOf('web').cgroup.known);
+    await daemon.kill();
+    expect(await stop('web')).toMatchObject({ kind: 'ended' });
+    expect(heard.present.get(`stop-unit/${UNIT}`)).toContain('Restart= may bring it back');
+  });
+
+  describe('whose eviction is resumed by a run that is still connecting', () => {
+    /** It knows the unit, and reaches systemd over another connection, which is made only now. */
+    const openAnew = async () => {
+      await cgroup(0).run(IGNORES);
+      const made = await openUnit(true);
+      await until(() => podOf('web').cgroup.known);
+      await standalone.close();
+      const before = createSystemd(made.bus);
+      let now = before;
+      const stopUnit: Systemd['stop'] = (name, deadlineMs) => now.stop(name, deadlineMs);
+      const whenUp: Systemd['whenUp'] = (run) => now.whenUp(run);
+      open({ systemd: { ...before, stop: stopUnit, isUp: () => now.isUp(), whenUp } });
+      await until(() => podOf('web').cgroup.known);
+      const connect = (address: string): void => {
+        const late = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: address });
+        onTestFinished(late.close);
+        now = createSystemd(late);
+        expect(now.isUp()).toBe(false);
+      };
+      return { ...made, connect };
+    };
+
+    it.each(['sigterm', 'sigkill'] as const)('are still stopped through systemd: %s', async (first) => {
+      const { connect, daemon, asked } = await openAnew();
+      connect(daemon.address);
+      const resumed = { first, resumedFromMs: clock.monoMs(), sentBefore: first };
+      expect(await stop('web', resumed)).toMatchObject({ kind: 'ended' });
+      await until(() => asked().length > 0);
+      expect(heard.present.get(`stop-unit/${UNIT}`)).toBeUndefined();
+    });
+
+    it('are no longer a finding once systemd reports that it had been asked', async () => {
+      const { connect, daemon, units } = await openAnew();
+      connect(`unix:path=${directory}/later`);
+      const unit = units.get(UNIT);
+      if (unit !== undefined) unit.activeState = 'deactivating';
+      const resumed = { resumedFromMs: clock.monoMs(), sentBefore: 'sigterm' } as const;
+      expect(await stop('web', resumed)).toMatchObject({ kind: 'ended' });
+      expect(heard.present.get(`stop-unit/${UNIT}`)).toContain('could not be asked to stop');
+      symlinkSync(daemon.address.slice('unix:path='.length), `${directory}/later`);
+      await until(() => !heard.present.has(`stop-unit/${UNIT}`));
+    });
+  });
+
+  it('are refused if they contain what must not be stopped, wherever that was moved', async () => {
+    const made = await openFakeSystemd();
+    useSystemd(made);
+    const guarded = {
+      activeState: 'active',
+      invocation: 1,
+      loadState: 'loaded',
+      controlGroup: `${cgroup(0).path}/moved`,
+    };
+    made.units.set('dbus.service', guarded);
+    write('web', `cgroup: ${cgroup(0).path}`);
+    open();
+    await until(() => heard.present.get('binding/default/web')?.includes('contains dbus.service') === true);
+  });
+
+  it.each(['loaded', 'masked', 'not-found'])(
+    'that run without a cgroup are a finding if they are %s, and stopped only by a shutdown',
+    async (loadState) => {
+      const made = await openUnit();
+      made.units.set(UNIT, { activeState: 'active', invocation: 2, controlGroup: '/nodewarden-none', loadState });
+      made.begin(UNIT);
+      await until(() => heard.present.has('binding/default/web'));
+      expect(heard.present.get('binding/default/web')).toContain('runs, but systemd gives it no cgroup');
+      expect(podOf('web')).toMatchObject({ cgroup: { known: false }, isIdle: true, isUnseen: true });
+      expect(standalone.running().map(({ name }) => name)).toEqual(['web']);
+      expect(await stop('web')).toMatchObject({ kind: 'dropped' });
+      expect(made.asked()).toEqual([]);
+      expect(await stop('web', { why: 'shutdown' })).toMatchObject({ kind: 'ended', via: 'stop-unit' });
+      expect(made.asked()).toEqual([`StopUnit ${UNIT}`]);
+      await until(() => podOf('web').isIdle === undefined && standalone.running().length === 0);
+    },
+  );
+
+  it('are unknown without a finding while they do not run, and known when they start', async () => {
+    const made = await openUnit();
+    made.byOthers('stop', UNIT);
+    await until(() => !podOf('web').cgroup.known);
+    expect([...heard.present.keys()]).toEqual([]);
+    made.byOthers('start', UNIT);
+    await until(() => podOf('web').cgroup.known);
+  });
+});
