@@ -2,7 +2,7 @@
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, until } from '../scene.ts';
 import { MIB, startPart } from './cluster.ts';
-import { barePod, DATABASE, type PodSpec } from './manifests.ts';
+import { barePod, DATABASE, type PodSpec, PRESSURE } from './manifests.ts';
 import { deletedMs, firstEnd } from './owners.ts';
 import { type KubeScene, podLabel, type Scene } from './scene.ts';
 
@@ -17,14 +17,6 @@ const CROWD: readonly PodSpec[] = [
   { name: 'largest', load: ['hold=260'], requestMiB: 16 },
   { name: 'within', load: ['hold=150', 'beat=/share/within.beat'], requestMiB: 180, isInnocent: true },
 ];
-/** Nobody may take it, and its growth is the pressure: it has requested all of it. */
-const PRESSURE: PodSpec = {
-  name: 'pressure',
-  load: ['when=/share/go', 'grow=440', 'pace=200', 'beat=/share/pressure.beat'],
-  priority: 'high',
-  requestMiB: 470,
-  isInnocent: true,
-};
 const LEAST_VICTIMS = 3;
 const STATISTICS_MS = 25_000;
 const GONE_MS = 3_000;

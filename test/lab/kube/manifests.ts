@@ -127,3 +127,11 @@ export const DATABASE: PodSpec = {
   requestMiB: 128,
   isInnocent: true,
 };
+/** Nobody may take it, and its growth is the pressure: it has requested all of it. */
+export const PRESSURE: PodSpec = {
+  name: 'pressure',
+  load: ['when=/share/go', 'grow=440', 'pace=200', 'beat=/share/pressure.beat'],
+  priority: 'high',
+  requestMiB: 470,
+  isInnocent: true,
+};

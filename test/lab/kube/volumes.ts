@@ -2,7 +2,7 @@
 import { sayMs } from '../../../src/words/decision.ts';
 import { clock, until } from '../scene.ts';
 import { MIB } from './cluster.ts';
-import { barePod, DATABASE, type PodSpec } from './manifests.ts';
+import { barePod, DATABASE, type PodSpec, PRESSURE } from './manifests.ts';
 import { deletedMs, HARD, HARD_MIB } from './owners.ts';
 import { type KubeScene, type Scene, victimUid } from './scene.ts';
 
@@ -15,14 +15,6 @@ const FILLER: PodSpec = {
   load: ['when=/share/fill', 'once=/share/filled', `grow=${FILL_MIB}`, 'pace=400', 'into=/memory/file'],
   requestMiB: 16,
   hasMemoryVolume: true,
-};
-/** Within its request, and its growth is the pressure. */
-const PRESSURE: PodSpec = {
-  name: 'pressure',
-  load: ['when=/share/go', 'grow=440', 'pace=200', 'beat=/share/pressure.beat'],
-  priority: 'high',
-  requestMiB: 470,
-  isInnocent: true,
 };
 
 type How = { readonly name: string; readonly isQuitting: boolean };
