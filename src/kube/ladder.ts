@@ -81,22 +81,19 @@ export type Ladder = {
   asked: Promise<unknown> | null;
   /** Shared by all stops: whether the kubelet has been seen to stop a pod whose deletion was requested. */
   readonly kubelet: { isAtWork: boolean };
-  /** The accepted request was ours. */
-  isByUs: boolean;
   /** Why it has not been accepted, as far as known. */
   unsaid: NotSaid;
   /** What its cgroup has freed since the first request to end it. */
   released: () => Reading<number>;
   /** Called if it is known only after the outcome whether the API ends the pod. */
-  endKnown: EndKnown;
+  readonly endKnown: EndKnown;
 };
-type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
 export type Result =
   | KillEnd
   | { readonly kind: 'by-api' }
   /** It has ended, and nobody can say whether by our request. */
   | { readonly kind: 'unknown'; readonly detail: string }
-  | { readonly drop: Drop };
+  | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'>;
 
 export function isAlive({ mounts }: KubeKillerNeeds, { cgroup }: LivePod): boolean {
   return cgroup.known ? isRunning(mounts, cgroup.value) : cgroup.why !== 'absent';
@@ -180,10 +177,13 @@ function keep(ladder: Ladder, rung: Rung): void {
   needs.note({ kind: 'rung', of: order.decision, ...rung });
 }
 
+/** The API has accepted a request of this run or an earlier one. */
+export const isByUs = ({ rungs }: Pick<Ladder, 'rungs'>): boolean => rungs.some(({ isAccepted }) => isAccepted);
+
 /** The requests that may have been accepted, of which no answer came; none if one was accepted. */
 export function lostAnswers({ rungs }: Ladder): readonly Rung[] {
-  const asked = rungs.filter(({ act }) => act === 'evict' || act === 'delete');
-  return asked.some(({ isAccepted }) => isAccepted) ? [] : asked.filter(({ isAccepted }) => isAccepted === undefined);
+  if (isByUs({ rungs })) return [];
+  return rungs.filter(({ act, isAccepted }) => (act === 'evict' || act === 'delete') && isAccepted === undefined);
 }
 
 /** The API shows what became of them. */
@@ -194,13 +194,15 @@ export function foundAnswers(ladder: Ladder, isEnding: boolean): void {
 
 export const UNANSWERED = 'sent; the answer is not known';
 
+export const acceptedBy = (said: Said): Pick<Rung, 'isAccepted'> =>
+  said.kind === 'not-said' && said.because === 'unheard' ? {} : { isAccepted: said.kind === 'accepted' };
+
 /** A request to the API: recorded when it is sent, and again with the answer. */
 export function ask(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | null): Promise<Said> {
   const at = asked === null ? tell(ladder, act, NOT_ASKED.text, { isAccepted: false }) : tell(ladder, act, UNANSWERED);
   const heard = Promise.resolve(asked ?? NOT_ASKED).then((said) => {
     take(ladder, said);
-    const isUnheard = said.kind === 'not-said' && said.because === 'unheard';
-    if (asked !== null) at.correct(said.text, isUnheard ? {} : { isAccepted: said.kind === 'accepted' });
+    if (asked !== null) at.correct(said.text, acceptedBy(said));
     return said;
   });
   ladder.asked = heard;
@@ -209,7 +211,6 @@ export function ask(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | nul
 
 function take(ladder: Ladder, said: Said): void {
   if (said.kind === 'not-said') ladder.unsaid = said.because;
-  if (said.kind === 'accepted') ladder.isByUs = true;
   if (said.kind === 'accepted' || said.kind === 'gone') ladder.isAccepted = true;
 }
 

@@ -31,7 +31,7 @@ export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> 
   const { clock } = needs;
   const endsMs = order.turn?.endsMs ?? clock.monoMs() + order.graceMs;
   const { pod } = found;
-  if (pod === null || !(await isDeleted(ladder, pod, endsMs))) return { drop: 'not-deleted' };
+  if (pod === null || !(await isDeleted(ladder, pod, endsMs))) return { kind: 'dropped', because: 'not-deleted' };
   ladder.isAccepted = true;
   ladder.signalled('sigterm');
   const lastWordMs = Math.min(LAST_WORD_MS, (endsMs - clock.monoMs()) / 2);

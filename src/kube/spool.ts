@@ -9,7 +9,7 @@ import { SPOOL, spoolDamaged, spoolFull, spoolNotSaved } from '../words/finding-
 import { ACT_MS, type ApiWrites } from './api-writes.ts';
 import { rightFor } from './events.ts';
 import type { DeleteAnswer } from './eviction.ts';
-import { type EndKnown, UNANSWERED } from './ladder.ts';
+import { acceptedBy, type EndKnown, UNANSWERED } from './ladder.ts';
 import {
   keyOf,
   keyOfAct,
@@ -253,8 +253,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
       tell(act, { ...sent, answer: UNANSWERED });
       const deleted = await writes.deletePod(victim, graceSeconds, ACT_MS.soft);
       const said = saidOf(deleted);
-      const isUnheard = said.kind === 'not-said' && said.because === 'unheard';
-      tell(act, { ...sent, answer: said.text, ...(isUnheard ? {} : { isAccepted: said.kind === 'accepted' }) });
+      tell(act, { ...sent, answer: said.text, ...acceptedBy(said) });
       await marked;
       return deleted;
     }

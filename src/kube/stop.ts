@@ -16,11 +16,13 @@ import type { Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import {
   ask,
+  type EndKnown,
   foundAnswers,
   hastenedOf,
   hastenedOrder,
   holdsMuch,
   isAlive,
+  isByUs,
   type KubeKillerNeeds,
   killAll,
   type Ladder,
@@ -63,14 +65,15 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
   const kubelet = { isAtWork: false };
   return {
     stop: async (order, hasten, signalled = () => undefined, became = () => undefined) => {
-      const ladder = ladderFor({ needs, order, hasten, signalled, kubelet });
+      let endKnown: EndKnown = () => undefined;
       const isEnding = new Promise<boolean>((resolve) => {
-        ladder.endKnown = resolve;
+        endKnown = resolve;
       });
+      const ladder = ladderFor({ needs, order, hasten, signalled, kubelet, endKnown });
       const result = await stop(ladder);
       const of = { of: order.decision, atMs: clock.monoMs(), rungs: ladder.rungs };
       const outcome = (how: Result): Outcome => ({ ...of, ...endOf(ladder, how) });
-      if ('kind' in result && result.kind === 'unknown') {
+      if (result.kind === 'unknown') {
         void isEnding.then((isSo) => became(outcome({ kind: isSo ? 'by-api' : 'gone' })));
       }
       return outcome(result);
@@ -86,27 +89,26 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
   };
 }
 
-function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' | 'kubelet'>): Ladder {
+function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' | 'kubelet' | 'endKnown'>): Ladder {
   const { doneBefore: rungs = [], usedBefore = NOT_MEASURED } = of.order;
-  const isByUs = rungs.some(({ isAccepted }) => isAccepted);
   // For a pod that no longer has a cgroup.
   const released = () => usedBefore;
-  const rest = { isAccepted: isByUs, asked: null, isByUs, unsaid: 'unheard', endKnown: () => undefined } as const;
-  return { ...of, ...rest, rungs, released };
+  return { ...of, rungs, isAccepted: isByUs({ rungs }), asked: null, unsaid: 'unheard', released };
 }
 
-type End = ReturnType<typeof goneAs> | Extract<Result, { kind: 'survived' | 'unknown' }>;
+type End = ReturnType<typeof goneAs> | Extract<Result, { kind: 'survived' | 'unknown' | 'dropped' }>;
 function endOf(ladder: Ladder, result: Result): End {
-  if ('drop' in result) return { kind: 'dropped', because: result.drop };
   switch (result.kind) {
     case 'survived':
     case 'unknown':
+    case 'dropped':
       return result;
     case 'by-api':
       return { kind: 'ended', via: 'api', releasedBytes: ladder.released() };
     case 'ended':
       return { kind: 'ended', via: result.via, releasedBytes: ladder.released() };
-    default:
+    case 'gone':
+    case 'spared':
       return goneBefore(ladder);
   }
 }
@@ -114,7 +116,7 @@ function endOf(ladder: Ladder, result: Result): End {
 /** It had ended before this run did anything: through an earlier run, if that sent anything. */
 function goneBefore({ order, rungs, released }: Ladder): ReturnType<typeof goneAs> {
   if (rungs.length === 0 || wasKilled(order)) return goneAs(order, 'sigterm', released());
-  return rungs.some(({ isAccepted }) => isAccepted)
+  return isByUs({ rungs })
     ? { kind: 'ended', via: 'api', releasedBytes: released() }
     : { kind: 'dropped', because: 'gone' };
 }
@@ -122,7 +124,7 @@ function goneBefore({ order, rungs, released }: Ladder): ReturnType<typeof goneA
 async function stop(ladder: Ladder): Promise<Result> {
   const { needs, order } = ladder;
   const result = await stopFound(ladder, needs.source.find(order.victim.uid));
-  if (!('kind' in result) || result.kind !== 'gone') return result;
+  if (result.kind !== 'gone') return result;
   // The earlier run may have died before it saved the deletion, whose age counts from the decision (C5).
   if (order.resumedFromMs !== null && order.why === 'eviction' && wasKilled(order) && !ladder.isAccepted) {
     needs.guard.killed(order.victim.uid);
@@ -147,7 +149,7 @@ async function byLostAnswer(ladder: Ladder): Promise<Result> {
     if (ending.value) return { kind: 'by-api' };
     const again = isDue && clock.monoMs() - madeAtMs < HEALTHY_MS ? askDelete(ladder, pod, HARD_GRACE_SECONDS) : null;
     if (again !== null) await within<unknown>(clock, HEAR_MS, again, () => null);
-    if (ladder.isByUs) return { kind: 'by-api' };
+    if (isByUs(ladder)) return { kind: 'by-api' };
     if (lostAnswers(ladder).length === 0) return { kind: 'gone' };
   }
   if (isDue) await keepDeletion(ladder, pod, madeAtMs);
@@ -177,7 +179,7 @@ async function stopFound(ladder: Ladder, found: LivePod | null): Promise<Result>
   const before = order.usedBefore ?? ifKnown(cgroup, (ref) => usageBytes(mounts, ref));
   if (!isOver) ladder.released = () => ifKnown(cgroup, (ref) => releasedSince(mounts, ref, before));
   const result: Result = isOver ? { kind: 'gone' } : await stopBy(ladder, now);
-  source.stopEnded(uid, 'kind' in result && result.kind === 'survived' ? 'survived' : 'ended');
+  source.stopEnded(uid, result.kind === 'survived' ? 'survived' : 'ended');
   return result;
 }
 
@@ -214,7 +216,7 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   const pod = podName(order.victim);
   const graceSeconds = Math.max(HARD_GRACE_SECONDS, Math.ceil(order.graceMs / 1_000));
   // An earlier run's request was accepted: the kubelet is stopping it.
-  if (ladder.isByUs) {
+  if (isByUs(ladder)) {
     ladder.signalled('sigterm');
     return byApi(ladder, found, order.graceMs);
   }
@@ -225,11 +227,11 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   if (said.kind === 'refused') {
     refusals.add(uid, said.retryAfterMs, said.text);
     findings.raise(budgetRefuses(uid, pod, said.text));
-    return { drop: 'budget-refused' };
+    return { kind: 'dropped', because: 'budget-refused' };
   }
   findings.clear(budgetRefusesId(uid));
   // Includes a pod that is gone from the API but still running.
-  if (!ladder.isByUs) {
+  if (!isByUs(ladder)) {
     // A deletion may be accepted where the eviction was not.
     if (ladder.unsaid === 'never') ladder.unsaid = 'not-now';
     const end = await killAll(ladder, found, { first: 'sigterm', graceMs: order.graceMs, isAsRuntime: true });
@@ -252,8 +254,8 @@ async function byApi(ladder: Ladder, found: LivePod, graceMs: number): Promise<R
 }
 
 /** Ended without a signal of ours: through our request, or by itself. */
-const byWhom = ({ isByUs, order }: Ladder): Result =>
-  isByUs && !wasKilled(order) ? { kind: 'by-api' } : { kind: 'gone' };
+const byWhom = (ladder: Ladder): Result =>
+  isByUs(ladder) && !wasKilled(ladder.order) ? { kind: 'by-api' } : { kind: 'gone' };
 
 /** B11, hard. */
 async function byForce(
