@@ -76,9 +76,11 @@ const AGAIN_MS = 10_000;
 const DEAD_LINES_MAX = 1_000;
 const NAME = 'spool.jsonl';
 
-const TOO_LATE = 'it could not be sent in time';
-const NOT_THERE = 'the API server shows the pod as gone, or as being deleted';
-const RECOVERED = 'the pod had run again, ready, for a minute';
+/** Why an act is not sent any more. `isEnding`: what that says about the end of its pod; null: nothing. */
+type Moot = { readonly answer: string; readonly isEnding: boolean | null };
+const TOO_LATE: Moot = { answer: 'it could not be sent in time', isEnding: null };
+const NOT_THERE: Moot = { answer: 'the API server shows the pod as gone, or as being deleted', isEnding: true };
+const RECOVERED: Moot = { answer: 'the pod had run again, ready, for a minute', isEnding: false };
 
 export function openSpool(needs: SpoolNeeds): Spool {
   const { clock, directory, writes, findings, log, note } = needs;
@@ -174,13 +176,13 @@ export function openSpool(needs: SpoolNeeds): Spool {
     if (entries.get(key) === entry) remove(key);
   };
   const tell = ({ decision }: Act, rung: Rung): void => note({ kind: 'rung', of: decision, ...rung });
-  const withdraw = (entry: Act, answer: string): void => {
-    if (answer !== TOO_LATE) endIs(answer === NOT_THERE, entry.victim.uid);
+  const withdraw = (entry: Act, { answer, isEnding }: Moot): void => {
+    if (isEnding !== null) endIs(isEnding, entry.victim.uid);
     remove(keyOf(entry));
     // The decisions of another boot have the same numbers.
     if (entry.bootId === needs.bootId) tell(entry, { atMs: clock.monoMs(), act: 'withdraw', answer });
   };
-  const whyNot = ({ victim, madeAtMs, bootId }: Act): string | null => {
+  const whyNot = ({ victim, madeAtMs, bootId }: Act): Moot | null => {
     const ageMs = clock.monoMs() - madeAtMs;
     if (bootId !== needs.bootId || ageMs > ACT_MAX_AGE_MS || ageMs < 0) return TOO_LATE;
     if (isThere === null) return null;
@@ -189,8 +191,9 @@ export function openSpool(needs: SpoolNeeds): Spool {
   };
   const expire = (): void => {
     for (const entry of entries.values()) {
-      const because = entry.kind === 'delete' ? whyNot(entry) : null;
-      if (entry.kind === 'delete' && because !== null) withdraw(entry, because);
+      if (entry.kind !== 'delete') continue;
+      const moot = whyNot(entry);
+      if (moot !== null) withdraw(entry, moot);
     }
   };
   const bound = (): void => {
@@ -240,7 +243,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
     const isOpen = rehearsed.kind === 'accepted' || rehearsed.kind === 'rejected';
     const ended = isOpen ? await markAndDelete() : rehearsed;
     const isGone = ended.kind === 'gone' || ended.kind === 'replaced';
-    if (!isOpen && isGone) tell(act, { atMs: clock.monoMs(), act: 'withdraw', answer: NOT_THERE });
+    if (!isOpen && isGone) tell(act, { atMs: clock.monoMs(), act: 'withdraw', answer: NOT_THERE.answer });
     const isDone = ended.kind === 'accepted' || isGone;
     if (isDone && entries.get(keyOf(act)) === act) endIs(true, victim.uid);
     const waitMs = after(isDone ? null : ended, entry, blocked);
