@@ -53,7 +53,7 @@ function hostOf(value: string): string {
 export function addressFault(value: string): string | null {
   const ip = value.trim();
   // fence_redfish splits it off.
-  if (ip.split(':').length === 2) return 'without a port: write it under ipport';
+  if (ip.split(':').length === 2) return 'must not contain a port: write that under ipport';
   const isIpv4 = /^(::ffff:)?[0-9.]+$/i.test(ip);
   return isIpv4 && (hostOf(ip) !== ip || !URL.canParse(`http://${ip}/`))
     ? `must be four numbers from 0 to 255, without zeros before them, not ${JSON.stringify(value)}`

@@ -143,7 +143,7 @@ describe('what is refused: templates', () => {
     ],
     [
       '{agent: fence_redfish, parameters: {ip: "10.0.9.10:443"}}',
-      'parameters.ip: without a port: write it under ipport',
+      'parameters.ip: must not contain a port: write that under ipport',
     ],
     [
       '{agent: fence_virsh, parameters: {ip: 10.0.09.10}}',
