@@ -1,4 +1,4 @@
-import type { GateRow, GuardReason } from '../core/guard/decision.ts';
+import type { GuardReason } from '../core/guard/decision.ts';
 import type { Phase } from '../core/guard/record.ts';
 import type { SettlesFor } from '../core/guard/state.ts';
 
@@ -38,12 +38,6 @@ const REASONS: { readonly [C in GuardReason['code']]: string | null } = {
   'unreadable-record': 'the record cannot be read',
   'orphan-mark': 'it carries a mark that no open fencing stands for; unless in dry run, the guard removes it',
 };
-
-/** The deciding gate, with what was compared. */
-export function sayGateRow({ because, value, limit }: GateRow): string {
-  if (limit === null) return because;
-  return `${because} (${value === null ? '' : `${value}, `}limit ${limit})`;
-}
 
 /** `isConfirmed`: a person said that the machine is off, and no device was believed. */
 export function sayPhase(phase: string, isConfirmed = false): string {

@@ -1,5 +1,6 @@
 import type { MonoMs } from '../reading.ts';
 import type { MethodKey } from './config.ts';
+import type { Announcement } from './node-facts.ts';
 import type { Attachment, PodOnNode } from './observation.ts';
 import type {
   Contradiction,
@@ -77,16 +78,76 @@ export type Act =
 /** `gate`: what refused it; `why`: a code. */
 export type OrderAnswer =
   | { readonly isAccepted: true; readonly fencing: FencingId | null }
-  | { readonly isAccepted: false; readonly gate: GateName | null; readonly why: string };
+  | { readonly isAccepted: false; readonly gate: GateName | null; readonly why: Because | Refusal };
+export type Refusal =
+  | 'stale'
+  | 'no-by'
+  | 'unknown-verb'
+  | 'more-than-2h'
+  | 'no-such-node'
+  | 'dry-run'
+  | 'already-open'
+  | 'not-ready'
+  | 'not-cordoned'
+  | 'not-drained'
+  | 'not-checked'
+  | 'alive'
+  | 'device-says-on'
+  | 'no-fencing'
+  | 'wrong-phase'
+  | 'not-known-in-time';
 
 export const GATES = ['self', 'scope', 'planned', 'dead', 'witness', 'worth', 'device', 'storm', 'rate'] as const;
 export type GateName = (typeof GATES)[number];
 
-/** One gate for one node. `because` is a code; `value` and `limit` are what was compared. */
+/** Why a gate is closed, in the order of the gates. */
+export type Because =
+  | 'open'
+  | 'not-leader'
+  | 'authority'
+  | 'records-unknown'
+  | 'higher-epoch'
+  | 'kept-unknown'
+  | 'settling'
+  | 'paused'
+  | 'api-reads'
+  | 'api-writes'
+  | 'no-sign-from-anybody'
+  | 'own-node'
+  | 'node-deleted'
+  | 'leaving'
+  | 'excluded'
+  | 'skip'
+  | 'control-plane'
+  | 'outside-nodes'
+  | 'other-owner'
+  | Announcement
+  | 'cordon'
+  | 'no-age'
+  | 'not-silent-enough'
+  | 'seen-once'
+  | 'witness-unknown'
+  | 'kubelet-answers'
+  | 'stuck-unknown'
+  | 'nothing-to-free'
+  | 'no-method'
+  | LevelLack
+  | StormKind
+  | 'cool-down'
+  | 'max-in-flight'
+  | 'another-control-plane'
+  | 'control-plane-majority'
+  | 'min-interval'
+  | 'max-per-hour';
+
+/** What keeps a level of devices from being used. */
+export type LevelLack = 'silent' | 'contradicted' | 'never-on' | 'not-rehearsed';
+
+/** One gate for one node. `value` and `limit` are what was compared. */
 export type GateRow = {
   readonly gate: GateName;
   readonly isOpen: boolean;
-  readonly because: string;
+  readonly because: Because;
   readonly value: number | string | null;
   readonly limit: number | string | null;
   /** When it would open if nothing else changed; null: not by time alone. */

@@ -1,6 +1,6 @@
 import type { MonoMs } from '../reading.ts';
 import { type GuardConfig, keysOf, type MethodKey, type NodePlan, planOf } from './config.ts';
-import type { GuardReason, StatusAsk } from './decision.ts';
+import type { GuardReason, LevelLack, StatusAsk } from './decision.ts';
 import type { DeviceAnswer } from './observation.ts';
 import type { Contradiction, KeptDevice, NodeRef } from './record.ts';
 import { type DeviceMemory, deviceKey, type GuardState, type NodeMemory } from './state.ts';
@@ -135,9 +135,6 @@ export function rehearsed(devices: Devices, uid: string, methods: readonly Metho
   }
   return after;
 }
-
-/** What keeps a level from being used; null: nothing. */
-export type LevelLack = 'silent' | 'contradicted' | 'never-on' | 'not-rehearsed';
 
 /** What a level is used for: a rehearsal is what makes a device believed again. */
 export type LevelUse = 'fence' | 'fence-if-rehearsed' | 'rehearse';

@@ -39,7 +39,7 @@ export type AtGate = Look & {
 
 export type Shut = Omit<GateRow, 'gate' | 'isOpen'>;
 const shut = (
-  because: string,
+  because: Shut['because'],
   value: Shut['value'] = null,
   limit: Shut['limit'] = null,
   opensMs: MonoMs | null = null,

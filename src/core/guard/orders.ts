@@ -1,6 +1,6 @@
 import { freesAt, isSettled, recordOf } from './candidates.ts';
 import { planOf } from './config.ts';
-import type { GateName, OrderAnswer } from './decision.ts';
+import type { Because, GateName, OrderAnswer, Refusal } from './decision.ts';
 import { atGate, authorityShut, firstShut, gatesOf, type Look, scopeShut } from './gates.ts';
 import { ageOf } from './health.ts';
 import type { Order } from './observation.ts';
@@ -20,7 +20,7 @@ const MAX_RELEASE_MS = 2 * 3_600_000;
 type Result =
   /** Something has to be known first. */
   | 'await'
-  | { readonly isAccepted: false; readonly gate: GateName | null; readonly why: string }
+  | { readonly isAccepted: false; readonly gate: GateName | null; readonly why: Because | Refusal }
   | { readonly isAccepted: true; readonly fencing: string | null; readonly apply: (progress: Progress) => Progress };
 
 /** The orders of this look: answered, or awaiting what has to be known first of the nodes `awaited` (uids). */
@@ -46,7 +46,7 @@ export function stepOrders(
   return { progress, awaited };
 }
 
-const refuse = (why: string, gate: GateName | null = null) => ({ isAccepted: false, gate, why }) as const;
+const refuse = (why: Because | Refusal, gate: GateName | null = null) => ({ isAccepted: false, gate, why }) as const;
 const NOT_KNOWN = refuse('not-known-in-time');
 
 function answered(progress: Progress, look: Look, id: string, result: Exclude<Result, 'await'>): Progress {
@@ -158,7 +158,7 @@ function fence(order: Order, memory: NodeMemory, look: Look): Result {
 }
 const BEGUN_AGAIN: ReadonlySet<Phase> = new Set(['failed', 'stuck']);
 /** Closed only because nobody was asked yet. */
-const NOT_ASKED: ReadonlySet<string> = new Set(['witness-unknown', 'silent']);
+const NOT_ASKED: ReadonlySet<Because> = new Set(['witness-unknown', 'silent']);
 
 /** guard.md 3: on a living node that is cordoned and drained. */
 function rehearse(order: Order, memory: NodeMemory, look: Look): Result {

@@ -1,11 +1,12 @@
 import type { MonoMs } from '../reading.ts';
+import type { Announcement } from './node-facts.ts';
 import type { NodeMemory } from './state.ts';
 
 /** A cordon that is older than this says nothing about the silence of now (guard.md 10). */
 const FRESH_CORDON_MS = 30 * 60_000;
 
 /** What says that its silence is intended; null: nothing. A cordon of unknown age counts as fresh. */
-export function plannedBy({ announced, cordonedMs }: NodeMemory, atMs: MonoMs): string | null {
+export function plannedBy({ announced, cordonedMs }: NodeMemory, atMs: MonoMs): Announcement | 'cordon' | null {
   if (announced !== null) return announced;
   return cordonedMs !== null && atMs - cordonedMs < FRESH_CORDON_MS ? 'cordon' : null;
 }

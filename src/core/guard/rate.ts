@@ -1,4 +1,5 @@
 import type { GuardConfig, RateLimits } from './config.ts';
+import type { Because } from './decision.ts';
 import type { FencingRecord, Phase, StoredRecord } from './record.ts';
 import type { Fencing, GuardState } from './state.ts';
 
@@ -62,7 +63,7 @@ export function fencingsToday(
 }
 
 export type RateHold = {
-  readonly because: string;
+  readonly because: Because;
   readonly value: number;
   readonly limit: number;
   readonly inMs: number | null;

@@ -1,8 +1,7 @@
 import type { Order } from '../../core/guard/observation.ts';
 import { NO_FAULTS } from './device.ts';
 import type { Guards } from './guards.ts';
-import type { StoredOrders } from './process/senses.ts';
-import { GUARD_ORDERS } from './process/senses.ts';
+import { GUARD_ORDERS, storedOrders } from './process/senses.ts';
 import type { DeviceEvent, ScenarioEvent, ScenarioOrder } from './scenario.ts';
 import type { World } from './world.ts';
 
@@ -122,10 +121,9 @@ function setTaint(
 }
 
 function putOrder(order: ScenarioOrder, { store }: World, holder: string, nowMs: number): void {
-  const stored = store.read(GUARD_ORDERS);
-  const { orders, answers } = (stored?.value ?? { orders: [], answers: {} }) as StoredOrders;
-  const written = orderOf(order, `order-${orders.length + 1}-${nowMs}`, holder, store);
-  store.write(GUARD_ORDERS, stored?.version ?? null, { orders: [...orders, written], answers });
+  const { orders, answers } = storedOrders(store);
+  const written = { ...orderOf(order, `order-${orders.length + 1}-${nowMs}`, holder, store), said: order };
+  store.write(GUARD_ORDERS, store.read(GUARD_ORDERS)?.version ?? null, { orders: [...orders, written], answers });
 }
 
 function orderOf(

@@ -1,7 +1,7 @@
 import type { Frees, GateRow, GuardReason, OrderAnswer } from '../../core/guard/decision.ts';
 import type { FencingRecord } from '../../core/guard/record.ts';
 import type { MonoMs } from '../../core/reading.ts';
-import type { Answer, ApiMode, GuardName, NodeName, ScenarioEvent } from './scenario.ts';
+import type { Answer, ApiMode, GuardName, NodeName, ScenarioEvent, ScenarioOrder } from './scenario.ts';
 
 export type { Answer, ApiMode, GuardName, NodeName };
 
@@ -61,7 +61,12 @@ export type Fact = { readonly atMs: MonoMs } & (
     }
   | HeldFact
   | { readonly kind: 'hold-ended'; readonly guard: ProcessName; readonly scope: string; readonly gate: string }
-  | { readonly kind: 'answered'; readonly guard: ProcessName; readonly order: string; readonly answer: OrderAnswer }
+  | {
+      readonly kind: 'answered';
+      readonly guard: ProcessName;
+      readonly order: ScenarioOrder;
+      readonly answer: OrderAnswer;
+    }
   | { readonly kind: 'reason'; readonly guard: ProcessName; readonly reason: GuardReason }
   | { readonly kind: 'event'; readonly event: ScenarioEvent }
 );

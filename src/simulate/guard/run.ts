@@ -5,6 +5,7 @@ import { happen } from './events.ts';
 import type { Fact, PodName, ProcessName } from './facts.ts';
 import { createGuards } from './guards.ts';
 import { type Violation, violationsOf } from './invariants.ts';
+import { storedOrders } from './process/senses.ts';
 import { type GuardResult, resultOf } from './result.ts';
 import type { GuardScenario } from './scenario.ts';
 import { createWorld, type World } from './world.ts';
@@ -92,7 +93,8 @@ function createTeller({ agenda, tell, store }: World): Teller {
       } else if (decision.kind === 'confirm') {
         tell({ kind: 'confirmed', atMs, fencing: decision.fencing, node: decision.node.name });
       } else if (decision.kind === 'answer') {
-        tell({ kind: 'answered', atMs, guard, order: decision.order, answer: decision.answer });
+        const order = storedOrders(store).orders.find(({ id }) => id === decision.order)?.said;
+        if (order !== undefined) tell({ kind: 'answered', atMs, guard, order, answer: decision.answer });
       }
     }
     for (const scope of [...heldNodes.keys()]) {

@@ -1,10 +1,11 @@
 import type { MonoMs } from '../../core/reading.ts';
 import { sayDuration } from '../../core/units/duration.ts';
-import { sayGateRow, sayGuardReason, sayPhase } from '../../words/guard.ts';
+import { sayGuardReason, sayPhase } from '../../words/guard.ts';
+import { sayGateRow, sayOrderAnswer } from '../../words/guard-gate.ts';
 import { counted, sayNames } from '../../words/phrases.ts';
 import { type Fact, factsOf, guardOf, type KindOf } from './facts.ts';
 import { withoutMoments } from './result.ts';
-import type { ScenarioEvent } from './scenario.ts';
+import type { ScenarioEvent, ScenarioOrder } from './scenario.ts';
 
 /** One line for a reader: what happened in the world, or what a guard did and why. Milliseconds since the start. */
 export type TimelineLine = { readonly at: MonoMs; readonly what: Fact['kind']; readonly text: string };
@@ -74,7 +75,7 @@ function factText(fact: Fact, facts: readonly Fact[], freed: Freed): string | nu
     case 'pod-started':
       return startedText(fact, facts, freed);
     case 'answered':
-      return answerText(fact.answer);
+      return `${orderText(fact.order)}: ${sayOrderAnswer(fact.answer)}`;
     case 'reason':
       return sayGuardReason(fact.reason);
     default:
@@ -82,9 +83,8 @@ function factText(fact: Fact, facts: readonly Fact[], freed: Freed): string | nu
   }
 }
 
-function answerText(answer: KindOf<'answered'>['answer']): string {
-  if (answer.isAccepted) return 'order accepted';
-  return `order refused: ${answer.why}${answer.gate === null ? '' : ` (gate ${answer.gate})`}`;
+function orderText({ verb, scope, by }: Pick<ScenarioOrder, 'verb' | 'scope' | 'by'>): string {
+  return `order of ${by}: ${verb}${scope === null ? '' : ` ${scope}`}`;
 }
 
 function decidedText({ node, isDry, frees, record }: KindOf<'decided'>): string {
@@ -143,10 +143,8 @@ function eventText(event: ScenarioEvent): string {
       return `Node deleted: ${names(event.nodes)}`;
     case 'deleteRecords':
       return 'records deleted by hand';
-    case 'order': {
-      const { verb, scope, by } = event.order;
-      return `order of ${by}: ${verb}${scope === null ? '' : ` ${scope}`}`;
-    }
+    case 'order':
+      return orderText(event.order);
   }
 }
 

@@ -17,21 +17,24 @@ const { values } = parseArgs({
 });
 const [numRuns, seed] = [Number(values.worlds), Number(values.seed)];
 
+const secondsSince = (ms: number): string => ((performance.now() - ms) / 1_000).toFixed(1);
 const begun = performance.now();
 let fenced = 0;
 let held = 0;
+let played = 0;
 const found = fc.check(
   fc.property(aRandomWorld, (world) => {
     const { violations, result } = run(world);
     fenced += result.fenced.length;
     held += result.held.length;
+    played += 1;
+    if (played % 100 === 0) process.stdout.write(`${played} worlds in ${secondsSince(begun)} s\n`);
     return violations.length === 0;
   }),
   { numRuns, seed, endOnFailure: false },
 );
-const seconds = ((performance.now() - begun) / 1_000).toFixed(1);
 process.stdout.write(
-  `${found.numRuns} worlds in ${seconds} s, seed ${seed}: ${fenced} fencings proven, ${held} holds\n`,
+  `${found.numRuns} worlds in ${secondsSince(begun)} s, seed ${seed}: ${fenced} fencings proven, ${held} holds\n`,
 );
 const [world] = found.counterexample ?? [];
 if (world !== undefined) {

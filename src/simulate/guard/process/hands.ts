@@ -7,7 +7,7 @@ import { OUT_OF_SERVICE } from '../kubernetes.ts';
 import type { Taint } from '../objects.ts';
 import type { World } from '../world.ts';
 import type { Client, Clocks, Identity, Lifeline } from './lifeline.ts';
-import { GUARD_ORDERS, recordName, type StoredOrders } from './senses.ts';
+import { GUARD_ORDERS, recordName, storedOrders } from './senses.ts';
 
 export const FENCED = 'nodewarden.dev/fenced';
 
@@ -251,9 +251,8 @@ export function createHands(parts: Parts): Hands {
     }
     client.ask(
       () => {
-        const stored = store.read(GUARD_ORDERS);
-        const { orders, answers } = (stored?.value ?? { orders: [], answers: {} }) as StoredOrders;
-        store.write(GUARD_ORDERS, stored?.version ?? null, {
+        const { orders, answers } = storedOrders(store);
+        store.write(GUARD_ORDERS, store.read(GUARD_ORDERS)?.version ?? null, {
           orders,
           answers: { ...answers, [decision.order]: decision.answer },
         });

@@ -12,6 +12,7 @@ import type {
 } from '../../../core/guard/observation.ts';
 import type { FencingRecord, KeptDevice, KeptState, StoredRecord } from '../../../core/guard/record.ts';
 import { known, type Reading, unknown } from '../../../core/reading.ts';
+import type { ScenarioOrder } from '../scenario.ts';
 import type { World } from '../world.ts';
 import type { Client, Clocks } from './lifeline.ts';
 import { attachmentsIn, consistentLook, nodeViewsOf, podsOn } from './view.ts';
@@ -30,7 +31,12 @@ export const GUARD_ORDERS = 'guard-orders';
 const FENCING = 'fencing-';
 export const recordName = (id: string): string => `${FENCING}${id}`;
 
-export type StoredOrders = { readonly orders: readonly Order[]; readonly answers: { readonly [id: string]: unknown } };
+/** `said`: as the scenario has it. */
+export type StoredOrder = Order & { readonly said: ScenarioOrder };
+export type StoredOrders = {
+  readonly orders: readonly StoredOrder[];
+  readonly answers: { readonly [id: string]: unknown };
+};
 export type Kept = { readonly devices: readonly KeptDevice[]; readonly state: KeptState };
 
 type Parts = {
@@ -196,8 +202,12 @@ function recordsIn(store: World['store']): readonly StoredRecord[] {
   });
 }
 
+export function storedOrders(store: World['store']): StoredOrders {
+  return (store.read(GUARD_ORDERS)?.value ?? { orders: [], answers: {} }) as StoredOrders;
+}
+
 function ordersIn(store: World['store']): readonly Order[] {
-  const { orders, answers } = (store.read(GUARD_ORDERS)?.value ?? { orders: [], answers: {} }) as StoredOrders;
+  const { orders, answers } = storedOrders(store);
   return orders.filter(({ id }) => !Object.hasOwn(answers, id));
 }
 

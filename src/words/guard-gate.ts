@@ -1,0 +1,106 @@
+import type { Because, GateRow, OrderAnswer, Refusal } from '../core/guard/decision.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import { counted } from './phrases.ts';
+
+/** Why a gate of the guard is closed, and why it refuses an order, for people. */
+
+type Compared = Pick<GateRow, 'value' | 'limit'>;
+type Said = string | ((compared: Compared) => string);
+
+const time = (ms: GateRow['value']): string => (typeof ms === 'number' ? sayDuration(Math.round(ms)) : `${ms}`);
+const since =
+  (what: string) =>
+  ({ value, limit }: Compared) =>
+    value === null ? `${what} yet` : `${what} for ${time(value)} (limit ${time(limit)})`;
+const silentAfter =
+  (what: string) =>
+  ({ value, limit }: Compared) =>
+    `${what}${value === null ? '' : `, and it is silent for ${time(value)}`} (plannedWait ${time(limit)})`;
+
+const BECAUSE: { readonly [B in Because]: Said } = {
+  open: 'open',
+  'not-leader': 'this guard does not lead',
+  authority: ({ value, limit }) => `its authority ends in ${time(value)}, and it needs ${time(limit)}`,
+  'records-unknown': ({ value }) => `the records of fencings cannot be read (${value})`,
+  'higher-epoch': ({ value, limit }) => `a newer leader has written (epoch ${value}, its own is ${limit})`,
+  'kept-unknown': ({ value }) => `what earlier leaders kept cannot be read (${value})`,
+  settling: ({ limit }) => `it decides nothing new for another ${time(limit)}`,
+  paused: ({ value }) => `${value} has paused it`,
+  'api-reads': since('the API server has answered no read'),
+  'api-writes': since('the API server has accepted no write'),
+  'no-sign-from-anybody': since('no node has given a sign of life'),
+  'own-node': 'this guard runs on it',
+  'node-deleted': 'its Node is deleted',
+  leaving: ({ value }) => `its Node is about to be deleted (${value})`,
+  excluded: 'a label excludes it',
+  skip: 'its annotation asks the guard to leave it alone',
+  'control-plane': 'control-plane nodes are never fenced (controlPlane: never)',
+  'outside-nodes': 'it is not one of the nodes that may be fenced (nodes)',
+  'other-owner': ({ value }) => `somebody else fences it (${value})`,
+  agent: silentAfter('its agent announced a shutdown'),
+  kubelet: silentAfter('its kubelet announced a shutdown'),
+  kured: silentAfter('kured announced a reboot'),
+  cordon: silentAfter('it was cordoned'),
+  'no-age': 'it was not seen alive yet',
+  'not-silent-enough': ({ value, limit }) => `it is silent for ${time(value)} (limit ${time(limit)})`,
+  'seen-once': ({ value }) => `it is silent for ${time(value)}, and has to be seen so at a second look`,
+  'witness-unknown': ({ value }) => `whether its kubelet answers is unknown (${value})`,
+  'kubelet-answers': 'its kubelet answers',
+  'stuck-unknown': ({ value }) => `what has to be freed is unknown (${value})`,
+  'nothing-to-free': 'there is nothing to free',
+  'no-method': 'it has no fencing device',
+  silent: ({ limit }) =>
+    limit === 1 ? 'its devices do not all answer' : `on none of ${limit} levels do all of its devices answer`,
+  contradicted: 'one of its devices said what cannot be true, and is not believed',
+  'never-on': 'one of its devices has never said on, so its off proves nothing',
+  'not-rehearsed': 'it was never rehearsed (requireRehearsal)',
+  cluster: 'too many nodes are silent (maxUnhealthy)',
+  domain: 'too many nodes of its failure domain are silent (domainShare)',
+  burst: 'it fell silent together with others (burst)',
+  all: 'no node is healthy',
+  'cool-down': ({ value, limit }) => `a storm ended ${time(value)} ago (coolDown ${time(limit)})`,
+  'max-in-flight': ({ value, limit }) => `${counted(Number(value), 'fencing')} under way (maxInFlight ${limit})`,
+  'another-control-plane': 'another control-plane node is not healthy',
+  'control-plane-majority': ({ value, limit }) =>
+    `${counted(Number(value), 'control-plane node')} would be healthy, fewer than the majority of ${limit}`,
+  'min-interval': ({ value, limit }) => `the last power-off was ${time(value)} ago (minInterval ${time(limit)})`,
+  'max-per-hour': ({ value, limit }) => `${counted(Number(value), 'power-off')} within an hour (maxPerHour ${limit})`,
+};
+
+const REFUSAL: { readonly [R in Refusal]: string } = {
+  stale: 'it was written for another guard',
+  'no-by': 'it does not say who gives it',
+  'unknown-verb': 'it is none that this guard knows',
+  'more-than-2h': 'it is to last for longer than 2h',
+  'no-such-node': 'there is no such node',
+  'dry-run': 'this guard is in dry run',
+  'already-open': 'a fencing of this node is open already',
+  'not-ready': 'the node is not Ready',
+  'not-cordoned': 'the node is not cordoned',
+  'not-drained': 'the node is not drained',
+  'not-checked': 'the name that was checked is another one',
+  alive: 'the node gives signs of life',
+  'device-says-on': 'a device of the node says on',
+  'no-fencing': 'no fencing of this node is open',
+  'wrong-phase': 'its fencing is in a phase that has no use for it',
+  'not-known-in-time': 'what has to be known first was not known in time',
+};
+
+/** The deciding gate in words, with what was compared. */
+export function sayGateRow({ because, value, limit }: GateRow): string {
+  const said = BECAUSE[because];
+  return typeof said === 'string' ? said : said({ value, limit });
+}
+
+export function sayOrderAnswer(answer: OrderAnswer): string {
+  if (answer.isAccepted) return 'accepted';
+  const { why, gate } = answer;
+  return `refused: ${sayRefusal(why)}${gate === null ? '' : ` (gate ${gate})`}`;
+}
+
+/** An answer has no figures: a sentence that compares some is cut down to what it compares. */
+function sayRefusal(why: Because | Refusal): string {
+  if (why in REFUSAL) return REFUSAL[why as Refusal];
+  const said = BECAUSE[why as Because];
+  return typeof said === 'string' ? said : why.replaceAll('-', ' ');
+}
