@@ -1,6 +1,6 @@
 // `npm run bench:guard`: what the guard's decisions cost: one look at 5,000 nodes, and an hour of a cluster in virtual time.
 // CPU time of this process, so that what else runs on the machine counts little.
-import { type GuardConfig, planOf } from '../src/core/guard/config.ts';
+import { planOf } from '../src/core/guard/config.ts';
 import { decideGuard } from '../src/core/guard/decide.ts';
 import type { GuardObservation, NodeObject, NodeView } from '../src/core/guard/observation.ts';
 import { initialGuardState } from '../src/core/guard/state.ts';
@@ -8,6 +8,7 @@ import { known } from '../src/core/reading.ts';
 import { parseJsonDocument } from '../src/document/json.ts';
 import { readGuardScenario } from '../src/simulate/guard/read.ts';
 import { runGuard } from '../src/simulate/guard/run.ts';
+import { DEFAULTS as config } from '../test/core/guard/a-guard-config.ts';
 import { atMost, barsTable, machine, quantile, sayMachine, table, writeResult } from './result.ts';
 
 const NODES = 5_000;
@@ -15,29 +16,6 @@ const LOOK_MS = 5_000;
 const LOOKS = 240;
 /** The looks before have compiled the code and filled the ages. */
 const COUNTED = 120;
-
-const config: GuardConfig = {
-  dryRun: false,
-  nodes: [],
-  controlPlane: 'never',
-  domainLabels: ['topology.kubernetes.io/zone'],
-  suspectAfterMs: 40_000,
-  deadAfterMs: 120_000,
-  fenceWhen: 'needed',
-  kubeletAnswers: 'hold',
-  settleMs: 120_000,
-  plannedWaitMs: 900_000,
-  otherOwner: 'respect',
-  storm: { maxUnhealthyShare: 0.3, domainShare: 0.55, burst: { nodes: 3, withinMs: 30_000 }, coolDownMs: 600_000 },
-  rate: { minIntervalMs: 30_000, maxPerHour: 6, maxInFlight: 2 },
-  recovery: { powerOn: true, bootTimeMs: 600_000, stableForMs: 60_000, attempts: 3, perNodePerDay: 2 },
-  drainWaitMs: 600_000,
-  patrol: { everyMs: 600_000, maxPerMinute: 12 },
-  requireRehearsal: false,
-  deadlineMs: 40_000,
-  plans: {},
-  defaultPlan: { isolation: [], levels: [['vm {node}']] },
-};
 
 const objects = Array.from(
   { length: NODES },

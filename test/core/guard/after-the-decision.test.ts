@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { aGuardConfig, aMachine, aWorld, type Machine } from './a-world.ts';
+import { aGuardConfig } from './a-guard-config.ts';
+import { aMachine, type Machine } from './a-machine.ts';
+import { aWorld } from './a-world.ts';
 
 type World = ReturnType<typeof aWorld>;
 const MINUTE = 60_000;

@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { GuardDecision } from '../../../src/core/guard/decision.ts';
-import { aGuardConfig, aMachine, aPodOn, aWorld, sayDecision } from './a-world.ts';
+import { aGuardConfig } from './a-guard-config.ts';
+import { aMachine, aPodOn } from './a-machine.ts';
+import { aWorld } from './a-world.ts';
+import { sayDecision } from './say-decision.ts';
 
 type World = ReturnType<typeof aWorld>;
 const SECOND = 1_000;

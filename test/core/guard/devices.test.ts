@@ -15,8 +15,8 @@ import { stepPatrol } from '../../../src/core/guard/patrol.ts';
 import type { KeptDevice } from '../../../src/core/guard/record.ts';
 import { deviceKey, type GuardState, type NodeMemory } from '../../../src/core/guard/state.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
+import { aGuardConfig } from './a-guard-config.ts';
 import { aMemory, aView, byUid } from './a-node.ts';
-import { aGuardConfig } from './a-world.ts';
 
 type Devices = GuardState['devices'];
 const UID = 'uid-w1';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { aMachine, aWorld } from './a-world.ts';
+import { aMachine } from './a-machine.ts';
+import { aWorld } from './a-world.ts';
 
 const MINUTE = 60_000;
 const SETTLED = 5 * MINUTE;

@@ -11,8 +11,9 @@ import {
   initialGuardState,
 } from '../../../src/core/guard/state.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
+import { aGuardConfig } from './a-guard-config.ts';
+import { aPodOn } from './a-machine.ts';
 import { aMemory, byUid } from './a-node.ts';
-import { aGuardConfig, aPodOn } from './a-world.ts';
 
 const AT_MS = 1_000_000;
 const WALL_MS = 1_700_000_000_000;

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { GuardConfig } from '../../../src/core/guard/config.ts';
 import { explainNode } from '../../../src/core/guard/explain.ts';
-import { aGuardConfig, aMachine, aPodOn, aWorld, type Machine } from './a-world.ts';
+import { aGuardConfig } from './a-guard-config.ts';
+import { aMachine, aPodOn, type Machine } from './a-machine.ts';
+import { aWorld } from './a-world.ts';
 
 const MINUTE = 60_000;
 type World = ReturnType<typeof aWorld>;

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Order } from '../../../src/core/guard/observation.ts';
-import { aGuardConfig, aMachine, aPodOn, aWorld, type Machine } from './a-world.ts';
+import { aGuardConfig } from './a-guard-config.ts';
+import { aMachine, aPodOn, type Machine } from './a-machine.ts';
+import { aWorld } from './a-world.ts';
 
 const MINUTE = 60_000;
 const SETTLED = 5 * MINUTE;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Fencing, Hold, NodeMemory, Release } from '../../../src/core/guard/state.ts';
 import { adoptHolds, holdOn, isReleased, mostUnhealthy, stepStorm, stormsNow } from '../../../src/core/guard/storm.ts';
+import { aGuardConfig } from './a-guard-config.ts';
 import { aMemory, byUid } from './a-node.ts';
-import { aGuardConfig } from './a-world.ts';
 
 const CONFIG = aGuardConfig();
 const TIME = { atMs: 1_000_000, asOfMs: 1_000_000, isSettled: true };
