@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { GuardDecision } from '../../../src/core/guard/decision.ts';
+import type { Act, GuardDecision } from '../../../src/core/guard/decision.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { aMachine, aPodOn } from './a-machine.ts';
 import { aWorld } from './a-world.ts';
@@ -122,6 +122,25 @@ describe('whatever happens', () => {
         for (const { decision, isLeader: may } of seen) {
           if (decision.kind !== 'hold') expect(may, sayDecision(decision)).toBe(true);
         }
+      }),
+      RUNS,
+    );
+  });
+
+  it('G10: nothing is deleted: every act switches power or writes a mark of its own', () => {
+    const ACTS: { readonly [K in Act['kind']]: 'power' | 'mark' } = {
+      off: 'power',
+      on: 'power',
+      tell: 'mark',
+      untell: 'mark',
+      clear: 'mark',
+    };
+    fc.assert(
+      fc.property(events, (list) => {
+        const acts = play(list, () => {}).told.flatMap(({ decision }) =>
+          'act' in decision && decision.act !== null ? [decision.act.kind] : [],
+        );
+        for (const kind of acts) expect(Object.keys(ACTS)).toContain(kind);
       }),
       RUNS,
     );
