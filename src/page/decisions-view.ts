@@ -5,7 +5,7 @@ import { sayAgo, sayWhen } from './say.ts';
 type DecisionStatus = StatusReport['decisions'][number];
 /** The outcomes of all others are in the log. */
 const HAS_END: readonly string[] = ['evict', 'evict-over-limit', 'reclaim', 'stop-for-shutdown'];
-const ENDED: { readonly [kind: string]: readonly [string, string] } = {
+const ENDED: { readonly [K in NonNullable<DecisionStatus['outcome']>['kind']]: readonly [string, string] } = {
   ended: ['ok', 'done'],
   reclaimed: ['ok', 'done'],
   survived: ['bad', 'failed'],
@@ -49,6 +49,7 @@ export function createDecisionsView(say: (text: string) => void): (status: Statu
 
 function itemOf({ atWallMs, kind, text, outcome }: DecisionStatus, nowWallMs: number): HTMLElement {
   const isOpen = outcome === null && HAS_END.includes(kind);
+  // A page that is still open may be older than the agent.
   const [level, word] = outcome === null ? ['warn', 'in progress'] : (ENDED[outcome.kind] ?? ['', outcome.kind]);
   return el(
     'li',
