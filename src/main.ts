@@ -26,8 +26,7 @@ const isDaemon = args[0] === 'run';
 if (isDaemon) {
   keepHeapSmall();
   // If nobody reads our output any more, the node must still be guarded. A reload may be requested before there is
-  // anything to
-  // reload (daemon/run.ts gets it later).
+  // anything to reload (daemon/run.ts gets it later).
   process.stdout.on('error', () => undefined);
   process.stderr.on('error', () => undefined);
   process.on('SIGHUP', () => undefined);

@@ -106,8 +106,7 @@ function asCounts({ at, device, own, bytes, inodes, freshBytes, freshInodes, lin
 }
 
 // Walks a directory and everything below it. enter() is called within each directory and says whether to list it;
-// entry()
-// returns what an entry is if it is a directory to enter. A level deeper than MAX_HELD holds no descriptor.
+// entry() returns what an entry is if it is a directory to enter. A level deeper than MAX_HELD holds no descriptor.
 function tree(state, fd, stats, enter, entry) {
   const levels = [];
   const goInto = (descriptor, found, name) => {
@@ -201,8 +200,7 @@ function list(state, level, entry) {
 }
 
 // If a file system does not report the type of an entry, Node looks it up by name, and throws for one that is gone or
-// whose
-// name is not text: the rest of this directory is then not seen.
+// whose name is not text: the rest of this directory is then not seen.
 function next(state, directory) {
   try {
     return directory.readSync();
@@ -232,8 +230,7 @@ function count(state, total, stats) {
 }
 
 // A file with several names is counted at its first name. If one of its names is elsewhere, it outlives this directory.
-// If
-// there are too many to remember, each name counts its share, so all names here add up to at most the whole.
+// If there are too many to remember, each name counts its share, so all names here add up to at most the whole.
 function shareOf(state, total, stats, bytes) {
   const linked = bytes < LARGE_BYTES ? state.linked.small : state.linked.large;
   const known = linked.get(identity(stats));

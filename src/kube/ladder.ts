@@ -64,6 +64,7 @@ export type KubeKillerNeeds = {
 /** B11, hard: after this, processes in the pod's own cgroup are killed too. */
 const WHOLE_MS = 2_000;
 const POLL_MS = 20;
+/** The answer of a kill that reached nobody. A resumed stop looks for it: other words would count as a kill. */
 const NOBODY = 'no process was left in it';
 
 const NOT_ASKED: Said = { kind: 'not-said', because: 'unheard', text: 'the API is away' };
