@@ -214,7 +214,7 @@ export function createKubernetes(world: Surroundings): Kubernetes {
   /** Its kubelet starts it as soon as no other node holds its volumes. */
   function start(pod: PodObject): void {
     if (pod.isTerminating || !talks(pod.node) || !isStored(pod)) return;
-    const elsewhere = store.attachments().some(({ pod: name, node }) => name === pod.name && node !== pod.node);
+    const elsewhere = store.attachmentsFor(pod.name).some(({ node }) => node !== pod.node);
     if (pod.volumes > 0 && elsewhere) return;
     for (let i = 0; i < pod.volumes; i++) {
       store.attach({ name: `${pod.name}/${i}`, pod: pod.name, node: pod.node, detaches: pod.detaches });

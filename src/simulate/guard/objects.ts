@@ -57,6 +57,7 @@ export type Store = {
   readonly deletePod: (pod: PodObject) => void;
   readonly attachments: () => readonly Attachment[];
   readonly attachmentsOf: (node: NodeName) => readonly Attachment[];
+  readonly attachmentsFor: (pod: PodName) => readonly Attachment[];
   readonly attach: (attachment: Attachment) => void;
   readonly detach: (attachment: Attachment) => void;
   /** Null: there is none. */
@@ -69,12 +70,24 @@ export type Store = {
 
 export function createStore(nodes: readonly NodeObject[]): Store {
   const nodeMap = new Map(nodes.map((node) => [node.name, node]));
-  const podMap = new Map<NodeName, readonly PodObject[]>();
-  const volumeMap = new Map<NodeName, readonly Attachment[]>();
+  const podsByNode = createGroups<PodObject>(
+    ({ node }) => node,
+    ({ uid }) => uid,
+  );
+  const podsByName = createGroups<PodObject>(
+    ({ name }) => name,
+    ({ uid }) => uid,
+  );
+  const volumesByNode = createGroups<Attachment>(
+    ({ node }) => node,
+    ({ name }) => name,
+  );
+  const volumesByPod = createGroups<Attachment>(
+    ({ pod }) => pod,
+    ({ name, node }) => `${node} ${name}`,
+  );
   const stored = new Map<string, Stored>();
   let version = 1;
-  const podsOf = (node: NodeName): readonly PodObject[] => podMap.get(node) ?? NONE;
-  const attachmentsOf = (node: NodeName): readonly Attachment[] => volumeMap.get(node) ?? NONE;
   return {
     nodes: nodeMap,
     node: (name) => nodeMap.get(name) ?? null,
@@ -84,29 +97,26 @@ export function createStore(nodes: readonly NodeObject[]): Store {
       if (node !== undefined) nodeMap.set(name, { ...node, ...change, version });
     },
     deleteNode: (name) => void nodeMap.delete(name),
-    podsOf,
-    podsNamed: (name) => [...podMap.values()].flat().filter((pod) => pod.name === name),
+    podsOf: podsByNode.of,
+    podsNamed: podsByName.of,
     putPod: (pod) => {
-      const others = podsOf(pod.node).filter(({ uid }) => uid !== pod.uid);
-      podMap.set(pod.node, [...others, pod]);
+      podsByNode.put(pod);
+      podsByName.put(pod);
     },
-    deletePod: ({ node, uid }) => {
-      podMap.set(
-        node,
-        podsOf(node).filter((pod) => pod.uid !== uid),
-      );
+    deletePod: (pod) => {
+      podsByNode.remove(pod);
+      podsByName.remove(pod);
     },
-    attachments: () => [...volumeMap.values()].flat(),
-    attachmentsOf,
+    attachments: volumesByNode.all,
+    attachmentsOf: volumesByNode.of,
+    attachmentsFor: volumesByPod.of,
     attach: (attachment) => {
-      const others = attachmentsOf(attachment.node).filter(({ name }) => name !== attachment.name);
-      volumeMap.set(attachment.node, [...others, attachment]);
+      volumesByNode.put(attachment);
+      volumesByPod.put(attachment);
     },
-    detach: ({ node, name }) => {
-      volumeMap.set(
-        node,
-        attachmentsOf(node).filter((attachment) => attachment.name !== name),
-      );
+    detach: (attachment) => {
+      volumesByNode.remove(attachment);
+      volumesByPod.remove(attachment);
     },
     read: (name) => stored.get(name) ?? null,
     names: () => [...stored.keys()],
@@ -119,7 +129,19 @@ export function createStore(nodes: readonly NodeObject[]): Store {
     remove: (name) => void stored.delete(name),
   };
 }
-const NONE: readonly never[] = [];
+
+/** Values found by a key that many may share; one of the same id is replaced. */
+function createGroups<T>(keyOf: (value: T) => string, idOf: (value: T) => string) {
+  const groups = new Map<string, readonly T[]>();
+  const of = (key: string): readonly T[] => groups.get(key) ?? [];
+  const without = (value: T): readonly T[] => of(keyOf(value)).filter((one) => idOf(one) !== idOf(value));
+  return {
+    of,
+    all: (): readonly T[] => [...groups.values()].flat(),
+    put: (value: T): void => void groups.set(keyOf(value), [...without(value), value]),
+    remove: (value: T): void => void groups.set(keyOf(value), without(value)),
+  };
+}
 
 /** When a kubelet renews its lease: at instants of its own, every period; computed when asked, not ticked. */
 export type Renewals = {
