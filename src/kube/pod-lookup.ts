@@ -43,11 +43,14 @@ export function createPodLookup({ clock, get, isUp, learn, answered }: LookupNee
       answered();
     });
   };
+  const sinceAskedMs = (uid: PodUid): number => clock.monoMs() - (askedMs.get(uid) ?? Number.NEGATIVE_INFINITY);
   return (pod) => {
     if (!isUp()) return false;
-    forget();
     const { uid } = pod;
-    if (!askedMs.has(uid) && askedMs.size < MAX_ASKED && underWay.size < MOST) ask(pod);
-    return underWay.has(uid) && clock.monoMs() - (askedMs.get(uid) ?? 0) < WAIT_MS;
+    if (underWay.size < MOST && sinceAskedMs(uid) >= AGAIN_MS) {
+      forget();
+      if (askedMs.size < MAX_ASKED) ask(pod);
+    }
+    return underWay.has(uid) && sinceAskedMs(uid) < WAIT_MS;
   };
 }
