@@ -225,12 +225,15 @@ check_killed_in_1() { killed_in_phase 1; } # SIGKILL of the agent in phase 1: th
 check_killed_in_2() { killed_in_phase 2; } # SIGKILL of the agent in phase 2: the machine goes down, the record says what was cut
 check_killed_in_3() { killed_in_phase 3; } # SIGKILL of the agent in phase 3: the machine goes down, the record says what was cut
 
+# The agent records what it undid once the last of its stops is settled, which may be after the units run again.
+is_undo_recorded() { (history_is 'shutdowns[0].undone !== null'); }
+undo_recorded() { until_true 25 'the undo is in the record' is_undo_recorded; }
 is_active() { [ "$(ns sh 'systemctl is-active web stuck db dns other | sort -u')" = active ]; }
 # After a logind that forgot it: everything that was stopped runs again, and nothing else was touched.
 is_undone() { # is_undone BEFORE
   until_true 25 'all units are active again' is_active
   [ "$(ns sh 'systemctl is-active idle')" = inactive ] || fail 'a unit that did not run before was started'
-  armed; until_true 10 'one lock' has_holders 1; is_proven
+  armed; until_true 10 'one lock' has_holders 1; is_proven; undo_recorded
   read_timeline; nobody_told_twice "$TIMELINE"
   grep -q '^[0-9]* agent [a-z]* shutdown cancelled' "$TIMELINE" || fail 'no log line says that it was cancelled'
   local unit pid now
@@ -285,7 +288,7 @@ check_not_undone() { # a pod that nobody can start again is named after a cancel
     printf "apiVersion: v1\nkind: Pod\nmetadata: { name: bare, annotations: { nodewarden.dev/systemd-unit: bare.scope } }\nspec: { containers: [{ name: main }] }\n" > /etc/nodewarden/pods.d/bare.yaml'
   go 'systemctl poweroff' "$(when_told web); systemctl restart systemd-logind"
   until_true 25 'all units are active again' is_active
-  armed
+  armed; undo_recorded
   history_is 'shutdowns[0].undone.started.includes("web.service") && shutdowns[0].undone.notUndone.some((line) => line.includes("default/bare") && line.includes("bare.scope"))'
 }
 check_at_start() { # a power-off within half a second of a start of the agent: the phases in order all the same
