@@ -149,7 +149,7 @@ function sawInLog(scene: Scene, signal: Signal): void {
 
 /** D2: the signal is above the soft threshold for 50 ms of every second, and the grace runs out all the same. */
 const touching: Check = {
-  name: 'D2: a soft threshold that memory touches from below for 50 ms every second runs out its grace',
+  name: 'D2: memory that recovers for 50 ms every second does not restart the grace period of a soft threshold',
   spec: { pods: [HOG, ...INNOCENTS], config: thresholds('memory.available', { soft: '150Mi', hard: '20Mi' }, 4_000) },
   body: async (scene) => {
     await playInnocents(scene);
@@ -182,7 +182,7 @@ const touching: Check = {
 
 /** D4: a victim that ignores SIGTERM, with 30 s of soft grace; then the node burns. */
 const overtaking: Check = {
-  name: 'D4: a hard threshold cuts the grace of the soft eviction under way',
+  name: 'D4: a hard threshold cuts the grace period of a soft eviction in progress',
   spec: {
     pods: [{ ...HOG, graceSeconds: 30 }, ...INNOCENTS],
     config: thresholds('memory.available', { soft: '150Mi', hard: '50Mi' }, SOFT_GRACE_MS),

@@ -194,7 +194,7 @@ const reading = (counted: Counted): Check => ({
 });
 
 const hogging = (swapMiB: number): Check => ({
-  name: 'beside the reader an anonymous hog is evicted under reclaimable, before the kernel kills, and nobody else',
+  name: 'under reclaimable, a hog of anonymous memory beside the reader is evicted before the kernel kills, and no other pod',
   counted: 'reclaimable',
   pods: [DB, READER, HOG],
   body: async (scene) => {
@@ -228,7 +228,7 @@ const saidBy = ({ culprit, totalBytes, overMs }: Attribution): string =>
   `${culprit?.where} took ${mib(culprit?.bytes ?? null)} of ${mib(totalBytes)} in ${(overMs / 1000).toFixed(1)} s`;
 
 const serviceGrows: Check = {
-  name: 'a service that is no pod grows: the decision names it, and so does the finding when nobody is left',
+  name: 'a service that is not a pod grows: the decision names it, and so does the finding once no candidate is left',
   // The root's working set holds no kernel memory: on so small a machine the kernel kills before it says so.
   counted: 'reclaimable',
   limitMiB: STRANGER_LIMIT_MIB,
@@ -253,7 +253,7 @@ const serviceGrows: Check = {
 };
 
 const kernelGrows: Check = {
-  name: 'the kernel itself grows, for nobody: the decision names what of it',
+  name: 'the kernel’s own memory grows: the decision names which part',
   counted: 'reclaimable',
   pods: [SMALL],
   body: async (scene) => {

@@ -25,7 +25,7 @@ newer_up() {
   ns sh "$ORDER order_unit hand 0.1; order_pod hand 0; systemctl daemon-reload; systemctl start nodewarden other web stuck db dns hand"
   armed
 }
-check_soft_reboot() { # systemd 257: `systemctl soft-reboot` has its phases, and is no cancel: what it stopped is not started again; the poweroff after it has its phases too
+check_soft_reboot() { # systemd 257: `systemctl soft-reboot` has its phases and is not a cancel: what it stopped stays stopped; the power-off after it has its phases too
   newer_up
   local before; before=$(ns sh 'cat /proc/sys/kernel/random/boot_id')
   go 'systemctl soft-reboot'
@@ -40,12 +40,12 @@ check_soft_reboot() { # systemd 257: `systemctl soft-reboot` has its phases, and
   go 'systemctl poweroff'; gone
   plan_holds "$TIMELINE" 1000 500
 }
-check_second_tier() { # `systemctl start poweroff.target`, past logind: all phases in order all the same
+check_second_tier() { # `systemctl start poweroff.target`, bypassing logind: still all phases in order
   up_and_armed
   go 'systemctl start --no-block poweroff.target'; gone
   plan_holds "$TIMELINE" 1000 1000
 }
-check_taken_back() { # past logind, and systemd's jobs are cancelled in a phase: no further phase; the agent and what it stopped run again, and the next one works
+check_taken_back() { # bypassing logind, with systemd's jobs cancelled during a phase: no further phase; the agent and what it stopped run again, and the next shutdown works
   local before stuck
   # Told by a signal, without a job of systemd, it has the time that it declares.
   up_with 'sed -i "s/spec: {/spec: { terminationGracePeriodSeconds: 3,/" /etc/nodewarden/pods.d/stuck.yaml'
@@ -59,12 +59,12 @@ check_taken_back() { # past logind, and systemd's jobs are cancelled in a phase:
   go 'systemctl poweroff'; gone
   plan_holds "$TIMELINE" 1000 500
 }
-check_restarted_in_phase() { # `systemctl restart nodewarden` within a phase: all phases in order and in time all the same
+check_restarted_in_phase() { # `systemctl restart nodewarden` during a phase: still all phases in order and in time
   up_and_armed
   go 'systemctl poweroff' "$(when_told web); systemctl restart --no-block nodewarden"; gone
   plan_holds "$TIMELINE" 1000 1000
 }
-check_started_again() { # a pod that is started in the middle is stopped again
+check_started_again() { # a pod that is started during the shutdown is stopped again
   # So long that it is started within the phases, however slow the machine is.
   up_with "$(config 'shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 3}, {priority: 1000, shutdownGracePeriodSeconds: 30}, {priority: 2000000000, shutdownGracePeriodSeconds: 5}]')
     sed -i 's/shutdown-pod.pl db .*/shutdown-pod.pl db 12/; s/=6s/=60s/' /etc/systemd/system/db.service; systemctl daemon-reload; systemctl restart db; rm -f /run/lab-db-told"
@@ -76,14 +76,14 @@ check_started_again() { # a pod that is started in the middle is stopped again
   ns up --again
   history_is 'shutdowns[0].startedAgain.length === 1 && shutdowns[0].startedAgain[0].pod === "default/web"'
 }
-check_cancel_ignored() { # `shutdown -c` in the delay, which 252 ignores: the phases go on, recorded as not honoured
+check_cancel_ignored() { # `shutdown -c` during the delay, which systemd 252 ignores: the phases continue, and the cancel is recorded as not honoured
   up_and_armed
   go 'systemctl poweroff' "$(when_told web); sleep 1.5; shutdown -c"; gone
   plan_holds "$TIMELINE" 1000 500
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].end.kind === "released" && shutdowns[0].cancelled?.isHonoured === false'
 }
-check_schedule_fires() { # a scheduled shutdown: nothing is stopped before its time, then all phases in order and in time
+check_schedule_fires() { # a scheduled shutdown: nothing is stopped early, then all phases in order and in time
   up_and_armed
   local in_s=30 at_us # what is asked before that takes seconds on a slow machine
   at_us=$((($(date +%s) + in_s) * 1000000))
@@ -96,7 +96,7 @@ check_schedule_fires() { # a scheduled shutdown: nothing is stopped before its t
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].plan.type === "poweroff"'
 }
-check_refused() { # a shutdown whose job systemd refuses after the phases is a cancel: all units run again, and the next one works
+check_refused() { # systemd refuses the job after the phases: counts as a cancel, all units run again, and the next shutdown works
   local before
   up_and_armed; before=$(pids)
   go 'systemctl poweroff' "$(when_told db); systemctl mask -q --runtime poweroff.target"
@@ -118,7 +118,7 @@ agent released 4500'
   go 'systemctl poweroff'; gone
   plan_holds "$TIMELINE" 1000 500
 }
-check_no_carry_over() { # time that a phase did not use is lost, as in the kubelet
+check_no_carry_over() { # time that a phase does not use is lost, as in the kubelet
   local PLAN='web told 0
 db told 1000
 db killed 4000
@@ -128,7 +128,7 @@ agent released 4500'
   go 'systemctl poweroff'; gone
   plan_holds "$TIMELINE" 1000 500
 }
-check_carry_over() { # shutdownCarryOver: time that a phase did not use is the next one's
+check_carry_over() { # shutdownCarryOver: time that a phase does not use goes to the next one
   local PLAN='web told 0
 db told 1000
 db ends 4500
@@ -157,7 +157,7 @@ check_shrunk() { # not armed, with 12 s granted: all phases in order, in proport
   ns up --again
   history_is 'shutdowns[0].plan.grantedMs === 12000 && shutdowns[0].plan.limitMs === 10000 && shutdowns[0].end.kind === "released"'
 }
-check_second_tier_shrunk() { # past logind, with TimeoutStopSec=15s: all phases in order, in proportion, within 5 s less
+check_second_tier_shrunk() { # bypassing logind, with TimeoutStopSec=15s: all phases in order, in proportion, within 10 s
   local ASKED_MS=15000 PLAN=$SHRUNK
   up_with 'printf "[Service]\nTimeoutStopSec=15s\n" > /etc/systemd/system/nodewarden.service.d/timeout.conf
     '"$LONGER"$'\n'"$DB_NEVER_ENDS"
@@ -167,13 +167,13 @@ check_second_tier_shrunk() { # past logind, with TimeoutStopSec=15s: all phases 
   history_is 'shutdowns[0].plan.tier === "stop" && Math.abs(shutdowns[0].plan.limitMs - 10000) < 500 + '"$waited_ms"' && shutdowns[0].end.kind === "released"'
   history_is 'boots[0].end === "graceful"'
 }
-check_second_tier_off() { # shutdownSecondTier: false: past logind the agent ends at once, and systemd stops the pods
+check_second_tier_off() { # shutdownSecondTier: false: bypassing logind, the agent exits at once, and systemd stops the pods
   up_with "$(config "$PHASES" 'shutdownSecondTier: false')"
   go 'systemctl start --no-block poweroff.target'; gone
   [ "$(($(at "$TIMELINE" dns told) - $(at "$TIMELINE" web told)))" -lt $((500 + waited_ms)) ] || fail 'they were not told at once'
   [ -z "$(at "$TIMELINE" agent phase)" ] || fail 'a phase ran'
 }
-check_killed_late() { # past logind, SIGKILL of the agent in phase 2: the machine goes down, the record says what was cut
+check_killed_late() { # bypassing logind, SIGKILL of the agent in phase 2: the machine goes down, and the record says what was cut
   up_and_armed
   go 'systemctl start --no-block poweroff.target' "$(when_told db); systemctl kill --kill-whom=main -s KILL nodewarden"; gone
   # Of the phase that ran systemd tells the rest once more: here it is the agent that signals, and not a job of systemd's.
@@ -182,7 +182,7 @@ check_killed_late() { # past logind, SIGKILL of the agent in phase 2: the machin
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].plan.tier === "stop" && shutdowns[0].end.kind === "cut" && shutdowns[0].end.phase === 2 && boots[0].end === "cut"'
 }
-check_goes_on() { # killed in phases 1 and 2 while the lock of somebody else delays the machine: started again, it goes on, and tells nobody twice
+check_goes_on() { # killed in phases 1 and 2 while another program's lock delays the machine: restarted, the agent continues and signals no pod twice
   up_and_armed
   ns sh 'systemd-run -q --unit=holder systemd-inhibit --what=shutdown --mode=delay --who=other sleep 60; sleep 0.5'
   go 'systemctl poweroff' "$(when_told web); systemctl kill --kill-whom=main -s KILL nodewarden
@@ -204,7 +204,7 @@ db told 3000'
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].resumed.length === 2 && shutdowns[0].end.kind === "released" && boots[0].end === "graceful"'
 }
-check_frozen() { # an agent that hangs in a phase delays the machine by what it was granted, and no more
+check_frozen() { # an agent that hangs in a phase delays the machine by no more than it was granted
   up_and_armed
   go 'systemctl poweroff' "$(when_told web); systemctl kill --kill-whom=all -s STOP nodewarden"; gone 60
   nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"
@@ -221,9 +221,9 @@ killed_in_phase() {
   ns up --again
   history_is "shutdowns.length === 1 && shutdowns[0].end.kind === 'cut' && shutdowns[0].end.phase === $1"
 }
-check_killed_in_1() { killed_in_phase 1; } # SIGKILL of the agent in phase 1: the machine goes down, the record says what was cut
-check_killed_in_2() { killed_in_phase 2; } # SIGKILL of the agent in phase 2: the machine goes down, the record says what was cut
-check_killed_in_3() { killed_in_phase 3; } # SIGKILL of the agent in phase 3: the machine goes down, the record says what was cut
+check_killed_in_1() { killed_in_phase 1; } # SIGKILL of the agent in phase 1: the machine goes down, and the record says what was cut
+check_killed_in_2() { killed_in_phase 2; } # SIGKILL of the agent in phase 2: the machine goes down, and the record says what was cut
+check_killed_in_3() { killed_in_phase 3; } # SIGKILL of the agent in phase 3: the machine goes down, and the record says what was cut
 
 # The agent records what it undid once the last of its stops is settled, which may be after the units run again.
 is_undo_recorded() { (history_is 'shutdowns[0].undone !== null'); }
@@ -257,10 +257,10 @@ logind_in_phase() {
   go 'systemctl poweroff'; gone
   nobody_told_twice "$TIMELINE"; plan_holds "$TIMELINE" 1000 500
 }
-check_logind_killed() { logind_in_phase 1 'systemctl kill -s KILL systemd-logind'; } # logind killed in the delay: a cancel; the units run again, and only those; the next shutdown works
-check_logind_in_1() { logind_in_phase 1 'systemctl restart systemd-logind'; } # logind restarted in phase 1: a cancel; the units run again, and only those; the next shutdown works
-check_logind_in_2() { logind_in_phase 2 'systemctl restart systemd-logind'; } # logind restarted in phase 2: a cancel; the units run again, and only those; the next shutdown works
-check_logind_in_3() { logind_in_phase 3 'systemctl restart systemd-logind'; } # logind restarted in phase 3: a cancel; the units run again, and only those; the next shutdown works
+check_logind_killed() { logind_in_phase 1 'systemctl kill -s KILL systemd-logind'; } # logind killed during the delay: a cancel; exactly the stopped units run again, and the next shutdown works
+check_logind_in_1() { logind_in_phase 1 'systemctl restart systemd-logind'; } # logind restarted in phase 1: a cancel; exactly the stopped units run again, and the next shutdown works
+check_logind_in_2() { logind_in_phase 2 'systemctl restart systemd-logind'; } # logind restarted in phase 2: a cancel; exactly the stopped units run again, and the next shutdown works
+check_logind_in_3() { logind_in_phase 3 'systemctl restart systemd-logind'; } # logind restarted in phase 3: a cancel; exactly the stopped units run again, and the next shutdown works
 # dbus restarted in phase $1: what logind makes of it is its own; down in time, or up with the cancel recorded
 dbus_in_phase() {
   local before
@@ -278,12 +278,12 @@ dbus_in_phase() {
 check_dbus_in_1() { dbus_in_phase 1; } # dbus restarted in phase 1: the machine goes down, or the cancel is recorded and undone
 check_dbus_in_2() { dbus_in_phase 2; } # dbus restarted in phase 2: the machine goes down, or the cancel is recorded and undone
 check_dbus_in_3() { dbus_in_phase 3; } # dbus restarted in phase 3: the machine goes down, or the cancel is recorded and undone
-check_power_cut() { # a power cut is an end without a trace, said after the next boot with what ran
+check_power_cut() { # a power cut: after the next boot, the agent reports an end without a trace and what was running
   up_and_armed; sleep 1.5
   ns cut; ns up --again
   history_is 'shutdowns.length === 0 && boots.length === 1 && boots[0].end === "ungraceful"'
 }
-check_not_undone() { # a pod that nobody can start again is named after a cancel, and so is what was started
+check_not_undone() { # after a cancel, the record names a pod that cannot be restarted and the units that were
   up_with 'systemd-run -q --unit=maker --property=Type=forking /bin/sh -c "systemd-run -q --scope --unit=bare sleep 1000 &"
     printf "apiVersion: v1\nkind: Pod\nmetadata: { name: bare, annotations: { nodewarden.dev/systemd-unit: bare.scope } }\nspec: { containers: [{ name: main }] }\n" > /etc/nodewarden/pods.d/bare.yaml'
   go 'systemctl poweroff' "$(when_told web); systemctl restart systemd-logind"
@@ -291,7 +291,7 @@ check_not_undone() { # a pod that nobody can start again is named after a cancel
   armed; undo_recorded
   history_is 'shutdowns[0].undone.started.includes("web.service") && shutdowns[0].undone.notUndone.some((line) => line.includes("default/bare") && line.includes("bare.scope"))'
 }
-check_at_start() { # a power-off within half a second of a start of the agent: the phases in order all the same
+check_at_start() { # a power-off within half a second of the agent's start: still the phases in order
   local delay
   up_with 'systemctl kill -s KILL stuck; systemctl disable -q stuck'
   for delay in ${AT_START:-0 0.03 0.06 0.1 0.15 0.2 0.3 0.4 0.5}; do

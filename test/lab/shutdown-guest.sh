@@ -121,10 +121,10 @@ check_shutdown_now() { # shutdown -h now: all phases in order and in time
 check_button() { # the power button: all phases in order and in time
   fresh; vm power button; goes_down 'Power down'
 }
-check_target() { # systemctl start poweroff.target, past logind: all phases in order and in time
+check_target() { # systemctl start poweroff.target, bypassing logind: all phases in order and in time
   fresh; asks 'systemctl start --no-block poweroff.target'; goes_down 'Power down'
 }
-check_cad() { # ctrl-alt-del, past logind: all phases in order and in time
+check_cad() { # ctrl-alt-del, bypassing logind: all phases in order and in time
   fresh; vm power cad; goes_down 'Restarting system'
 }
 check_cancelled() { # shutdown +1, then -c: nothing stops
@@ -138,7 +138,7 @@ check_cancelled() { # shutdown +1, then -c: nothing stops
   [ "$(status shutdown.lock.kind)" = armed ] || fail "$(status 'JSON.stringify(shutdown.lock)')"
   ! vm journal -b -o cat -t lab-pod | grep ' told ' | grep -v '^idle ' || fail 'a pod was told'
 }
-check_reset() { # the machine is reset: the next boot says that the last one ended without a trace
+check_reset() { # a reset of the machine: the next boot reports that the last one ended without a trace
   fresh; vm power reset; vm power wait 20; boot_again
   history_is 'shutdowns.length === 0 && boots.length === 1 && boots[0].end === "ungraceful"'
 }

@@ -23,7 +23,7 @@ nobody_untold() { # nobody was killed who had not been told
 # after A EVENT B EVENT  the one before the other
 after() { [ "$(at "$TIMELINE" "$3" "$4")" -ge "$(at "$TIMELINE" "$1" "$2")" ] || fail "$3 $4 before $1 $2"; }
 
-check_order_ends() { # units that are ordered: each is told when those before it have ended, and all end by themselves
+check_order_ends() { # ordered units: each is signalled once those before it have ended, and all end by themselves
   up_with "$ORDER only_ours; order_unit db 2; order_unit mid 2 After=db.service; order_unit front 2 After=mid.service
     for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"
   sleep 1
@@ -37,7 +37,7 @@ check_order_ends() { # units that are ordered: each is told when those before it
   history_is 'shutdowns[0].phases[0].pods.find(({ pod }) => pod === "default/db").toldAfterMs >= 3500'
   ns sh 'nodewarden history --shutdowns' | grep -E 'default/db .*asked to stop after ([4-9]|[1-9][0-9])([.]|s)' || fail "$(ns sh 'nodewarden history --shutdowns')"
 }
-check_order_never() { # units that are ordered and never end: the time of the phase is shared, nobody is killed untold
+check_order_never() { # ordered units that never end: they share the time of the phase, and none is killed without a SIGTERM first
   up_with "$ORDER only_ours; order_unit db never; order_unit mid never After=db.service; order_unit front never After=mid.service
     for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"
   sleep 1
@@ -59,14 +59,14 @@ cleans_up() {
   sleep 1
   go 'systemctl poweroff'; gone
 }
-check_clean_up() { # a unit that cleans up after its end (ExecStopPost=) has ended when that is done: the next phase waits
+check_clean_up() { # a unit that cleans up (ExecStopPost=) has ended once that is done: the next phase waits
   cleans_up 3
   after first cleaned db told
   [ "$(at "$TIMELINE" db told)" -lt $((5500 + waited_ms)) ] || fail 'the phase went on after it had cleaned up'
   ns up --again
   history_is 'shutdowns[0].phases[0].pods[0].end.kind === "ended" && shutdowns[0].phases[0].pods[0].end.via === "stop-unit"'
 }
-check_clean_up_never() { # a unit whose clean-up does not end: its phase bounds it, and the history says that it was killed
+check_clean_up_never() { # a unit whose clean-up never ends: its phase bounds it, and history says that it was killed
   cleans_up 60
   [ -z "$(at "$TIMELINE" first cleaned)" ] || fail 'it cleaned up: this proves nothing'
   local PLAN='first told 0
@@ -75,7 +75,7 @@ db told 6000'
   ns up --again
   history_is 'shutdowns[0].phases[0].pods[0].end.via === "sigkill"'
 }
-check_order_cancelled() { # cancelled while a chain is stopped: who waits for its turn is not told, who was stopped comes back
+check_order_cancelled() { # cancelled while a chain is being stopped: units still waiting are not signalled, stopped ones are restarted
   up_with "$ORDER only_ours; order_unit db 2; order_unit mid 2 After=db.service; order_unit front 8 After=mid.service
     for name in db mid front; do order_pod \$name 0; done; $(one_phase 30); systemctl daemon-reload; systemctl start db mid front"
   sleep 1
@@ -86,7 +86,7 @@ check_order_cancelled() { # cancelled while a chain is stopped: who waits for it
   [ -z "$(at "$TIMELINE" mid told)$(at "$TIMELINE" db told)" ] || fail 'a unit was told after the cancel'
   history_is '["db", "mid"].every((name) => shutdowns[0].phases[0].pods.find(({ pod }) => pod === `default/${name}`).end.because === "cancelled")'
 }
-check_order_past_logind() { # the same without the signal of logind
+check_order_past_logind() { # the same without logind's signal
   up_with "$ORDER only_ours; order_unit db 1 Before=nodewarden.service; order_unit mid 1 After=db.service Before=nodewarden.service; order_unit front 1 After=mid.service Before=nodewarden.service
     for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"
   sleep 1
@@ -94,7 +94,7 @@ check_order_past_logind() { # the same without the signal of logind
   nobody_untold front mid db
   after front ends mid told; after mid ends db told
 }
-check_order_requires() { # Requires= across phases: the dependency goes with its dependent, after it, and takes nobody along untold
+check_order_requires() { # Requires= across phases: the dependency is stopped with its dependent, after it, and every unit gets SIGTERM first
   up_with "$ORDER only_ours; order_unit base 1; order_unit app 1.5 Requires=base.service After=base.service; order_unit web 1
     order_pod base 0; order_pod app 1000; order_pod web 0; $(two_phases 6); systemctl daemon-reload; systemctl start app web"
   sleep 1
@@ -103,7 +103,7 @@ check_order_requires() { # Requires= across phases: the dependency goes with its
   nobody_untold web app base
   after web ends app told; after app ends base told
 }
-check_order_slice() { # a slice whose services are ordered, and the first never ends: the other is told all the same
+check_order_slice() { # a slice whose services are ordered, and the first never ends: the other is still signalled
   up_with "$ORDER only_ours; RESTART='Slice=shop.slice\n' order_unit first never; RESTART='Slice=shop.slice\n' order_unit last never After=first.service
     printf 'apiVersion: v1\nkind: Pod\nmetadata: { name: shop, annotations: { nodewarden.dev/systemd-unit: shop.slice } }\nspec: { terminationGracePeriodSeconds: 6, containers: [{ name: main }] }\n' > /etc/nodewarden/pods.d/shop.yaml
     $(one_phase 8); systemctl daemon-reload; systemctl start first last"
@@ -112,7 +112,7 @@ check_order_slice() { # a slice whose services are ordered, and the first never 
   nobody_untold last first
   after last told first told
 }
-check_order_timeout() { # a TimeoutStopSec= that is shorter than the grace: history says that systemd killed it
+check_order_timeout() { # a TimeoutStopSec= shorter than the grace period: history says that systemd killed the unit
   up_with "$ORDER only_ours; STOP=2s order_unit slow never; order_pod slow 0; $(one_phase 8); systemctl daemon-reload; systemctl start slow"
   sleep 1
   local status=0; ns sh 'nodewarden rehearse shutdown' >&2 || status=$?
@@ -140,7 +140,7 @@ all_200_run() {
 run_now() { [ "$(ns sh 'systemctl list-units --no-legend --state=active,deactivating "m*.service" | grep -c "^ *m[0-9]"')" = "$1" ]; }
 told_count() { awk '$3 == "told" && $2 ~ /^m[0-9]/ { told[$2] = 1 } END { n = 0; for (name in told) n++; print n }' "$TIMELINE"; }
 last_told() { awk '$2 ~ /^m[0-9]/ && $3 == "told" && $1 > most { most = $1 } END { print most }' "$TIMELINE"; }
-check_many_in_1() { # 200 pods in one phase: all are told through systemd, none is started again
+check_many_in_1() { # 200 pods in one phase: all are stopped through systemd, none is restarted
   many 1
   # What PID 1 itself takes, asked without anybody else.
   ns sh 'systemctl stop nodewarden'
@@ -154,13 +154,13 @@ check_many_in_1() { # 200 pods in one phase: all are told through systemd, none 
   ! ns journal -b -o cat | grep -E 'MaxListenersExceeded|LimitsExceeded|were signalled' || fail 'not through systemd'
   figure 'last of 200 told ms' "$(last_told)"
 }
-check_many_in_5() { # 200 pods in five phases: in order, and none is started again
+check_many_in_5() { # 200 pods in five phases: in order, and none is restarted
   many 5
   go 'systemctl poweroff'; gone 90
   [ "$(told_count)" = 200 ] || fail "told: $(told_count)"
   [ -z "$(awk '$2 ~ /^m[0-9]/ && $3 == "runs"' "$TIMELINE")" ] || fail 'systemd started one again'
 }
-check_many_busy() { # PID 1 stands still for 4 s as the phase begins: all are told through systemd when it goes on
+check_many_busy() { # PID 1 hangs for 4 s as the phase begins: all are stopped through systemd once it continues
   many 1
   go 'systemctl poweroff' 'sleep 0.05; until [ "$(busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager PreparingForShutdown)" = "b true" ]; do :; done; kill -STOP 1; sleep 4; kill -CONT 1'
   gone 60
@@ -173,9 +173,9 @@ restarted_in() {
   go 'systemctl poweroff' "$(when_told "${FIRST[$1]}"); sleep 0.2; systemctl restart --no-block nodewarden"; gone
   plan_holds "$TIMELINE" 1000 1000
 }
-check_restart_in_1() { restarted_in 1; } # restarted in phase 1 with a TimeoutStopSec= shorter than the phases: none is cut
-check_restart_in_2() { restarted_in 2; } # restarted in phase 2 with a TimeoutStopSec= shorter than the phases: none is cut
-check_restart_in_3() { restarted_in 3; } # restarted in phase 3 with a TimeoutStopSec= shorter than the phases: none is cut
+check_restart_in_1() { restarted_in 1; } # restarted in phase 1 with a TimeoutStopSec= shorter than the phases: no pod is cut short
+check_restart_in_2() { restarted_in 2; } # restarted in phase 2 with a TimeoutStopSec= shorter than the phases: no pod is cut short
+check_restart_in_3() { restarted_in 3; } # restarted in phase 3 with a TimeoutStopSec= shorter than the phases: no pod is cut short
 check_idle() { # RemainAfterExit=yes with ExecStop=: stopped in its phase, which waits for it
   up_with "$ORDER only_ours; order_unit web 1; order_pod web 1000
     printf '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nExecStop=/bin/sh -c \"echo drain 1 told 1; sleep 2; echo drain 1 ends\"\nSyslogIdentifier=lab-pod\n' > /etc/systemd/system/drain.service
@@ -186,7 +186,7 @@ check_idle() { # RemainAfterExit=yes with ExecStop=: stopped in its phase, which
   ns up --again
   history_is 'shutdowns[0].phases[0].pods.length === 1 && shutdowns[0].phases[0].pods[0].end.via === "stop-unit"'
 }
-check_idle_past_logind() { # the same without the signal of logind: systemd cannot stop it yet, and nobody waits for it
+check_idle_past_logind() { # the same without logind's signal: systemd cannot stop it yet, and nothing waits for it
   up_with "$ORDER only_ours; order_unit web 1 Before=nodewarden.service; order_pod web 1000
     printf '[Unit]\nBefore=nodewarden.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nExecStop=/bin/sh -c \"echo drain 1 told 1; sleep 2; echo drain 1 ends\"\nSyslogIdentifier=lab-pod\n' > /etc/systemd/system/drain.service
     order_pod drain 0; $(two_phases 6); systemctl daemon-reload; systemctl start web drain"
@@ -198,7 +198,7 @@ check_idle_past_logind() { # the same without the signal of logind: systemd cann
   ns up --again
   history_is 'shutdowns[0].phases[0].pods[0].end.because === "left-to-systemd"'
 }
-check_untold() { # KillMode=process and none leave processes untold: they are told when the stop is over
+check_untold() { # KillMode=process and none leave processes behind: they get SIGTERM once the stop is over
   up_with "$ORDER only_ours; order_unit part 1; order_unit none 1; order_pod part 0; order_pod none 0; $(one_phase 9)
     for name in part none; do mkdir -p /etc/systemd/system/\$name.service.d; done
     printf '[Service]\nKillMode=process\nExecStart=\nExecStart=/bin/sh -c \"perl /opt/lab/shutdown-pod.pl child 1 & exec perl /opt/lab/shutdown-pod.pl part 1\"\n' > /etc/systemd/system/part.service.d/mode.conf
@@ -212,7 +212,7 @@ check_untold() { # KillMode=process and none leave processes untold: they are to
   ns up --again
   history_is 'shutdowns[0].phases[0].pods.every(({ end }) => end.kind === "ended" && end.via === "sigterm")'
 }
-check_edited() { # killed in phase 1 while the configuration is being edited: started again, it goes on with the phases that were in force
+check_edited() { # killed in phase 1 while the configuration is being edited: restarted, the agent continues with the phases that were in force
   up_and_armed
   ns sh 'systemd-run -q --unit=holder systemd-inhibit --what=shutdown --mode=delay --who=other sleep 60; sleep 0.5'
   go 'systemctl poweroff' "$(when_told web); printf 'kind: Nodewar' > /etc/nodewarden/config.yaml; systemctl kill --kill-whom=main -s KILL nodewarden"

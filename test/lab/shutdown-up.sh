@@ -25,7 +25,7 @@ check_armed() { # armed is proven: listed, granted, and the drop-in sorts behind
   figure 'granted by logind where other drop-ins say less ms' "$(granted_ms)"
   ns journal -b -o cat -u nodewarden | grep -q '"event":"armed"' || fail 'no log line'
 }
-check_enough() { # where logind grants more already, nothing is written and nothing lowered
+check_enough() { # if logind already grants more, nothing is written and nothing lowered
   container_up
   ns sh 'systemctl stop nodewarden; rm -f /run/systemd/logind.conf.d/*; mkdir -p /etc/systemd/logind.conf.d
     printf "[Login]\nInhibitDelayMaxSec=60\n" > /etc/systemd/logind.conf.d/50-long.conf; systemctl restart systemd-logind; systemctl start nodewarden'
@@ -33,7 +33,7 @@ check_enough() { # where logind grants more already, nothing is written and noth
   [ "$(granted_ms)" = 60000 ] || fail "granted $(granted_ms) ms"
   [ -z "$(ns sh 'ls /run/systemd/logind.conf.d 2>/dev/null')" ] || fail 'there is a drop-in'
 }
-check_competing() { # a drop-in of others that sorts after ours: the agent takes a name that sorts after it
+check_competing() { # another program's drop-in that sorts after ours: the agent takes a name that sorts after it
   up_with 'mkdir -p /etc/systemd/logind.conf.d
     for name in zz-nodewarden zzz-last; do printf "[Login]\nInhibitDelayMaxSec=3\n" > /etc/systemd/logind.conf.d/$name.conf; done'
   is_proven
@@ -49,7 +49,7 @@ not_armed() { # not_armed COMMAND  after BEAT_ALL and the command
   until_true 20 'the drop-in that wins is named' is_named
   lock_is not-armed
 }
-check_not_armed() { # where a drop-in cannot be beaten it is named with its path in status, finding, log and STATUS=; once it is gone the agent arms by itself
+check_not_armed() { # a drop-in that cannot be beaten is named with its path in status, finding, log and STATUS=; once it is gone, the agent arms by itself
   not_armed true
   local where
   for where in 'nodewarden status' 'systemctl show -P StatusText nodewarden' 'journalctl -b -o cat -u nodewarden | grep \"not-armed\"' 'nodewarden status -o json | grep -A3 findings'; do
@@ -60,7 +60,7 @@ check_not_armed() { # where a drop-in cannot be beaten it is named with its path
   until_true 70 'armed once nothing stands in the way' lock_is armed
   is_proven
 }
-check_killed() { # killed outside of a shutdown the agent leaves no lock, and has one again after its restart
+check_killed() { # killed outside a shutdown, the agent leaves no lock, and holds one again after its restart
   up_and_armed
   local before; before=$(pids)
   # In one go: systemd starts it again a second later.
@@ -84,7 +84,7 @@ check_rounds() { # 300 rounds of taking and releasing the lock, with signals in 
   LAB_TIMEOUT=920 ns sh 'timeout -k 5 900 node /opt/lab/rounds/nodewarden.js'
   has_holders 0 || fail "locks of nodewarden at logind: $(holders)"
 }
-check_logind_restart() { # logind restarted or killed outside of a shutdown: armed
+check_logind_restart() { # logind restarted or killed outside a shutdown: armed again
   local how
   up_and_armed
   for how in 'restart systemd-logind' 'kill -s KILL systemd-logind' 'kill -s HUP systemd-logind'; do
@@ -93,14 +93,14 @@ check_logind_restart() { # logind restarted or killed outside of a shutdown: arm
   done
   nobody_told
 }
-check_dbus_restart() { # dbus restarted outside of a shutdown: armed again
+check_dbus_restart() { # dbus restarted outside a shutdown: armed again
   up_and_armed
   ns sh 'systemctl restart dbus' || true
   sleep 2
   until_true 40 'armed again after dbus was restarted' lock_is armed
   until_true 10 'one lock' has_holders 1; is_proven; nobody_told
 }
-check_scheduled() { # a scheduled shutdown is shown, and stops nothing; cancelled it is forgotten
+check_scheduled() { # a scheduled shutdown is shown and stops nothing; once cancelled, it is no longer shown
   up_and_armed
   local before; before=$(pids)
   ns sh 'shutdown --no-wall -h +1' 2>/dev/null
@@ -114,7 +114,7 @@ check_scheduled() { # a scheduled shutdown is shown, and stops nothing; cancelle
   lock_is armed; is_proven; nobody_told
   [ "$(pids)" = "$before" ] || fail "$before, now $(pids)"
 }
-check_foreign_signal() { # a PrepareForShutdown that is not logind's changes nothing
+check_foreign_signal() { # a PrepareForShutdown from another sender changes nothing
   up_and_armed
   ns sh 'for i in 1 2 3; do busctl emit /org/freedesktop/login1 org.freedesktop.login1.Manager PrepareForShutdown b true
     dbus-send --system --type=signal /org/freedesktop/login1 org.freedesktop.login1.Manager.PrepareForShutdown boolean:true; sleep 0.3; done'
@@ -143,7 +143,7 @@ everything() {
     systemctl list-jobs --no-legend; systemctl list-units --all --plain --no-legend; busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager InhibitDelayMaxUSec BlockInhibited DelayInhibited ScheduledShutdown'
   pids; holders
 }
-check_rehearse() { # a rehearsal changes nothing, and its exit status says whether all can finish
+check_rehearse() { # a rehearsal changes nothing, and its exit status says whether all pods can finish
   local before code=0 said
   up_with 'for unit in web stuck db dns; do sed -i "s/TimeoutStopSec=.*/TimeoutStopSec=2s/" /etc/systemd/system/$unit.service
     sed -i "s/spec: {/spec: { terminationGracePeriodSeconds: 2,/" /etc/nodewarden/pods.d/$unit.yaml; done; systemctl daemon-reload'

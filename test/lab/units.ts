@@ -85,7 +85,7 @@ async function withUnits(body: (socket: string) => Promise<string>): Promise<str
 }
 
 const staysDown: UnitCheck = {
-  name: 'a unit with Restart=always stays down while pressure lasts, and comes back after',
+  name: 'a unit with Restart=always stays down while the pressure lasts, and is restarted afterwards',
   body: () =>
     withUnits(async (socket) => {
       const before = systemctl('show', '-P', 'InvocationID', 'lab-web.service');

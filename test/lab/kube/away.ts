@@ -84,7 +84,7 @@ const KEPT_MS = 2_000;
 
 /** What an earlier run has kept of the pods is all that it knows of them (D15). */
 const restarted: KubeScene = {
-  name: 'the agent started again while the API server is stopped',
+  name: 'the agent is restarted while the API server is stopped',
   config: HARD,
   culprits: ['hog'],
   body: async (scene) => {
@@ -116,7 +116,7 @@ const UNNAMED_MS = 3_000;
 
 /** C9: nobody within its request dies for a pod that may be to blame and that nobody has named yet. */
 const unnamed: KubeScene = {
-  name: 'a hog that nobody names, to an agent that starts while the API server and containerd are stopped',
+  name: 'an agent that starts while the API server and containerd are stopped, and a hog that nothing has named',
   config: HARD,
   culprits: ['hog'],
   body: async (scene) => {

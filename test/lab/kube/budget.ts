@@ -10,7 +10,7 @@ const SOFT_MIB = 700;
 const WATCHED_MS = 15_000;
 
 const soft: KubeScene = {
-  name: 'a budget that refuses the first candidate of a soft threshold: the next one goes',
+  name: 'a budget refuses the first candidate of a soft threshold: the next one is evicted',
   config: [
     'evictionHard: { memory.available: "200Mi" }',
     // A soft memory.available holds for the whole machine alone, as in the kubelet.
@@ -52,7 +52,7 @@ const soft: KubeScene = {
 };
 
 const hard: KubeScene = {
-  name: 'a budget does not hold against a hard threshold',
+  name: 'a budget does not stop a hard threshold',
   config: HARD,
   culprits: ['guarded'],
   body: async (scene) => {

@@ -15,7 +15,7 @@ const COUNTED_MS = 300;
 const CHOICE_MS = 130;
 
 const crash: KubeScene = {
-  name: 'the agent killed between rungs and started again',
+  name: 'the agent is killed between rungs and restarted',
   times: 50,
   config: HARD,
   culprits: ['hog'],

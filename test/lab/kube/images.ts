@@ -28,7 +28,7 @@ const reclaimsOf = (scene: Scene): readonly DecisionRecord[] =>
     : [];
 
 const imageScene = (isOld: boolean): KubeScene => ({
-  name: `pressure on imagefs is relieved by unused images alone${isOld ? '' : ', even if they came a moment ago'}`,
+  name: `pressure on imagefs is relieved by removing unused images alone${isOld ? '' : ', even if they were pulled a moment ago'}`,
   isOnAll: true,
   config: [`evictionHard: { imagefs.available: "${THRESHOLD_MIB}Mi" }`, 'imageMinimumGCAge: 1s'],
   culprits: [],

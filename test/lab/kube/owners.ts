@@ -132,7 +132,7 @@ const freshJob: KubeScene = {
 };
 
 const staticPod: KubeScene = {
-  name: 'a static pod that exceeds its request most is not the victim',
+  name: 'a static pod that exceeds its request the most is not evicted',
   config: HARD,
   culprits: ['hog'],
   body: async (scene) => {
@@ -157,7 +157,7 @@ const staticPod: KubeScene = {
 
 /** B12: stays charged until the kubelet has unmounted the volume, some seconds after the processes are gone. */
 const sharedMemory: KubeScene = {
-  name: 'a memory volume that outlives its processes costs nobody else',
+  name: 'a memory volume that outlives its processes costs no other pod',
   config: HARD,
   culprits: ['hog'],
   body: async (scene) => {

@@ -49,7 +49,7 @@ async function untilTold(scene: Scene, signal: string): Promise<{ readonly text:
 }
 
 const filled: TruthScene = {
-  name: 'a pod fills the disk and its files stay: nobody else goes in a minute',
+  name: 'a pod fills the disk and its files stay: no other pod is evicted within a minute',
   spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
   culprits: [HOG.name],
   mostRuns: 2,
@@ -67,7 +67,7 @@ const filled: TruthScene = {
 };
 
 const nobodys: TruthScene = {
-  name: 'files of nobody fill the disk: nobody goes, and it is said where they are',
+  name: 'files of no pod fill the disk: no pod is evicted, and the agent says where the files are',
   spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
   culprits: [],
   evictions: { least: 0, most: 0 },
@@ -94,7 +94,7 @@ const nobodys: TruthScene = {
 };
 
 const emptied: TruthScene = {
-  name: 'a pod fills the disk with scratch: it is emptied and nobody else goes',
+  name: 'a pod fills the disk with scratch: it is emptied, and no other pod is evicted',
   spec: {
     pods: [{ ...HOG, hasScratch: true }, OTHER, EMPTY, DATABASE],
     memoryMiB: NODE_MIB,
@@ -116,7 +116,7 @@ const emptied: TruthScene = {
 };
 
 const unnamed: TruthScene = {
-  name: 'a log that was deleted under its writer: the writer goes, and nobody else',
+  name: 'a log that was deleted while open: its writer is evicted, and no other pod',
   spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
   culprits: [HOG.name],
   body: async (scene) => {
@@ -152,7 +152,7 @@ const hidden = (said: string, command: (directory: string) => string, isBusy = f
 });
 
 const sharedMemory: TruthScene = {
-  name: 'files on a tmpfs outlive their writer under a memory threshold: one goes, and nobody in the clean-up wait',
+  name: 'files on a tmpfs outlive their writer under a memory threshold: one pod is evicted, and no other during the clean-up wait',
   spec: {
     pods: PODS,
     memoryMiB: 1_024,
@@ -177,7 +177,7 @@ const sharedMemory: TruthScene = {
 };
 
 const mountedOver: TruthScene = {
-  name: 'another file system is mounted over nodefs: nobody goes for what it lacks',
+  name: 'another file system is mounted over nodefs: no pod is evicted for its lack of space',
   spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
   culprits: [],
   evictions: { least: 0, most: 0 },

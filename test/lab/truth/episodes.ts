@@ -38,7 +38,7 @@ const severalNeeded: TruthScene = {
 const SOFT_GRACE_MS = 2_000;
 /** What nobody looked at is no part of the grace: memory was free meanwhile. */
 const graceOverRestart: TruthScene = {
-  name: 'a soft grace does not run while no agent does',
+  name: 'the grace period of a soft threshold does not elapse while no agent runs',
   spec: {
     pods: [HOG, DATABASE],
     memoryMiB: NODE_MIB,
@@ -81,7 +81,7 @@ const graceOverRestart: TruthScene = {
 
 /** Edited while no agent ran: who is in the other cgroup was not what it had chosen. */
 const rebound: TruthScene = {
-  name: 'a manifest names another cgroup after a restart of the agent in the grace of its pod',
+  name: 'a manifest names another cgroup after the agent restarts during its pod’s grace period',
   spec: {
     pods: [HOG, SMALL, DATABASE],
     memoryMiB: NODE_MIB,

@@ -44,7 +44,7 @@ export async function appear(scene: Scene, pod: string, command: string): Promis
 /** Who fills the node is no pod, so nobody may go, and looks are far apart. */
 const LEFT_MIB = 90;
 const afterNobody: TruthScene = {
-  name: 'a fresh pod at 400 MiB/s, while nobody could be chosen',
+  name: 'a fresh pod at 400 MiB/s, while no candidate is left',
   spec: { pods: [FRESH], memoryMiB: NODE_MIB, config: ['evictionHard: { memory.available: "100Mi" }'] },
   culprits: [FRESH.name],
   body: async (scene, { index }) => {

@@ -25,7 +25,7 @@ const SPOILED: readonly ((file: string) => void)[] = [
 const spoil = (scene: Scene, index: number, among = SPOILED): void => among[index % among.length]?.(manifestOf(scene));
 
 const signalled: TruthScene = {
-  name: 'the manifest of a victim is removed, broken, emptied or edited while no agent runs: it is ended all the same',
+  name: 'the manifest of a victim is removed, broken, emptied or edited while no agent runs: the victim is still stopped',
   spec: {
     pods: [STUBBORN, SMALL, DATABASE],
     memoryMiB: MEMORY_MIB,
@@ -55,7 +55,7 @@ const signalled: TruthScene = {
 };
 
 const inForce: TruthScene = {
-  name: 'a manifest that was broken or emptied stays in force over a restart: its pod goes, and nobody in its place',
+  name: 'a manifest that is broken or emptied stays in force across a restart: its pod is evicted, and no other in its place',
   spec: {
     pods: [HOG, SMALL, DATABASE],
     memoryMiB: MEMORY_MIB,
@@ -84,7 +84,7 @@ const LEFT_MIB = [2, 5, 20];
 /** Until the filler has all that it was told to take. */
 const SETTLED_MS = 300;
 const appearing: TruthScene = {
-  name: 'a manifest appears with the pod that fills the node at 500 MiB/s: it goes, and nobody in its place',
+  name: 'a manifest appears together with the pod that fills the node at 500 MiB/s: that pod is evicted, and no other in its place',
   spec: {
     pods: [{ name: HOG.name }, FILLER, DATABASE],
     memoryMiB: MEMORY_MIB,

@@ -72,7 +72,7 @@ const crashes: TruthScene = {
 };
 
 const planted: TruthScene = {
-  name: 'a state file that somebody else could have written is refused',
+  name: 'a state file that another user could have written is refused',
   spec,
   culprits: [],
   evictions: { least: 0, most: 0 },
@@ -90,7 +90,7 @@ const planted: TruthScene = {
 };
 
 const faked: TruthScene = {
-  name: 'a socket of another user that answers, and one of root that is silent, keep no agent from starting',
+  name: 'neither an answering socket of another user nor a silent one of root keeps the agent from starting',
   spec,
   culprits: [HOG.name],
   evictions: { least: 2, most: 2 },
@@ -131,7 +131,7 @@ function secondIsRefused({ command, places }: Scene['agent'], does: RegExp): voi
 }
 
 const twoAgents: TruthScene = {
-  name: 'beside an agent that is stopped (SIGSTOP) no second one acts',
+  name: 'beside a stopped agent (SIGSTOP), no second agent acts',
   spec,
   culprits: [HOG.name],
   mostRuns: 5,
@@ -147,7 +147,7 @@ const twoAgents: TruthScene = {
 
 /** No block is left for a file of its own. */
 const full: TruthScene = {
-  name: 'an agent that starts while its runtime directory is full guards the node, and no second one acts',
+  name: 'an agent that starts with a full runtime directory guards the node, and no second agent acts',
   spec: { ...spec, isAgentLate: true },
   culprits: [HOG.name],
   mostRuns: 5,

@@ -18,7 +18,7 @@ async function start(scene: Scene): Promise<void> {
 }
 
 const fresh: TruthScene = {
-  name: 'a fork bomb in a pod that nobody knew a moment ago',
+  name: 'a fork bomb in a pod that was unknown a moment ago',
   spec: { pods: [FRESH, SMALL, DATABASE], pids: PIDS, config: CONFIG },
   culprits: [FRESH.name],
   body: async (scene) => {

@@ -96,7 +96,7 @@ async function appearing(scene: Scene, pod: string, mib: number): Promise<Worklo
 }
 
 const kernelChoice: TruthScene = {
-  name: 'the kernel chooses while the agent is stopped: not the database, which is the largest',
+  name: 'the kernel chooses while the agent is stopped, and spares the database, which is the largest',
   spec: {
     pods: [GREEDY, ORDINARY, { ...DATABASE, requestMiB: 320, isLate: true }],
     memoryMiB: 512,

@@ -81,7 +81,7 @@ async function emptyAgainst(
 }
 
 const inCgroup: TruthScene = {
-  name: 'who owns a scratch directory redirects it while it is emptied: nothing else is removed',
+  name: 'the owner of a scratch directory redirects it while it is being emptied: nothing else is removed',
   spec: {
     pods: [{ ...HOG, hasScratch: true }, { name: 'other', requestMiB: 16 }, DATABASE],
     memoryMiB: 512,
@@ -139,14 +139,14 @@ function onDisk(of: {
 }
 
 const redirected = onDisk({
-  name: 'the owner of a unit’s scratch directory redirects it while it is emptied: nothing else is removed',
+  name: 'the owner of a unit’s scratch directory redirects it while it is being emptied: nothing else is removed',
   commands: ['stubborn', `keep ${own}/tmp ${FILL_MIB}`],
   annotations: { 'nodewarden.dev/scratch': path.join(own, 'tmp') },
   play: (scene, run) => emptyAgainst(scene, run, own, () => scene.start('hog')),
 });
 
 const relieved = onDisk({
-  name: 'a unit fills the disk with scratch: it is emptied and nobody else goes',
+  name: 'a unit fills the disk with scratch: it is emptied, and no other pod is evicted',
   commands: [`keep ${own}/tmp ${FILL_MIB}`],
   annotations: { 'nodewarden.dev/scratch': path.join(own, 'tmp') },
   play: async (scene) => {
@@ -165,7 +165,7 @@ const relieved = onDisk({
 });
 
 const stays = onDisk({
-  name: 'a unit fills the disk and its files stay: the installed agent says where',
+  name: 'a unit fills the disk and its files stay: the installed agent says where they are',
   commands: [`keep ${own} ${FILL_MIB}`],
   annotations: { 'nodewarden.dev/disk': own },
   play: async (scene) => {

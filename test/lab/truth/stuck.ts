@@ -53,7 +53,7 @@ function timesFull(scene: Scene): number {
 const STUCK_MIB = 250;
 const GROWTH_RATE = 60;
 const memoryVictim: TruthScene = {
-  name: 'a victim that does not die holds nobody back while another pod fills the rest of the memory',
+  name: 'a victim that does not die delays no eviction while another pod fills the rest of the memory',
   missing: frozenDiskMissing,
   mayOutlast: true,
   spec: { pods: [STUCK, HOG, DATABASE], memoryMiB: NODE_MIB, config: [`evictionHard: { ${MEMORY} }`] },
@@ -77,7 +77,7 @@ const memoryVictim: TruthScene = {
 };
 
 const survivor: TruthScene = {
-  name: 'a victim that does not die is told of as long as it lives, and not longer',
+  name: 'a victim that does not die is reported as long as it lives, and no longer',
   missing: frozenDiskMissing,
   mostRuns: 3,
   mayOutlast: true,

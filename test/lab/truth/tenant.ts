@@ -18,7 +18,7 @@ const RATE = 200;
 const CROWD = 1_500;
 
 const churn: TruthScene = {
-  name: 'a tenant that makes cgroups as fast as it can, while the kernel kills in them',
+  name: 'a tenant that creates cgroups as fast as it can while the kernel kills in them',
   spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, pids: 2_000, config: [EVICTION] },
   culprits: [HOG.name],
   isLimitHit: true,

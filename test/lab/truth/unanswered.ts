@@ -29,7 +29,7 @@ async function whileBusHangs(body: () => Promise<void>): Promise<void> {
 }
 
 const hangingBus: UnitTruth = {
-  name: 'a unit is started again while the bus hangs, beside a database',
+  name: 'a unit is restarted while the bus hangs, beside a database',
   spec: {
     pods: [DATABASE, ...others(3), { ...FRESH, commands: ['memory 4'], isLate: true }],
     memoryMiB: NODE_MIB,
@@ -69,7 +69,7 @@ const hangingBusFresh: UnitTruth = {
 
 /** An answer takes longer than anybody waits for it, but for the first ones. */
 const slowBus: UnitTruth = {
-  name: 'a unit grows beside a database while each answer of the bus takes more than 2 s',
+  name: 'a unit grows beside a database while each answer from the bus takes more than 2 s',
   spec: {
     pods: [
       DATABASE,
@@ -125,7 +125,7 @@ const hungPodman: UnitTruth = {
 };
 
 const alias: UnitTruth = {
-  name: 'a fresh unit with Restart=always that its manifest calls by an alias',
+  name: 'a fresh unit with Restart=always whose manifest uses an alias',
   spec: {
     pods: [DATABASE, { ...FRESH, hasAlias: true, service: ['Restart=always', 'RestartSec=200ms'] }],
     memoryMiB: NODE_MIB,

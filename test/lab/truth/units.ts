@@ -89,7 +89,7 @@ const startUnderPressure: UnitTruth = {
 };
 
 const reloadUnderPressure: UnitTruth = {
-  name: 'a reload with 32 units under which a threshold is met and everything is read anew',
+  name: 'a threshold is met during a reload with 32 units',
   spec: { ...CROWDED, config: ['evictionHard: { memory.available: "50Mi" }'] },
   culprits: ['z-hog'],
   body: async (scene) => {
@@ -104,7 +104,7 @@ const reloadUnderPressure: UnitTruth = {
 const CLEANED = '/run/lab-cleaned';
 /** Who was stopped may clean up, while the next one goes on growing. */
 const cleaningUp: UnitTruth = {
-  name: 'a victim runs its ExecStopPost= while another one has to go',
+  name: 'a victim runs its ExecStopPost= while another pod has to be evicted',
   spec: {
     pods: [
       DATABASE,
@@ -144,7 +144,7 @@ async function freshOnceFound(scene: UnitScene, what: RegExp): Promise<string> {
 
 /** It would be the first in every order, and its end would give the node nothing. */
 const outside: UnitTruth = {
-  name: 'a unit outside of the node that cgroupRoot names, beside a pod of higher priority that fills it',
+  name: 'a unit outside cgroupRoot, beside a pod of higher priority that fills it',
   spec: {
     pods: [
       DATABASE,
@@ -161,7 +161,7 @@ const outside: UnitTruth = {
 const LONG_BACK_MS = 16_000;
 /** Started in the place of the one that was evicted, which systemd cannot run beside it. */
 const replaced: UnitTruth = {
-  name: 'an evicted unit does not come back where that would end the one in its place',
+  name: 'an evicted unit is not restarted if that would stop the unit that replaced it',
   mostRuns: 2,
   spec: {
     pods: [
