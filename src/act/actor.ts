@@ -2,7 +2,7 @@ import type { Decision, DecisionId } from '../core/decision.ts';
 import { sayCulprit } from '../core/eviction/attribution.ts';
 import { evictedStatus } from '../core/eviction/pod-status.ts';
 import { firstSignal, type MetThreshold } from '../core/eviction/threshold.ts';
-import { thresholdsOf } from '../core/eviction/under-way.ts';
+import { graceLeftMs, thresholdsOf } from '../core/eviction/under-way.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
 import { type PodUid, type ProcessView, podName, type Victim } from '../core/pod/pod.ts';
@@ -192,17 +192,19 @@ export function createActor(needs: ActorNeeds): Actor {
       }
       const threshold = eviction.cause.kind === 'threshold' ? eviction.cause.threshold : null;
       const sent = eviction.killedMs === undefined ? first : 'sigkill';
+      const graceMs = graceLeftMs(eviction, begunMs, clock.monoMs());
+      const isGraceOver = begunMs !== null && graceMs === 0;
       const order: StopOrder = {
         decision,
         victim,
-        graceMs: Math.max(0, eviction.graceEndsMs - clock.monoMs()),
+        graceMs,
         why: 'eviction',
         isHard: thresholds.length === 0 || thresholds.some(({ isHard }) => isHard),
         resumedFromMs: decidedMs,
         sentBefore: begunMs === null ? undefined : sent,
         doneBefore: left.rungs,
         ...(begunMs === null ? {} : { usedBefore: left.usedBefore ?? NOT_MEASURED }),
-        first,
+        first: isGraceOver ? 'sigkill' : first,
         givesBack: givesBackOf(threshold),
       };
       // The state did not know of the start: the time counts from then, not from now.

@@ -234,7 +234,7 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   if (!isByUs(ladder)) {
     // A deletion may be accepted where the eviction was not.
     if (ladder.unsaid === 'never') ladder.unsaid = 'not-now';
-    const end = await killAll(ladder, found, { first: 'sigterm', graceMs: order.graceMs, isAsRuntime: true });
+    const end = await killAll(ladder, found, { first: order.first, graceMs: order.graceMs, isAsRuntime: true });
     return finished(ladder, found, end);
   }
   ladder.signalled('sigterm');

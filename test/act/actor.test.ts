@@ -357,6 +357,28 @@ describe('an eviction that an earlier run of the agent left in progress', () => 
     expect(notes).toMatchObject([{ kind: 'evidence', of: 'boot-1' }]);
   });
 
+  it('is resumed with what is left of its grace period: SIGKILL at once if that is over, all of it if it had not begun', async () => {
+    const { actor, orders, settled } = stage();
+    const resumed = async (...[eviction, from]: Parameters<typeof actor.resume>) => {
+      actor.resume(eviction, from);
+      await settled();
+      return orders.at(-1);
+    };
+    const nowMs = clock.monoMs();
+    const begun = { ...left, decidedMs: nowMs - 8_000, signalledMs: nowMs - 5_000 };
+    const over = { first: 'sigkill', graceMs: 0, sentBefore: 'sigterm' };
+    expect(await resumed({ ...begun, graceEndsMs: nowMs - 2_000 }, nothing)).toMatchObject(over);
+    expect(await resumed({ ...begun, graceEndsMs: nowMs + 90_000 }, nothing)).toMatchObject({ first: 'sigterm' });
+    expect(orders.at(-1)?.graceMs).toBeGreaterThan(60_000);
+    expect(orders.at(-1)?.graceMs).toBeLessThanOrEqual(90_000);
+    const { signalledMs: _, ...unsaid } = { ...begun, graceEndsMs: nowMs - 5_000 };
+    // Only the record of the decision has when the stop began.
+    const recorded = { ...nothing, decision: decided };
+    expect(await resumed(unsaid, { ...recorded, begunMs: nowMs - 3_001 })).toMatchObject(over);
+    expect(await resumed(unsaid, { ...recorded, begunMs: nowMs + 60_000 })).toMatchObject({ first: 'sigterm' });
+    expect(await resumed(unsaid, nothing)).toMatchObject({ first: 'sigterm', graceMs: 3_000 });
+  });
+
   it('is resumed if a signal had been sent, with its victim known to have been asked', async () => {
     const { actor, inbox, orders, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
     actor.resume(left, { ...nothing, decision: decided, begunMs: 3 });

@@ -114,6 +114,14 @@ function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
   return now;
 }
 
+/** What is left at `atMs` of its grace period. `begunMs`: when its first signal was sent; null: the grace period has not begun. */
+export function graceLeftMs(eviction: Eviction, begunMs: MonoMs | null, atMs: MonoMs): number {
+  const { decidedMs, graceEndsMs, signalledMs } = eviction;
+  const wholeMs = Math.max(0, graceEndsMs - decidedMs);
+  if (begunMs === null) return wholeMs;
+  return Math.max(0, (signalledMs === undefined ? begunMs + wholeMs : graceEndsMs) - atMs);
+}
+
 /** `short-again`: its thresholds recovered briefly, but it still holds memory that is about to be freed. */
 type Settling = 'as-before' | 'given-back' | 'out-of-time' | 'short-again';
 const isSettling = (how: Settling): boolean => how === 'given-back' || how === 'out-of-time';
