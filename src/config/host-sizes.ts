@@ -1,13 +1,13 @@
 import type { Psi } from '../core/observation.ts';
 import { ifKnown, known, type Reading, valueOrNull } from '../core/reading.ts';
-import { openMemory } from '../host/cgroup-memory.ts';
+import { limitAbove, memoryLimitOf } from '../host/cgroup-memory.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { openPids } from '../host/cgroupfs.ts';
 import { createProcfs, type Meminfo, type Procfs } from '../host/procfs.ts';
 import { openFileSystem } from '../host/statfs.ts';
 import type { Clock } from '../ports.ts';
 import type { Effective } from './effective.ts';
-import type { BeyondReach, HostSizes } from './margin.ts';
+import type { BeyondReach, HostSizes, NodeSizes } from './margin.ts';
 
 /** What /proc returns immediately. File systems can hang and are added by `withNode`. */
 export function readHostSizes(): HostSizes {
@@ -20,10 +20,9 @@ export function readHostSizes(): HostSizes {
     beyondReach: beyondReachOn(procfs),
     nodefs: null,
     imagefs: null,
-    bounded: null,
   };
   procfs.close();
-  return sizes;
+  return { ...sizes, node: (cgroupRoot) => nodeSizes(sizes, cgroupRoot) };
 }
 
 function swapTotalOf(meminfo: Reading<Meminfo>): Reading<number> {
@@ -48,27 +47,34 @@ function beyondReachOn({ meminfo, reserveBytes }: Procfs): Reading<BeyondReach> 
   );
 }
 
-/** Adds the node of a configuration: its cgroup and its file systems. One that does not answer stays unknown. */
-export async function withNode(sizes: HostSizes, effective: Effective, clock: Clock): Promise<HostSizes> {
+/** Adds the file systems of a configuration. One that does not answer stays unknown. */
+export async function withFileSystems(sizes: HostSizes, effective: Effective, clock: Clock): Promise<HostSizes> {
   const sizeOf = async (path: string | null): Promise<HostSizes['nodefs']> => {
     if (path === null) return null;
     const sample = valueOrNull(await openFileSystem(path, clock).sample());
     return sample === null ? null : { bytes: sample.bytesCapacity, inodes: sample.inodes };
   };
   const [nodefs, imagefs] = await Promise.all([sizeOf(effective.nodefsPath), sizeOf(effective.imagefsPath)]);
-  return { ...sizes, nodefs, imagefs, bounded: boundedSizes(sizes, effective.cgroupRoot) };
+  return { ...sizes, nodefs, imagefs };
 }
 
 /** A cgroup with a limit above the machine's capacity, or none, has the machine's (product.md section 4). */
-function boundedSizes({ memoryBytes, pids }: HostSizes, cgroupRoot: string): HostSizes['bounded'] {
+function nodeSizes(
+  { memoryBytes, pids }: Pick<HostSizes, 'memoryBytes' | 'pids'>,
+  cgroupRoot: string,
+): NodeSizes | null {
   const mounts = findCgroupMounts();
-  if (cgroupRoot === '/' || !mounts.known) return null;
-  const memory = openMemory(mounts.value, cgroupRoot);
+  if (!mounts.known) return null;
+  const above = limitAbove(mounts.value, cgroupRoot);
+  if (cgroupRoot === '/') return { memoryBytes, pids, limitAbove: above };
   const ofPids = openPids(mounts.value, cgroupRoot);
-  const limits = { memory: memory.limit(), pids: ofPids.max() };
-  memory.close();
+  const limits = { memory: memoryLimitOf(mounts.value, cgroupRoot), pids: ofPids.max() };
   ofPids.close();
-  return { memoryBytes: capacityWithin(limits.memory, memoryBytes), pids: capacityWithin(limits.pids, pids) };
+  return {
+    memoryBytes: capacityWithin(limits.memory, memoryBytes),
+    pids: capacityWithin(limits.pids, pids),
+    limitAbove: above,
+  };
 }
 
 function capacityWithin(limit: Reading<number | null>, ofMachine: number | null): number | null {

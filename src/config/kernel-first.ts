@@ -1,7 +1,9 @@
 import { resolve } from '../core/eviction/thresholds-met.ts';
 import { type Reading, unknown } from '../core/reading.ts';
 import { bytesUp, sayBytes } from '../core/units/quantity.ts';
+import type { CgroupLimit } from '../host/cgroup-memory.ts';
 import type { Effective } from './effective.ts';
+import type { ConfiguredThreshold } from './eviction.ts';
 import type { BeyondReach, HostSizes } from './margin.ts';
 import { sayPlace, sayValue } from './setting.ts';
 
@@ -16,36 +18,69 @@ const ENOUGH_BYTES = 100 * MIB;
  * limit of its own is charged for its kernel memory, and has no reserve.
  */
 export function beyondReachOf(
-  { memoryAvailable, mode, cgroupRoot }: Pick<Effective, 'memoryAvailable' | 'mode' | 'cgroupRoot'>,
-  { memoryBytes, beyondReach, bounded }: HostSizes,
+  effective: Pick<Effective, 'memoryAvailable' | 'mode' | 'cgroupRoot'>,
+  sizes: HostSizes,
 ): Reading<BeyondReach> {
-  if (memoryAvailable !== 'workingSet')
+  const { memoryBytes, beyondReach } = sizes;
+  if (effective.memoryAvailable !== 'workingSet')
     return unknown('not-applicable', 'memoryAvailable', 'reclaimable leaves it out');
-  if (mode === 'kubelet' || cgroupRoot === '/') return beyondReach;
-  if (bounded?.memoryBytes === null) return unknown('unreadable', cgroupRoot, 'its memory limit cannot be read');
-  return bounded?.memoryBytes === memoryBytes ? beyondReach : unknown('not-applicable', cgroupRoot, 'it has a limit');
+  const node = nodeOf(effective);
+  if (node === '/') return beyondReach;
+  const capacityBytes = sizes.node(node)?.memoryBytes;
+  if (capacityBytes === null) return unknown('unreadable', node, 'its memory limit cannot be read');
+  return capacityBytes === memoryBytes ? beyondReach : unknown('not-applicable', node, 'it has a limit');
 }
+
+/** product.md section 4. */
+export const nodeOf = ({ mode, cgroupRoot }: Pick<Effective, 'mode' | 'cgroupRoot'>): string =>
+  mode === 'kubelet' ? '/' : cgroupRoot;
 
 export const totalOf = ({ reserveBytes, kernelBytes, hugePagesBytes }: BeyondReach): number =>
   reserveBytes + kernelBytes + hugePagesBytes;
 
 /** Thresholds of memory.available that the kernel's OOM killer reaches before the agent, or may. */
 export function kernelFirst(effective: Effective, sizes: HostSizes): readonly string[] {
-  const beyond = beyondReachOf(effective, sizes);
-  const { memoryBytes } = sizes;
-  if (!beyond.known || memoryBytes === null) return [];
-  const beyondBytes = totalOf(beyond.value);
   return effective.thresholds
     .filter(({ signal }) => signal === 'memory.available')
-    .flatMap(({ value, field, origin }) => {
-      const thresholdBytes = bytesUp(resolve(value, memoryBytes));
-      if (thresholdBytes === 0 || thresholdBytes - beyondBytes >= NEAR_BYTES) return [];
-      const acts = beyondBytes < thresholdBytes ? 'may act' : 'acts';
-      const least = `${Math.ceil((beyondBytes + ENOUGH_BYTES) / MIB)}Mi`;
-      return [
-        `${sayPlace(origin)}${field}: memory.available ${sayValue(value)}: the kernel's OOM killer ${acts} first, since the working set counts ${sayBeyondReach(beyond.value)} as available, which no process can get. ${sayRemedy(effective.mode, least)}`,
-      ];
+    .flatMap((threshold) => {
+      const why = ofLimitAbove(effective, sizes, threshold) ?? ofBeyondReach(effective, sizes, threshold);
+      const { field, origin, value } = threshold;
+      return why === null ? [] : [`${sayPlace(origin)}${field}: memory.available ${sayValue(value)}: ${why}`];
     });
+}
+
+/** Whether a threshold is met too late if `beyondBytes` of what counts as available cannot be used. */
+export const isBeyondThreshold = (thresholdBytes: number, beyondBytes: number): boolean =>
+  thresholdBytes > 0 && thresholdBytes - beyondBytes < NEAR_BYTES;
+
+function ofBeyondReach(effective: Effective, sizes: HostSizes, { value }: ConfiguredThreshold): string | null {
+  const beyond = beyondReachOf(effective, sizes);
+  const { memoryBytes } = sizes;
+  if (!beyond.known || memoryBytes === null) return null;
+  const beyondBytes = totalOf(beyond.value);
+  const thresholdBytes = bytesUp(resolve(value, memoryBytes));
+  if (!isBeyondThreshold(thresholdBytes, beyondBytes)) return null;
+  const acts = beyondBytes < thresholdBytes ? 'may act' : 'acts';
+  const least = `${Math.ceil((beyondBytes + ENOUGH_BYTES) / MIB)}Mi`;
+  return `the kernel's OOM killer ${acts} first, since the working set counts ${sayBeyondReach(beyond.value)} as available, which no process can get. ${sayRemedy(effective.mode, least)}`;
+}
+
+/** A cgroup above the node with a lower limit: what the node counts as its capacity cannot be used. */
+function ofLimitAbove(effective: Effective, sizes: HostSizes, { value }: ConfiguredThreshold): string | null {
+  const node = sizes.node(nodeOf(effective));
+  const above = node?.limitAbove.known ? node.limitAbove.value : null;
+  const capacityBytes = node?.memoryBytes ?? null;
+  if (above === null || capacityBytes === null || above.bytes >= capacityBytes) return null;
+  if (!isBeyondThreshold(bytesUp(resolve(value, capacityBytes)), capacityBytes - above.bytes)) return null;
+  return `the kernel's OOM killer may act first, since the node lies in the cgroup ${above.path}, which is limited to ${sayBytes(above.bytes)} of memory, and counts ${sayBytes(capacityBytes)} as its capacity. ${sayOtherNode(effective, above)}`;
+}
+
+function sayOtherNode({ mode, cgroupRoot }: Effective, { path, bytes }: CgroupLimit): string {
+  const most = `at most ${sayBytes(bytes)}`;
+  if (mode === 'kubelet') return 'Raise that limit';
+  if (cgroupRoot === '/') return `Set cgroupRoot to a cgroup with a limit of its own of ${most}`;
+  const itself = `imit ${cgroupRoot} itself to ${most}`;
+  return path === '/' ? `L${itself}` : `Set cgroupRoot: ${path}, or l${itself}`;
 }
 
 export function sayBeyondReach(beyond: BeyondReach): string {

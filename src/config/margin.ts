@@ -2,6 +2,7 @@ import { resolve } from '../core/eviction/thresholds-met.ts';
 import { type Reading, unknown } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { addQuantity, compareQuantity, type Quantity, quantityOfBytes } from '../core/units/quantity.ts';
+import type { CgroupLimit } from '../host/cgroup-memory.ts';
 import type { ConfiguredThreshold } from './eviction.ts';
 
 /** Capacities of the machine; null = unknown. Some warnings and the margin beside a kubelet need them. */
@@ -13,8 +14,12 @@ export type HostSizes = {
   readonly beyondReach: Reading<BeyondReach>;
   readonly nodefs: { readonly bytes: number; readonly inodes: number } | null;
   readonly imagefs: { readonly bytes: number; readonly inodes: number } | null;
-  /** Those of a node that is a cgroup; null: it is the machine, or was not looked at. */
-  readonly bounded: Pick<HostSizes, 'memoryBytes' | 'pids'> | null;
+  /** Of the node that this cgroupRoot makes; null: it was not looked at. */
+  readonly node: (cgroupRoot: string) => NodeSizes | null;
+};
+export type NodeSizes = Pick<HostSizes, 'memoryBytes' | 'pids'> & {
+  /** Of the cgroups above it. */
+  readonly limitAbove: Reading<CgroupLimit | null>;
 };
 /** Memory of the machine that no process can get. */
 export type BeyondReach = {
@@ -33,7 +38,7 @@ export const UNKNOWN_SIZES: HostSizes = {
   beyondReach: unknown('not-asked', 'the memory of the kernel', 'this host was not examined'),
   nodefs: null,
   imagefs: null,
-  bounded: null,
+  node: () => null,
 };
 
 const MIB = 1024 ** 2;

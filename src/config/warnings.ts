@@ -77,7 +77,7 @@ export function warnings(
   const left = mistaken.flatMap(judgedIn);
   const { mode, cgroupRoot } = effective;
   const isBounded = mode === 'standalone' && cgroupRoot !== '/';
-  const { memoryBytes, pids } = (isBounded ? machine.bounded : machine) ?? { memoryBytes: null, pids: null };
+  const { memoryBytes, pids } = (isBounded ? machine.node(cgroupRoot) : machine) ?? { memoryBytes: null, pids: null };
   const capacities = {
     sizes: { ...machine, memoryBytes, pids },
     machine,

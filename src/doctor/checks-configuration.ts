@@ -1,5 +1,8 @@
-import { beyondReachOf, sayBeyondReach } from '../config/kernel-first.ts';
+import type { Effective } from '../config/effective.ts';
+import { beyondReachOf, isBeyondThreshold, nodeOf, sayBeyondReach } from '../config/kernel-first.ts';
+import { resolve } from '../core/eviction/thresholds-met.ts';
 import { unknown } from '../core/reading.ts';
+import { bytesUp } from '../core/units/quantity.ts';
 import { sayProblem } from '../document/problem.ts';
 import * as say from '../words/doctor.ts';
 import { MANIFESTS } from '../words/finding-standalone.ts';
@@ -42,6 +45,39 @@ export function manifestFindings(facts: Facts, takes: readonly string[]): readon
   return findings
     .filter(({ id }) => takes.some((taken) => id === taken || (taken.endsWith('/') && id.startsWith(taken))))
     .map(({ text }) => ({ text }));
+}
+
+const memoryThresholds = ({ thresholds }: Effective) =>
+  thresholds.filter(({ signal }) => signal === 'memory.available');
+
+function ofNode(effective: Effective, facts: Facts): readonly Result[] {
+  const { sizes } = facts.host;
+  const beyond = beyondReachOf(effective, sizes);
+  const above = sizes.node(nodeOf(effective))?.limitAbove;
+  if (above?.known === false) return [...warned(facts, 'kernel-first'), unknownBecause(above)];
+  if (!beyond.known) return [...warned(facts, 'kernel-first'), notHereOrUnknown(beyond)];
+  if (sizes.memoryBytes === null) return [unknownBecause(NO_SIZE)];
+  return warned(facts, 'kernel-first', fine(say.agentBeforeKernel(sayBeyondReach(beyond.value))));
+}
+
+/** Limits that pods share, and that the kernel enforces before the last threshold is met. Null: there is none. */
+function limitsFirst(effective: Effective, { pods, host }: Facts): Result | null {
+  const capacityBytes = host.sizes.node(nodeOf(effective))?.memoryBytes ?? null;
+  if (!pods.known || capacityBytes === null) return null;
+  const { sharedLimits, pods: all } = pods.value;
+  if (!sharedLimits.known) return unknownBecause(sharedLimits);
+  const lowestBytes = Math.min(
+    ...memoryThresholds(effective).map(({ value }) => bytesUp(resolve(value, capacityBytes))),
+  );
+  const located = all.filter(({ bound }) => bound.cgroup.known).length;
+  const first = sharedLimits.value
+    .filter(({ bytes }) => bytes < capacityBytes && isBeyondThreshold(lowestBytes, capacityBytes - bytes))
+    .map(({ path, bytes, pods: names }) => ({
+      text: say.sharedLimit(path, bytes, names, names.length === located),
+      mend: 'systemd-cgls <cgroup>',
+      fill: { cgroup: path },
+    }));
+  return first.length === 0 ? null : found(...first);
 }
 
 export const CONFIGURATION = {
@@ -103,13 +139,15 @@ export const CONFIGURATION = {
     asks: "whether the kernel's OOM killer acts before a threshold is met",
     mend: CHECK,
     judge: (facts) => {
-      const { effective, host, problems } = facts;
+      const { effective, problems } = facts;
       if (problems.length > 0 || !effective.known) return NOT_APPLICABLE;
-      if (!effective.value.thresholds.some(({ signal }) => signal === 'memory.available')) return NOT_APPLICABLE;
-      const beyond = beyondReachOf(effective.value, host.sizes);
-      if (!beyond.known) return notHereOrUnknown(beyond);
-      if (host.sizes.memoryBytes === null) return unknownBecause(NO_SIZE);
-      return warned(facts, 'kernel-first', fine(say.agentBeforeKernel(sayBeyondReach(beyond.value))));
+      if (memoryThresholds(effective.value).length === 0) return NOT_APPLICABLE;
+      const inPods = limitsFirst(effective.value, facts);
+      // What is so of the node is not fine while it is otherwise among its pods.
+      return [
+        ...ofNode(effective.value, facts).filter(({ kind }) => kind !== 'fine' || inPods === null),
+        ...(inPods === null ? [] : [inPods]),
+      ];
     },
   },
   'swap-off': {

@@ -18,6 +18,7 @@ import type { StatusReport } from '../serve/status.ts';
 import type { HeldUnit } from '../standalone/held-file.ts';
 import type { UnitTimeout } from '../standalone/stop-timeouts.ts';
 import type { HereWarning, Unread } from './loaded-here.ts';
+import type { SharedLimit } from './shared-limits.ts';
 
 /** Everything that the checks judge, read once. What could not be read is unknown, with the reason. */
 export type Facts = {
@@ -78,6 +79,7 @@ export type PodsFacts = {
   /** Unknown: not every scratch directory was examined. */
   readonly scratch: Reading<true>;
   readonly held: Reading<readonly HeldUnit[]>;
+  readonly sharedLimits: Reading<readonly SharedLimit[]>;
 };
 export type FoundPod = {
   readonly bound: BoundPod;

@@ -1,6 +1,6 @@
 import { observedOf, toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
-import { readHostSizes, withNode } from '../config/host-sizes.ts';
+import { readHostSizes, withFileSystems } from '../config/host-sizes.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import { capacityOf, type HostSizes } from '../config/margin.ts';
 import { originOf, sayPlace } from '../config/setting.ts';
@@ -23,7 +23,7 @@ export async function loadHere(file: string | null, clock: Clock): Promise<Loade
   if (first.effective === null) return { ...first, sizes, hung: new Map() };
   const hung = await hungDisks(first.effective);
   if (hung.size > 0) return { ...first, sizes, hung };
-  const all = await withNode(sizes, first.effective, clock);
+  const all = await withFileSystems(sizes, first.effective, clock);
   return { ...loadConfig(file, all), sizes: all, hung };
 }
 

@@ -2,7 +2,7 @@ import { observedOf } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import type { MemoryShare } from '../core/eviction/attribution.ts';
 import { ifKnown, known, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { openMemory } from '../host/cgroup-memory.ts';
+import { memoryLimitOf } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { createProcfs, type Procfs } from '../host/procfs.ts';
 import { createShareReader, type PodPaths, type ShareReader } from '../observe/memory-shares.ts';
@@ -54,10 +54,9 @@ function unlocated({ pods, count, units }: PodsFacts): Unknown | null {
 function capacityOf(mounts: CgroupMounts, node: string, procfs: Procfs): Reading<number> {
   const total = procfs.memTotalBytes();
   if (node === '/' || !total.known) return total;
-  const memory = openMemory(mounts, node);
-  const limit = memory.limit();
-  memory.close();
-  return ifKnown(limit, (bytes) => known(Math.min(bytes ?? Number.POSITIVE_INFINITY, total.value)));
+  return ifKnown(memoryLimitOf(mounts, node), (bytes) =>
+    known(Math.min(bytes ?? Number.POSITIVE_INFINITY, total.value)),
+  );
 }
 
 function pathsOf(pods: Reading<PodsFacts>): PodPaths {

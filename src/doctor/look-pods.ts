@@ -14,6 +14,7 @@ import { createStandaloneSource } from '../standalone/source.ts';
 import { unitTimeout } from '../standalone/stop-timeouts.ts';
 import { createTies } from '../standalone/ties.ts';
 import type { FoundPod, PodsFacts } from './facts.ts';
+import { sharedLimits } from './shared-limits.ts';
 
 type Needs = {
   readonly clock: Clock;
@@ -87,6 +88,7 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
       units: areTold ? known(true as const) : UNTOLD,
       scratch,
       held: heldUnits(effective.runtimeDirectory, bootId),
+      sharedLimits: sharedLimits(mounts, effective.cgroupRoot, found.flatMap(placeOf)),
     };
   } finally {
     ties.close();
@@ -107,6 +109,10 @@ async function foundPod(
     oomScores: cgroup.known ? oomScoresIn(mounts, cgroup.value) : known([]),
     timeout: unit === null || !systemd.isUp() ? null : await unitTimeout(systemd, unit),
   };
+}
+
+function placeOf({ bound }: FoundPod): readonly { readonly name: string; readonly path: string }[] {
+  return bound.cgroup.known ? [{ name: nameOf({ bound }), path: bound.cgroup.value.path }] : [];
 }
 
 function memoryOf(mounts: CgroupMounts, { path }: CgroupRef): Pick<FoundPod, 'memoryBytes' | 'limitBytes'> {

@@ -150,6 +150,36 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
   };
 }
 
+/** Null = no limit. */
+export function memoryLimitOf(mounts: CgroupMounts, path: string): Reading<number | null> {
+  const memory = openMemory(mounts, path);
+  const limit = memory.limit();
+  memory.close();
+  return limit;
+}
+
+export type CgroupLimit = { readonly path: string; readonly bytes: number };
+/**
+ * The lowest memory limit of the cgroups above this one, which the kernel enforces as well; null: none has one. Above the
+ * root there is only itself: in a container it has the limit of the container.
+ */
+export function limitAbove(mounts: CgroupMounts, path: string): Reading<CgroupLimit | null> {
+  let lowest: CgroupLimit | null = null;
+  for (const above of pathsAbove(path)) {
+    const limit = memoryLimitOf(mounts, above);
+    if (!limit.known && limit.why !== 'absent') return limit;
+    const bytes = limit.known ? limit.value : null;
+    if (bytes !== null && bytes <= (lowest?.bytes ?? bytes)) lowest = { path: above, bytes };
+  }
+  return known(lowest);
+}
+
+/** The outermost first. */
+export function pathsAbove(path: string): readonly string[] {
+  const names = path.split('/').filter((name) => name !== '');
+  return ['/', ...names.slice(0, -1).map((_, i) => `/${names.slice(0, i + 1).join('/')}`)];
+}
+
 function memoryUse(usageBytes: number, stat: Buffer, names: Names, where: string): Reading<MemoryUse> {
   // Without the key the working set is the usage.
   const inactive = parseKeyed(stat, names.inactiveFile, '', where) ?? known(0);

@@ -100,6 +100,9 @@ export const noPids = 'there is no pids controller: threads of pods are not coun
 /** `beyond`: what counts as available, and no process can get. */
 export const agentBeforeKernel = (beyond: string): string =>
   `memory.available meets its thresholds before the kernel's OOM killer acts; no process can get ${beyond}`;
+/** `isAll`: no other pod has a cgroup now. */
+export const sharedLimit = (cgroup: string, bytes: number, pods: readonly string[], isAll: boolean): string =>
+  `the kernel's OOM killer may act in ${cgroup} before memory.available meets its threshold, since the cgroup is limited to ${sayBytes(bytes)} of memory, which ${countPods(pods.length)} share: ${named(pods)}. The kernel then chooses among them, and nodewarden does not. ${isAll ? `Set cgroupRoot: ${cgroup}` : 'Give each of them a limit of its own'}, or remove that limit`;
 export const psiOn = 'pressure stall information (PSI) is on';
 export const psiOff = `stalls are not shown, and evictionStall would have no effect: ${NO_PSI}`;
 export const otherDaemon = (name: string, pid: number): string =>

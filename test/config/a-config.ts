@@ -16,7 +16,7 @@ export const SIZES: HostSizes = {
   beyondReach: UNKNOWN_SIZES.beyondReach,
   nodefs: { bytes: 100 * GIB, inodes: 6_553_600 },
   imagefs: null,
-  bounded: null,
+  node: () => null,
 };
 export const NO_SIZES: HostSizes = UNKNOWN_SIZES;
 

@@ -65,7 +65,7 @@ describe('warnings', () => {
 
   it('judge a node that is a cgroup by its limits, and not at all if these are unknown', () => {
     const text = 'cgroupRoot: /shop\nevictionMinimumReclaim: {memory.available: 1Gi}';
-    const bounded = { ...SIZES, bounded: { memoryBytes: 1024 ** 3, pids: 512 } };
+    const bounded = { ...SIZES, node: () => ({ memoryBytes: 1024 ** 3, pids: 512, limitAbove: known(null) }) };
     expect(warnings(text, bounded)).toEqual([
       'c.yaml:4: evictionMinimumReclaim: memory.available 1Gi above its evictionHard threshold is more than the capacity of the cgroup /shop (1 GiB): once met, it stays met and pod after pod is evicted',
     ]);
@@ -74,7 +74,9 @@ describe('warnings', () => {
         .warnings.map((warning) => warning.text)
         .join(),
     ).toContain('(on the cgroup /shop 51 of 512)');
-    expect(warnings(text, { ...bounded, bounded: { memoryBytes: 2 * 1024 ** 3, pids: null } })).toEqual([]);
+    expect(
+      warnings(text, { ...bounded, node: () => ({ memoryBytes: 2 * 1024 ** 3, pids: null, limitAbove: known(null) }) }),
+    ).toEqual([]);
     expect(warnings(text)).toEqual([]);
   });
 
@@ -250,11 +252,56 @@ describe("warnings that the kernel's OOM killer acts first, because processes ca
 
   it('are not given for a cgroup with a limit, which pays for its kernel memory, nor without the figures', () => {
     const node = `cgroupRoot: /workload\n${FIRST}100Mi`;
-    const bounded = (memoryBytes: number | null) => ({ ...sizes, bounded: { memoryBytes, pids: null } });
+    const bounded = (memoryBytes: number | null) => ({
+      ...sizes,
+      node: () => ({ memoryBytes, pids: null, limitAbove: known(null) }),
+    });
     expect(said(node, bounded(GIB))).toEqual([]);
     expect(said(node, bounded(null))).toEqual([]);
     // Without a limit of its own its memory is the machine's.
     expect(said(node, bounded(sizes.memoryBytes))).toHaveLength(1);
     expect(said(`${FIRST}100Mi`, NO_SIZES)).toEqual([]);
+  });
+});
+
+describe("warnings that the kernel's OOM killer acts first, because a cgroup above the node has a lower limit", () => {
+  const FIRST = 'mergeDefaultEvictionSettings: true\nevictionHard:\n  memory.available: ';
+  const below = (path: string, bytes: number, capacityBytes = 8 * GIB): HostSizes => ({
+    ...SIZES,
+    node: () => ({ memoryBytes: capacityBytes, pids: null, limitAbove: known({ path, bytes }) }),
+  });
+  const said = (text: string, of: HostSizes): readonly string[] =>
+    load(text, of).warnings.flatMap((warning) => (warning.code === 'kernel-first' ? [warning.text] : []));
+  const says = (path: string, limit: string, todo: string, capacity = '8 GiB') =>
+    `the kernel's OOM killer may act first, since the node lies in the cgroup ${path}, which is limited to ${limit} of memory, and counts ${capacity} as its capacity. ${todo}`;
+
+  it.each([
+    [
+      'cgroupRoot: /shop/web',
+      below('/shop', GIB),
+      says('/shop', '1 GiB', 'Set cgroupRoot: /shop, or limit /shop/web itself to at most 1 GiB'),
+    ],
+    [
+      'cgroupRoot: /shop/web',
+      below('/shop', GIB, 2 * GIB),
+      says('/shop', '1 GiB', 'Set cgroupRoot: /shop, or limit /shop/web itself to at most 1 GiB', '2 GiB'),
+    ],
+    ['cgroupRoot: /web', below('/', GIB), says('/', '1 GiB', 'Limit /web itself to at most 1 GiB')],
+    [
+      'memoryAvailable: reclaimable',
+      below('/', GIB),
+      says('/', '1 GiB', 'Set cgroupRoot to a cgroup with a limit of its own of at most 1 GiB'),
+    ],
+    ['kubernetes: {kubeconfig: /k}\nmode: kubelet', below('/', GIB), says('/', '1 GiB', 'Raise that limit')],
+  ])('name the cgroup, its limit and what to do: %s', (text, sizes, why) => {
+    expect(said(`${text}\n${FIRST}100Mi`, sizes).map((one) => one.replace(/^.*? 100Mi: /, ''))).toEqual([why]);
+  });
+
+  it('are not given if the threshold is met before, or the limit is not lower', () => {
+    const text = `cgroupRoot: /shop/web\n${FIRST}100Mi`;
+    expect(said(text, below('/shop', 8 * GIB - 60 * MIB))).toHaveLength(1);
+    expect(said(text, below('/shop', 8 * GIB - 50 * MIB))).toEqual([]);
+    expect(said(text, below('/shop', 9 * GIB))).toEqual([]);
+    expect(said(`cgroupRoot: /shop/web\n${FIRST}1Mi`, below('/shop', 8 * GIB))).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
@@ -222,6 +222,47 @@ describe('nodewarden doctor on unusual machines', () => {
     } finally {
       await node.remove();
     }
+  });
+
+  describe.skipIf(needsCgroups !== '')(`below a cgroup with a limit of its own ${needsCgroups}`, () => {
+    const node = mounts === null ? null : makeCgroup();
+    afterAll(() => node?.remove());
+    /** A cgroup below the node, which may have limits too. */
+    const inside = (name: string, limitBytes: number | null): void => {
+      for (const root of node?.roots ?? []) {
+        mkdirSync(`${root}/${name}`);
+        if (mounts?.version === 2)
+          writeFileSync(`${path.dirname(`${root}/${name}`)}/cgroup.subtree_control`, '+memory');
+      }
+      if (mounts !== null && limitBytes !== null) limitMemory(mounts, `${node?.path}/${name}`, limitBytes);
+    };
+
+    it("says that the kernel's OOM killer may act first: there, and where pods share one", async () => {
+      if (node === null || mounts === null) throw new Error('no cgroups');
+      limitMemory(mounts, node.path, 512 * MIB);
+      inside('shop', null);
+      configure(`cgroupRoot: ${node.path}/shop`, 'memoryAvailable: reclaimable');
+      const all = `cgroup ${node.path}, which is limited to 512 MiB of memory`;
+      expect(says(await look(), 'kernel-first')).toMatchObject([
+        { kind: 'warning', text: expect.stringContaining(all) },
+      ]);
+
+      configure(`cgroupRoot: ${node.path}`, 'memoryAvailable: reclaimable');
+      inside('shop/web', null);
+      manifest('web', { cgroup: 'shop/web' });
+      limitMemory(mounts, `${node.path}/shop`, 256 * MIB);
+      expect(says(await look(), 'kernel-first')).toEqual([]);
+      inside('shop/db', null);
+      manifest('db', { cgroup: 'shop/db' });
+      expect(says(await look(), 'kernel-first')).toMatchObject([
+        {
+          text: expect.stringMatching(
+            /may act in .*\/shop before memory\.available .* limited to 256 MiB of memory, which 2 pods share: default\/db, default\/web\./,
+          ),
+          mend: `systemd-cgls ${node.path}/shop`,
+        },
+      ]);
+    });
   });
 
   it('reports that mode kubelet has no credentials', async () => {
