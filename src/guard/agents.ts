@@ -2,7 +2,7 @@ import { type AgentMetadata, MAX_METADATA_BYTES, readAgentMetadata } from '../co
 import type { GuardMethod } from '../config/guard/method.ts';
 import type { AgentAction, AgentEnd } from '../core/guard/agent-run.ts';
 import type { PowerState } from '../core/guard/record.ts';
-import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { agentVersion, runFenceAgent } from '../host/fence-agent.ts';
 import { readSecret } from '../host/secret-file.ts';
 import type { Clock } from '../ports.ts';
@@ -16,7 +16,11 @@ type Times = { readonly begunMs: MonoMs; readonly endedMs: MonoMs };
 /** What a device said about its power. The only thing that a proof is made of. */
 export type PowerAnswer = Times & { readonly power: Reading<PowerState> };
 /** What an agent said about its own `off` or `on`; unknown: nothing is known. It says nothing about the power (G1). */
-export type CommandClaim = Times & { readonly saysDone: Reading<true> };
+export type CommandClaim = Times & {
+  readonly saysDone: Reading<true>;
+  /** It was not begun, because it was too late for it. */
+  readonly isWithheld: boolean;
+};
 
 export type Agents = {
   readonly status: (method: GuardMethod, purpose: Purpose) => Promise<PowerAnswer>;
@@ -88,6 +92,11 @@ export function createAgents({ clock, settings, agentDirectory }: AgentNeeds): A
     const { method, action, purpose, mayBegin, watch } = order;
     const askedMs = clock.monoMs();
     let begunMs = askedMs;
+    let isWithheld = false;
+    const withhold = (why: 'timed-out' | 'not-asked', detail: string): Unknown => {
+      isWithheld = true;
+      return unknown(why, method.key, detail);
+    };
     const metadata = await metadataOf(method.agent, purpose);
     const result = await slots(purpose, async (): Promise<Reading<T>> => {
       if (!metadata.known) return metadata;
@@ -96,31 +105,31 @@ export function createAgents({ clock, settings, agentDirectory }: AgentNeeds): A
       const { text, secrets } = input.value;
       begunMs = clock.monoMs();
       if (mayBegin !== undefined && begunMs - askedMs > BEGIN_WITHIN_MS)
-        return unknown('timed-out', method.key, `it could not be begun within ${BEGIN_WITHIN_MS} ms, and was not`);
-      if (mayBegin?.() === false) return unknown('not-asked', method.key, 'it was not begun: authority has ended');
+        return withhold('timed-out', `it could not be begun within ${BEGIN_WITHIN_MS} ms, and was not`);
+      if (mayBegin?.() === false) return withhold('not-asked', 'it was not begun: authority has ended');
       const end = await start(method.agent, text, OUTPUT_BYTES, watch && ((pid) => watch(pid, secrets)));
       return read(end.kind === 'not-started' ? end : { ...end, ...redactOutput(end, secrets) }, method.key);
     });
-    return { result, begunMs, endedMs: clock.monoMs() };
+    return { result, isWithheld, begunMs, endedMs: clock.monoMs() };
   };
 
   return {
     status: async (method, purpose) => {
-      const { result, ...times } = await run({ method, action: 'status', purpose }, powerIn);
-      return { power: result, ...times };
+      const { result, begunMs, endedMs } = await run({ method, action: 'status', purpose }, powerIn);
+      return { power: result, begunMs, endedMs };
     },
     command: async (method, action, mayBegin) => {
-      const { result, ...times } = await run({ method, action, purpose: 'fencing', mayBegin }, doneIn);
-      return { saysDone: result, ...times };
+      const { result, ...rest } = await run({ method, action, purpose: 'fencing', mayBegin }, doneIn);
+      return { saysDone: result, ...rest };
     },
     metadata: (agent) => metadataOf(agent, 'dead'),
     exposure: async (method) => {
       const watching = watchSecrets(clock);
-      const { result, ...times } = await run(
+      const { result, begunMs, endedMs } = await run(
         { method, action: 'status', purpose: 'dead', watch: watching.begin },
         powerIn,
       );
-      return { power: result, ...times, exposed: watching.end() };
+      return { power: result, begunMs, endedMs, exposed: watching.end() };
     },
   };
 }
@@ -133,4 +142,4 @@ type Order = {
   readonly mayBegin?: () => boolean;
   readonly watch?: (pid: number, secrets: readonly string[]) => void;
 };
-type Run<T> = Times & { readonly result: Reading<T> };
+type Run<T> = Times & { readonly result: Reading<T>; readonly isWithheld: boolean };

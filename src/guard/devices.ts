@@ -1,7 +1,7 @@
 import type { GuardMethod } from '../config/guard/method.ts';
 import type { MethodKey } from '../core/guard/config.ts';
 import type { StatusAsk } from '../core/guard/decision.ts';
-import type { AgentRun, DeviceAnswer } from '../core/guard/observation.ts';
+import type { ActResult, AgentRun, DeviceAnswer } from '../core/guard/observation.ts';
 import type { NodeRef } from '../core/guard/record.ts';
 import { deviceKey } from '../core/guard/state.ts';
 import type { Clock } from '../ports.ts';
@@ -13,10 +13,13 @@ export type Devices = {
   /** New since the last call, each once, in the order in which they ended. */
   readonly answers: () => readonly DeviceAnswer[];
   /** All at once. What they say proves nothing: the devices have to be asked. */
-  readonly off: (node: NodeRef, methods: readonly MethodKey[]) => Promise<readonly AgentRun[]>;
+  readonly off: (node: NodeRef, methods: readonly MethodKey[]) => Promise<Sent>;
   /** One step after the other, whatever it says; the methods of a step at once. */
-  readonly on: (node: NodeRef, steps: readonly (readonly MethodKey[])[]) => Promise<readonly AgentRun[]>;
+  readonly on: (node: NodeRef, steps: readonly (readonly MethodKey[])[]) => Promise<Sent>;
 };
+
+/** `not-begun`: no command at all was started, because it was too late for it. */
+export type Sent = Extract<ActResult, { kind: 'ran' | 'not-begun' }>;
 
 export type DeviceNeeds = {
   readonly clock: Clock;
@@ -47,11 +50,19 @@ export function createDevices({ clock, agents, methodOf, mayAct, arrived }: Devi
     return { ...named, ...said, begunMs, endedMs };
   };
 
-  const send = async (node: NodeRef, key: MethodKey, action: 'off' | 'on'): Promise<AgentRun> => {
+  type One = { readonly run: AgentRun; readonly isWithheld: boolean };
+  const send = async (node: NodeRef, key: MethodKey, action: 'off' | 'on'): Promise<One> => {
     const method = methodOf(node, key);
-    if (method === null) return { method: key, isOk: false, ...nothingRan(clock) };
-    const { saysDone, begunMs, endedMs } = await agents.command(method, action, mayAct);
-    return { method: key, isOk: saysDone.known, begunMs, endedMs, detail: saysDone.known ? '' : saysDone.detail };
+    if (method === null) return { run: { method: key, isOk: false, ...nothingRan(clock) }, isWithheld: false };
+    const { saysDone, begunMs, endedMs, isWithheld } = await agents.command(method, action, mayAct);
+    const detail = saysDone.known ? '' : saysDone.detail;
+    return { run: { method: key, isOk: saysDone.known, begunMs, endedMs, detail }, isWithheld };
+  };
+  const sent = (all: readonly One[]): Sent => {
+    const [first] = all;
+    return first !== undefined && all.every(({ isWithheld }) => isWithheld)
+      ? { kind: 'not-begun', detail: first.run.detail }
+      : { kind: 'ran', runs: all.map(({ run }) => run) };
   };
 
   return {
@@ -72,11 +83,11 @@ export function createDevices({ clock, agents, methodOf, mayAct, arrived }: Devi
       answers = [];
       return all;
     },
-    off: (node, methods) => Promise.all(methods.map((key) => send(node, key, 'off'))),
+    off: async (node, methods) => sent(await Promise.all(methods.map((key) => send(node, key, 'off')))),
     on: async (node, steps) => {
-      const runs: AgentRun[] = [];
-      for (const step of steps) runs.push(...(await Promise.all(step.map((key) => send(node, key, 'on')))));
-      return runs;
+      const all: One[] = [];
+      for (const step of steps) all.push(...(await Promise.all(step.map((key) => send(node, key, 'on')))));
+      return sent(all);
     },
   };
 }

@@ -14,14 +14,18 @@ export type ApiAnswer =
 export type ApiState = 'up' | 'suspect' | 'away';
 /** `path` begins with `/api` or `/apis` and includes the query. Never rejects; `deadlineMs` is a timer of our own. */
 export type ApiGet = (path: string, deadlineMs: number) => Promise<ApiAnswer>;
-/** Only for api-writes.ts: it cannot express a PUT (A6). */
-export type ApiSend = (request: {
-  readonly method: 'POST' | 'PATCH' | 'DELETE';
+/** What may change something at the server; the body is sent as JSON. */
+export type ApiRequest = {
+  readonly method: 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   readonly path: string;
   readonly contentType: 'application/json' | 'application/strategic-merge-patch+json' | 'application/merge-patch+json';
   readonly body: object;
   readonly deadlineMs: number;
-}) => Promise<ApiAnswer>;
+};
+/** Only for api-writes.ts: it cannot express a PUT (A6). */
+export type ApiSend = (request: ApiRequest & { readonly method: 'POST' | 'PATCH' | 'DELETE' }) => Promise<ApiAnswer>;
+/** Only for guard/api-writes.ts, which replaces objects of its own. */
+export type GuardSend = (request: ApiRequest) => Promise<ApiAnswer>;
 /** An endless response, line by line, on a socket of its own. `ended` is called once, also after `close`. */
 export type ApiStream = (
   path: string,
@@ -45,3 +49,5 @@ export type Connection = {
   readonly onState: (changed: (state: ApiState) => void) => void;
   readonly close: () => void;
 };
+/** To whoever takes it as a Connection, it sends no PUT. */
+export type GuardConnection = Connection & { readonly send: GuardSend };

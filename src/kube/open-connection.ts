@@ -13,7 +13,7 @@ import {
   credentialsRefused,
   credentialsUnusable,
 } from '../words/finding-api.ts';
-import type { ApiAnswer, ApiState, Connection } from './connection.ts';
+import type { ApiAnswer, ApiState, GuardConnection } from './connection.ts';
 import { type Credentials, readCredentials } from './credentials.ts';
 import { type Exchanged, exchange, type Wire } from './exchange.ts';
 import { CLOSED, type LineStream, openLines } from './line-stream.ts';
@@ -60,7 +60,7 @@ export function openConnection({
   kubeconfig,
   hasPods = () => true,
   chance = Math.random,
-}: ConnectionNeeds): Connection {
+}: ConnectionNeeds): GuardConnection {
   const changed: ((state: ApiState) => void)[] = [];
   const streams = new Set<LineStream>();
   const retired = new Map<Agent, () => void>();

@@ -79,7 +79,7 @@ export type ApiEvent = {
 /**
  * Checks what the types cannot express: a violation is a bug, and throws before anything is sent (beside-a-kubelet.md J).
  */
-function must(isSo: boolean, what: string): asserts isSo {
+export function must(isSo: boolean, what: string): asserts isSo {
   if (!isSo) throw new TypeError(`refused before it was sent: ${what}`);
 }
 const includes = (all: readonly string[], one: string): boolean => all.includes(one);

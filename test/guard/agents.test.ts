@@ -156,8 +156,8 @@ describe('a command (G1: what it says is no proof)', () => {
     const { agents, method } = aBench({ fence_a: 'echo "Success: Powered OFF"; echo "Status: OFF"' });
     const claim = await agents.command(method('fence_a'), 'off', always);
     expect(claim.saysDone).toEqual({ known: true, value: true });
-    // The only two things that it has beside; an answer about power has `power` and no `saysDone`.
-    expect(Object.keys(claim).sort()).toEqual(['begunMs', 'endedMs', 'saysDone']);
+    // The only three things that it has beside; an answer about power has `power` and no `saysDone`.
+    expect(Object.keys(claim).sort()).toEqual(['begunMs', 'endedMs', 'isWithheld', 'saysDone']);
     // @ts-expect-error A claim is no answer: what needs a proof does not take it.
     const proof: { readonly power: unknown } = claim;
     expect(proof.power).toBeUndefined();

@@ -2,7 +2,8 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StatusAsk } from '../../src/core/guard/decision.ts';
-import { createDevices } from '../../src/guard/devices.ts';
+import type { AgentRun } from '../../src/core/guard/observation.ts';
+import { createDevices, type Sent } from '../../src/guard/devices.ts';
 import { clock, until } from '../host/test-cgroup.ts';
 import { aBench } from './an-agent.ts';
 
@@ -23,6 +24,11 @@ function someDevices(script: string, mayAct = () => true) {
     },
   });
   return { bench, devices, arrived: (count: number) => until(() => arrivals >= count) };
+}
+
+function runsOf(sent: Sent): readonly AgentRun[] {
+  if (sent.kind !== 'ran') throw new Error(sent.detail);
+  return sent.runs;
 }
 
 describe('the devices', () => {
@@ -66,13 +72,13 @@ describe('the devices', () => {
     const both =
       'plug=$(value plug); echo "$action" > "$plug-$action"; [ "$plug" = 3 ] || while [ ! -e 1-$action ] || [ ! -e 2-$action ]; do sleep 0.02; done; [ "$plug" != 2 ]';
     const { bench, devices } = someDevices(both);
-    const runs = await devices.off(node, ['1', '2']);
+    const runs = runsOf(await devices.off(node, ['1', '2']));
     expect(runs.map(({ method, isOk, detail }) => [method, isOk, detail])).toEqual([
       ['1', true, ''],
       ['2', false, 'exit status 1'],
     ]);
     expect(existsSync(join(bench.directory, '3-off'))).toBe(false);
-    const on = await devices.on(node, [['1', '2'], ['3']]);
+    const on = runsOf(await devices.on(node, [['1', '2'], ['3']]));
     expect(on.map(({ method, isOk }) => [method, isOk])).toEqual([
       ['1', true],
       ['2', false],
@@ -84,9 +90,10 @@ describe('the devices', () => {
 
   it('get no command without authority', async () => {
     const { bench, devices } = someDevices('echo > ran', () => false);
-    expect(await devices.off(node, ['1'])).toMatchObject([
-      { isOk: false, detail: 'it was not begun: authority has ended' },
-    ]);
+    expect(await devices.off(node, ['1', '2'])).toEqual({
+      kind: 'not-begun',
+      detail: 'it was not begun: authority has ended',
+    });
     expect(existsSync(join(bench.directory, 'ran'))).toBe(false);
   });
 });

@@ -1,0 +1,147 @@
+import type { GuardEffective } from '../config/guard/effective.ts';
+import { methodFor } from '../config/guard/method.ts';
+import type { Act, GuardDecision, GuardVerdict, Store } from '../core/guard/decision.ts';
+import { MARK } from '../core/guard/node-facts.ts';
+import type { ActResult, DeviceAnswer, GuardOutcome } from '../core/guard/observation.ts';
+import type { NodeRef } from '../core/guard/record.ts';
+import { type MonoMs, sayCause } from '../core/reading.ts';
+import type { ApiGet, GuardSend } from '../kube/connection.ts';
+import type { Clock } from '../ports.ts';
+import type { Agents } from './agents.ts';
+import { createGuardWrites, type GuardWrites } from './api-writes.ts';
+import { createDevices } from './devices.ts';
+import { createNodeMarks } from './node-marks.ts';
+import { MAX_RECORD_BYTES, recordData, recordName } from './records.ts';
+
+export type EffectNeeds = {
+  readonly clock: Clock;
+  readonly api: { readonly get: ApiGet; readonly send: GuardSend };
+  readonly agents: Agents;
+  /** As in force now. In dry run nothing is written and no command is sent. */
+  readonly config: () => Pick<GuardEffective, 'core' | 'methods' | 'kubernetes' | 'history'>;
+  /** The node that this process runs on; null: none, or not known. Its own power is never cut (G9). */
+  readonly node: string | null;
+  /** By the own clock; null: it does not lead. Asked right before each write and each start of a command. */
+  readonly authorityUntilMs: () => MonoMs | null;
+  /** There is an outcome or an answer: the next look is due at once. */
+  readonly news: () => void;
+  /** What went wrong, and what no outcome says. */
+  readonly tell: (told: EffectTold) => void;
+};
+/** `node` null: it is about none. */
+export type EffectTold = {
+  readonly what: 'not-stored' | 'condition-unsaid' | 'bug';
+  readonly node: string | null;
+  readonly detail: string;
+};
+
+/** What changes the world (guard.md 7.3 and 8). Nothing rejects or throws. */
+export type GuardEffects = {
+  /**
+   * Begins in the background what was decided, and asks the devices. Each decision that `GuardDecision` says is answered gets
+   * its one outcome when its act is over; `resign` is the leadership's.
+   */
+  readonly carryOut: (verdict: GuardVerdict) => void;
+  /** New since the last call, each once, in the order in which they ended. */
+  readonly outcomes: () => readonly GuardOutcome[];
+  /** As `outcomes`. */
+  readonly answers: () => readonly DeviceAnswer[];
+};
+
+/** Less authority than this begins nothing (guard.md 6.2). */
+const LEAST_AUTHORITY_MS = 3_000;
+const FAILED = { store: { kind: 'failed' }, act: null } as const;
+type Ended = Pick<GuardOutcome, 'store' | 'act'>;
+
+export function createEffects(needs: EffectNeeds): GuardEffects {
+  const { clock, api, agents, config, authorityUntilMs, news, tell } = needs;
+  const mayAct = (): boolean => {
+    const untilMs = authorityUntilMs();
+    return !config().core.dryRun && untilMs !== null && untilMs - clock.monoMs() >= LEAST_AUTHORITY_MS;
+  };
+  const writes = createGuardWrites({ send: api.send, namespace: config().kubernetes.namespace });
+  const devices = createDevices({
+    clock,
+    agents,
+    methodOf: ({ name }, key) => methodFor(config().methods, name, key),
+    mayAct,
+    arrived: news,
+  });
+  const unsaid = ({ name }: NodeRef, detail: string): void => tell({ what: 'condition-unsaid', node: name, detail });
+  const marks = createNodeMarks({ clock, get: api.get, writes, mayAct, unsaid });
+  let ended: GuardOutcome[] = [];
+
+  const perform = (act: Act, node: NodeRef, id: string): Promise<ActResult> | ActResult => {
+    if (!mayAct()) return { kind: 'not-begun', detail: 'authority has ended' };
+    switch (act.kind) {
+      case 'off':
+        return node.name === needs.node ? OWN_NODE : devices.off(node, act.methods);
+      case 'on':
+        return devices.on(node, act.steps);
+      case 'tell':
+        return marks.tell(node, id, act);
+      case 'untell':
+      case 'clear':
+        return marks[act.kind](node, id);
+    }
+  };
+
+  /** First the compare-and-swap, then the act, if it was stored and authority still holds (guard.md 7.3). */
+  const storeThenAct = async (node: NodeRef, store: Store): Promise<Ended> => {
+    const { fencing, act } = store;
+    if (!mayAct()) return FAILED;
+    const stored = await storeRecord(writes, store);
+    if (stored.kind !== 'stored') {
+      if (stored.kind === 'failed') tell({ what: 'not-stored', node: node.name, detail: stored.detail });
+      // Deleted by hand: nothing was done, and the records show it.
+      return stored.kind === 'failed' ? FAILED : { store: { kind: 'conflict' }, act: null };
+    }
+    const { version } = stored;
+    return { store: { kind: 'stored', version }, act: act === null ? null : await perform(act, node, fencing) };
+  };
+
+  const carry = async (decision: Answered): Promise<void> => {
+    const isStore = 'record' in decision;
+    const fencing = isStore ? decision.fencing : null;
+    let outcome: Ended;
+    try {
+      outcome = isStore
+        ? await storeThenAct(decision.node, decision)
+        : { store: null, act: await perform(decision.act, decision.node, idOf(decision.value)) };
+    } catch (cause) {
+      tell({ what: 'bug', node: decision.node.name, detail: sayCause(cause) });
+      outcome = isStore ? FAILED : { store: null, act: { kind: 'failed', why: 'error', detail: sayCause(cause) } };
+    }
+    ended.push({ of: decision.id, fencing, atMs: clock.monoMs(), ...outcome });
+    news();
+  };
+
+  return {
+    carryOut: ({ decisions, next }) => {
+      for (const decision of decisions) if (isAnswered(decision)) void carry(decision);
+      devices.ask(next.status);
+    },
+    outcomes: () => {
+      const all = ended;
+      ended = [];
+      return all;
+    },
+    answers: devices.answers,
+  };
+}
+
+type Answered = Extract<GuardDecision, { record: unknown } | { kind: 'unmark' }>;
+const isAnswered = (decision: GuardDecision): decision is Answered =>
+  decision.kind === 'unmark' || ('record' in decision && !(decision.kind === 'fence' && decision.isDry));
+
+const OWN_NODE: ActResult = { kind: 'ran', runs: [] };
+
+/** The fencing that a mark of ours names. */
+const idOf = (value: string): string => (value.startsWith(MARK) ? value.slice(MARK.length) : value);
+
+async function storeRecord(writes: Pick<GuardWrites, 'putMap'>, { fencing, record, replaces }: Store) {
+  const data = recordData(record);
+  const bytes = Buffer.byteLength(Object.values(data).join(''));
+  if (bytes > MAX_RECORD_BYTES) return { kind: 'failed', detail: `its record would have ${bytes} bytes` } as const;
+  return writes.putMap(recordName(fencing), data, replaces);
+}

@@ -1,0 +1,123 @@
+import type { OrderAnswer } from '../core/guard/decision.ts';
+import { GATES } from '../core/guard/decision.ts';
+import type { Order, ReleaseScope } from '../core/guard/observation.ts';
+import { isNumber, isObject, isOneOf, isText, orNull, parseJson, shape } from '../core/shape.ts';
+import type { MapData } from './api-writes.ts';
+
+/**
+ * The ConfigMap `guard-orders`. A person adds `order-<id>`, the leader adds `answer-<id>`, both JSON. What a person writes is
+ * checked here as far as it can be understood; what cannot be is refused by the core, and answered.
+ */
+export const GUARD_ORDERS = 'guard-orders';
+const ORDER = 'order-';
+const ANSWER = 'answer-';
+const ID = /^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$/;
+const MAX_ORDERS = 100;
+/** Of one order; and of what a person says in it. */
+const MAX_BYTES = 8 * 1024;
+const MAX_TEXT = 500;
+/** Answered orders that stay, so that a person can look them up. */
+const KEPT_ANSWERS = 50;
+
+export type AnsweredOrder = { readonly answer: OrderAnswer; readonly wallMs: number };
+
+/** Another order, for a person to write. */
+export const withOrder = (data: MapData, order: Order): MapData => ({
+  ...data,
+  [ORDER + order.id]: JSON.stringify(order, null, 1),
+});
+
+/** Null: not answered yet, or what stands there is no answer. */
+export function answerIn(map: unknown, id: string): AnsweredOrder | null {
+  const answered = parseJson(dataOf(map)[ANSWER + id] ?? '');
+  return isAnswered(answered) ? answered : null;
+}
+
+/** An answer, for the leader to write; the oldest answered orders go. */
+export function withAnswer(data: MapData, id: string, answered: AnsweredOrder): MapData {
+  const next = { ...data, [ANSWER + id]: JSON.stringify(answered, null, 1) };
+  const old = idsIn(next, ANSWER)
+    .map((one) => ({ one, wallMs: answerIn({ data: next }, one)?.wallMs ?? 0 }))
+    .sort((a, b) => b.wallMs - a.wallMs)
+    .slice(KEPT_ANSWERS)
+    .flatMap(({ one }) => [ORDER + one, ANSWER + one]);
+  return Object.fromEntries(Object.entries(next).filter(([key]) => !old.includes(key)));
+}
+
+export function dataOf(map: unknown): MapData {
+  const data = isObject(map) ? map['data'] : null;
+  return Object.fromEntries(Object.entries(isObject(data) ? data : {}).filter(([, text]) => isText(text))) as MapData;
+}
+
+/** Orders without an answer, by id. `map`: the ConfigMap as the API has it; null: there is none. */
+export function readOrders(map: unknown): readonly Order[] {
+  const data = dataOf(map);
+  return idsIn(data, ORDER)
+    .filter((id) => !Object.hasOwn(data, ANSWER + id))
+    .sort()
+    .slice(0, MAX_ORDERS)
+    .map((id) => orderIn(id, data[ORDER + id] ?? ''));
+}
+
+const idsIn = (data: MapData, prefix: string): readonly string[] =>
+  Object.keys(data).flatMap((key) => {
+    const id = key.startsWith(prefix) ? key.slice(prefix.length) : '';
+    return ID.test(id) ? [id] : [];
+  });
+
+function orderIn(id: string, text: string): Order {
+  const said = Buffer.byteLength(text) <= MAX_BYTES ? parseJson(text) : null;
+  const field = (name: string): unknown => (isObject(said) ? said[name] : null);
+  const word = (name: string): string => textOf(field(name));
+  const whose = { id, to: word('to'), by: word('by'), because: word('because') };
+  const verb = word('verb');
+  switch (verb) {
+    case 'pause':
+    case 'resume':
+      return { ...whose, verb };
+    case 'release': {
+      const scope = scopeOf(field('scope'));
+      const forMs = field('forMs');
+      if (scope === null || !isNumber(forMs) || forMs <= 0) break;
+      return { ...whose, verb, scope, forMs };
+    }
+    case 'fence':
+    case 'power-on':
+    case 'rehearse':
+      return { ...whose, verb, node: nodeOf(field('node')) };
+    case 'confirm-off':
+      return {
+        ...{ ...whose, verb, node: nodeOf(field('node')) },
+        ...{ checked: word('checked'), isDeviceWrong: field('isDeviceWrong') === true },
+      };
+  }
+  return { ...whose, verb: 'unknown', said: verb };
+}
+
+/** Longer than any honest one is none: '' names nobody and nothing, and is refused. */
+const textOf = (value: unknown): string => (isText(value) && value.length <= MAX_TEXT ? value : '');
+
+const nodeOf = (value: unknown): { readonly name: string; readonly uid: string } =>
+  isObject(value) ? { name: textOf(value['name']), uid: textOf(value['uid']) } : { name: '', uid: '' };
+
+function scopeOf(value: unknown): ReleaseScope | null {
+  if (!isObject(value)) return null;
+  const [name, label, domain] = [textOf(value['name']), textOf(value['label']), textOf(value['value'])];
+  switch (value['kind']) {
+    case 'cluster':
+      return { kind: 'cluster' };
+    case 'domain':
+      return label === '' ? null : { kind: 'domain', label, value: domain };
+    case 'node':
+      return name === '' ? null : { kind: 'node', name };
+    default:
+      return null;
+  }
+}
+
+const isAnswer = (value: unknown): value is OrderAnswer =>
+  isObject(value) &&
+  (value['isAccepted'] === true
+    ? orNull(isText)(value['fencing'])
+    : value['isAccepted'] === false && orNull(isOneOf(...GATES))(value['gate']) && isText(value['why']));
+const isAnswered = shape<AnsweredOrder>({ answer: isAnswer, wallMs: isNumber });

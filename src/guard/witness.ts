@@ -1,0 +1,110 @@
+import { isIP } from 'node:net';
+import { connect } from 'node:tls';
+import type { AskedView, Witness } from '../core/guard/observation.ts';
+import { ifKnown, known, type Reading, sayCause, unknown } from '../core/reading.ts';
+import { codeOf } from '../host/file-error.ts';
+import type { Clock } from '../ports.ts';
+
+/** Where a kubelet listens, as its Node says: `InternalIP` and `daemonEndpoints`. */
+export type KubeletAddress = { readonly host: string; readonly port: number };
+
+export type WitnessNeeds = {
+  readonly clock: Clock;
+  /** By node uid; null: the node names none. */
+  readonly addressOf: (uid: string) => KubeletAddress | null;
+  /** Called after each answer. */
+  readonly arrived: () => void;
+};
+export type Witnesses = {
+  /** In the background; a node that is being tried is not tried once more. */
+  readonly ask: (uids: readonly string[]) => void;
+  /** As last answered. */
+  readonly of: (uid: string) => AskedView['witness'];
+  /** What was answered of all other nodes is forgotten. */
+  readonly keepOnly: (uids: ReadonlySet<string>) => void;
+};
+
+const AT_ONCE = 10;
+const DEADLINE_MS = 3_000;
+const NOT_ASKED = unknown('not-asked', 'kubelet', 'it was not tried yet');
+const NO_ADDRESS = unknown('absent', 'kubelet', 'its Node names no InternalIP');
+
+/** The second witness of guard.md 5: whether a silent node's kubelet still answers. It may hold a fencing, never start one. */
+export function createWitnesses({ clock, addressOf, arrived }: WitnessNeeds): Witnesses {
+  const answers = new Map<string, AskedView['witness']>();
+  const waiting = new Set<string>();
+  const asking = new Set<string>();
+
+  function next(): void {
+    for (const uid of waiting) {
+      if (asking.size >= AT_ONCE) return;
+      waiting.delete(uid);
+      asking.add(uid);
+      void ask(uid);
+    }
+  }
+  async function ask(uid: string): Promise<void> {
+    const asOfMs = clock.monoMs();
+    const address = addressOf(uid);
+    const answer = address === null ? NO_ADDRESS : await handshake(clock, address);
+    answers.set(
+      uid,
+      ifKnown(answer, (value) => known({ value, asOfMs })),
+    );
+    asking.delete(uid);
+    arrived();
+    next();
+  }
+  return {
+    ask: (uids) => {
+      for (const uid of uids) if (!asking.has(uid)) waiting.add(uid);
+      next();
+    },
+    of: (uid) => answers.get(uid) ?? NOT_ASKED,
+    keepOnly: (uids) => {
+      for (const uid of answers.keys()) if (!uids.has(uid)) answers.delete(uid);
+    },
+  };
+}
+
+/**
+ * TLS without credentials, and nothing said. `refused`: its kernel answers that nobody listens. `silent`: no whole handshake
+ * in time, as that of a machine that is off, cut off or frozen.
+ */
+export function handshake(clock: Clock, { host, port }: KubeletAddress): Promise<Reading<Witness>> {
+  const where = `${host}:${port}`;
+  // A name would be asked for elsewhere, and a node chooses what its Node says.
+  if (isIP(host) === 0 || !Number.isInteger(port) || port < 1 || port > 65_535) {
+    return Promise.resolve(unknown('malformed', 'kubelet', 'its Node names an InternalIP or a port that is none'));
+  }
+  return new Promise((resolve) => {
+    // Whom it presents is of no matter: nothing is told to it, and whoever answers there keeps the node from being fenced.
+    const socket = connect({ host, port, rejectUnauthorized: false });
+    const end = (answer: Reading<Witness>): void => {
+      cancel();
+      resolve(answer);
+      socket.destroy();
+    };
+    const cancel = clock.after(DEADLINE_MS, () => end(known('silent')));
+    socket.once('secureConnect', () => end(known('answers')));
+    socket.on('error', (cause) => end(answerIn(cause, where)));
+  });
+}
+
+const SAID: { readonly [code: string]: Witness } = {
+  ECONNREFUSED: 'refused',
+  // It let us in and hung up: its kernel runs.
+  ECONNRESET: 'refused',
+  ETIMEDOUT: 'silent',
+  EHOSTUNREACH: 'silent',
+  EHOSTDOWN: 'silent',
+  // Something answers there, if not in TLS as we speak it: against acting.
+  EPROTO: 'answers',
+};
+
+function answerIn(cause: unknown, where: string): Reading<Witness> {
+  const code = codeOf(cause) ?? '';
+  const said = code.startsWith('ERR_SSL') ? 'answers' : SAID[code];
+  // Of this machine, as without a route: it says nothing about the other one.
+  return said === undefined ? unknown('unreadable', where, sayCause(cause)) : known(said);
+}
