@@ -1,0 +1,164 @@
+// The machines of a scene, ticked in turn, and what nobody may ever see of them.
+import path from 'node:path';
+import { ask, type KubeObject, watch } from '../kube/api.ts';
+import { RUN } from '../kube/cluster.ts';
+import { clock, until } from '../scene.ts';
+import { aMachine, deleteNode, type Machine, type MachineSpec } from './machine.ts';
+
+export const MACHINES = path.join(RUN, 'machines');
+export const OUT_OF_SERVICE = 'node.kubernetes.io/out-of-service';
+export const FENCED = 'nodewarden.dev/fenced';
+
+export type Mark = {
+  readonly atMs: number;
+  readonly node: string;
+  readonly isTainted: boolean;
+  readonly isOn: boolean;
+};
+export type Fleet = {
+  readonly machines: readonly Machine[];
+  readonly machine: (name: string) => Machine;
+  readonly node: (name: string) => KubeObject;
+  /** Each change of our out-of-service taint, with the machine's power at that moment. */
+  readonly marks: readonly Mark[];
+  /** What may never happen: a taint of ours on a machine that runs, a member of a StatefulSet that runs twice. */
+  readonly wrong: readonly string[];
+  readonly close: () => Promise<void>;
+};
+
+const TICK_MS = 200;
+/** A taint outlives the power-on by somebody else for one watch at most (guard.md 9.2), and some time for a busy machine. */
+const AWAY_MS = 15_000;
+
+export async function aFleet(specs: readonly MachineSpec[]): Promise<Fleet> {
+  const wrong: string[] = [];
+  const marks: Mark[] = [];
+  const nodes = new Map<string, KubeObject>();
+  const machines: Machine[] = [];
+  const started = (machine: string, key: string): void => {
+    for (const other of machines) {
+      if (other.name !== machine && other.isOn() && other.running.has(key)) {
+        wrong.push(`${key} starts on ${machine} while it runs on ${other.name}`);
+      }
+    }
+  };
+  for (let at = 0; at < specs.length; at += 20) {
+    machines.push(...(await Promise.all(specs.slice(at, at + 20).map((spec) => aMachine(spec, MACHINES, started)))));
+  }
+  const byName = new Map(machines.map((machine) => [machine.name, machine]));
+  const taintedOnSince = new Map<string, number>();
+
+  const seeNode = (type: string, node: KubeObject): void => {
+    const { name } = node.metadata;
+    const machine = byName.get(name);
+    if (machine === undefined) return;
+    if (type === 'DELETED') nodes.delete(name);
+    else nodes.set(name, node);
+    const isTainted = type !== 'DELETED' && taintOf(node) !== null;
+    if ((marks.findLast((mark) => mark.node === name)?.isTainted ?? false) === isTainted) return;
+    const isOn = machine.isOn();
+    marks.push({ atMs: Date.now(), node: name, isTainted, isOn });
+    if (isTainted && isOn) wrong.push(`${name} got the taint while its machine runs`);
+  };
+  const endNodes = watch('/api/v1/nodes', seeNode);
+  const endPods = watch('/api/v1/pods', (type, pod) => byName.get(pod['spec']?.nodeName)?.pod(type, pod));
+
+  let isOver = false;
+  const tick = async (machine: Machine): Promise<void> => {
+    while (!isOver) {
+      // The API server may be stopped by a scene.
+      await machine.tick(Date.now()).catch(() => undefined);
+      watchTaint(machine);
+      await new Promise((resolve) => clock.after(TICK_MS, () => resolve(null)));
+    }
+  };
+  const watchTaint = ({ name, isOn }: Machine): void => {
+    const node = nodes.get(name);
+    if (node === undefined || taintOf(node) === null || !isOn()) {
+      taintedOnSince.delete(name);
+      return;
+    }
+    const sinceMs = taintedOnSince.get(name) ?? Date.now();
+    taintedOnSince.set(name, sinceMs);
+    if (Date.now() - sinceMs > AWAY_MS && sinceMs > 0) {
+      wrong.push(`${name} kept the taint for ${AWAY_MS / 1000} s while its machine ran`);
+      taintedOnSince.set(name, -1);
+    }
+  };
+  const ticking = machines.map(tick);
+
+  await until('every node is Ready', () => (machines.every(({ name }) => isReady(nodes.get(name))) ? true : null));
+  return {
+    machines,
+    marks,
+    wrong,
+    machine: (name) => {
+      const machine = byName.get(name);
+      if (machine === undefined) throw new Error(`no machine ${name}`);
+      return machine;
+    },
+    node: (name) => {
+      const node = nodes.get(name);
+      if (node === undefined) throw new Error(`no node ${name}`);
+      return node;
+    },
+    close: async () => {
+      isOver = true;
+      endNodes();
+      endPods();
+      await Promise.all(ticking);
+      await Promise.all(machines.map(({ close }) => close()));
+      for (const { name } of machines) await deleteNode(name);
+    },
+  };
+}
+
+type Taint = { readonly key: string; readonly value?: string };
+const taintsOf = (node: KubeObject): readonly Taint[] => node['spec'].taints ?? [];
+
+/** The value of our out-of-service taint. */
+export function taintOf(node: KubeObject): string | null {
+  const found = taintsOf(node).find(
+    ({ key, value }) => key === OUT_OF_SERVICE && (value ?? '').startsWith('nodewarden.'),
+  );
+  return found?.value ?? null;
+}
+
+/** Every mark of the guard on a node: its taints and its condition. */
+export function marksOf(node: KubeObject): readonly string[] {
+  const conditions: readonly { readonly type: string; readonly status: string }[] = node['status'].conditions ?? [];
+  return [
+    ...taintsOf(node).flatMap(({ key, value }) =>
+      key === FENCED || (key === OUT_OF_SERVICE && (value ?? '').startsWith('nodewarden.')) ? [key] : [],
+    ),
+    ...conditions
+      .filter(({ type, status }) => type === 'NodewardenFenced' && status === 'True')
+      .map(({ type }) => type),
+  ];
+}
+
+export function isReady(node: KubeObject | undefined): boolean {
+  const conditions: readonly { readonly type: string; readonly status: string }[] = node?.['status'].conditions ?? [];
+  return conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
+}
+
+/** A StatefulSet of one member, which tolerates silence for as long as Kubernetes lets it. */
+export async function aStatefulSet(name: string, selector: { readonly [label: string]: string }): Promise<void> {
+  const labels = { app: name };
+  const template = {
+    metadata: { labels },
+    spec: {
+      nodeSelector: selector,
+      terminationGracePeriodSeconds: 1,
+      automountServiceAccountToken: false,
+      containers: [{ name: 'main', image: 'lab' }],
+    },
+  };
+  await ask('/apis/apps/v1/namespaces/default/statefulsets', {
+    method: 'POST',
+    body: {
+      ...{ apiVersion: 'apps/v1', kind: 'StatefulSet', metadata: { name } },
+      spec: { serviceName: name, replicas: 1, selector: { matchLabels: labels }, template },
+    },
+  });
+}

@@ -1,0 +1,185 @@
+// Guards of the lab: the built program, with fence_lab beside the agents of the machine, its API behind a proxy.
+import { type ChildProcess, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { stringify } from 'yaml';
+import { ask } from '../kube/api.ts';
+import { RUN } from '../kube/cluster.ts';
+import { until } from '../scene.ts';
+import { type ApiProxy, anApiProxy, clientCertificate } from './api-proxy.ts';
+import { MACHINES } from './fleet.ts';
+
+export type GuardSpec = {
+  readonly name: string;
+  readonly namespace?: string;
+  /** Changes of the configuration. */
+  readonly config?: { readonly [field: string]: unknown };
+  /** Of the machine it runs on; absent: outside of the cluster. */
+  readonly secret?: string;
+};
+export type Guard = {
+  readonly name: string;
+  readonly configFile: string;
+  readonly proxy: ApiProxy;
+  readonly start: () => void;
+  readonly signal: (signal: NodeJS.Signals) => void;
+  readonly pid: () => number | null;
+  /** What it logged, one object for each line of JSON. */
+  readonly log: () => readonly { readonly event?: string; readonly [field: string]: unknown }[];
+  readonly logText: () => string;
+  /** A command of the program with this guard's configuration; what it prints, and its exit status. */
+  readonly run: (...args: readonly string[]) => Promise<Ran>;
+  readonly close: () => Promise<void>;
+};
+export type Ran = { readonly code: number | null; readonly stdout: string; readonly stderr: string };
+
+export const NAMESPACE = 'nodewarden-guard';
+const CERTIFICATE = 'guard';
+export const PROGRAM = path.resolve(import.meta.dirname, '../../../dist/nodewarden.js');
+
+/** Quick, so that a scene takes minutes; what may not be quicker is refused by the program itself. */
+const QUICK = {
+  dryRun: false,
+  suspectAfter: '30s',
+  deadAfter: '60s',
+  settle: '10s',
+  kubeletAnswers: 'hold',
+  rate: { minInterval: '1s', maxPerHour: 1_000, maxInFlight: 100 },
+  recovery: { powerOn: true, bootTime: '3m', stableFor: '5s', attempts: 3, perNodePerDay: 100 },
+  patrol: { every: '1m', maxPerMinute: 600 },
+};
+
+export async function aGuard({ name, namespace = NAMESPACE, config = {}, secret }: GuardSpec): Promise<Guard> {
+  clientCertificate(CERTIFICATE, '/O=nodewarden:guards/CN=nodewarden:guard');
+  const directory = path.join(RUN, 'guards', name);
+  fs.rmSync(directory, { recursive: true, force: true });
+  fs.mkdirSync(path.join(directory, 'secrets'), { recursive: true, mode: 0o700 });
+  if (secret !== undefined) fs.writeFileSync(path.join(directory, 'secrets', 'device'), `${secret}\n`, { mode: 0o600 });
+  const proxy = await anApiProxy(name, CERTIFICATE, directory);
+  const configFile = path.join(directory, 'guard.yaml');
+  const socket = path.join(directory, 'guard.sock');
+  const document = {
+    apiVersion: 'nodewarden.dev/v1alpha1',
+    kind: 'NodewardenGuardConfiguration',
+    ...QUICK,
+    kubernetes: { kubeconfig: proxy.kubeconfig, namespace, outOfService: 'assume' },
+    socket,
+    stateDirectory: path.join(directory, 'state'),
+    fencing: {
+      deadline: '10s',
+      secretDirectory: path.join(directory, 'secrets'),
+      templates: {
+        lab: {
+          ...{ agent: 'fence_lab', proof: 'power', parameters: { directory: MACHINES, plug: '{node}' } },
+          ...(secret === undefined ? {} : { secrets: { password: 'device' } }),
+        },
+      },
+      default: { power: [[{ template: 'lab' }]] },
+    },
+    ...config,
+  };
+  fs.writeFileSync(configFile, stringify(document), { mode: 0o600 });
+  const logFile = path.join(directory, 'guard.log');
+  let child: ChildProcess | null = null;
+  const logText = (): string => (fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8') : '');
+
+  return {
+    name,
+    configFile,
+    proxy,
+    logText,
+    start: () => {
+      const out = fs.openSync(logFile, 'a');
+      child = spawn(process.execPath, [PROGRAM, 'guard', 'run', '--config', configFile], {
+        stdio: ['ignore', out, out],
+      });
+      fs.closeSync(out);
+    },
+    signal: (signal) => void child?.kill(signal),
+    pid: () => (child?.exitCode === null && child.signalCode === null ? (child.pid ?? null) : null),
+    log: () =>
+      logText()
+        .split('\n')
+        .flatMap((line) => {
+          try {
+            return [JSON.parse(line)];
+          } catch {
+            return [];
+          }
+        }),
+    run: (...args) => runProgram(...args, '--config', configFile),
+    close: async () => {
+      const running = child;
+      if (running !== null && running.exitCode === null && running.signalCode === null) {
+        running.kill('SIGCONT');
+        running.kill('SIGTERM');
+        await until(
+          'the guard has ended',
+          () => (running.exitCode !== null || running.signalCode !== null ? true : null),
+          20_000,
+        ).catch(() => running.kill('SIGKILL'));
+      }
+      proxy.close();
+    },
+  };
+}
+
+export function runProgram(...args: readonly string[]): Promise<Ran> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [PROGRAM, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NO_COLOR: '1' },
+    });
+    let stdout = '';
+    let stderr = '';
+    child.stdout.on('data', (data) => (stdout += data));
+    child.stderr.on('data', (data) => (stderr += data));
+    child.on('close', (code) => resolve({ code, stdout, stderr }));
+  });
+}
+
+export type StoredFencing = {
+  readonly name: string;
+  readonly version: string;
+  readonly record: Record<string, unknown> | null;
+};
+
+/** The records of fencings as the API server has them. */
+export async function fencings(namespace = NAMESPACE): Promise<readonly StoredFencing[]> {
+  const { items } = await ask(`/api/v1/namespaces/${namespace}/configmaps`);
+  return items
+    .filter(({ metadata }: { metadata: { name: string } }) => metadata.name.startsWith('fencing-'))
+    .map(
+      ({ metadata, data }: { metadata: { name: string; resourceVersion: string }; data?: Record<string, string> }) => ({
+        name: metadata.name,
+        version: metadata.resourceVersion,
+        record: recordIn(data ?? {}),
+      }),
+    );
+}
+
+function recordIn(data: Record<string, string>): Record<string, unknown> | null {
+  for (const text of Object.values(data)) {
+    try {
+      const value = JSON.parse(text);
+      if (typeof value === 'object' && value !== null && 'phase' in value) return value;
+    } catch {}
+  }
+  return null;
+}
+
+/** Nothing of an earlier scene is left in the namespace. */
+export async function cleanNamespace(namespace = NAMESPACE): Promise<void> {
+  const { items } = await ask(`/api/v1/namespaces/${namespace}/configmaps`);
+  for (const { metadata } of items) {
+    if (/^(fencing-|guard-)/.test(metadata.name))
+      await ask(`/api/v1/namespaces/${namespace}/configmaps/${metadata.name}`, { method: 'DELETE' });
+  }
+  await ask(`/api/v1/namespaces/${namespace}/configmaps`, {
+    method: 'POST',
+    body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'guard-orders' } },
+  });
+  await ask(`/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/nodewarden-guard`, { method: 'DELETE' }).catch(
+    () => undefined,
+  );
+}

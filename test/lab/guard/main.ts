@@ -1,0 +1,34 @@
+// Plays the scenes that were asked for, by default all of them, one after the other.
+import { parseArgs } from 'node:util';
+import { type LabScene, type Played, play } from './lab.ts';
+import { ONE_MACHINE } from './scenes/one-machine.ts';
+
+const SCENES: readonly LabScene[] = [...ONE_MACHINE];
+
+/** Points of which nothing is shown yet. */
+const NOT_SHOWN: readonly string[] = [];
+
+const { values, positionals } = parseArgs({ options: { list: { type: 'boolean' } }, allowPositionals: true });
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+
+if (values.list === true) for (const { point, name } of SCENES) say(`${point}  ${name}`);
+else await main();
+
+async function main(): Promise<void> {
+  const wanted = SCENES.filter(({ name }) => positionals.length === 0 || positionals.some((one) => name.includes(one)));
+  const played: Played[] = [];
+  for (const scene of wanted) {
+    const beganMs = Date.now();
+    say(`--- ${scene.name}`);
+    played.push(await play(scene, say));
+    say(`    ${scene.name}: ${((Date.now() - beganMs) / 1_000).toFixed(0)} s`);
+  }
+  const all = <K extends 'failed' | 'figures' | 'skipped'>(of: K) => played.flatMap((one) => one[of]);
+  const checks = played.reduce((sum, one) => sum + one.checks, 0);
+  const skipped = [...new Set([...NOT_SHOWN, ...all('skipped')])];
+  say(`skipped: ${skipped.length === 0 ? 'nothing' : skipped.join('; ')}`);
+  say(`figures: ${all('figures').join(', ')}`);
+  for (const one of all('failed')) say(`failed: ${one}`);
+  say(`guard: ${played.length} scenes, ${checks - all('failed').length} of ${checks} checks hold`);
+  process.exitCode = all('failed').length > 0 || played.length === 0 ? 1 : 0;
+}

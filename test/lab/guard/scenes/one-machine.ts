@@ -1,0 +1,80 @@
+// A machine dies: what becomes of its member of a StatefulSet, and of the machine.
+import { ask } from '../../kube/api.ts';
+import { until } from '../../scene.ts';
+import { aStatefulSet, isReady, marksOf } from '../fleet.ts';
+import { fencings } from '../guard.ts';
+import type { LabScene } from '../lab.ts';
+
+const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
+/** Machines with a kubelet's port, of a lane. */
+export const someMachines = (count: number, prefix = 'm', lane = 1) =>
+  Array.from({ length: count }, (_, at) => ({ name: `${prefix}${at}`, address: `127.1.${lane}.${at + 1}` }));
+
+/** Where it runs, when it is Ready there. */
+export async function memberAt(name: string): Promise<{ readonly node: string; readonly uid: string } | null> {
+  const pod = await ask(`/api/v1/namespaces/default/pods/${name}`).catch(() => null);
+  if (pod === null) return null;
+  const conditions: readonly { readonly type: string; readonly status: string }[] = pod['status'].conditions ?? [];
+  const isRunning = conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
+  return isRunning ? { node: pod['spec'].nodeName, uid: pod.metadata.uid ?? '' } : null;
+}
+
+const dies: LabScene = {
+  name: 'one machine dies',
+  point: 1,
+  body: async (lab) => {
+    const fleet = await lab.fleet(someMachines(5));
+    await aStatefulSet('db', {});
+    const before = await until('the member runs', () => memberAt('db-0'));
+    const guard = await lab.guard({ name: 'g1' });
+    guard.start();
+    // The patrol has to hear it say on.
+    await until(
+      'the device of the machine was asked',
+      () =>
+        fleet
+          .machine(before.node)
+          .calls()
+          .some(({ action }) => action === 'status') || null,
+    );
+    const machine = fleet.machine(before.node);
+    machine.kubelet('silent');
+    const diedMs = Date.now();
+    const off = await until(
+      'it is powered off',
+      () => machine.changes().find(({ to }) => to === 'off') ?? null,
+      300_000,
+    );
+    lab.figure('last sign of life to power off', seconds(off.atMs - diedMs));
+    const mark = await until(
+      'it has the taint',
+      () => fleet.marks.find(({ node, isTainted }) => node === machine.name && isTainted) ?? null,
+    );
+    lab.figure('power off to taint', seconds(mark.atMs - off.atMs));
+    const after = await until('its member runs elsewhere', async () => {
+      const now = await memberAt('db-0');
+      return now !== null && now.uid !== before.uid && now.node !== before.node ? now : null;
+    });
+    lab.figure('taint to its successor Ready', seconds(Date.now() - mark.atMs));
+    lab.check('its member runs elsewhere', after.node !== machine.name);
+    machine.kubelet('up');
+    await until('it is powered on', () => machine.changes().find(({ to }) => to === 'on') ?? null);
+    await until(
+      'it is Ready and has no mark',
+      () => (isReady(fleet.node(machine.name)) && marksOf(fleet.node(machine.name)).length === 0) || null,
+      300_000,
+    );
+    await until(
+      'its record is closed',
+      async () => (await fencings()).every(({ record }) => record?.['phase'] === 'closed') || null,
+    );
+    lab.check('it was powered off once and on once', machine.changes().length === 2, JSON.stringify(machine.changes()));
+    lab.check(
+      'nobody else was touched',
+      fleet.machines.every((one) => one === machine || one.changes().length === 0),
+    );
+    lab.check('one record', (await fencings()).length === 1);
+  },
+};
+
+export const ONE_MACHINE: readonly LabScene[] = [dies];
