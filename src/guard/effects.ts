@@ -1,16 +1,21 @@
 import type { GuardEffective } from '../config/guard/effective.ts';
 import { methodFor } from '../config/guard/method.ts';
-import type { Act, GuardDecision, GuardVerdict, Store } from '../core/guard/decision.ts';
+import type { Act, GuardDecision, GuardReason, GuardVerdict, Store } from '../core/guard/decision.ts';
 import { MARK } from '../core/guard/node-facts.ts';
-import type { ActResult, DeviceAnswer, GuardOutcome } from '../core/guard/observation.ts';
-import type { NodeRef } from '../core/guard/record.ts';
+import type { ActResult, DeviceAnswer, GuardObservation, GuardOutcome } from '../core/guard/observation.ts';
+import type { NodeRef, StoredRecord } from '../core/guard/record.ts';
 import { type MonoMs, sayCause } from '../core/reading.ts';
 import type { ApiGet, GuardSend } from '../kube/connection.ts';
 import type { Clock } from '../ports.ts';
 import type { Agents } from './agents.ts';
+import { createAnswers } from './answers.ts';
 import { createGuardWrites, type GuardWrites } from './api-writes.ts';
 import { createDevices } from './devices.ts';
+import { outlived } from './history.ts';
+import { createKeeper, type Keeper } from './keeper.ts';
+import { createNodeEvents } from './node-events.ts';
 import { createNodeMarks } from './node-marks.ts';
+import { GUARD_ORDERS } from './orders.ts';
 import { MAX_RECORD_BYTES, recordData, recordName } from './records.ts';
 
 export type EffectNeeds = {
@@ -30,7 +35,7 @@ export type EffectNeeds = {
 };
 /** `node` null: it is about none. */
 export type EffectTold = {
-  readonly what: 'not-stored' | 'condition-unsaid' | 'bug';
+  readonly what: 'not-stored' | 'not-kept' | 'not-pruned' | 'condition-unsaid' | 'event-unsaid' | 'bug';
   readonly node: string | null;
   readonly detail: string;
 };
@@ -38,18 +43,22 @@ export type EffectTold = {
 /** What changes the world (guard.md 7.3 and 8). Nothing rejects or throws. */
 export type GuardEffects = {
   /**
-   * Begins in the background what was decided, and asks the devices. Each decision that `GuardDecision` says is answered gets
-   * its one outcome when its act is over; `resign` is the leadership's.
+   * Begins in the background what was decided at this observation, asks the devices, and keeps what must outlive this leader.
+   * Each decision that `GuardDecision` says is answered gets its one outcome when its act is over; `resign` is the
+   * leadership's.
    */
-  readonly carryOut: (verdict: GuardVerdict) => void;
+  readonly carryOut: (verdict: GuardVerdict, observation: Seen) => void;
   /** New since the last call, each once, in the order in which they ended. */
   readonly outcomes: () => readonly GuardOutcome[];
   /** As `outcomes`. */
   readonly answers: () => readonly DeviceAnswer[];
 };
 
+type Seen = Pick<GuardObservation, 'self' | 'records' | 'wallMs'>;
+
 /** Less authority than this begins nothing (guard.md 6.2). */
 const LEAST_AUTHORITY_MS = 3_000;
+const PRUNE_EVERY_MS = 60_000;
 const FAILED = { store: { kind: 'failed' }, act: null } as const;
 type Ended = Pick<GuardOutcome, 'store' | 'act'>;
 
@@ -69,7 +78,18 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
   });
   const unsaid = ({ name }: NodeRef, detail: string): void => tell({ what: 'condition-unsaid', node: name, detail });
   const marks = createNodeMarks({ clock, get: api.get, writes, mayAct, unsaid });
+  const failed = (detail: string): void => tell({ what: 'not-kept', node: null, detail });
+  const { namespace } = config().kubernetes;
+  const mapNeeds = { clock, get: api.get, writes, namespace, mayAct, failed };
+  const events = createNodeEvents({
+    ...{ clock, writes, mayAct },
+    failed: (node, detail) => tell({ what: 'event-unsaid', node, detail }),
+  });
+  const answers = createAnswers(mapNeeds);
   let ended: GuardOutcome[] = [];
+  /** What this leadership keeps: another one reads first what was kept since. */
+  let kept: { readonly sinceMs: MonoMs; readonly keeper: Keeper } | null = null;
+  let prunedMs = Number.NEGATIVE_INFINITY;
 
   const perform = (act: Act, node: NodeRef, id: string): Promise<ActResult> | ActResult => {
     if (!mayAct()) return { kind: 'not-begun', detail: 'authority has ended' };
@@ -100,25 +120,63 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
     return { store: { kind: 'stored', version }, act: act === null ? null : await perform(act, node, fencing) };
   };
 
-  const carry = async (decision: Answered): Promise<void> => {
-    const isStore = 'record' in decision;
-    const fencing = isStore ? decision.fencing : null;
-    let outcome: Ended;
-    try {
-      outcome = isStore
-        ? await storeThenAct(decision.node, decision)
-        : { store: null, act: await perform(decision.act, decision.node, idOf(decision.value)) };
-    } catch (cause) {
-      tell({ what: 'bug', node: decision.node.name, detail: sayCause(cause) });
-      outcome = isStore ? FAILED : { store: null, act: { kind: 'failed', why: 'error', detail: sayCause(cause) } };
+  const carry = async (decision: Answered): Promise<Ended> => {
+    switch (decision.kind) {
+      case 'unmark':
+        return { store: null, act: await perform(decision.act, decision.node, idOf(decision.value)) };
+      case 'answer': {
+        // A pause that a person was told of outlives this leader.
+        await kept?.keeper.settled();
+        const version = await answers.store(decision.order, decision.answer);
+        return version === null ? FAILED : { store: { kind: 'stored', version }, act: null };
+      }
+      default:
+        return storeThenAct(decision.node, decision);
     }
+  };
+
+  const begin = async (decision: Answered, reasons: readonly GuardReason[]): Promise<void> => {
+    const fencing = 'record' in decision ? decision.fencing : null;
+    const outcome = await carry(decision).catch((cause: unknown): Ended => {
+      tell({ what: 'bug', node: 'node' in decision ? decision.node.name : null, detail: sayCause(cause) });
+      return decision.kind === 'unmark' ? { store: null, act: null } : FAILED;
+    });
     ended.push({ of: decision.id, fencing, atMs: clock.monoMs(), ...outcome });
+    if (outcome.store?.kind === 'stored') events.decided(decision, outcome.act, reasons);
     news();
   };
 
+  const keep = ({ state }: GuardVerdict, { self: { leadership }, records, wallMs }: Seen): void => {
+    // What earlier leaders kept is read before anything is kept in its place.
+    if (!leadership.isLeader || state.self.adoptedMs !== leadership.sinceMs || !mayAct()) return;
+    if (kept?.sinceMs !== leadership.sinceMs) {
+      kept = { sinceMs: leadership.sinceMs, keeper: createKeeper(mapNeeds) };
+      // A person may change it, and not create it. If it exists, this is a conflict.
+      void writes.putMap(GUARD_ORDERS, {}, null);
+    }
+    kept.keeper.keep(state, config().core);
+    if (!records.known || clock.monoMs() - prunedMs < PRUNE_EVERY_MS) return;
+    prunedMs = clock.monoMs();
+    void prune(outlived(records.value, config().history, wallMs));
+  };
+
+  const prune = async (records: readonly StoredRecord[]): Promise<void> => {
+    for (const { id, version } of records) {
+      if (!mayAct()) return;
+      const deleted = await writes.deleteRecord(id, version);
+      if (deleted.kind === 'failed') return tell({ what: 'not-pruned', node: null, detail: deleted.detail });
+    }
+  };
+
   return {
-    carryOut: ({ decisions, next }) => {
-      for (const decision of decisions) if (isAnswered(decision)) void carry(decision);
+    carryOut: (verdict, seen) => {
+      const { decisions, reasons, next } = verdict;
+      keep(verdict, seen);
+      for (const decision of decisions) {
+        if (isAnswered(decision)) void begin(decision, reasons);
+        else events.decided(decision, null, reasons);
+      }
+      for (const reason of reasons) events.reasoned(reason);
       devices.ask(next.status);
     },
     outcomes: () => {
@@ -130,9 +188,10 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
   };
 }
 
-type Answered = Extract<GuardDecision, { record: unknown } | { kind: 'unmark' }>;
+/** Also in dry run: then nothing of it is done, and its outcome says so. */
+type Answered = Exclude<GuardDecision, { kind: 'hold' | 'resign' }>;
 const isAnswered = (decision: GuardDecision): decision is Answered =>
-  decision.kind === 'unmark' || ('record' in decision && !(decision.kind === 'fence' && decision.isDry));
+  decision.kind !== 'hold' && decision.kind !== 'resign' && !(decision.kind === 'fence' && decision.isDry);
 
 const OWN_NODE: ActResult = { kind: 'ran', runs: [] };
 

@@ -14,6 +14,7 @@ import {
   union,
 } from '../core/shape.ts';
 import type { MapData } from './api-writes.ts';
+import { mapData } from './own-map.ts';
 
 /** What outlives a leader beside the records: the ConfigMaps `guard-devices` and `guard-state`. */
 export const GUARD_DEVICES = 'guard-devices';
@@ -71,9 +72,7 @@ const malformed = (name: string) =>
   unknown('malformed', name, `somebody has changed the ConfigMap ${name} so that it cannot be read`);
 
 function valueIn(map: unknown, key: string): unknown {
-  const data = isObject(map) ? map['data'] : null;
-  const text = isObject(data) ? data[key] : null;
-  return isText(text) ? parseJson(text) : null;
+  return parseJson(mapData(map)[key] ?? '');
 }
 
 const isShort = (value: unknown): boolean => isText(value) && value.length <= MAX_TEXT;

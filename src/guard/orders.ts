@@ -3,6 +3,7 @@ import { GATES } from '../core/guard/decision.ts';
 import type { Order, ReleaseScope } from '../core/guard/observation.ts';
 import { isNumber, isObject, isOneOf, isText, orNull, parseJson, shape } from '../core/shape.ts';
 import type { MapData } from './api-writes.ts';
+import { mapData } from './own-map.ts';
 
 /**
  * The ConfigMap `guard-orders`. A person adds `order-<id>`, the leader adds `answer-<id>`, both JSON. What a person writes is
@@ -29,7 +30,7 @@ export const withOrder = (data: MapData, order: Order): MapData => ({
 
 /** Null: not answered yet, or what stands there is no answer. */
 export function answerIn(map: unknown, id: string): AnsweredOrder | null {
-  const answered = parseJson(dataOf(map)[ANSWER + id] ?? '');
+  const answered = parseJson(mapData(map)[ANSWER + id] ?? '');
   return isAnswered(answered) ? answered : null;
 }
 
@@ -44,14 +45,12 @@ export function withAnswer(data: MapData, id: string, answered: AnsweredOrder): 
   return Object.fromEntries(Object.entries(next).filter(([key]) => !old.includes(key)));
 }
 
-export function dataOf(map: unknown): MapData {
-  const data = isObject(map) ? map['data'] : null;
-  return Object.fromEntries(Object.entries(isObject(data) ? data : {}).filter(([, text]) => isText(text))) as MapData;
-}
+/** Whether the order is still there to be answered. */
+export const isOrdered = (data: MapData, id: string): boolean => Object.hasOwn(data, ORDER + id);
 
 /** Orders without an answer, by id. `map`: the ConfigMap as the API has it; null: there is none. */
 export function readOrders(map: unknown): readonly Order[] {
-  const data = dataOf(map);
+  const data = mapData(map);
   return idsIn(data, ORDER)
     .filter((id) => !Object.hasOwn(data, ANSWER + id))
     .sort()

@@ -137,7 +137,7 @@ const TYPES: { readonly [R in EventReason]: ApiEvent['type'] } = {
 };
 
 /** The same name for the same decision: sent again after a crash, it remains one event (C6). */
-function eventName(object: string, reason: EventReason, decision: DecisionId): string {
+export function eventName(object: string, reason: string, decision: DecisionId): string {
   const what = `nodewarden-${reason}-${decision}`
     .toLowerCase()
     .replace(/[^a-z0-9-]/g, '-')

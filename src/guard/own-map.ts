@@ -1,0 +1,100 @@
+import { isObject, isText } from '../core/shape.ts';
+import type { ApiGet } from '../kube/connection.ts';
+import { notDone } from '../kube/write-failure.ts';
+import type { Clock } from '../ports.ts';
+import { type GuardMap, type GuardWrites, type MapData, type NotWritten, versionOf } from './api-writes.ts';
+
+/** A ConfigMap of the guard as it is now; `version` null: there is none. */
+export type OwnMap = { readonly kind: 'read'; readonly data: MapData; readonly version: string | null };
+const GET_MS = 5_000;
+
+export type OwnMapNeeds = {
+  readonly clock: Clock;
+  readonly get: ApiGet;
+  readonly writes: Pick<GuardWrites, 'putMap'>;
+  readonly namespace: string;
+  /** Asked right before each write. */
+  readonly mayAct: () => boolean;
+  readonly failed: (detail: string) => void;
+};
+
+/** Not from a cache. */
+export async function readOwnMap(
+  { get, namespace }: Pick<OwnMapNeeds, 'get' | 'namespace'>,
+  name: GuardMap,
+): Promise<OwnMap | NotWritten> {
+  const answer = await get(`/api/v1/namespaces/${namespace}/configmaps/${name}`, GET_MS);
+  if (answer.kind === 'answer' && answer.status === 404) return { kind: 'read', data: {}, version: null };
+  const failed = notDone(answer, null);
+  const body = answer.kind === 'answer' ? answer.body : null;
+  const version = versionOf(body);
+  if (failed !== null || version === null) {
+    return { kind: 'failed', detail: failed?.text ?? `the server's answer is not the ConfigMap ${name}` };
+  }
+  return { kind: 'read', data: mapData(body), version };
+}
+
+/** The texts of a ConfigMap; what is none is left out. */
+export function mapData(map: unknown): MapData {
+  const data = isObject(map) ? map['data'] : null;
+  return Object.fromEntries(
+    Object.entries(isObject(data) ? data : {}).flatMap(([key, text]) => (isText(text) ? [[key, text]] : [])),
+  );
+}
+
+/** A ConfigMap that only the leader writes, as a whole. */
+export type KeptMap = {
+  /** Whether `keep` would write at all now. */
+  readonly isDue: () => boolean;
+  /** Stores it in the background, if it is not stored so already. Call it again: what failed is tried again then. */
+  readonly keep: (data: MapData) => void;
+  /** When nothing is being written. */
+  readonly settled: () => Promise<void>;
+};
+
+const AGAIN_MS = 5_000;
+
+/** One for each leadership: what is stored is read before it is replaced, and a foreign write since makes ours fail. */
+export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: number): KeptMap {
+  const { clock, writes, mayAct, failed } = needs;
+  let stored: { readonly text: string; readonly version: string | null } | null = null;
+  let notBeforeMs = Number.NEGATIVE_INFINITY;
+  let writing: Promise<void> | null = null;
+
+  async function put(data: MapData): Promise<void> {
+    const text = JSON.stringify(data);
+    if (stored === null) {
+      const read = await readOwnMap(needs, name);
+      if (read.kind !== 'read') return again(read);
+      stored = { text: JSON.stringify(read.data), version: read.version };
+    }
+    if (stored.text !== text) {
+      if (!mayAct()) return;
+      const put = await writes.putMap(name, data, stored.version);
+      if (put.kind !== 'stored') return again(put);
+      stored = { text, version: put.version };
+    }
+    notBeforeMs = clock.monoMs() + everyMs;
+  }
+  function again({ kind, detail }: NotWritten): void {
+    // Whoever wrote it: it is read before the next write.
+    stored = null;
+    notBeforeMs = clock.monoMs() + AGAIN_MS;
+    failed(`${name}: ${kind}: ${detail}`);
+  }
+  const isDue = (): boolean => writing === null && clock.monoMs() >= notBeforeMs && mayAct();
+  return {
+    isDue,
+    keep: (data) => {
+      if (!isDue()) return;
+      writing = put(data)
+        .catch((cause: unknown) => failed(`${name}: ${cause}`))
+        .finally(() => {
+          writing = null;
+        });
+    },
+    settled: async () => {
+      await writing;
+    },
+  };
+}
