@@ -22,7 +22,8 @@ process.on('exit', (status) => {
 });
 
 const args = process.argv.slice(2);
-const isDaemon = args[0] === 'run';
+const isGuard = args[0] === 'guard' && args[1] === 'run';
+const isDaemon = args[0] === 'run' || isGuard;
 if (isDaemon) {
   keepHeapSmall();
   // If nobody reads our output any more, the node must still be guarded. A reload may be requested before there is
@@ -37,7 +38,11 @@ if (isDaemon) {
     process.exit(0);
   });
 }
-const program = isDaemon ? import('./cli/daemon-program.ts') : import('./cli/program.ts');
+const program = isGuard
+  ? import('./cli/guard-program.ts')
+  : isDaemon
+    ? import('./cli/daemon-program.ts')
+    : import('./cli/program.ts');
 program
   .then(({ runProgram }) => runProgram(args))
   .then(() => {

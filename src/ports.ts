@@ -356,7 +356,10 @@ export type LogEvent =
   | 'cordon'
   | 'api-away'
   | 'config'
-  | 'finding';
+  | 'finding'
+  | GuardEvent;
+/** guard.md section 11. */
+type GuardEvent = 'leader' | 'settling' | 'fence' | 'hold' | 'storm' | 'device' | 'order';
 export type LogFields = { readonly event: LogEvent; readonly [field: string]: unknown };
 export type Log = {
   readonly debug: (fields: LogFields, msg: string) => void;

@@ -1,12 +1,14 @@
 import { Command } from 'commander';
+import { guardRunCommand } from './guard-run.ts';
 import { guardSimulateCommand } from './simulate.ts';
 
 export function guardCommand(): Command {
   return new Command('guard')
-    .description('Try what the guard of a cluster would do when machines die')
+    .description('Fence dead machines of a cluster, or simulate what would happen')
     .addHelpText(
       'after',
       '\nExample:\n  nodewarden guard simulate /usr/share/nodewarden/scenarios/guard/one-machine-dies.yaml',
     )
+    .addCommand(guardRunCommand())
     .addCommand(guardSimulateCommand());
 }

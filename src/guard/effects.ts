@@ -25,7 +25,7 @@ export type EffectNeeds = {
   /** As in force now. In dry run nothing is written and no command is sent. */
   readonly config: () => Pick<GuardEffective, 'core' | 'methods' | 'kubernetes' | 'history'>;
   /** The node that this process runs on; null: none, or not known. Its own power is never cut (G9). */
-  readonly node: string | null;
+  readonly node: () => string | null;
   /** By the own clock; null: it does not lead. Asked right before each write and each start of a command. */
   readonly authorityUntilMs: () => MonoMs | null;
   /** There is an outcome or an answer: the next look is due at once. */
@@ -95,7 +95,7 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
     if (!mayAct()) return { kind: 'not-begun', detail: 'authority has ended' };
     switch (act.kind) {
       case 'off':
-        return node.name === needs.node ? OWN_NODE : devices.off(node, act.methods);
+        return node.name === needs.node() ? OWN_NODE : devices.off(node, act.methods);
       case 'on':
         return devices.on(node, act.steps);
       case 'tell':

@@ -28,7 +28,7 @@ const MAX_TOKEN_BYTES = 64 * 1024;
 type Json = { readonly [name: string]: unknown };
 
 /**
- * Reads the current context of a kubeconfig. Malformed, with a sentence: it demands something that a root daemon refuses
+ * Reads the current context of a kubeconfig, or of `in-cluster`. Malformed, with a sentence: it demands something that a root daemon refuses
  * (beside-a-kubelet.md G8). Never rejects. Each call reads the files again (G7).
  *
  * The package supplies only the options for node:https. Its `agent` is dropped: it would keep the certificates of the first
@@ -48,7 +48,27 @@ export async function readCredentials(
   }
 }
 
+/** In place of a path: the ServiceAccount of the pod that this runs in. */
+export const IN_CLUSTER = 'in-cluster';
+const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/** As client-go finds it; whoever mounts the files is the kubelet. */
+function inCluster(env: NodeJS.ProcessEnv): Reading<Json> {
+  const { KUBERNETES_SERVICE_HOST: host = '', KUBERNETES_SERVICE_PORT: port = '' } = env;
+  if (host === '' || port === '') {
+    return unknown('absent', IN_CLUSTER, 'this is no pod: KUBERNETES_SERVICE_HOST is not set; name a kubeconfig');
+  }
+  const server = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return known({
+    'current-context': IN_CLUSTER,
+    contexts: [{ name: IN_CLUSTER, context: { cluster: IN_CLUSTER, user: IN_CLUSTER } }],
+    clusters: [{ name: IN_CLUSTER, cluster: { server, 'certificate-authority': `${SERVICE_ACCOUNT}/ca.crt` } }],
+    users: [{ name: IN_CLUSTER, user: { tokenFile: `${SERVICE_ACCOUNT}/token` } }],
+  });
+}
+
 function readKubeconfig(path: string): Reading<Json> {
+  if (path === IN_CLUSTER) return inCluster(process.env);
   const why = distrust(path);
   if (why !== null) return unknown('malformed', path, why);
   const text = readDocument(path, MAX_DOCUMENT_BYTES);
@@ -88,7 +108,9 @@ async function credentialsOf(document: Json, path: string, alsoTrusted: string |
     secureContext: createSecureContext({ ca: trusted(ca, alsoTrusted), cert, key, minVersion: 'TLSv1.2' }),
     headers,
     certificate: cert === undefined ? null : lifeOf(String(cert)),
-    files: [path, cluster.caFile, user.certFile, user.keyFile, file].filter((name) => isText(name)),
+    files: [path === IN_CLUSTER ? null : path, cluster.caFile, user.certFile, user.keyFile, file].filter((name) =>
+      isText(name),
+    ),
     stamp: JSON.stringify([cluster.server, servername, ca, cert, key, text].map((part) => String(part))),
   });
 }

@@ -4,6 +4,7 @@ import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/read
 import { readBootId } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
 import type { KubeSettings, ModeNeeds } from '../mode.ts';
+import { apiAway, credentialsRefused } from '../words/finding-api.ts';
 import { NOT_OUR_NODE, notOurNode } from '../words/finding-writes.ts';
 import type { ApiPod, PodRef } from './api-pod.ts';
 import { type ApiWrites, createApiWrites } from './api-writes.ts';
@@ -63,7 +64,10 @@ export function openKubeApi(
   const boot = readBootId();
   // Without it, no node can be proven to be this machine.
   const bootId = boot.known ? boot.value : '';
-  const connection = openConnection({ clock, findings, kubeconfig: settings.kubeconfig, hasPods });
+  const connection = openConnection({
+    ...{ clock, findings, kubeconfig: settings.kubeconfig },
+    words: { away: (why) => apiAway(why, hasPods()), refused: credentialsRefused },
+  });
   let version: EvictionVersion | null = null;
   let isOurs: boolean | null = null;
   let whyNot = 'the API server has not confirmed yet that this machine is its node';

@@ -2,7 +2,7 @@ import { Agent } from 'node:https';
 import { type Unknown, unknown } from '../core/reading.ts';
 import { within } from '../host/clock.ts';
 import { watchPath } from '../host/files.ts';
-import type { Clock, Findings } from '../ports.ts';
+import type { Clock, Finding, Findings } from '../ports.ts';
 import {
   API_AWAY,
   API_CERTIFICATE,
@@ -13,18 +13,23 @@ import {
   credentialsRefused,
   credentialsUnusable,
 } from '../words/finding-api.ts';
+
 import type { ApiAnswer, ApiState, GuardConnection } from './connection.ts';
-import { type Credentials, readCredentials } from './credentials.ts';
+import { type Credentials, IN_CLUSTER, readCredentials } from './credentials.ts';
+
 import { type Exchanged, exchange, type Wire } from './exchange.ts';
 import { CLOSED, type LineStream, openLines } from './line-stream.ts';
 
 type ConnectionNeeds = {
   readonly clock: Clock;
   readonly findings: Findings;
-  /** Path of the kubeconfig. */
+  /** Path of the kubeconfig, or `in-cluster`. */
   readonly kubeconfig: string;
-  /** Whether pods of this node are known without the API server. */
-  readonly hasPods?: () => boolean;
+  /** What an API server that is away, or that refuses the credentials, means to whoever connects. */
+  readonly words?: {
+    readonly away: (why: string) => Finding;
+    readonly refused: (where: string) => Finding;
+  };
   /** A random number from 0 to below 1. */
   readonly chance?: () => number;
 };
@@ -58,7 +63,7 @@ export function openConnection({
   clock,
   findings,
   kubeconfig,
-  hasPods = () => true,
+  words = { away: (why) => apiAway(why, true), refused: credentialsRefused },
   chance = Math.random,
 }: ConnectionNeeds): GuardConnection {
   const changed: ((state: ApiState) => void)[] = [];
@@ -84,7 +89,7 @@ export function openConnection({
     state = next;
     if (next === 'away') {
       awayBecause = why;
-      findings.raise(apiAway(why, hasPods()));
+      findings.raise(words.away(why));
       for (const stream of [...streams]) stream.close(`the API server is away: ${why}`);
     } else if (next === 'up') findings.clear(API_AWAY);
     planProbe(next === 'up' ? KEEP_WARM_MS : soon());
@@ -170,7 +175,7 @@ export function openConnection({
     const second = await ask(session, request, leftMs());
     if (second.kind === 'answer' && second.status === 401) {
       isUnwelcome = true;
-      findings.raise(credentialsRefused(kubeconfig));
+      findings.raise(words.refused(kubeconfig));
     }
     return answerOf(second);
   }
@@ -188,7 +193,7 @@ export function openConnection({
     if (isClosed) return;
     cancelReread();
     cancelReread = clock.after(REREAD_MS, () => void reread());
-    watchFiles(read.known ? read.value.files : [kubeconfig]);
+    watchFiles(read.known ? read.value.files : kubeconfig === IN_CLUSTER ? [] : [kubeconfig]);
     if (!read.known) {
       refuse(read);
       return;

@@ -62,3 +62,6 @@ const PHASES: { readonly [P in Phase]: string } = {
   'not-back': 'not back: a person must look',
   closed: 'closed',
 };
+
+export const sayGuardStarts = (file: string, isDryRun: boolean): string =>
+  `nodewarden guard watches the nodes of its cluster (configuration ${file})${isDryRun ? '; this is a dry run: nothing is fenced, and only its lease is written' : ''}`;

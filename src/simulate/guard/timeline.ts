@@ -1,8 +1,9 @@
 import type { MonoMs } from '../../core/reading.ts';
 import { sayDuration } from '../../core/units/duration.ts';
 import { sayGuardReason, sayPhase } from '../../words/guard.ts';
+import { sayFence } from '../../words/guard-decision.ts';
 import { sayGateRow, sayOrderAnswer } from '../../words/guard-gate.ts';
-import { counted, sayNames } from '../../words/phrases.ts';
+import { sayNames } from '../../words/phrases.ts';
 import { type Fact, factsOf, guardOf, type KindOf } from './facts.ts';
 import { withoutMoments } from './result.ts';
 import type { ScenarioEvent, ScenarioOrder } from './scenario.ts';
@@ -88,11 +89,7 @@ function orderText({ verb, scope, by }: Pick<ScenarioOrder, 'verb' | 'scope' | '
 }
 
 function decidedText({ node, isDry, frees, record }: KindOf<'decided'>): string {
-  const pods = frees.pods.map(({ namespace, name }) => `${namespace}/${name}`);
-  const volumes = frees.attachments.length > 0 ? ` and ${counted(frees.attachments.length, 'volume')}` : '';
-  const what = pods.length === 0 && volumes === '' ? 'nothing' : `${names(pods)}${volumes}`;
-  const silent = `silent for ${sayDuration(record.silentMs)}`;
-  return `${node}: ${isDry ? 'would be fenced (dry run)' : 'fence'}: ${silent}; frees ${what}`;
+  return sayFence(node, isDry, frees, record.silentMs);
 }
 
 /** Only successors: what starts again on its own node is no news. */

@@ -1,0 +1,150 @@
+import {
+  initialLeadership,
+  type LeadershipObservation,
+  type LeadershipStep,
+  stepLeadership,
+} from '../core/guard/leadership.ts';
+import type { LeadershipView } from '../core/guard/observation.ts';
+import { known, type MonoMs, unknown } from '../core/reading.ts';
+import { sleep } from '../host/clock.ts';
+import type { ApiGet } from '../kube/connection.ts';
+import { messageOf } from '../kube/line-stream.ts';
+import type { Clock, Findings } from '../ports.ts';
+import { CONFIG_DIFFERS, configDiffers, leaseRefused, NOT_LEADING } from '../words/finding-guard.ts';
+import { type GuardWrites, LEADER_LEASE } from './api-writes.ts';
+import { readLeaderLease, writeLeaderLease } from './leader-lease.ts';
+
+export type Leader = {
+  readonly view: () => LeadershipView;
+  /** Its own clock says that it may act for this much longer, at least. */
+  readonly hasAuthority: (leastMs: number) => boolean;
+  /** When the last successful renewal was sent; null: none was. */
+  readonly lastWriteMs: () => MonoMs | null;
+  /** Who holds the lease, as last read; null: nobody, or not known. */
+  readonly holder: () => string | null;
+  readonly heldBack: () => LeadershipStep['heldBack'];
+  /** Give the lease back, and do not run for this long. */
+  readonly resign: (forMs: number) => void;
+  /** Gives the lease back, so that nobody has to wait for its end. */
+  readonly close: () => Promise<void>;
+};
+
+type LeaderNeeds = {
+  readonly connection: { readonly get: ApiGet };
+  readonly writes: Pick<GuardWrites, 'putLease'>;
+  readonly clock: Clock;
+  readonly findings: Findings;
+  readonly namespace: string;
+  readonly writer: string;
+  readonly isDryRun: () => boolean;
+  readonly configHash: () => string;
+  readonly recordsEpoch: () => number;
+  /** It leads, or does so no longer. */
+  readonly changed: () => void;
+};
+
+const DEADLINE_MS = 5_000;
+/** guard.md 7.1: so much ahead of the monotonic clock is a sleep, or a clock that was set. */
+const JUMP_MS = 2_000;
+const GIVE_BACK_MS = 2_000;
+const NOT_FOUND = 404;
+
+/** Runs for the guards' Lease, and keeps it. */
+export function createLeader(needs: LeaderNeeds): Leader {
+  const { connection, writes, clock, findings, writer } = needs;
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${needs.namespace}/leases/${LEADER_LEASE}`;
+  let state = initialLeadership(clock.monoMs());
+  let view: LeadershipView = { isLeader: false };
+  let heldBack: LeadershipStep['heldBack'] = null;
+  let lease: LeadershipObservation['lease'] = unknown('not-asked', path, 'not read yet');
+  let wrote: LeadershipObservation['wrote'] = null;
+  let resignForMs: number | null = null;
+  let lastWriteMs: MonoMs | null = null;
+  let aheadMs = clock.wallMs() - clock.monoMs();
+  let isReading = false;
+  let isClosed = false;
+  let cancel = (): void => undefined;
+
+  function step(): void {
+    cancel();
+    const atMs = clock.monoMs();
+    const nowAheadMs = clock.wallMs() - atMs;
+    const did = stepLeadership(state, {
+      ...{ atMs, writer, lease, wrote, resignForMs },
+      configHash: needs.configHash(),
+      recordsEpoch: needs.recordsEpoch(),
+      isJumped: nowAheadMs - aheadMs > JUMP_MS,
+    });
+    aheadMs = nowAheadMs;
+    wrote = null;
+    resignForMs = null;
+    ({ state, heldBack } = did);
+    const before = view;
+    view = did.view;
+    sayHeldBack();
+    if (did.write !== null) void write(did.write, atMs);
+    if (did.wantsRead) void read(atMs);
+    if (!isClosed) cancel = clock.after(did.afterMs, step);
+    if (view.isLeader !== before.isLeader || (view.isLeader && before.isLeader && view.sinceMs !== before.sinceMs)) {
+      needs.changed();
+    }
+  }
+
+  async function write(wanted: NonNullable<LeadershipStep['write']>, sentMs: MonoMs): Promise<void> {
+    wrote = await writeLeaderLease(writes, wanted, { wallMs: clock.wallMs(), isDryRun: needs.isDryRun() });
+    if (wrote.kind === 'stored') {
+      lastWriteMs = sentMs;
+      findings.clear(NOT_LEADING);
+    }
+    step();
+  }
+
+  async function read(sentMs: MonoMs): Promise<void> {
+    if (isReading) return;
+    isReading = true;
+    const answer = await connection.get(path, DEADLINE_MS);
+    isReading = false;
+    lease = leaseIn(answer, sentMs);
+    if (answer.kind === 'answer' && answer.status !== 200 && answer.status !== NOT_FOUND) {
+      findings.raise(leaseRefused(answer.status, messageOf(answer.body)));
+    }
+  }
+
+  function leaseIn(answer: Awaited<ReturnType<ApiGet>>, asOfMs: MonoMs): LeadershipObservation['lease'] {
+    if (answer.kind === 'none') return unknown(answer.isTimeout ? 'timed-out' : 'unreadable', path, answer.detail);
+    if (answer.status === NOT_FOUND) return known({ value: null, asOfMs });
+    if (answer.status !== 200) return unknown('unreadable', path, messageOf(answer.body));
+    const lease = readLeaderLease(answer.body);
+    return lease.known ? known({ value: lease.value, asOfMs }) : lease;
+  }
+
+  function sayHeldBack(): void {
+    if (heldBack === 'config-differs') findings.raise(configDiffers(holderIn(lease) ?? ''));
+    else findings.clear(CONFIG_DIFFERS);
+  }
+
+  step();
+  return {
+    view: () => view,
+    hasAuthority: (leastMs) => view.isLeader && clock.monoMs() + leastMs < view.authorityUntilMs,
+    lastWriteMs: () => lastWriteMs,
+    holder: () => (view.isLeader ? writer : holderIn(lease)),
+    heldBack: () => heldBack,
+    resign: (forMs) => {
+      resignForMs = forMs;
+      step();
+    },
+    close: async () => {
+      isClosed = true;
+      resignForMs = 0;
+      step();
+      const untilMs = clock.monoMs() + GIVE_BACK_MS;
+      while (state.writing !== null && clock.monoMs() < untilMs) await sleep(clock, 20);
+    },
+  };
+}
+
+function holderIn(lease: LeadershipObservation['lease']): string | null {
+  const holder = lease.known ? (lease.value.value?.holder ?? '') : '';
+  return holder === '' ? null : holder;
+}

@@ -1,0 +1,97 @@
+import type { Dated, NodeView } from '../core/guard/observation.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { type WatchConnection, watchObjects } from '../kube/object-watch.ts';
+import type { Clock, Findings } from '../ports.ts';
+import { NODES_NOT_LISTED, nodesRefused } from '../words/finding-guard.ts';
+import { createLeases } from './leases.ts';
+import { type KnownNode, readNode } from './read-node.ts';
+
+export type Nodes = {
+  /** Lists the leases if that is due; resolves when they are there, or will not come. */
+  readonly refresh: () => Promise<void>;
+  /** Every node with its lease, as of the last answered list of leases, or as of the last word of a watch that ended. */
+  readonly views: () => Reading<Dated<readonly NodeView[]>>;
+  readonly byUid: (uid: string) => KnownNode | null;
+  readonly all: () => Iterable<KnownNode>;
+  readonly close: () => void;
+};
+
+const LIST_DEADLINE_MS = 20_000;
+const nodesPath = (query: { readonly [name: string]: string }): string => `/api/v1/nodes?${new URLSearchParams(query)}`;
+
+/** All nodes by list and watch, and their leases by list (guard.md 5.1). */
+export function watchNodes(needs: {
+  readonly connection: WatchConnection;
+  readonly clock: Clock;
+  readonly findings: Findings;
+}): Nodes {
+  const { connection, clock, findings } = needs;
+  let byName = new Map<string, KnownNode>();
+  let uids: ReadonlyMap<string, KnownNode> | null = null;
+  let hasListed = false;
+  let asOfMs: MonoMs | null = null;
+
+  const put = (node: KnownNode | null): void => {
+    if (node === null) return;
+    byName.set(node.object.name, node);
+    uids = null;
+  };
+  const watch = watchObjects<KnownNode | null>({
+    ...{ connection, clock, from: 'newest', listDeadlineMs: LIST_DEADLINE_MS },
+    path: nodesPath,
+    reduce: readNode,
+    replace: (all) => {
+      const before = byName;
+      byName = new Map();
+      for (const node of all) {
+        const same = node === null ? undefined : before.get(node.object.name);
+        // The core takes an object for changed if it is another one.
+        put(same?.version === node?.version && same?.object.uid === node?.object.uid ? (same ?? null) : node);
+      }
+      uids = null;
+      hasListed = true;
+    },
+    put,
+    remove: (node) => {
+      if (node === null || byName.get(node.object.name)?.object.uid !== node.object.uid) return;
+      byName.delete(node.object.name);
+      uids = null;
+    },
+    refused: (status, detail) => findings.raise(nodesRefused('nodes', status, detail)),
+    answered: () => findings.clear(NODES_NOT_LISTED.nodes),
+    late: () => undefined,
+  });
+  const leases = createLeases({
+    ...{ connection, clock, findings },
+    isNode: (name) => byName.has(name),
+    count: () => byName.size,
+  });
+
+  /** Leases alone do not show that a node was deleted, or marked by somebody else. */
+  function asOf(leasesMs: MonoMs): MonoMs {
+    const watchMs = watch.isOpen() ? leasesMs : (watch.atMs() ?? leasesMs);
+    asOfMs = Math.max(asOfMs ?? Number.NEGATIVE_INFINITY, Math.min(leasesMs, watchMs));
+    return asOfMs;
+  }
+  function uidsNow(): ReadonlyMap<string, KnownNode> {
+    uids ??= new Map([...byName.values()].map((node) => [node.object.uid, node]));
+    return uids;
+  }
+
+  return {
+    refresh: async () => {
+      if (hasListed) await leases.refresh();
+    },
+    views: () => {
+      if (!hasListed) return unknown('not-asked', '/api/v1/nodes', watch.failure());
+      const listed = leases.all();
+      if (!listed.known) return listed;
+      const { value, asOfMs: leasesMs } = listed.value;
+      const views = [...byName.values()].map(({ object }) => ({ object, lease: value.get(object.name) ?? null }));
+      return known({ value: views, asOfMs: asOf(leasesMs) });
+    },
+    byUid: (uid) => uidsNow().get(uid) ?? null,
+    all: () => byName.values(),
+    close: watch.close,
+  };
+}

@@ -1,0 +1,67 @@
+import { OUT_OF_SERVICE } from '../core/guard/node-facts.ts';
+import type { Attachment, PodOnNode } from '../core/guard/observation.ts';
+import { isNumber, isObject, isText } from '../core/shape.ts';
+
+type Json = { readonly [field: string]: unknown };
+
+const inside = (value: unknown, name: string): Json => (isObject(value) && isObject(value[name]) ? value[name] : {});
+const text = (value: unknown): string => (isText(value) ? value : '');
+const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+/** Far more than a pod has. */
+const MAX_FINALIZERS = 100;
+
+/** A pod of a node, reduced. `hasVolumes`: volumes are attached to the node; which of them are whose, only claims could say. */
+export function readPodOnNode(object: unknown, hasVolumes: boolean): PodOnNode {
+  const metadata = inside(object, 'metadata');
+  const spec = inside(object, 'spec');
+  const { priority } = spec;
+  const owner = list(metadata['ownerReferences']).find((one) => isObject(one) && one['controller'] === true);
+  const phase = inside(object, 'status')['phase'];
+  return {
+    uid: text(metadata['uid']),
+    namespace: text(metadata['namespace']),
+    name: text(metadata['name']),
+    priority: isNumber(priority) ? priority : 0,
+    ownerKind: isObject(owner) ? text(owner['kind']) : '',
+    hasAttachedVolume: hasVolumes && list(spec['volumes']).some(isAttachable),
+    isTerminating: isText(metadata['deletionTimestamp']),
+    isFinished: phase === 'Succeeded' || phase === 'Failed',
+    toleratesTaint: list(spec['tolerations']).some(tolerates),
+    finalizers: list(metadata['finalizers']).filter(isText).slice(0, MAX_FINALIZERS),
+  };
+}
+
+/** Sources of volumes that live and die with the pod, or lie on its machine, or are mounted by any number of machines. */
+const NOT_ATTACHED = new Set([
+  ...['configMap', 'secret', 'projected', 'downwardAPI', 'emptyDir', 'hostPath', 'image'],
+  ...['nfs', 'cephfs', 'glusterfs', 'gitRepo', 'csi'],
+]);
+
+function isAttachable(volume: unknown): boolean {
+  if (!isObject(volume)) return false;
+  return Object.keys(volume).some((field) => field !== 'name' && !NOT_ATTACHED.has(field));
+}
+
+/** By key and effect: the value of the taint is ours, and no pod can know it. */
+function tolerates(toleration: unknown): boolean {
+  if (!isObject(toleration)) return false;
+  const { key, operator, effect, tolerationSeconds } = toleration;
+  if (isText(effect) && effect !== '' && effect !== 'NoExecute') return false;
+  // Who tolerates it for a while goes like the others.
+  if (isNumber(tolerationSeconds)) return false;
+  if (operator !== 'Exists') return false;
+  return !isText(key) || key === '' || key === OUT_OF_SERVICE;
+}
+
+export function readAttachment(object: unknown): Attachment {
+  const spec = inside(object, 'spec');
+  const source = inside(spec, 'source');
+  return {
+    name: text(inside(object, 'metadata')['name']),
+    node: text(spec['nodeName']),
+    driver: text(spec['attacher']),
+    volume:
+      text(source['persistentVolumeName']) || text(inside(inside(source, 'inlineVolumeSpec'), 'csi')['volumeHandle']),
+  };
+}

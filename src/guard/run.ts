@@ -1,0 +1,186 @@
+import { randomBytes } from 'node:crypto';
+import type { GuardEffective } from '../config/guard/effective.ts';
+import { loadGuard } from '../config/guard/load.ts';
+import { sayCause } from '../core/reading.ts';
+import { sayProblem } from '../document/problem.ts';
+import { createClock, readBootId } from '../host/clock.ts';
+import { hostName } from '../host/host-name.ts';
+import { type Notify, openNotify } from '../host/notify.ts';
+import { createStdout } from '../host/stdout.ts';
+import { openConnection } from '../kube/open-connection.ts';
+import type { Clock } from '../ports.ts';
+import { createFindings } from '../record/writing/findings.ts';
+import { createLog } from '../record/writing/log.ts';
+import { guardApiAway, guardRefused } from '../words/finding-guard.ts';
+import { sayGuardStarts } from '../words/guard.ts';
+import { type Agents, createAgents } from './agents.ts';
+import { createGuardWrites } from './api-writes.ts';
+import { createAsked } from './asked.ts';
+import { createEffects } from './effects.ts';
+import { createLeader } from './leader.ts';
+import { type GuardLook, type GuardLoop, startLoop } from './loop.ts';
+import { watchNodes } from './nodes.ts';
+import { createObserver } from './observe.ts';
+import { createOwnNode } from './own-node.ts';
+import { createGuardReload } from './reload.ts';
+import { watchMaps } from './stored-maps.ts';
+import { createTeller } from './tell.ts';
+import { createWitnesses } from './witness.ts';
+
+export type GuardOptions = {
+  /** Of this program. */
+  readonly version: string;
+  /** Null: the default path. */
+  readonly configFile: string | null;
+  /** Prints why it did not start. */
+  readonly complain: (line: string) => void;
+};
+
+/** Agents are programs in Python, which start slowly on a busy machine. */
+const FIRST_METADATA_MS = 20_000;
+
+/** The guard, until `stop`. 0: it stopped cleanly; 2: the configuration is bad; 1: anything else. */
+export async function runGuard({ version, configFile, complain }: GuardOptions, stop: AbortSignal): Promise<0 | 1 | 2> {
+  const clock = createClock();
+  const bootId = readBootId();
+  let inForce = (): GuardEffective | null => null;
+  const agents = createAgents({ clock, settings: () => settingsOf(inForce()) });
+  const { effective, problems, warnings } = await loadGuard(configFile, agents.metadata);
+  for (const problem of problems) complain(sayProblem(problem));
+  if (effective === null) return 2;
+  inForce = () => effective;
+  const notify = openNotify(process.env, clock, complain);
+  const parts = { version, clock, agents, notify, configFile, bootId: bootId.known ? bootId.value : '', warnings };
+  try {
+    await runParts(parts, effective, (now) => (inForce = now), stop);
+    return 0;
+  } catch (error) {
+    complain(sayCause(error));
+    return 1;
+  } finally {
+    notify.close();
+  }
+}
+
+const settingsOf = (effective: GuardEffective | null) => ({
+  deadlineMs: effective?.core.deadlineMs ?? FIRST_METADATA_MS,
+  secretDirectory: effective?.secretDirectory ?? '/nonexistent',
+});
+
+type Host = {
+  readonly version: string;
+  readonly clock: Clock;
+  readonly agents: Agents;
+  readonly notify: Notify;
+  readonly configFile: string | null;
+  readonly bootId: string;
+  readonly warnings: Awaited<ReturnType<typeof loadGuard>>['warnings'];
+};
+
+async function runParts(
+  { version, clock, agents, notify, configFile, bootId, warnings }: Host,
+  started: GuardEffective,
+  inForce: (now: () => GuardEffective) => void,
+  stop: AbortSignal,
+): Promise<void> {
+  const log = createLog(started.logLevel, createStdout(clock));
+  const findings = createFindings({ clock, log });
+  const writer = `${hostName().slice(0, 100)}-${randomBytes(6).toString('hex')}`;
+  const { kubeconfig, namespace } = started.kubernetes;
+  let loop: GuardLoop | null = null;
+  let last: GuardLook | null = null;
+  const poke = (): void => loop?.poke();
+
+  const reload = createGuardReload({
+    ...{ clock, log, findings, file: configFile, started, metadata: agents.metadata, changed: poke },
+    open: () => [...(last?.verdict.state.fencings.values() ?? [])].map(({ record }) => record),
+  });
+  inForce(reload.inForce);
+  const config = reload.inForce;
+  const connection = openConnection({
+    ...{ clock, findings, kubeconfig },
+    words: { away: guardApiAway, refused: guardRefused },
+  });
+  const { get, send } = connection;
+  const nodes = watchNodes({ connection, clock, findings });
+  const maps = watchMaps({ connection, clock, findings, namespace, changed: poke });
+  const ownNode = createOwnNode({ nodes, findings, bootId, env: process.env });
+  const witnesses = createWitnesses({
+    ...{ clock, arrived: poke },
+    addressOf: (uid) => nodes.byUid(uid)?.kubelet ?? null,
+  });
+  const asked = createAsked({ connection, clock, nodes, witnesses, arrived: poke });
+  const observer = createObserver({
+    ...{ clock, nodes, maps, asked, self: { writer, node: ownNode } },
+    leader: () => leader,
+  });
+  const leader = createLeader({
+    ...{ connection, clock, findings, namespace, writer },
+    writes: createGuardWrites({ send, namespace }),
+    isDryRun: () => config().core.dryRun,
+    configHash: () => config().hash,
+    recordsEpoch: observer.recordsEpoch,
+    changed: poke,
+  });
+  const effects = createEffects({
+    ...{ clock, agents, config, api: { get, send }, news: poke, node: ownNode },
+    authorityUntilMs: () => {
+      const view = leader.view();
+      return view.isLeader ? view.authorityUntilMs : null;
+    },
+    tell: ({ what, node, detail }) =>
+      log.warn({ event: 'fence', what, node }, `${node ?? 'guard'}: ${what}: ${detail}`),
+  });
+  const tell = createTeller(log);
+  const pulse = createPulse(clock, notify);
+  for (const { text } of warnings) log.warn({ event: 'config' }, text);
+  log.info({ event: 'config', version, writer, hash: started.hash }, sayGuardStarts(started.file, started.core.dryRun));
+  loop = startLoop({
+    clock,
+    config: () => config().core,
+    refresh: async (next) => {
+      if (next !== null) asked.ask(next);
+      await nodes.refresh();
+    },
+    observe: () => observer.observe({ outcomes: effects.outcomes(), answers: effects.answers() }),
+    decided: (look) => {
+      last = look;
+      tell(look);
+      for (const decision of look.verdict.decisions) if (decision.kind === 'resign') leader.resign(decision.forMs);
+      effects.carryOut(look.verdict, look.observation);
+      pulse();
+    },
+  });
+
+  await stopped(stop);
+  notify.stopping();
+  loop.close();
+  reload.close();
+  await leader.close();
+  nodes.close();
+  maps.close();
+  connection.close();
+  findings.close();
+}
+
+function stopped(stop: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (stop.aborted) resolve();
+    else stop.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+/** READY at the first look, then the watchdog's messages while looks go on. */
+function createPulse(clock: Clock, notify: Notify): () => void {
+  let pingedMs: number | null = null;
+  return () => {
+    const nowMs = clock.monoMs();
+    if (pingedMs === null) notify.ready();
+    if (notify.watchdogMs === null || (pingedMs !== null && nowMs - pingedMs < notify.watchdogMs)) {
+      pingedMs ??= nowMs;
+      return;
+    }
+    pingedMs = nowMs;
+    notify.watchdog();
+  };
+}

@@ -1,0 +1,94 @@
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { isObject, isText } from '../core/shape.ts';
+import { type WatchConnection, watchObjects } from '../kube/object-watch.ts';
+import type { Clock, Findings } from '../ports.ts';
+import { NODES_NOT_LISTED, nodesRefused } from '../words/finding-guard.ts';
+
+/** A ConfigMap of the guard, as the API has it. */
+export type StoredMap = {
+  readonly metadata: { readonly name: string; readonly resourceVersion: string };
+  readonly data: { readonly [key: string]: string };
+};
+export type StoredMaps = {
+  /** By name; unknown while it is not known to be of now. */
+  readonly all: () => Reading<ReadonlyMap<string, StoredMap>>;
+  /** The same if it was listed at `sinceMs` or later; asks for that if not. */
+  readonly since: (sinceMs: MonoMs) => Reading<ReadonlyMap<string, StoredMap>>;
+  readonly close: () => void;
+};
+
+const LIST_DEADLINE_MS = 20_000;
+/** A watch that ended is opened again within seconds. */
+const STALE_MS = 15_000;
+/** What others keep in the namespace is not ours. */
+const OURS = /^(?:fencing-|guard-)/;
+
+/** The guard's own ConfigMaps: records of fencings, orders, and what outlives a leader. */
+export function watchMaps(needs: {
+  readonly connection: WatchConnection;
+  readonly clock: Clock;
+  readonly findings: Findings;
+  readonly namespace: string;
+  readonly changed: () => void;
+}): StoredMaps {
+  const { clock, findings } = needs;
+  const path = `/api/v1/namespaces/${needs.namespace}/configmaps`;
+  let maps = new Map<string, StoredMap>();
+  let askedMs: MonoMs | null = null;
+
+  const put = (map: StoredMap | null): void => {
+    if (map === null) return;
+    maps = new Map(maps).set(map.metadata.name, map);
+    needs.changed();
+  };
+  const watch = watchObjects<StoredMap | null>({
+    ...{ connection: needs.connection, clock, from: 'newest', listDeadlineMs: LIST_DEADLINE_MS },
+    path: (query) => `${path}?${new URLSearchParams(query)}`,
+    reduce: readMap,
+    replace: (all) => {
+      maps = new Map(all.flatMap((map) => (map === null ? [] : [[map.metadata.name, map]])));
+      needs.changed();
+    },
+    put,
+    remove: (map) => {
+      if (map === null) return;
+      maps = new Map(maps);
+      maps.delete(map.metadata.name);
+      needs.changed();
+    },
+    refused: (status, detail) => findings.raise(nodesRefused('configmaps', status, detail)),
+    answered: () => findings.clear(NODES_NOT_LISTED.configmaps),
+    late: () => undefined,
+  });
+
+  function all(): Reading<ReadonlyMap<string, StoredMap>> {
+    if (watch.listedMs() === null) return unknown('not-asked', path, watch.failure());
+    const atMs = watch.atMs();
+    if (atMs === null || clock.monoMs() - atMs > STALE_MS) return unknown('stale', path, watch.failure());
+    return known(maps);
+  }
+
+  return {
+    all,
+    since: (sinceMs) => {
+      const listedMs = watch.listedMs();
+      if (listedMs !== null && listedMs >= sinceMs) return all();
+      if (askedMs !== sinceMs) {
+        askedMs = sinceMs;
+        watch.relist();
+      }
+      return unknown('not-asked', path, 'not listed yet since this guard was elected');
+    },
+    close: watch.close,
+  };
+}
+
+function readMap(object: unknown): StoredMap | null {
+  const { metadata, data } = isObject(object) ? object : { metadata: null, data: null };
+  const { name, resourceVersion } = isObject(metadata) ? metadata : {};
+  if (!isText(name) || !OURS.test(name) || !isText(resourceVersion)) return null;
+  const texts = Object.entries(isObject(data) ? data : {}).filter((entry): entry is [string, string] =>
+    isText(entry[1]),
+  );
+  return { metadata: { name, resourceVersion }, data: Object.fromEntries(texts) };
+}

@@ -1,0 +1,82 @@
+import type { GuardDecision, GuardReason } from '../core/guard/decision.ts';
+import type { LeadershipView } from '../core/guard/observation.ts';
+import type { Log, LogEvent } from '../ports.ts';
+import { sayGuardReason } from '../words/guard.ts';
+import { sayGuardDecision, sayStorm } from '../words/guard-decision.ts';
+import type { GuardLook } from './loop.ts';
+
+type Level = 'info' | 'warn' | 'error';
+type Told = { readonly event: LogEvent; readonly level: Level };
+
+const DECISIONS: { readonly [K in GuardDecision['kind']]: Told } = {
+  fence: { event: 'fence', level: 'warn' },
+  advance: { event: 'phase', level: 'info' },
+  abort: { event: 'phase', level: 'info' },
+  confirm: { event: 'phase', level: 'warn' },
+  recover: { event: 'phase', level: 'info' },
+  'leave-off': { event: 'phase', level: 'warn' },
+  close: { event: 'phase', level: 'info' },
+  hold: { event: 'hold', level: 'warn' },
+  unmark: { event: 'fence', level: 'warn' },
+  answer: { event: 'order', level: 'info' },
+  resign: { event: 'leader', level: 'warn' },
+};
+const REASONS: { readonly [C in GuardReason['code']]: Told } = {
+  settling: { event: 'settling', level: 'info' },
+  'storm-began': { event: 'storm', level: 'error' },
+  'storm-ended': { event: 'storm', level: 'warn' },
+  'life-after-proof': { event: 'device', level: 'error' },
+  'device-contradicted': { event: 'device', level: 'error' },
+  'agent-failed': { event: 'device', level: 'warn' },
+  'act-failed': { event: 'fence', level: 'warn' },
+  'not-proven': { event: 'fence', level: 'warn' },
+  'not-drained': { event: 'fence', level: 'warn' },
+  'foreign-taint': { event: 'fence', level: 'warn' },
+  conflict: { event: 'fence', level: 'info' },
+  'taken-over': { event: 'fence', level: 'info' },
+  'unreadable-record': { event: 'fence', level: 'error' },
+  'orphan-mark': { event: 'fence', level: 'warn' },
+};
+
+/** Logs every decision and reason of a leader. What a standby sees is not told: nothing follows from it. */
+export function createTeller(log: Log): (look: GuardLook) => void {
+  let before: LeadershipView = { isLeader: false };
+
+  function tellLeadership(now: LeadershipView): void {
+    const isNew = now.isLeader && (!before.isLeader || before.epoch !== now.epoch);
+    if (now.isLeader && isNew) log.info({ event: 'leader', epoch: now.epoch }, `this guard leads (epoch ${now.epoch})`);
+    if (!now.isLeader && before.isLeader)
+      log.warn({ event: 'leader', epoch: before.epoch }, 'this guard leads no longer');
+    before = now;
+  }
+
+  return ({ observation, verdict }) => {
+    const { leadership } = observation.self;
+    tellLeadership(leadership);
+    if (!leadership.isLeader) return;
+    const nameOf = (uid: string): string => verdict.state.nodes.get(uid)?.object.name ?? uid;
+    for (const reason of verdict.reasons) {
+      const { event, level } = REASONS[reason.code];
+      const isStorm = reason.code === 'storm-began' || reason.code === 'storm-ended';
+      const text = isStorm
+        ? sayStorm(reason.code === 'storm-ended', reason.kind, reason.scope, nameOf)
+        : sayGuardReason(reason);
+      if (text !== null) log[level]({ event, ...factsOf(reason) }, text);
+    }
+    for (const decision of verdict.decisions) {
+      const { event, level } = DECISIONS[decision.kind];
+      const text = sayGuardDecision(decision);
+      if (text !== null) log[level]({ event, decision: decision.id, ...factsOf(decision) }, text);
+    }
+  };
+}
+
+/** Which node and fencing a line is about, so that a journal can be searched for it. */
+function factsOf(about: object): { readonly node?: string; readonly fencing?: string } {
+  const node: unknown = Reflect.get(about, 'node');
+  const fencing: unknown = Reflect.get(about, 'fencing');
+  return {
+    ...(typeof node === 'object' && node !== null && 'name' in node ? { node: String(node.name) } : {}),
+    ...(typeof fencing === 'string' ? { fencing } : {}),
+  };
+}
