@@ -1,9 +1,10 @@
 import { Command } from 'commander';
+import { guardOrderCommands } from './guard-orders.ts';
 import { guardRunCommand } from './guard-run.ts';
 import { guardSimulateCommand } from './simulate.ts';
 
 export function guardCommand(): Command {
-  return new Command('guard')
+  const guard = new Command('guard')
     .description('Fence dead machines of a cluster, or simulate what would happen')
     .addHelpText(
       'after',
@@ -11,4 +12,6 @@ export function guardCommand(): Command {
     )
     .addCommand(guardRunCommand())
     .addCommand(guardSimulateCommand());
+  for (const order of guardOrderCommands()) guard.addCommand(order);
+  return guard;
 }

@@ -28,6 +28,10 @@ export const withOrder = (data: MapData, order: Order): MapData => ({
   [ORDER + order.id]: JSON.stringify(order, null, 1),
 });
 
+/** Taken back by the person: nobody has answered it. */
+export const withoutOrder = (data: MapData, id: string): MapData =>
+  Object.fromEntries(Object.entries(data).filter(([key]) => key !== ORDER + id));
+
 /** Null: not answered yet, or what stands there is no answer. */
 export function answerIn(map: unknown, id: string): AnsweredOrder | null {
   const answered = parseJson(mapData(map)[ANSWER + id] ?? '');

@@ -1,0 +1,163 @@
+import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { isDnsName } from '../core/guard/config.ts';
+import { parseDuration } from '../core/units/duration.ts';
+import { giveOrder, type OrderEnd, type OrderGiven } from '../guard/give-order.ts';
+import {
+  NO_LEADER,
+  readScope,
+  sayAnswered,
+  sayDryRun,
+  sayNoAnswer,
+  sayNoSuchNode,
+  sayNotGiven,
+} from '../words/guard-order.ts';
+import { kubeconfigOption, namespaceOption, personsKubeconfig, withApi } from './guard-api.ts';
+import { clean, type Format, formatOption, printAs } from './print.ts';
+
+type Options = {
+  readonly by: string;
+  readonly because: string;
+  readonly kubeconfig?: string;
+  readonly namespace: string;
+  readonly output: Format;
+};
+type Verb = OrderGiven['verb'];
+type Said = { readonly by: string; readonly because: string };
+
+const REFUSED = 1;
+const NO_ANSWER = 3;
+const EXIT: { readonly [K in Exclude<OrderEnd['kind'], 'answered'>]: number } = {
+  'no-such-node': REFUSED,
+  'dry-run': REFUSED,
+  'no-leader': NO_ANSWER,
+  'no-answer': NO_ANSWER,
+  failed: NO_ANSWER,
+};
+const STATUS = `
+The order is written with your own kubeconfig into the ConfigMap guard-orders. The guard that leads answers within 30 s;
+otherwise the order is taken back.
+Exit status: 0 when accepted, 1 when refused, 2 for a usage error, or 3 when nobody answers.`;
+
+/** Everything that a person may order of the guard. */
+export function guardOrderCommands(): readonly Command[] {
+  return [
+    orderCommand(
+      'pause',
+      'Stop all new fencing until it is resumed',
+      'guard pause --by ann --because "switch is replaced"',
+    ).action((options: Options) => give(options, { verb: 'pause', ...saidBy(options) })),
+    orderCommand('resume', 'End a pause', 'guard resume --by ann --because "switch works"').action((options: Options) =>
+      give(options, { verb: 'resume', ...saidBy(options) }),
+    ),
+    orderCommand(
+      'release',
+      'Lift the storm and rate holds of a node, of a failure domain or of all nodes',
+      'guard release topology.kubernetes.io/zone=a --for 30m --by ann --because "it burned down"',
+    )
+      .addArgument(new Argument('<scope>', 'Name of a node, LABEL=VALUE, or all').argParser(scopeOf))
+      .addOption(new Option('--for <time>', 'For how long; at most 2h').argParser(msOf).makeOptionMandatory())
+      .action((scope: NonNullable<ReturnType<typeof readScope>>, options: Options & { readonly for: number }) =>
+        give(options, { verb: 'release', scope, forMs: options.for, ...saidBy(options) }),
+      ),
+    nodeCommand(
+      'fence',
+      'Fence a node that need not be dead; it still takes proof',
+      'guard fence w3 --by ann --because "it smokes"',
+    ).action((node: string, options: Options) => give(options, { verb: 'fence', node, ...saidBy(options) })),
+    nodeCommand(
+      'power-on',
+      'Power on a machine that a fencing left off',
+      'guard power-on w3 --by ann --because "new disk"',
+    ).action((node: string, options: Options) => give(options, { verb: 'power-on', node, ...saidBy(options) })),
+    nodeCommand(
+      'confirm-off',
+      'Say that a machine is off, in place of the proof by its devices',
+      'guard confirm-off w3 --checked w3 --by ann --because "both plugs are in my hand"',
+    )
+      .requiredOption('--checked <node>', 'The name again, of the machine that you have seen to be off')
+      .option('--device-is-wrong', 'Overrule a device that says on')
+      .action((node: string, options: Options & { readonly checked: string; readonly deviceIsWrong?: true }) =>
+        give(options, {
+          ...{ verb: 'confirm-off', node, checked: options.checked, isDeviceWrong: options.deviceIsWrong === true },
+          ...saidBy(options),
+        }),
+      ),
+  ];
+}
+
+const saidBy = ({ by, because }: Options): Said => ({ by, because });
+
+function orderCommand(verb: Verb, description: string, example: string): Command {
+  return new Command(verb)
+    .description(description)
+    .requiredOption('--by <who>', 'Your name, for the record', wordOf)
+    .requiredOption('--because <text>', 'Your reason, for the record', wordOf)
+    .addOption(kubeconfigOption())
+    .addOption(namespaceOption())
+    .addOption(formatOption())
+    .addHelpText('after', `\nExample:\n  nodewarden ${example}\n${STATUS}`);
+}
+
+const nodeCommand = (verb: Verb, description: string, example: string): Command =>
+  orderCommand(verb, description, example).addArgument(
+    new Argument('<node>', 'Name of the node').argParser(nodeNameOf),
+  );
+
+async function give(options: Options, given: OrderGiven): Promise<void> {
+  const { kubeconfig, namespace, output } = options;
+  const end = await withApi(personsKubeconfig(kubeconfig), ({ clock, connection }) =>
+    giveOrder(given, { api: connection, clock, namespace, id: newId(clock.wallMs()) }),
+  );
+  const text = sayEnd(end, given);
+  const isAccepted = end.kind === 'answered' && end.answer.isAccepted;
+  if (isAccepted || output === 'json') printAs(output, { schema: 1, ...end }, () => `${clean(text)}\n`);
+  else process.stderr.write(`${clean(text)}\n`);
+  process.exitCode = end.kind === 'answered' ? (isAccepted ? 0 : REFUSED) : EXIT[end.kind];
+}
+
+function sayEnd(end: OrderEnd, given: OrderGiven): string {
+  switch (end.kind) {
+    case 'answered':
+      return sayAnswered(end.answer, end.leader);
+    case 'no-such-node':
+      return sayNoSuchNode('node' in given && given.node !== undefined ? given.node : '');
+    case 'dry-run':
+      return sayDryRun(end.leader);
+    case 'no-leader':
+      return NO_LEADER;
+    case 'no-answer':
+      return sayNoAnswer(end.leader, end.isWithdrawn);
+    case 'failed':
+      return sayNotGiven(end.what, end.detail);
+  }
+}
+
+/** In the order of time, and another one for each order. */
+function newId(wallMs: number): string {
+  const at = new Date(wallMs).toISOString().slice(0, 19).replaceAll(/[-:]/g, '').toLowerCase();
+  return `${at}-${crypto.randomUUID().slice(0, 8)}`;
+}
+
+const MAX_TEXT = 500;
+function wordOf(text: string): string {
+  if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.');
+  if (text.length > MAX_TEXT) throw new InvalidArgumentError(`At most ${MAX_TEXT} characters.`);
+  return text;
+}
+
+function nodeNameOf(text: string): string {
+  if (isDnsName(text)) return text;
+  throw new InvalidArgumentError('Not the name of a node.');
+}
+
+function scopeOf(text: string) {
+  const scope = readScope(text);
+  if (scope === null) throw new InvalidArgumentError('Use the name of a node, LABEL=VALUE, or all.');
+  return scope;
+}
+
+function msOf(text: string): number {
+  const parsed = parseDuration(text);
+  if (parsed.ok && parsed.duration.ms > 0) return parsed.duration.ms;
+  throw new InvalidArgumentError('Use a duration such as 30m.');
+}
