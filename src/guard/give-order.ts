@@ -5,9 +5,10 @@ import { sleep } from '../host/clock.ts';
 import type { ApiGet, GuardSend } from '../kube/connection.ts';
 import { notDone } from '../kube/write-failure.ts';
 import type { Clock } from '../ports.ts';
-import { createGuardWrites, type GuardWrites, LEADER_LEASE, versionOf } from './api-writes.ts';
+import { createGuardWrites, type GuardWrites, LEADER_LEASE, type MapData } from './api-writes.ts';
 import { readLeaderLease } from './leader-lease.ts';
-import { type AnsweredOrder, answerIn, dataOf, GUARD_ORDERS, withOrder, withoutOrder } from './orders.ts';
+import { type AnsweredOrder, answerIn, GUARD_ORDERS, withOrder, withoutOrder } from './orders.ts';
+import { readOwnMap } from './own-map.ts';
 
 type Distribute<O, K extends string> = O extends unknown ? Omit<O, K> : never;
 type Given = Distribute<Exclude<Order, { verb: 'unknown' }>, 'id' | 'to'>;
@@ -50,23 +51,24 @@ const TRIES = 5;
  */
 export async function giveOrder(given: OrderGiven, { api, clock, namespace, id }: OrderNeeds): Promise<OrderEnd> {
   const writes = createGuardWrites({ send: api.send, namespace });
-  const place = `/api/v1/namespaces/${namespace}/configmaps/${GUARD_ORDERS}`;
+  const map = { get: api.get, namespace, writes };
   const leader = await leaderOf(api.get, namespace);
   if (leader.kind !== 'leader') return leader;
   const node = given.node === undefined ? null : await nodeOf(api.get, given.node);
   if (node !== null && 'kind' in node) return node;
   // The compiler cannot follow that exactly the verbs with a node have one.
   const order = { ...given, ...(node === null ? {} : { node }), id, to: leader.name } as Order;
-  const written = await change(api.get, writes, place, (data) => withOrder(data, order));
+  const written = await change(map, (data) => withOrder(data, order));
   if (written !== null) return written;
   const endMs = clock.monoMs() + ANSWER_MS;
   while (clock.monoMs() < endMs) {
     await sleep(clock, LOOK_MS);
-    const answer = answerIn(await bodyOf(api.get, place), id);
+    const read = await readOwnMap(map, GUARD_ORDERS);
+    const answer = read.kind === 'read' ? answerIn(read, id) : null;
     if (answer !== null) return { kind: 'answered', id, answer: answer.answer, leader: leader.name };
   }
   let late: AnsweredOrder | null = null;
-  const withdrawn = await change(api.get, writes, place, (data) => {
+  const withdrawn = await change(map, (data) => {
     late = answerIn({ data }, id);
     return late === null ? withoutOrder(data, id) : null;
   });
@@ -101,19 +103,10 @@ async function nodeOf(get: ApiGet, name: string): Promise<Pick<NodeRef, 'name' |
   return { kind: 'failed', what: `read the Node ${name}`, detail: failed?.text ?? 'it has no uid' };
 }
 
-async function bodyOf(get: ApiGet, place: string): Promise<unknown> {
-  const answer = await get(place, GET_MS);
-  return answer.kind === 'answer' && answer.status === 200 ? answer.body : null;
-}
-
-type Data = ReturnType<typeof dataOf>;
-
 /** Read, changed and written back, again while somebody else writes in between. Null: done, or there is nothing to do. */
 async function change(
-  get: ApiGet,
-  writes: Pick<GuardWrites, 'putMap'>,
-  place: string,
-  next: (data: Data) => Data | null,
+  { get, namespace, writes }: Map,
+  next: (data: MapData) => MapData | null,
 ): Promise<OrderEnd | null> {
   const failed = (detail: string): OrderEnd => ({
     kind: 'failed',
@@ -121,15 +114,13 @@ async function change(
     detail,
   });
   for (let tried = 1; ; tried++) {
-    const answer = await get(place, GET_MS);
-    const isAbsent = answer.kind === 'answer' && answer.status === 404;
-    const problem = isAbsent ? null : notDone(answer, null);
-    if (problem !== null) return failed(problem.text);
-    const body = answer.kind === 'answer' ? answer.body : null;
-    const data = next(dataOf(body));
+    const read = await readOwnMap({ get, namespace }, GUARD_ORDERS);
+    if (read.kind !== 'read') return failed(read.detail);
+    const data = next(read.data);
     if (data === null) return null;
-    const stored = await writes.putMap(GUARD_ORDERS, data, isAbsent ? null : versionOf(body));
+    const stored = await writes.putMap(GUARD_ORDERS, data, read.version);
     if (stored.kind === 'stored') return null;
     if (stored.kind === 'failed' || tried === TRIES) return failed(stored.detail);
   }
 }
+type Map = { readonly get: ApiGet; readonly namespace: string; readonly writes: Pick<GuardWrites, 'putMap'> };
