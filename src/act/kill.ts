@@ -355,7 +355,7 @@ type Progress = 'populated' | 'empty' | 'ended';
 const progress = async (kill: Kill): Promise<Progress> =>
   progressOf(kill, kill.mounts.version === 2 ? isPopulated(kill.mounts, kill.ref) : await kill.sweep.isPopulated());
 
-/** `empty`: only processes that joined after its end are in it, and its anonymous memory is not free yet, or cannot be read. */
+/** `empty`: only processes that joined after its end are in it, and its anonymous memory is not free yet. */
 function progressOf(kill: Kill, populated: Reading<boolean>): Progress {
   const { mounts, ref, givesBack, spent } = kill;
   if (!populated.known) return isSame(mounts, ref) ? 'populated' : 'ended';
@@ -368,7 +368,8 @@ function progressOf(kill: Kill, populated: Reading<boolean>): Progress {
   const isReapTime = uptime.known && uptime.value - (spent.sinceBootMs ?? uptime.value) < REAP_MS;
   if (givesBack === 'pids' && isReapTime && unreaped(mounts, ref) > 0) return 'empty';
   const anon = anonBytes(mounts, ref);
-  if (!anon.known) return isSame(mounts, ref) ? 'empty' : 'ended';
+  // It is gone, or cannot be read: then the end of its processes is all the proof there is.
+  if (!anon.known) return 'ended';
   // Read after it, because successors grow.
   return anon.value < GIVEN_BACK_BYTES + rssOf(successors) ? 'ended' : 'empty';
 }

@@ -106,8 +106,8 @@ function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, Stopped>)
   for (const reason of reasons) {
     if (reason.code === 'clean-up-wait') {
       signals.set(reason.signal, victims.get(reason.eviction) ?? null);
-    } else if (reason.code === 'order-unproven' || (reason.code === 'no-candidate' && reason.because !== 'awaited'))
-      signals.set(reason.signal, null);
+    } else if (reason.code === 'no-candidate' && reason.because !== 'awaited') signals.set(reason.signal, null);
+    else if (reason.code === 'order-unproven' && isDisk(reason.signal)) signals.set(reason.signal, null);
   }
   for (const signal of signals.keys()) {
     if (!isDisk(signal) && SIGNAL_FACTS[signal].resource !== 'memory') signals.delete(signal);

@@ -99,9 +99,11 @@ function cell(signal: Signal, by: Comparator, { values }: ExplainedRow): string 
 }
 
 function noteOf(report: ExplainReport, row: ExplainedRow, paint: Paint): string {
-  const { uid, candidate, usage } = row;
+  const { uid, candidate, usage, values } = row;
   const isFirst = candidate.kind === 'victim' && !isChosenNow(report, uid);
-  const unknown = hasStatistics(row) ? 'usage unknown, counts as 0' : 'no statistics';
+  const isOpen = values.some(({ isAtLeast }) => isAtLeast);
+  const why = usage.known || !isOpen ? ', counts as 0' : `: ${usage.where}: ${usage.detail}`;
+  const unknown = hasStatistics(row) ? clean(`usage unknown${why}`) : 'no statistics';
   const notes = [
     isFirst ? paint('red', 'evicted first') : '',
     ...evictedNow(report, uid).map((text) => paint('red', text)),
@@ -155,7 +157,10 @@ function unmeasuredText({ signal: { signal }, pods }: ExplainReport, paint: Pain
 
 function whatIfText(report: ExplainReport, paint: Paint): string {
   const { whatIf, signal: status } = report;
-  if (whatIf === null) return report.pods.length > 0 ? `${paint('yellow', 'no pod may be evicted')}\n` : '';
+  if (whatIf === null) {
+    const nobody = clean(report.unproven ?? 'no pod may be evicted');
+    return report.pods.length > 0 ? `${paint('yellow', nobody)}\n` : '';
+  }
   const { signal } = status;
   const nameOf = namesOf(report.pods);
   const { isVictim, uid, other, changes, usageObstacle } = whatIf;

@@ -45,6 +45,8 @@ export type Explanation = {
   readonly pods: readonly ExplainedPod[];
   /** The pod that is or would be evicted for the signal; null = none may be. */
   readonly victim: PodView | null;
+  /** D13: the pod that would be evicted, if `against` were known not to come before it; null: that is not why there is no victim. */
+  readonly unproven: { readonly first: PodView; readonly against: PodView } | null;
 };
 
 /** The thresholds that apply at this look: the first look does not yet see appended copies (kubelet-eviction.md 3.4). */
@@ -95,6 +97,7 @@ export function explain(look: ExplainedLook, signal: Signal): Explanation | null
       candidate: isNobody ? passedOverIn(passedOver, entry) : candidateOf(question, entry, first),
     })),
     victim,
+    unproven,
   };
 }
 

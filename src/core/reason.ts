@@ -75,7 +75,7 @@ export type Reason =
       /** As in a decision to evict. */
       readonly growth?: Reading<Attribution>;
     }
-  /** `uid` would be chosen, but `against` is measured only in part and may use more. */
+  /** `uid` would be chosen, but `against` is not measured, or only in part, and may use more. */
   | { readonly code: 'order-unproven'; readonly signal: Signal; readonly uid: PodUid; readonly against: PodUid }
   /** `pods`: how many the phase waits for. */
   | { readonly code: 'shutdown-phase'; readonly phase: number; readonly remainingMs: number; readonly pods: number }

@@ -83,7 +83,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const disk = createDiskSampler(needs);
   const podDisk = createPodDisk(needs);
   const podReader = createPodReader({
-    ...{ mounts, findings, disk: podDisk.latest, diskOn: podDisk.on },
+    ...{ clock, mounts, findings, disk: podDisk.latest, diskOn: podDisk.on },
     isStalledByOwnLimit: stall.isByOwnLimit,
   });
 

@@ -1,16 +1,18 @@
+import { isUnread } from '../core/eviction/relief.ts';
 import { type DiskUsage, type PodUid, type PodView, podName, type Relief } from '../core/pod/pod.ts';
-import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS, type SignalFacts } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { swapBytes } from '../host/cgroup-swap.ts';
-import { countProcesses, isSame, threadsIn } from '../host/cgroupfs.ts';
-import type { BoundPod, CgroupRef, DiskWalk, Findings } from '../ports.ts';
+import { countProcesses, isPopulated as isPopulatedNow, isSame, threadsIn } from '../host/cgroupfs.ts';
+import type { BoundPod, CgroupRef, Clock, DiskWalk, Findings } from '../ports.ts';
 import { PODS_UNREADABLE, podsUnreadable } from '../words/finding-eviction.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
 import { lifeOf, type PodDisk, type PodWalk } from './pod-disk.ts';
 
 type PodReaderNeeds = {
+  readonly clock: Pick<Clock, 'monoMs'>;
   readonly mounts: CgroupMounts;
   readonly findings: Findings;
   /** The last walk of the pod's directories. */
@@ -51,11 +53,16 @@ function idleView({ declared, isUnseen }: BoundPod): PodView {
 
 /** D13: in a ranking by disk usage, a usage that could not be measured does not count as zero. */
 const isDiskSignal = (want: NextLook['pods']): boolean => want !== null && want !== 'all' && isDisk(want);
+/** D13: how long a usage that was read counts while it cannot be read again. */
+const LAST_KNOWN_MS = 10_000;
 const NOT_ASKED = unknown('not-asked', 'cgroup', 'only a decision about processes or swap needs it');
 const isAsked = (want: NextLook['pods'], counts: SignalFacts['counts']): boolean =>
   want === 'all' || (want !== null && SIGNAL_FACTS[want].counts === counts);
 
+type LastRead = { readonly bytes: number; readonly atMs: MonoMs };
 type Read = {
+  /** Otherwise unknown. */
+  readonly isPopulated: Reading<boolean>;
   readonly workingSetBytes: Reading<number>;
   readonly processes: Reading<number>;
   readonly pidsHeld: Reading<number>;
@@ -63,14 +70,14 @@ type Read = {
 };
 
 export function createPodReader(needs: PodReaderNeeds): PodReader {
-  const { mounts, findings, disk, diskOn } = needs;
+  const { clock, mounts, findings, disk, diskOn } = needs;
   const cgroups = createHeldCgroups(mounts);
-  /** The usage of the pods presented last, for D13. */
-  let lastBytes: ReadonlyMap<PodUid, number> = new Map();
+  /** What was read last of the pods presented last, for D13. */
+  let lastRead: ReadonlyMap<PodUid, LastRead> = new Map();
   let isFound = false;
 
-  const note = (left: readonly { readonly pod: BoundPod; readonly why: Unknown }[]): void => {
-    const first = left[0];
+  const note = (unread: readonly { readonly pod: BoundPod; readonly why: Unknown }[]): void => {
+    const first = unread[0];
     if (first === undefined) {
       if (isFound) findings.clear(PODS_UNREADABLE);
       isFound = false;
@@ -78,14 +85,15 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     }
     isFound = true;
     const cause = `${first.why.where}: ${first.why.detail}`;
-    findings.raise(podsUnreadable(podName(first.pod.declared), left.length - 1, cause));
+    findings.raise(podsUnreadable(podName(first.pod.declared), unread.length - 1, cause));
   };
 
   return {
     read: (bound, want, { device = null, isSwapAsked = true } = {}) => {
       const views: PodView[] = [];
-      const left: { readonly pod: BoundPod; readonly why: Unknown }[] = [];
-      const bytes = new Map<PodUid, number>();
+      const unread: { readonly pod: BoundPod; readonly why: Unknown }[] = [];
+      const nowRead = new Map<PodUid, LastRead>();
+      const atMs = clock.monoMs();
       for (const pod of bound) {
         const { uid } = pod.declared;
         const read = pod.cgroup.known ? readPod(pod, pod.cgroup.value, want, isSwapAsked) : 'none';
@@ -93,31 +101,28 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
           if (pod.isIdle === true && want === 'all') views.push(idleView(pod));
           continue;
         }
-        const lastKnown = lastBytes.get(uid);
-        const workingSetBytes =
-          read.workingSetBytes.known || lastKnown === undefined ? read.workingSetBytes : known(lastKnown);
-        if (!workingSetBytes.known) {
-          left.push({ pod, why: workingSetBytes });
-          continue;
-        }
-        const { swapBytes: swap } = read;
-        if (!swap.known && swap.why !== 'absent' && swap.why !== 'not-asked') {
-          left.push({ pod, why: swap });
-          continue;
-        }
-        bytes.set(uid, workingSetBytes.value);
+        const before = lastRead.get(uid);
+        const last = read.workingSetBytes.known ? { bytes: read.workingSetBytes.value, atMs } : before;
+        const isKnown = last !== undefined && atMs - last.atMs <= LAST_KNOWN_MS;
+        if (isKnown) nowRead.set(uid, last);
+        const workingSetBytes = isKnown ? known(last.bytes) : read.workingSetBytes;
+        const failed = read.isPopulated.known
+          ? [workingSetBytes, read.swapBytes, read.processes].find(isUnread)
+          : read.isPopulated;
+        if (failed?.known === false) unread.push({ pod, why: failed });
+        if (!read.isPopulated.known && !isKnown) continue;
         const view = viewOf(pod, { ...read, workingSetBytes }, device);
         const { disk: used } = view.usage;
         // A pod that declares no directory is no failure: D14 decides whether it may be chosen.
         if (isDiskSignal(want) && !used.known && used.why !== 'not-applicable') {
-          left.push({ pod, why: used });
+          unread.push({ pod, why: used });
           continue;
         }
         views.push(view);
       }
-      lastBytes = bytes;
+      lastRead = nowRead;
       cgroups.sweep();
-      note(left);
+      note(unread);
       return views;
     },
     close: cgroups.close,
@@ -136,17 +141,21 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     const processes = areCounted ? countProcesses(mounts, ref) : NOT_ASKED;
     const pidsHeld = areCounted ? threadsIn(mounts, ref) : NOT_ASKED;
     const areDeadHeld = declared.isTerminating && pidsHeld.known && pidsHeld.value > 0;
-    let isEmpty = false;
-    const workingSetBytes = cgroups.read(ref, (cgroup) => {
-      const populated = processes.known ? known(processes.value > 0 || areDeadHeld) : cgroup.isPopulated();
-      if (!populated.known) return populated;
-      isEmpty = !populated.value;
-      return cgroup.workingSetBytes();
+    const populated = (ask: () => Reading<boolean>): Reading<boolean> =>
+      processes.known ? known(processes.value > 0 || areDeadHeld) : ask();
+    let isPopulated: Reading<boolean> | null = null;
+    const bytes = cgroups.read(ref, (cgroup) => {
+      isPopulated = populated(cgroup.isPopulated);
+      return isPopulated.known ? cgroup.workingSetBytes() : isPopulated;
     });
-    if (isEmpty || (!workingSetBytes.known && !isSame(mounts, ref))) return 'none';
+    isPopulated ??= populated(() => isPopulatedNow(mounts, ref));
+    const isEmpty = isPopulated.known && !isPopulated.value;
+    if (isEmpty || (!bytes.known && !isSame(mounts, ref))) return 'none';
+    // The cgroup is there: what it lacks is not zero.
+    const workingSetBytes = bytes.known || bytes.why !== 'absent' ? bytes : { ...bytes, why: 'unreadable' as const };
     const isCounted = isAsked(want, 'memoryAndSwapBytes') && (want !== 'all' || isSwapAsked);
     const swap = isCounted ? swapBytes(mounts, ref) : NOT_ASKED;
-    return { workingSetBytes, processes, pidsHeld, swapBytes: swap };
+    return { isPopulated, workingSetBytes, processes, pidsHeld, swapBytes: swap };
   }
 
   function viewOf(

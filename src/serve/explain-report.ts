@@ -10,12 +10,12 @@ import {
   thresholdsOf,
   type WhatIf,
 } from '../core/explain.ts';
-import type { PodUid, PodView } from '../core/pod/pod.ts';
+import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
 import type { Reading, Unknown } from '../core/reading.ts';
 import type { Reason } from '../core/reason.ts';
 import { type Ties, tiesOf } from '../core/shutdown/chain.ts';
 import { SIGNALS, type Signal } from '../core/signal.ts';
-import { sayReason } from '../words/reason.ts';
+import { sayReason, sayUnproven } from '../words/reason.ts';
 import { namesOf } from './pod-names.ts';
 import { requestFor, type SignalStatus, signalStatus } from './status.ts';
 
@@ -43,6 +43,8 @@ export type ExplainReport = {
   readonly podsUnknown: Unknown | null;
   readonly pods: readonly ExplainedRow[];
   readonly victim: PodUid | null;
+  /** Why there is no victim although a pod could be evicted; null: that is not so. */
+  readonly unproven: string | null;
   readonly whatIf: WhatIf | null;
 };
 export type ExplainedRow = Pick<
@@ -69,7 +71,8 @@ export function explainReport(
   const signal = asked.signal ?? actsOn ?? 'memory.available';
   const thresholds = thresholdsOf(look);
   const explanation = explain(look, signal);
-  const subject = asked.of ?? explanation?.victim?.uid ?? null;
+  const { victim = null, unproven = null } = explanation ?? {};
+  const subject = asked.of ?? victim?.uid ?? null;
   const nameOf = namesOf(observation);
   return {
     schema: 1,
@@ -85,7 +88,8 @@ export function explainReport(
     comparators: explanation?.comparators ?? [],
     podsUnknown: observation.pods.known ? null : observation.pods,
     pods: explanation?.pods.map((entry) => rowOf(signal, entry)) ?? [],
-    victim: explanation?.victim?.uid ?? null,
+    victim: victim?.uid ?? null,
+    unproven: unproven && sayUnproven(signal, podName(unproven.first), podName(unproven.against)),
     whatIf: subject === null ? null : counterfactuals(look, signal, subject),
   };
 }

@@ -135,7 +135,7 @@ function sayReturned({ releasedBytes, signal }: Ended): string {
   if (signal === undefined) {
     return releasedBytes.known
       ? `gave back ${sayBytes(releasedBytes.value)}`
-      : `gave back an unknown amount (${releasedBytes.detail})`;
+      : `gave back an unknown amount (${releasedBytes.where}: ${releasedBytes.detail})`;
   }
   const { name, before, after } = signal;
   if (!after.known) return `${name} afterwards is unknown (${after.detail})`;

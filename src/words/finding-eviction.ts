@@ -39,9 +39,7 @@ function idOfReason(reason: Reason): string | null {
 export const PODS_UNREADABLE = 'pods-unreadable';
 export function podsUnreadable(first: string, others: number, cause: string): Finding {
   const who =
-    others === 0
-      ? `${first} cannot be read and is not a candidate`
-      : `${first} and ${others} more cannot be read and are not candidates`;
+    others === 0 ? `${first} cannot be fully measured` : `${first} and ${others} more cannot be fully measured`;
   return { id: PODS_UNREADABLE, text: `${who}: ${cause}` };
 }
 

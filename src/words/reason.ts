@@ -6,6 +6,7 @@ import type { PodUid } from '../core/pod/pod.ts';
 import { assertNever } from '../core/reading.ts';
 import type { PhaseEnd, Reason } from '../core/reason.ts';
 import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
+import type { Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { and, counted, countPods, sayNames, sayThreshold } from './phrases.ts';
 
@@ -41,7 +42,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'no-candidate':
       return sayNobody(reason);
     case 'order-unproven':
-      return `${reason.signal}: no pod is chosen: ${nameOf(reason.uid)} ranks first, but ${nameOf(reason.against)} is only partly measured and may use more`;
+      return sayUnproven(reason.signal, nameOf(reason.uid), nameOf(reason.against));
     case 'shutdown-phase':
       return `shutdown phase ${reason.phase}: ${countPods(reason.pods)}, ${ms(reason.remainingMs)} left`;
     case 'shutdown-phase-over':
@@ -66,6 +67,9 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
       return assertNever(reason);
   }
 }
+
+export const sayUnproven = (signal: Signal, first: string, against: string): string =>
+  `${signal}: no pod is chosen: ${first} ranks first, but ${against} is not fully measured and may use more`;
 
 function sayNobody({ signal, because, growth }: Extract<Reason, { code: 'no-candidate' }>): string {
   switch (because) {

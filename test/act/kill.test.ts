@@ -1,6 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type KillEnd, type KillOrder, killCgroup } from '../../src/act/kill.ts';
 import { largestProcesses } from '../../src/act/largest-processes.ts';
@@ -207,6 +209,26 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     const { end } = await timed({ first: 'sigkill' });
     expect(end.kind).toBe('ended');
     if (end.kind === 'ended' && end.releasedBytes.known) expect(end.releasedBytes.value).toBeGreaterThan(15_000_000);
+  });
+
+  it('proves the end by that of its processes if its memory cannot be read, and says so', async () => {
+    await cgroup.run(IGNORES);
+    const directory = mkdtempSync(join(tmpdir(), 'nodewarden-kill-'));
+    writeFileSync(join(directory, 'broken'), 'abc\n');
+    const broken = ['memory.stat', mounts?.version === 1 ? 'memory.usage_in_bytes' : 'memory.current'].map(
+      (name) => `${mounts?.memory}${cgroup.path}/${name}`,
+    );
+    for (const file of broken) execFileSync('mount', ['--bind', join(directory, 'broken'), file]);
+    try {
+      const { end, tookMs } = await timed({ first: 'sigkill' });
+      expect(end).toMatchObject({ kind: 'ended', via: byForce, releasedBytes: { known: false, where: broken[1] } });
+      // After 10 s, it would have ended without that proof.
+      expect(tookMs).toBeLessThan(8_000);
+      expect(cgroup.pids()).toEqual([]);
+    } finally {
+      for (const file of broken) execFileSync('umount', [file]);
+      rmSync(directory, { recursive: true });
+    }
   });
 
   it('never signals itself, and says which processes are left if some survive', { timeout: 30_000 }, async () => {

@@ -159,9 +159,9 @@ describe('figures from an earlier life of a pod', () => {
     const disk: BoundPod['disk'] = async () => known(aDiskWalk(held.bytes));
     const bound = aBoundPod({ name: 'web', ...limit, disk, cgroup: cgroup('/web', isRunning) });
     const pods = [bound];
-    const { walks, pass } = virtually(pods);
+    const { clock, walks, pass } = virtually(pods);
     const look = () => {
-      const reader = createPodReader({ mounts, findings: someFindings(), disk: walks.latest });
+      const reader = createPodReader({ clock, mounts, findings: someFindings(), disk: walks.latest });
       const views = reader.read(pods, 'nodefs.available');
       reader.close();
       return views;

@@ -12,6 +12,8 @@ import type { BoundPod, Findings } from '../../src/ports.ts';
 import { aBoundPod, aDiskWalk, someFindings, until } from './a-bound-pod.ts';
 import { MIB, noCgroups, openTestNode, type TestNode } from './a-node.ts';
 
+let nowMs = 0;
+const clock = { monoMs: () => nowMs };
 const notWalked = unknown('not-asked', 'disk', 'nobody needed it yet');
 let reader: PodReader | null = null;
 afterEach(() => {
@@ -20,7 +22,7 @@ afterEach(() => {
 });
 
 function open(mounts: CgroupMounts, findings: Findings = someFindings(), walk = notWalked): PodReader {
-  reader = createPodReader({ mounts, findings, disk: () => walk });
+  reader = createPodReader({ clock, mounts, findings, disk: () => walk });
   return reader;
 }
 const bound = (name: string, mounts: CgroupMounts, path: string): BoundPod =>
@@ -161,18 +163,23 @@ describe('pods in a tree of files', () => {
     expect(view?.usage.workingSetBytes).toEqual(known(700));
   });
 
-  it('are presented with their last known usage if they cannot be read', () => {
+  it('are presented with their last known usage for 10 s if they cannot be read', () => {
     write('web', 1_000, 300);
     const pods = [bound('web', mounts, '/web')];
     const of = open(mounts);
     of.read(pods, 'memory.available');
     reader?.close();
     writeFileSync(join(root, 'web/memory.usage_in_bytes'), 'garbage\n');
+    nowMs += 5_000;
     expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toEqual(known(700));
+    nowMs += 5_000;
     expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toEqual(known(700));
+    // By then it may use anything.
+    nowMs += 1;
+    expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toMatchObject({ why: 'malformed' });
   });
 
-  it('are left out with a finding if they could never be read, until they can', () => {
+  it('are presented as unknown with a finding if they could never be read, until they can', () => {
     write('web', 1_000, 300);
     write('db', 2_000, 0);
     write('api', 3_000, 0);
@@ -180,17 +187,24 @@ describe('pods in a tree of files', () => {
     const pods = ['web', 'db', 'api'].map((name) => bound(name, mounts, `/${name}`));
     const findings = someFindings();
     const of = open(mounts, findings);
-    expect(names(of, pods)).toEqual(['db']);
+    const used = () => of.read(pods, 'memory.available').map(({ usage }) => usage.workingSetBytes);
     const where = `${root}/web/memory.usage_in_bytes`;
+    expect(used()).toMatchObject([{ why: 'malformed', where }, known(2_000), { known: false }]);
     expect(findings.all()).toEqual([
       {
         id: 'pods-unreadable',
-        text: `default/web and 1 more cannot be read and are not candidates: ${where}: empty`,
+        text: `default/web and 1 more cannot be fully measured: ${where}: empty`,
       },
     ]);
     for (const name of ['web', 'api']) write(name, 1_000, 300);
-    expect(names(of, pods)).toEqual(['web', 'db', 'api']);
+    expect(used()).toEqual([known(700), known(2_000), known(700)]);
     expect(findings.all()).toEqual([]);
+    unlinkSync(where);
+    of.close();
+    const [missing] = open(mounts, findings).read(pods, 'memory.available');
+    expect(missing?.usage.workingSetBytes).toMatchObject({ known: false, why: 'unreadable' });
+    writeFileSync(join(root, 'web/cgroup.procs'), '');
+    expect(names(of, pods)).toEqual(['db', 'api']);
   });
 
   it('are left out with a finding if it is unknown whether they have processes', () => {
@@ -206,7 +220,7 @@ describe('pods in a tree of files', () => {
     write('web', 1_000, 300);
     const findings = someFindings();
     const disk = () => unknown('timed-out', 'disk', 'a walk hangs');
-    reader = createPodReader({ mounts, findings, disk });
+    reader = createPodReader({ clock, mounts, findings, disk });
     const pods = [bound('web', mounts, '/web')];
     expect(reader.read(pods, 'nodefs.available')).toEqual([]);
     expect(findings.all()).toHaveLength(1);
@@ -222,7 +236,7 @@ describe('pods in a tree of files', () => {
       volumes: [{ name: 'data', usedBytes: known(5_000) }],
       life: lifeOf(pod),
     });
-    reader = createPodReader({ mounts, findings: someFindings(), disk: () => walk });
+    reader = createPodReader({ clock, mounts, findings: someFindings(), disk: () => walk });
     const [view] = reader.read([pod], 'nodefs.available');
     expect(view?.usage).toMatchObject({
       disk: known(walk.known && walk.value.pod),

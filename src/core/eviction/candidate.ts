@@ -9,7 +9,7 @@ import { COMPARATORS } from './comparator.ts';
 import { firstOf, isOverRequest, isToBlame, mayBeToBlame } from './give-way.ts';
 import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
-import { isHelp, reliefOf } from './relief.ts';
+import { isAtLeast, isHelp, reliefOf } from './relief.ts';
 
 type Why = Extract<Reason, { code: 'passed-over' }>['because'];
 type Guard = { readonly kills: number; readonly windowMs: number } | null;
@@ -34,7 +34,8 @@ export type Choice = {
  * DaemonSet pods within their request (D8), pods whose end frees nothing or next to nothing of what a disk lacks (D14), and
  * pods that stall in their own memory limit (D17). Only if no other pod is left: DaemonSet pods for
  * signals without a request (D8), then protected ones (D7). Nobody is chosen while a pod that is still to be named or
- * declared may be to blame instead (C9). `lacking`: what the signal lacks.
+ * declared may be to blame instead (C9), nor a pod that is not known to be to blame while one that is not, or not fully,
+ * measured may come before it (D13). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
   signal: Signal,
@@ -62,9 +63,14 @@ export function firstCandidate(
     const why = barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
     return why === 'guard' && !guarded(pod) ? insteadBecause(pod, first, allowed) : why;
   };
-  // After a walk that was cut short, relief may be unknown although there is some. A pod without directories is no candidate.
-  const isCut = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief' && pod.usage.disk.known;
-  const isRival = (entry: Ranked): boolean => (!barred.has(entry.pod.uid) || isCut(entry)) && turnOf(entry.pod) <= turn;
+  /** It is barred only because it is not fully measured. A pod without directories is no candidate at all. */
+  const isUnsure = ({ pod }: Ranked): boolean => {
+    const why = barred.get(pod.uid);
+    // After a walk that was cut short, relief may be unknown although there is some.
+    return why === 'no-relief' ? pod.usage.disk.known : why === 'daemonset-within-request' && isAtLeast(signal, pod);
+  };
+  const isRival = (entry: Ranked): boolean =>
+    (!barred.has(entry.pod.uid) || isUnsure(entry)) && turnOf(entry.pod) <= turn;
   const against = first === null ? null : unprovenAgainst(signal, first, ranking.filter(isRival), lacking);
   const isSpared = (entry: Ranked): boolean =>
     barred.get(entry.pod.uid) === 'evict-for' && neverBecause(forAll(entry), signal, underWay, lacking) === null;
@@ -80,16 +86,20 @@ export function firstCandidate(
 }
 
 /**
- * A pod that may use more than `first`, as far as is known. Null: none may, or the evidence against `first` is better (D14):
- * its end is known to free more than the end of each of them and, if theirs is not known to free anything, as much as the
- * signal lacks.
+ * A pod that may use more than `first`, as far as is known. Null: none may, or the evidence against `first` is better: it is
+ * known to be to blame. For a disk (D14): its end is known to free more than the end of each of them and, if theirs is not
+ * known to free anything, as much as the signal lacks.
  */
 function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked[], lacking: number): PodView | null {
   const relief = reliefOf(signal, first);
   const ranked = rivals.find(({ pod }) => pod.uid === first.uid);
-  if (relief === null || ranked === undefined) return null;
+  if (ranked === undefined) return null;
+  if (relief === null && (isDisk(signal) || isToBlame(signal, ranked, lacking))) return null;
+  const mayCome = (rival: Ranked): boolean =>
+    mightPrecede(rival, ranked) || (first.unsaid !== undefined && isAtLeast(signal, rival.pod));
   const isOpen = (rival: Ranked): boolean => {
-    if (rival === ranked || !mightPrecede(rival, ranked)) return false;
+    if (rival === ranked || !mayCome(rival)) return false;
+    if (relief === null) return true;
     const theirs = reliefOf(signal, rival.pod) ?? 0;
     return relief <= theirs || (theirs === 0 && relief < lacking);
   };

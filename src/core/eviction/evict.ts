@@ -279,7 +279,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   // A shutdown that needs all pods has precedence: asking for others at once would get the same pods again.
   if (pods.known && isOtherDisk(look, threshold))
     return { ...asked, heldToMs: observation.podsFor === 'all' ? TIMER_PACE_MS : 0 };
-  if (pods.known && pods.value.some((pod) => isUnmeasured(pod, threshold.signal))) return { ...asked, heldToMs: 0 };
+  if (pods.known && pods.value.some((pod) => isNotAsked(pod, threshold.signal))) return { ...asked, heldToMs: 0 };
   if (!pods.known) {
     if (pods.why === 'not-asked') return { ...asked, heldToMs: 0 };
     return { ...asked, heldToMs: TIMER_PACE_MS, reasons: [{ code: 'pods-unknown', unknown: pods }] };
@@ -298,15 +298,15 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
     if (coming !== null) return done(waitFor(state, observation, coming));
   }
   if (victim === null) {
-    const growth = growthOf(observation, threshold);
     const { signal } = threshold;
     const because = why === null ? {} : { because: why };
     const nobody: Reason =
       unproven === null
-        ? { code: 'no-candidate', signal, threshold, ...because, ...growth }
+        ? { code: 'no-candidate', signal, threshold, ...because, ...growthOf(observation, threshold) }
         : { code: 'order-unproven', signal, uid: unproven.first.uid, against: unproven.against.uid };
-    const heldToMs = why === 'awaited' ? AWAITED_PACE_MS : NOBODY_PACE_MS;
-    return { ...asked, heldToMs, isAsking: false, reasons: [...passedOver, nobody] };
+    const isAwaited = why === 'awaited' || (unproven !== null && !isDisk(signal));
+    const heldToMs = isAwaited ? AWAITED_PACE_MS : NOBODY_PACE_MS;
+    return done({ ...asked, heldToMs, reasons: [...passedOver, nobody] });
   }
   const graceSeconds = graceOf(threshold, victim, config);
   const eviction = newEviction(state, observation, victim, effectiveGraceMs(threshold, graceSeconds), {
@@ -355,7 +355,7 @@ function isOtherDisk({ observation, layout }: Look, { signal }: MetThreshold): b
 }
 
 /** The pods were read for another reason (a limit, a reader), and what this ranking compares was not measured. */
-function isUnmeasured({ usage }: PodView, signal: Signal): boolean {
+function isNotAsked({ usage }: PodView, signal: Signal): boolean {
   const { counts } = SIGNAL_FACTS[signal];
   const compared = counts === 'disk' ? usage.disk : countedOf(usage, counts);
   return !compared.known && compared.why === 'not-asked';

@@ -79,8 +79,8 @@ const isWithin = (signal: Signal, entry: Ranked, lacking: number): boolean =>
 
 /** Null: unknown. */
 function overRequest({ row }: Ranked): boolean | null {
-  const value = row.values.find(({ by }) => by === 'over-request')?.value;
-  return value?.known ? value.value === true : null;
+  const { value, isAtLeast } = row.values.find(({ by }) => by === 'over-request') ?? {};
+  return value?.known && isAtLeast === undefined ? value.value === true : null;
 }
 
 /** More first; not by subtraction: two infinities are equal. */

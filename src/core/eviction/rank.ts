@@ -1,6 +1,6 @@
 import type { RankRow, RankValue } from '../decision.ts';
 import type { PodView } from '../pod/pod.ts';
-import { type FsLayout, SIGNAL_FACTS, type Signal } from '../signal.ts';
+import { type FsLayout, isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
 import { COMPARATORS, type Comparator, measuredUsage, TIES } from './comparator.ts';
 import { isAtLeast } from './relief.ts';
 
@@ -19,17 +19,18 @@ export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout)
   const keys = new Float64Array(pods.length * width);
   const entries = pods.map((pod, place): Entry => {
     const isBound = isAtLeast(signal, pod);
-    const isMissing = !isBound && pod.usage.containers.known && !measuredUsage(signal, pod, layout).known;
+    const isUnknown = pod.usage.containers.known && !measuredUsage(signal, pod, layout).known;
+    const isMissing = isUnknown && !(isBound && isDisk(signal));
     const values: RankValue[] = [];
     for (const by of rules) {
       const value = COMPARATORS[by].compare(pod, signal, layout);
       const { isMeasured } = COMPARATORS[by];
       const isOpen = isBound && isMeasured && !(value.known && value.value === true);
-      const entry: RankValue = isOpen
-        ? { by, value, isAtLeast: true }
-        : isMissing && isMeasured && value.known
-          ? { by, value, isMissing }
-          : { by, value };
+      const entry: RankValue = {
+        ...{ by, value },
+        ...(isOpen ? { isAtLeast: true } : {}),
+        ...(isMissing && isMeasured && value.known ? { isMissing } : {}),
+      };
       keys[place * width + values.length] = sortKey(entry);
       values.push(entry);
     }

@@ -1,5 +1,5 @@
-import type { PodView, Relief } from '../pod/pod.ts';
-import type { Reading } from '../reading.ts';
+import { countedOf, type PodView, type Relief } from '../pod/pod.ts';
+import type { Reading, Unknown } from '../reading.ts';
 import { isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
 
 /**
@@ -33,10 +33,18 @@ export function isHelp(signal: Signal, pod: PodView, lacking: number): boolean {
   return parts === null || parts.saved > 0 || (parts.freed > 0 && parts.freed >= lacking * LEAST_FREED);
 }
 
-/** What the ranking compares is only a lower bound: the walk was cut short, or there was none. */
+/**
+ * What the ranking compares is only a lower bound: the walk was cut short, or there was none, or what the pod has could not be
+ * read: that is at least nothing.
+ */
 export function isAtLeast(signal: Signal, { usage, diskRelief }: PodView): boolean {
-  if (!isDisk(signal)) return false;
+  const { counts } = SIGNAL_FACTS[signal];
+  if (counts !== 'disk') return isUnread(countedOf(usage, counts));
   return usage.disk.known ? usage.disk.value.isAtLeast === true : diskRelief !== undefined;
 }
+
+const COULD_NOT: readonly Unknown['why'][] = ['unreadable', 'malformed', 'timed-out', 'stale'];
+/** It is there, but could not be read, unlike a number that the statistics lack (kubelet-eviction.md 5.5). */
+export const isUnread = (reading: Reading<unknown>): boolean => !reading.known && COULD_NOT.includes(reading.why);
 
 const orNone = (reading: Reading<number>): number => (reading.known ? Math.max(0, reading.value) : 0);

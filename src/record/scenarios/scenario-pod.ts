@@ -1,3 +1,4 @@
+import { isUnread } from '../../core/eviction/relief.ts';
 import { EVICT_FOR, sayEvictFor } from '../../core/pod/evict-for.ts';
 import {
   type Amounts,
@@ -137,12 +138,20 @@ export function statsOf(pod: PodView): Json | null {
     ...(pod.isStalledByOwnLimit ? { isStalledByOwnLimit: true } : {}),
     ...(pod.unsaid === undefined ? {} : { unsaid: pod.unsaid }),
     ...(isAwaited(pod.limitedBy) ? { isAwaited: true } : {}),
+    ...unmeasuredIn(usage),
     ...field('process_stats', 'process_count', usage.processes),
     ...field('ephemeral-storage', 'usedBytes', usage.ephemeralStorageBytes),
     containers: containerStats(pod, usage.containers.value),
     volume: volumeStats(pod),
     ...reliefStats(pod),
   };
+}
+
+/** D13: the parts that are left out because they could not be read. */
+function unmeasuredIn({ workingSetBytes, swapBytes, processes }: PodView['usage']): Json {
+  const parts = { memory: workingSetBytes, swap: swapBytes, process_stats: processes };
+  const unmeasured = Object.entries(parts).flatMap(([part, used]) => (used && isUnread(used) ? [part] : []));
+  return unmeasured.length === 0 ? {} : { unmeasured };
 }
 
 /** D14, for the requested file system, in keys of our own; unknown values are left out. */

@@ -25,6 +25,7 @@ export type StatsReader = {
 };
 
 const ABSENT = unknown('absent', 'summary', 'not there');
+const UNMEASURED = unknown('unreadable', 'summary', 'it could not be measured');
 /** Not a lost source (D5), but one that this node does not have. */
 const NEVER_NAMED = unknown('not-applicable', 'summary', 'not in any summary so far');
 const NO_SWAP = unknown('not-applicable', 'summary', 'this node has no swap');
@@ -165,11 +166,17 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
     });
     const memory = sectionIn(entry, 'memory');
     const swap = sectionIn(entry, 'swap');
+    const unmeasured = listIn(entry, 'unmeasured');
+    const isUnmeasured = (part: string): boolean => unmeasured.includes(part);
+    const memoryBytes = memory === null ? ABSENT : known(orZero(memory, 'workingSetBytes'));
+    const swapBytes = isUnmeasured('swap') ? UNMEASURED : swap && known(orZero(swap, 'swapUsageBytes'));
     return {
       // The kubelet treats a memory section without a number as 0, even in messages, and an absent section as unknown.
-      workingSetBytes: memory === null ? ABSENT : known(orZero(memory, 'workingSetBytes')),
-      ...(swap === null ? {} : { swapBytes: known(orZero(swap, 'swapUsageBytes')) }),
-      processes: reading(sectionIn(entry, 'process_stats'), 'process_count'),
+      workingSetBytes: isUnmeasured('memory') ? UNMEASURED : memoryBytes,
+      ...(swapBytes === null ? {} : { swapBytes }),
+      processes: isUnmeasured('process_stats')
+        ? UNMEASURED
+        : reading(sectionIn(entry, 'process_stats'), 'process_count'),
       disk: known<DiskUsage>(entry['diskIsAtLeast'] === true ? { ...disk, isAtLeast: true } : disk),
       ephemeralStorageBytes: reading(sectionIn(entry, 'ephemeral-storage'), 'usedBytes'),
       containers: known(containers),
@@ -322,7 +329,8 @@ const pod = theirs(
     'ephemeral-storage': theirs({ usedBytes: count }),
     volume: listOf(theirs({ name: text, usedBytes: count, inodesUsed: count }, ['name'])),
     containers: listOf(container),
-    // Our own: what a recorded look knew for D17, C9 and D14.
+    // Our own: what a recorded look knew for D13, D17, C9 and D14.
+    unmeasured: listOf(text),
     isStalledByOwnLimit: flag,
     unsaid: theirs({ why: text, priority: flag, requests: flag }),
     isAwaited: flag,

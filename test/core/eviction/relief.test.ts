@@ -126,7 +126,7 @@ describe('a usage that is only a lower bound', () => {
       against: 'uid-hostile',
     });
     expect(verdict.reasons.map((reason) => sayReason(reason, (uid) => uid.replace('uid-', 'default/')))).toContain(
-      'nodefs.available: no pod is chosen: default/honest ranks first, but default/hostile is only partly measured and may use more',
+      'nodefs.available: no pod is chosen: default/honest ranks first, but default/hostile is not fully measured and may use more',
     );
     expect(verdict.next.pods).toBe('nodefs.available');
   });

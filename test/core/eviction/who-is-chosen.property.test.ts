@@ -4,7 +4,7 @@ import { decide } from '../../../src/core/decide.ts';
 import { attribute, growthBetween } from '../../../src/core/eviction/attribution.ts';
 import { rank } from '../../../src/core/eviction/rank.ts';
 import type { DiskRelief, PodView, Relief } from '../../../src/core/pod/pod.ts';
-import { known } from '../../../src/core/reading.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
 import { initialState } from '../../../src/core/state/state.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../../a.ts';
 
@@ -106,6 +106,41 @@ describe('in any world, for a disk', () => {
 const isCut = ({ usage: { disk } }: PodView): boolean => disk.known && disk.value.isAtLeast === true;
 
 describe('in any world, for memory', () => {
+  const hidden = unknown('unreadable', 'memory.current', 'for this test');
+  const podWith = (i: number) =>
+    fc
+      .record({
+        ...{ priority: fc.integer({ min: 0, max: 1 }), request: few, used: few, isUnread: fc.boolean() },
+        ...{ isProtected: fc.boolean(), isDaemonSet: fc.boolean() },
+      })
+      .map(({ request, used, isUnread, ...declared }) => {
+        const requests = { memoryBytes: request * MI, ephemeralStorageBytes: 0 };
+        const truth = aPod({ name: `p${i}`, uid: `u${i}`, requests, workingSetBytes: used * MI, ...declared });
+        const seen = isUnread ? { ...truth, usage: { ...truth.usage, workingSetBytes: hidden } } : truth;
+        return { truth, seen, isOver: !isUnread && used > request };
+      });
+
+  it('who is chosen beside pods that could not be measured is known to exceed its request, or would be chosen if they were (D13)', () => {
+    const short = { 'memory.available': { available: (100 - LACKING) * MI, capacity: 10 * GI } };
+    const config = aConfig([aThreshold('memory.available', 100 * MI)], { isLive: true });
+    const victimOf = (pods: readonly PodView[]): string | null => {
+      const observation = anObservation(0, short, { pods: known(pods), podsFor: 'memory.available' });
+      const { decisions } = decide(initialState('boot'), observation, config);
+      return decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.uid] : []))[0] ?? null;
+    };
+    const five = fc
+      .integer({ min: 1, max: 5 })
+      .chain((count) => fc.tuple(...Array.from({ length: count }, (_, i) => podWith(i))));
+    fc.assert(
+      fc.property(five, (world) => {
+        const uid = victimOf(world.map(({ seen }) => seen));
+        if (uid === null || world.some(({ truth, isOver }) => truth.uid === uid && isOver)) return;
+        expect(uid).toBe(victimOf(world.map(({ truth }) => truth)));
+      }),
+      RUNS,
+    );
+  });
+
   it('nobody outside pods is named if the pods grew as much or more (D13)', () => {
     const amounts = fc.array(fc.integer({ min: 0, max: 64 }), { maxLength: 6 });
     fc.assert(
