@@ -4,12 +4,12 @@ import { distrust, readText } from '../host/files.ts';
 import { readOwnFile } from '../host/own-file.ts';
 import { readHostSizes } from './host-sizes.ts';
 import { configOf, DEFAULT_CONFIG_FILE, type LoadedConfig } from './load.ts';
+import { DEFAULT_PATHS } from './schema.ts';
 
 /** The last configuration in force, kept by the agent in case it has to start with a broken one. */
 type LastGood = { readonly loaded: LoadedConfig; readonly savedWallMs: number; readonly keptIn: string };
 
 const NAME = 'config-last-good.json';
-const DEFAULT_DIRECTORY = '/var/lib/nodewarden';
 /** Two documents of the largest size, in JSON. */
 const MAX_BYTES = 8 * 1024 * 1024;
 const BROKEN_MAX_BYTES = 1024 * 1024;
@@ -30,7 +30,8 @@ export function loadLastGood(configFile: string | null): LastGood | null {
   // A file that anybody may write must not choose a directory.
   const broken = distrust(file) === null ? readText(file, BROKEN_MAX_BYTES) : null;
   const named = broken?.known ? STATE_DIRECTORY.exec(broken.value)?.[1] : undefined;
-  for (const directory of named === undefined ? [DEFAULT_DIRECTORY] : [named, DEFAULT_DIRECTORY]) {
+  const usual = DEFAULT_PATHS.stateDirectory;
+  for (const directory of named === undefined ? [usual] : [named, usual]) {
     const keptIn = lastGoodPath(directory);
     const isTrusted = (distrust(directory) ?? distrust(keptIn)) === null;
     const found = isTrusted ? valueOrNull(readOwnFile(keptIn, readKept, MAX_BYTES)) : null;

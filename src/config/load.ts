@@ -185,7 +185,8 @@ function readImported(
   if (typeof path !== 'string' || !path.startsWith('/')) return null;
   const text = from.text ?? readConfigFile(path, from.trust);
   if (typeof text !== 'string') {
-    problems.push(own.problemAt(['kubeletConfig'], text === null ? `${path} does not exist` : text.text));
+    const problem = own.problemAt(['kubeletConfig'], text === null ? `${path} does not exist` : text.text);
+    problems.push(text?.isDenied ? { ...problem, isDenied: true } : problem);
     return null;
   }
   const read = readSource(text, path, ['KubeletConfiguration'], 'kubelet');

@@ -17,6 +17,13 @@ import {
  * follow the kubelet's own parser are in eviction.ts, shutdown.ts and section-rules.ts.
  */
 
+/** Where an agent listens and keeps its files whose configuration says nothing else. */
+export const DEFAULT_PATHS = {
+  socket: '/run/nodewarden/nodewarden.sock',
+  stateDirectory: '/var/lib/nodewarden',
+  runtimeDirectory: '/run/nodewarden',
+} as const;
+
 export const flag = (description: string) => z.boolean().check(z.meta({ description }));
 export const choice = <const T extends readonly string[]>(values: T, description: string) =>
   z.enum(values).check(z.meta({ description }));
@@ -288,11 +295,17 @@ const ownFields = {
   ),
   http: httpSection('127.0.0.1:20259'),
   socket: z._default(
-    socketPath('unix socket for status, explain and capture; mode 0660', '/run/nodewarden/nodewarden.sock'),
-    '/run/nodewarden/nodewarden.sock',
+    socketPath('unix socket for status, explain and capture; mode 0660', DEFAULT_PATHS.socket),
+    DEFAULT_PATHS.socket,
   ),
-  stateDirectory: z._default(ownDirectory('record and spool', '/var/lib/nodewarden'), '/var/lib/nodewarden'),
-  runtimeDirectory: z._default(ownDirectory('state, lost at reboot', '/run/nodewarden'), '/run/nodewarden'),
+  stateDirectory: z._default(
+    ownDirectory('record and spool', DEFAULT_PATHS.stateDirectory),
+    DEFAULT_PATHS.stateDirectory,
+  ),
+  runtimeDirectory: z._default(
+    ownDirectory('state, lost at reboot', DEFAULT_PATHS.runtimeDirectory),
+    DEFAULT_PATHS.runtimeDirectory,
+  ),
   log: logSection,
   kubernetes: z.optional(
     z

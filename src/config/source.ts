@@ -1,5 +1,6 @@
 import { type Dialect, MAX_DOCUMENT_BYTES, parseDocuments, type YamlDocument } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
+import { isDenied } from '../host/file-error.ts';
 import { distrust, readDocument } from '../host/files.ts';
 import { entryOf, type Source } from './field.ts';
 import { KUBELET_API_VERSION, KUBELET_DURATION_FIELDS, NODEWARDEN_API_VERSION } from './schema.ts';
@@ -72,11 +73,13 @@ export function withoutEmptyFields(document: YamlDocument): YamlDocument {
 
 /** The text; null: no such file; a problem: the file must not or cannot be read. */
 export function readConfigFile(file: string, trust: Trust, maxBytes = MAX_DOCUMENT_BYTES): string | Problem | null {
-  const refused = trust === 'owner' ? distrust(file) : null;
-  if (refused !== null) return { file, line: 1, column: 1, path: '', text: `refused: ${refused}` };
+  const at = { file, line: 1, column: 1, path: '' };
   const text = readDocument(file, maxBytes, trust === 'owner' ? 'refused' : 'followed');
+  if (!text.known && isDenied(text)) return { ...at, text: `cannot be read: ${text.detail}`, isDenied: true };
+  const refused = trust === 'owner' ? distrust(file) : null;
+  if (refused !== null) return { ...at, text: `refused: ${refused}` };
   if (text.known) return text.value;
-  return text.why === 'absent' ? null : { file, line: 1, column: 1, path: '', text: `cannot be read: ${text.detail}` };
+  return text.why === 'absent' ? null : { ...at, text: `cannot be read: ${text.detail}` };
 }
 
 export function missing(file: string, problem: Problem | null): Problem {

@@ -1,6 +1,6 @@
 import type { Effective } from '../config/effective.ts';
 import type { MonoMs } from '../core/reading.ts';
-import { ensureDirectory, watchPath } from '../host/files.ts';
+import { ensureDirectory, type FileKind, kindOf, listDirectory, watchPath } from '../host/files.ts';
 import { type Lock, takeLock } from '../host/lock-file.ts';
 import { distrustDirectory, type OwnDirectory, openOwnDirectory } from '../host/own-directory.ts';
 import type { Clock, Findings } from '../ports.ts';
@@ -46,6 +46,28 @@ const CHECK_MS = 1_000;
 export function distrustOwn({ runtimeDirectory, stateDirectory }: Omit<Directories, 'dryRun'>): string | null {
   return distrustRuntime(runtimeDirectory) ?? distrustDirectory(stateDirectory, (name) => STATE_FILES.test(name));
 }
+
+/** All of them, and nothing that was kept aside. */
+const OWN_FILES =
+  /^(record|config-last-good|state|held|shutdown-stops|manifests-last-good|oom-scores)[^/]*\.json[^/]*$/;
+const KEPT_ASIDE = '.corrupt-';
+const FILES_MAX = 10_000;
+
+/** What has the name of one of our files, and is none. */
+export function notFiles({ runtimeDirectory, stateDirectory }: Omit<Directories, 'dryRun'>): readonly NotFile[] {
+  return [...new Set([runtimeDirectory, stateDirectory])].flatMap((directory) => {
+    const names = listDirectory(directory, FILES_MAX);
+    const own = names.known ? names.value : [];
+    return own
+      .filter((name) => OWN_FILES.test(name) && !name.includes(KEPT_ASIDE))
+      .flatMap((name) => {
+        const path = `${directory}/${name}`;
+        const kind = kindOf(path);
+        return kind === null || kind === 'file' ? [] : [{ path, kind }];
+      });
+  });
+}
+export type NotFile = { readonly path: string; readonly kind: Exclude<FileKind, 'file'> };
 
 const distrustRuntime = (directory: string): string | null =>
   distrustDirectory(directory, (name) => RUNTIME_FILES.test(name));

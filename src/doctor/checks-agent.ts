@@ -69,10 +69,24 @@ export const AGENT = {
     weight: 'blocking',
     asks: "whether the agent's directories are safe to use",
     mend: 'ls -ld <runtime> <state>',
-    judge: ({ places: { distrusted } }) => {
+    judge: ({ places: { distrusted, notFiles } }) => {
       if (!distrusted.known) return unknownBecause(distrusted);
-      return distrusted.value === null ? fine(say.placesFine) : found({ text: distrusted.value });
+      if (distrusted.value !== null) return found({ text: distrusted.value });
+      return notFiles.length === 0 ? fine(say.placesFine) : NOT_APPLICABLE;
     },
+  },
+  'own-file-unusable': {
+    weight: 'warning',
+    asks: "whether the agent's files can be used",
+    mend: 'mv <path> <path>.old',
+    judge: ({ places: { notFiles } }) =>
+      foundOr(
+        // A link is distrusted.
+        notFiles
+          .filter(({ kind }) => kind !== 'symbolic link')
+          .map(({ path, kind }) => ({ text: say.notFile(path, kind), fill: { path } })),
+        NOT_APPLICABLE,
+      ),
   },
   'record-space': {
     weight: 'warning',

@@ -5,14 +5,13 @@ import { unknown } from '../core/reading.ts';
 import { bytesUp } from '../core/units/quantity.ts';
 import { sayProblem } from '../document/problem.ts';
 import * as say from '../words/doctor.ts';
-import { MANIFESTS } from '../words/finding-standalone.ts';
+import { MANIFEST, MANIFESTS } from '../words/finding-standalone.ts';
 import {
   agentSays,
   type Check,
   type Found,
   fine,
   found,
-  foundOr,
   foundOrUnknown,
   NO_SIZE,
   NOT_APPLICABLE,
@@ -36,7 +35,7 @@ function warned(
   return foundOrUnknown(all, missing, orElse);
 }
 
-const MANIFEST_FINDINGS = [MANIFESTS, 'manifest/', 'manifest-twice/'];
+const MANIFEST_FINDINGS = [MANIFESTS, MANIFEST, 'manifest-twice/'];
 
 /** From the agent if it can be asked, because it may use a last good version; else from the files. */
 export function manifestFindings(facts: Facts, takes: readonly string[]): readonly Found[] {
@@ -64,7 +63,7 @@ function ofNode(effective: Effective, facts: Facts): readonly Result[] {
 function limitsFirst(effective: Effective, { pods, host }: Facts): Result | null {
   const capacityBytes = host.sizes.node(nodeOf(effective))?.memoryBytes ?? null;
   if (!pods.known || capacityBytes === null) return null;
-  const { sharedLimits, pods: all } = pods.value;
+  const { sharedLimits, pods: all, unread } = pods.value;
   if (!sharedLimits.known) return unknownBecause(sharedLimits);
   const lowestBytes = Math.min(
     ...memoryThresholds(effective).map(({ value }) => bytesUp(resolve(value, capacityBytes))),
@@ -73,7 +72,7 @@ function limitsFirst(effective: Effective, { pods, host }: Facts): Result | null
   const first = sharedLimits.value
     .filter(({ bytes }) => bytes < capacityBytes && isBeyondThreshold(lowestBytes, capacityBytes - bytes))
     .map(({ path, bytes, pods: names }) => ({
-      text: say.sharedLimit(path, bytes, names, names.length === located),
+      text: say.sharedLimit(path, bytes, names, names.length === located && unread.length === 0),
       mend: 'systemd-cgls <cgroup>',
       fill: { cgroup: path },
     }));
@@ -85,11 +84,18 @@ export const CONFIGURATION = {
     weight: 'blocking',
     asks: 'whether the configuration is valid',
     mend: CHECK,
-    judge: ({ problems, effective }) =>
-      foundOr(
-        problems.map((problem) => ({ text: sayProblem(problem) })),
-        fine(say.configValid(effective.known ? effective.value.file : null)),
-      ),
+    judge: ({ problems, effective }) => {
+      const mistakes = problems.filter(({ isDenied }) => !isDenied);
+      const unread = problems
+        .filter(({ isDenied }) => isDenied)
+        .map(({ file, text }) => unknown('unreadable', file, text));
+      const orElse = fine(say.configValid(effective.known ? effective.value.file : null));
+      return foundOrUnknown(
+        mistakes.map((problem) => ({ text: sayProblem(problem) })),
+        unread,
+        orElse,
+      );
+    },
   },
   'manifest-invalid': {
     weight: 'blocking',
@@ -101,7 +107,7 @@ export const CONFIGURATION = {
       if (!pods.known) return notHereOrUnknown(pods);
       const directory = effective.known ? effective.value.podManifests : '';
       const all = manifestFindings(facts, MANIFEST_FINDINGS);
-      return foundOr(all, fine(say.manifestsValid(directory, pods.value.count)));
+      return foundOrUnknown(all, pods.value.unread, fine(say.manifestsValid(directory, pods.value.count)));
     },
   },
   'no-threshold': {

@@ -99,7 +99,7 @@ export const HOST = {
     asks: 'whether a kubelet runs here',
     mend: 'nodewarden config show',
     judge: ({ host: { kubelet }, effective }) => {
-      if (effective.known && effective.value.mode === 'kubelet') return NOT_APPLICABLE;
+      if (!effective.known || effective.value.mode === 'kubelet') return NOT_APPLICABLE;
       if (!kubelet.known) return kubelet.why === 'absent' ? fine(say.noKubelet) : unknownBecause(kubelet);
       return found({ text: say.kubeletBeside });
     },

@@ -23,13 +23,14 @@ import type { Facts, FoundPod, PodsFacts } from './facts.ts';
 import { nameOf } from './look-pods.ts';
 import { evictedForIt, mayBeEvicted, nobodyToEvict } from './who-may-go.ts';
 
-/** Not applicable in mode kubelet, which has no manifests. */
+/** Not applicable in mode kubelet, which has no manifests. Nothing is fine of all pods if some are not known. */
 const ofPods =
   (judge: (pods: PodsFacts, facts: Facts) => Result | readonly Result[]) =>
-  (facts: Facts): Result | readonly Result[] => {
+  (facts: Facts): readonly Result[] => {
     const { pods } = facts;
-    if (pods.known) return judge(pods.value, facts);
-    return notHereOrUnknown(pods);
+    if (!pods.known) return [notHereOrUnknown(pods)];
+    const isWhole = pods.value.unread.length === 0;
+    return [judge(pods.value, facts)].flat().filter(({ kind }) => isWhole || kind !== 'fine');
   };
 
 const CHECK = 'nodewarden config check';
@@ -37,15 +38,16 @@ const BINDINGS = ['binding/'];
 const SCRATCH = ['scratch-refused/', 'scratch-unsafe/', 'scratch/'];
 const runs = ({ memoryBytes }: FoundPod): boolean => memoryBytes !== null;
 
-function evictable({ pods, count, findings, units }: PodsFacts, { effective }: Facts): Result {
+function evictable({ pods, count, findings, unread, units }: PodsFacts, { effective }: Facts): Result {
+  const ifNobody = (text: string): Result => (unread[0] === undefined ? found({ text }) : unknownBecause(unread[0]));
   if (findings.some(({ id }) => id === MANIFESTS)) return NOT_APPLICABLE;
   const directory = effective.known ? effective.value.podManifests : 'the manifests directory';
   const signals = effective.known ? effective.value.thresholds.map(({ signal }) => signal) : [];
   const declared = pods.map(({ bound }) => bound.declared);
   const nobody = nobodyToEvict(declared, signals, directory);
-  if (nobody !== null) return found({ text: nobody });
+  if (nobody !== null) return ifNobody(nobody);
   const unbound = findings.filter((finding) => isTaken(finding, BINDINGS)).length;
-  if (unbound >= pods.length) return found({ text: say.nothingBound(pods.length) });
+  if (unbound >= pods.length) return ifNobody(say.nothingBound(pods.length));
   if (!units.known) return unknownBecause(units);
   const open = pods.filter(({ bound }) => mayBeEvicted(bound.declared, signals));
   return fine(say.canBeEvicted(open.length, open.filter(runs).length, count - pods.length));

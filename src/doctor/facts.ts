@@ -3,8 +3,9 @@ import type { HostSizes } from '../config/margin.ts';
 import type { ConfigWarning } from '../config/warnings.ts';
 import type { ShutdownPhase } from '../core/core-config.ts';
 import type { MemoryShare } from '../core/eviction/attribution.ts';
-import type { Reading } from '../core/reading.ts';
+import type { Reading, Unknown } from '../core/reading.ts';
 import type { Signal } from '../core/signal.ts';
+import type { NotFile } from '../daemon/own-files.ts';
 import type { Problem } from '../document/problem.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import type { DiskSurvey } from '../host/disk-walk.ts';
@@ -74,6 +75,8 @@ export type PodsFacts = {
   /** The number in all manifests. */
   readonly count: number;
   readonly findings: readonly Finding[];
+  /** Manifests, or their directory, that this user may not read: there may be more pods. */
+  readonly unread: readonly Unknown[];
   /** Unknown: systemd has not reported the cgroups and dependencies of the units. */
   readonly units: Reading<true>;
   /** Unknown: not every scratch directory was examined. */
@@ -103,6 +106,8 @@ export type ShutdownFacts = {
 export type PlaceFacts = {
   /** Why the agent would not use its directories; null: it would. */
   readonly distrusted: Reading<string | null>;
+  /** What has the name of one of its files, and is none. */
+  readonly notFiles: readonly NotFile[];
   readonly recordPath: string;
   readonly recordFree: Reading<{ readonly bytes: number; readonly inodes: number | null }>;
 };

@@ -9,20 +9,28 @@ export const SERVICE = 'nodewarden.service';
 /** A running agent answers after its current look at the latest. */
 const ANSWER_MS = 3_000;
 
+/** `path` null: nothing is known about it. `isGuess`: the agent may listen elsewhere. */
+export type AgentSocket = { readonly path: string | null; readonly isGuess: boolean };
+
 /** The status that the agent reports, and its service in systemd. */
-export async function lookAtAgent(socket: string, systemd: Systemd, clock: Clock): Promise<AgentFacts> {
-  const [asked, service] = await Promise.all([
-    askDaemon(socket, { ask: 'status' }, clock, ANSWER_MS),
-    serviceFacts(systemd),
-  ]);
-  if (asked.kind === 'not-running')
-    return { status: unknown('absent', socket, asked.detail), isRunning: false, service };
+export async function lookAtAgent(socket: AgentSocket, systemd: Systemd, clock: Clock): Promise<AgentFacts> {
+  const [said, service] = await Promise.all([answerOf(socket, clock), serviceFacts(systemd)]);
+  return { ...said, service };
+}
+
+async function answerOf({ path, isGuess }: AgentSocket, clock: Clock): Promise<Omit<AgentFacts, 'service'>> {
+  if (path === null) return { status: unknown('unreadable', 'the configuration', NO_SOCKET), isRunning: null };
+  const asked = await askDaemon(path, { ask: 'status' }, clock, ANSWER_MS);
+  if (asked.kind === 'answer') return { status: statusIn(asked.answer, path), isRunning: true };
+  if (asked.kind === 'failed') return { status: unknown('unreadable', path, asked.detail), isRunning: null };
+  if (!isGuess) return { status: unknown('absent', path, asked.detail), isRunning: false };
   return {
-    status: asked.kind === 'answer' ? statusIn(asked.answer, socket) : unknown('unreadable', socket, asked.detail),
-    isRunning: asked.kind === 'answer' ? true : null,
-    service,
+    status: unknown('unreadable', 'the configuration', `${NO_SOCKET}; nothing listens on ${path}`),
+    isRunning: null,
   };
 }
+
+const NO_SOCKET = 'without it, the socket of the agent is not known';
 
 function statusIn(answer: unknown, socket: string): Reading<StatusReport> {
   return isReport(answer) ? known(answer) : unknown('malformed', socket, 'it runs another version');

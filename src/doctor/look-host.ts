@@ -44,8 +44,9 @@ export function memoryUsers(
   }
 }
 
-function unlocated({ pods, count, units }: PodsFacts): Unknown | null {
+function unlocated({ pods, count, unread, units }: PodsFacts): Unknown | null {
   if (!units.known) return units;
+  if (unread[0] !== undefined) return unread[0];
   return pods.length < count
     ? unknown('unreadable', 'pods', `${count} are too many to tell what is outside them`)
     : null;

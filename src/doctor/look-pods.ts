@@ -10,9 +10,11 @@ import { readOwnFile } from '../host/own-file.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { BoundPod, CgroupRef, Clock, Finding } from '../ports.ts';
 import { type HeldUnit, heldPath, readHeld } from '../standalone/held-file.ts';
+import { readLastGoodManifests } from '../standalone/last-good-manifests.ts';
 import { createStandaloneSource } from '../standalone/source.ts';
 import { unitTimeout } from '../standalone/stop-timeouts.ts';
 import { createTies } from '../standalone/ties.ts';
+import { MANIFEST } from '../words/finding-standalone.ts';
 import type { FoundPod, PodsFacts } from './facts.ts';
 import { sharedLimits } from './shared-limits.ts';
 
@@ -37,8 +39,16 @@ const MAX_PROCESSES = 100;
 /** The pods as the agent would see them at this moment, from the same source, which is closed again. Writes nothing. */
 export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: Needs): Promise<PodsFacts> {
   const findings = new Map<string, Finding>();
+  const unread = new Map<string, Unknown>();
+  const kept = readLastGoodManifests(effective.runtimeDirectory, effective.podManifests);
   const source = createStandaloneSource({
     clock,
+    kept: {
+      of: (file) => (kept.known ? (kept.value.get(file) ?? null) : null),
+      keep: () => undefined,
+      isUnread: !kept.known,
+    },
+    onDenied: (what) => void unread.set(what.where, what),
     mounts,
     systemd,
     wake: () => undefined,
@@ -81,10 +91,13 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
     const scratch = await within(clock, SCRATCH_MS, examined, () =>
       unknown('timed-out', 'scratch directories', `not examined within ${SCRATCH_MS / 1_000} s`),
     );
+    // It matters only for one that is refused now.
+    const isRefused = [...findings.keys()].some((id) => id.startsWith(MANIFEST));
     return {
       pods: found,
       count: pods.length,
       findings: [...findings.values()],
+      unread: [...unread.values(), ...(kept.known || !isRefused ? [] : [kept])],
       units: areTold ? known(true as const) : UNTOLD,
       scratch,
       held: heldUnits(effective.runtimeDirectory, bootId),

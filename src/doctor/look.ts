@@ -3,9 +3,10 @@ import type { Effective } from '../config/effective.ts';
 import { loadLastGood } from '../config/last-good.ts';
 import { DEFAULT_CONFIG_FILE } from '../config/load.ts';
 import type { HostSizes } from '../config/margin.ts';
+import { DEFAULT_PATHS } from '../config/schema.ts';
 import { known, type Reading, type Unknown, unknown, valueOrNull } from '../core/reading.ts';
 import { neededTotalMs } from '../core/shutdown/plan.ts';
-import { distrustOwn } from '../daemon/own-files.ts';
+import { distrustOwn, notFiles } from '../daemon/own-files.ts';
 import { busUp, openSystemBus } from '../host/bus.ts';
 import { hasSysResource } from '../host/capabilities.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
@@ -22,14 +23,13 @@ import type { Clock } from '../ports.ts';
 import { NO_SIZE } from './check.ts';
 import type { Facts, HostFacts, KubeFacts, PlaceFacts, PodsFacts, ShutdownFacts } from './facts.ts';
 import { type Here, type LoadedHere, loadHere, nothingHere, unreadSizes, warningsHere } from './loaded-here.ts';
-import { lookAtAgent, SERVICE } from './look-agent.ts';
+import { type AgentSocket, lookAtAgent, SERVICE } from './look-agent.ts';
 import { lookAtDisks } from './look-disks.ts';
 import { memoryUsers, NO_CONFIG } from './look-host.ts';
 import { lookAtPods } from './look-pods.ts';
 
 /** The limit for each part, because many consecutive answers may each be slow. */
 const PART_MS = 6_000;
-const DEFAULT_SOCKET = '/run/nodewarden/nodewarden.sock';
 /** Memory that no process holds is reported from this share of the node's memory. */
 const SHARED = 1 / 10;
 
@@ -48,7 +48,7 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
     const bootId = readBootId();
     const needs = { clock, systemd, effective };
     const [agent, here, pods, shutdown, places, disks, host, kube] = await Promise.all([
-      lookAtAgent(effective?.socket ?? DEFAULT_SOCKET, systemd, clock),
+      lookAtAgent(socketIn(effective, configFile), systemd, clock),
       lookAtWarnings(loaded, clock),
       lookAtStandalone(needs, mounts, valueOrNull(bootId) ?? ''),
       lookAtShutdown(needs, createLogind(bus, clock)),
@@ -82,6 +82,13 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
   } finally {
     bus.close();
   }
+}
+
+/** Without a configuration the service may listen on the usual socket, or on another one that its configuration names. */
+function socketIn(effective: Effective | null, configFile: string | null): AgentSocket {
+  if (effective !== null) return { path: effective.socket, isGuess: false };
+  const isService = configFile === null || configFile === DEFAULT_CONFIG_FILE;
+  return { path: isService ? DEFAULT_PATHS.socket : null, isGuess: true };
 }
 
 /** Nothing for an invalid configuration. */
@@ -136,10 +143,10 @@ async function lookAtShutdown(
 }
 
 async function lookAtPlaces(effective: Effective | null, hung: LoadedHere['hung'], clock: Clock): Promise<PlaceFacts> {
-  if (effective === null) return { distrusted: NO_CONFIG, recordPath: '', recordFree: NO_CONFIG };
+  if (effective === null) return { distrusted: NO_CONFIG, notFiles: [], recordPath: '', recordFree: NO_CONFIG };
   const { stateDirectory } = effective;
   const why = hung.get(stateDirectory);
-  if (why !== undefined) return { distrusted: why, recordPath: stateDirectory, recordFree: why };
+  if (why !== undefined) return { distrusted: why, notFiles: [], recordPath: stateDirectory, recordFree: why };
   const disk = await openFileSystem(stateDirectory, clock).sample();
   // A directory that this user may not list can still be fine for the agent, which is root.
   const unlisted = [effective.runtimeDirectory, stateDirectory]
@@ -147,6 +154,7 @@ async function lookAtPlaces(effective: Effective | null, hung: LoadedHere['hung'
     .find((listed): listed is Unknown => !listed.known && listed.why === 'unreadable' && process.getuid?.() !== 0);
   return {
     distrusted: unlisted ?? known(distrustOwn(effective)),
+    notFiles: notFiles(effective),
     recordPath: stateDirectory,
     recordFree: disk.known
       ? known({ bytes: disk.value.bytesAvailable, inodes: disk.value.inodes === 0 ? null : disk.value.inodesFree })

@@ -10,6 +10,8 @@ export type Problem = {
   readonly column: number;
   readonly path: string;
   readonly text: string;
+  /** Not a mistake in the file: this user may not read it. */
+  readonly isDenied?: true;
 };
 
 /** A key or a value in it may be as long as the file; line and column give the position anyway. */

@@ -15,6 +15,11 @@ export function fileUnknown(path: string, cause: unknown): Unknown {
   return unknown(code !== null && ABSENT.has(code) ? 'absent' : 'unreadable', path, detail);
 }
 
+/** Only this user may not read it: root, as whom the agent runs, may. So nothing is known about it here. */
+export function isDenied({ detail }: Unknown): boolean {
+  return detail.startsWith('EACCES') && process.getuid?.() !== 0;
+}
+
 /** The file exists, but this kernel, boot or cgroup does not support it (Linux has one number for both names). */
 export function isUnsupported({ detail }: Unknown): boolean {
   return detail.startsWith('ENOTSUP') || detail.startsWith('EOPNOTSUPP');

@@ -166,12 +166,9 @@ export function appendText(path: string, text: string, mode: number): Reading<tr
 
 /** Whether the path is a device, a pipe, a socket or a link: writeAtomic would replace it for everything that uses it. */
 export function isSpecialFile(path: string): boolean {
-  try {
-    const stat = lstatSync(path);
-    return !stat.isFile() && !stat.isDirectory();
-  } catch {
-    return false; // It does not exist, or writing reports what is wrong with the path.
-  }
+  const kind = kindOf(path);
+  // Without one, writing reports what is wrong with the path.
+  return kind !== null && kind !== 'file' && kind !== 'directory';
 }
 
 function writeNew(path: string, text: string, mode: number, outlives: Outlives): void {
@@ -235,6 +232,21 @@ export function isThere(path: string): Reading<boolean> {
   } catch (cause) {
     const why = fileUnknown(path, cause);
     return why.why === 'absent' ? known(false) : why;
+  }
+}
+
+export type FileKind = 'file' | 'directory' | 'symbolic link' | 'FIFO' | 'socket' | 'device';
+/** What is at this path; null: nothing, or it cannot be examined. */
+export function kindOf(path: string): FileKind | null {
+  try {
+    const facts = lstatSync(path);
+    if (facts.isFile()) return 'file';
+    if (facts.isDirectory()) return 'directory';
+    if (facts.isSymbolicLink()) return 'symbolic link';
+    if (facts.isFIFO()) return 'FIFO';
+    return facts.isSocket() ? 'socket' : 'device';
+  } catch {
+    return null;
   }
 }
 

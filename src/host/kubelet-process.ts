@@ -1,6 +1,7 @@
 import { readlinkSync, statSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
+import { codeOf } from './file-error.ts';
 import { readText } from './files.ts';
 import { scanProcesses } from './process-scan.ts';
 
@@ -30,8 +31,18 @@ function kubeletAt(directory: string): KubeletProcess | null {
   if (cgroup === '' || cgroup.includes('kubepods')) return null;
   try {
     if (statSync(directory).uid !== 0) return null;
-    return { argv: read('cmdline').split('\0').slice(0, -1), cwd: readlinkSync(`${directory}/cwd`) };
+    return { argv: read('cmdline').split('\0').slice(0, -1), cwd: targetOf(`${directory}/cwd`) };
   } catch {
     return null; // It has ended.
+  }
+}
+
+/** Only root may read where it leads. Others get the link, through which they can read nothing either. */
+function targetOf(link: string): string {
+  try {
+    return readlinkSync(link);
+  } catch (cause) {
+    if (codeOf(cause) === 'EACCES') return link;
+    throw cause;
   }
 }

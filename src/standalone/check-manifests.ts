@@ -40,7 +40,7 @@ export function checkManifests(directory: string): CheckedManifests {
   const distrusted = distrust(directory);
   if (distrusted !== null) return refusedAt(directory, distrusted);
   const names = listDirectory(directory, MAX_FILES);
-  if (!names.known) return { pods: [], problems: [] };
+  if (!names.known) return names.why === 'absent' ? { pods: [], problems: [] } : refusedAt(directory, names.detail);
   const checked = names.value
     .filter((name) => IS_MANIFEST.test(name))
     .toSorted()

@@ -1,6 +1,8 @@
+import type { Unknown } from '../core/reading.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
+import { isDenied } from '../host/file-error.ts';
 import { directoryStamp, distrust, listDirectory, readDocument } from '../host/files.ts';
 import type { Clock, Finding, Findings } from '../ports.ts';
 import {
@@ -20,6 +22,8 @@ export type ManifestFilesNeeds = {
   readonly clock: Pick<Clock, 'wallMs'>;
   /** Absent: a manifest that became invalid before the start is not in force. */
   readonly kept?: LastGoodManifests;
+  /** Told instead of a finding about what this user may not read, but the agent may. */
+  readonly onDenied?: (what: Unknown) => void;
 };
 export type ManifestFiles = {
   /** Reads the directory again; true if the pods changed. */
@@ -72,27 +76,34 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
   /** Findings for what `readNew` took are not reported yet. */
   let isUnsaid = false;
 
-  /** `text` null: it may not or cannot be read; `why` gives the reason. */
-  const textOf = (name: string): { readonly text: string | null; readonly why: string } => {
+  /** `text` null: it may not or cannot be read; `why` gives the reason, and `denied` if it is this user's. */
+  const textOf = (name: string): { readonly text: string | null; readonly why: string; readonly denied?: Unknown } => {
     const path = `${directory}/${name}`;
-    const distrusted = refusedName(directory, name) ?? distrust(path);
-    if (distrusted !== null) return { text: null, why: distrusted };
+    const refused = refusedName(directory, name);
+    if (refused !== null) return { text: null, why: refused };
     const text = readDocument(path, MAX_DOCUMENT_BYTES);
-    return text.known ? { text: text.value, why: '' } : { text: null, why: `${text.where}: ${text.detail}` };
+    if (!text.known && isDenied(text)) return { text: null, why: sayUnread(text), denied: text };
+    const distrusted = distrust(path);
+    if (distrusted !== null) return { text: null, why: distrusted };
+    return text.known ? { text: text.value, why: '' } : { text: null, why: sayUnread(text) };
+  };
+  const tell = (finding: Finding, denied: Unknown | undefined): void => {
+    if (denied !== undefined && needs.onDenied !== undefined) needs.onDenied(denied);
+    else findings.raise(finding);
   };
   const readFile = (name: string): boolean => {
     const path = `${directory}/${name}`;
     const before = files.get(name);
     const inForce = before ?? keptBefore(name, path);
     /** True if a text stored by an earlier run comes into force. */
-    const refuse = (why: string, bad: string | null = null): boolean => {
-      findings.raise(manifestRefused(name, why, inForce.pods.length > 0));
+    const refuse = (why: string, bad: string | null = null, denied?: Unknown): boolean => {
+      tell(manifestRefused(name, why, inForce.pods.length > 0 || (kept?.isUnread === true ? null : false)), denied);
       // The same bad text is not parsed again each time.
       files.set(name, { text: bad, good: inForce.good, pods: inForce.pods });
       return before === undefined && inForce.pods.length > 0;
     };
-    const { text, why } = textOf(name);
-    if (text === null) return refuse(why);
+    const { text, why, denied } = textOf(name);
+    if (text === null) return refuse(why, null, denied);
     if (text === before?.text) return false;
     const manifest = parseManifest(text, path);
     if (manifest.problems.length > 0) return refuse(sayProblems(manifest.problems), text);
@@ -129,8 +140,8 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
       const distrusted = distrust(directory);
       const listed = listDirectory(directory, MAX_FILES);
       if (distrusted !== null || !listed.known) {
-        const why = distrusted ?? (listed.known ? '' : `${listed.where}: ${listed.detail}`);
-        findings.raise(manifestsUnreadable(why));
+        const why = distrusted ?? (listed.known ? '' : sayUnread(listed));
+        tell(manifestsUnreadable(why), !listed.known && isDenied(listed) ? listed : undefined);
         return false;
       }
       findings.clear(MANIFESTS);
@@ -172,6 +183,7 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
   };
 }
 
+const sayUnread = ({ where, detail }: Unknown): string => `${where}: ${detail}`;
 const manifestsAmong = (names: readonly string[]): readonly string[] =>
   names.filter((name) => IS_MANIFEST.test(name)).toSorted();
 

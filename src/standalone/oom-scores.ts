@@ -126,13 +126,16 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
       const own = await ownValue(needs.unitOf(declared.uid), usual);
       // Its unit's setting is unknown: it may have a value of its own.
       if (!own.known) continue;
+      // Without a process nobody carries a value.
+      const pids = processesOf(mounts, cgroup.value);
+      if (!pids.known || pids.value.length === 0) continue;
       if (own.value !== null) {
         found.push({ pod, oomScoreAdj: own.value, from: 'unit', others: 0 });
         continue;
       }
       const value = oomScoreAdj(declared, bytes.value);
       const ref = cgroup.value;
-      const others = othersIn(ref, value, left);
+      const others = othersAmong(pids.value, value, left);
       left -= others.length;
       found.push({ pod, oomScoreAdj: value, from: 'qos', others: others.length });
       if (others.length > 0) wanted.push({ pod, ref, value, processes: others });
@@ -156,10 +159,9 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
     return known(value.value === usual ? null : value.value);
   }
 
-  function othersIn(ref: CgroupRef, value: number, most: number): readonly Process[] {
-    const pids = processesOf(mounts, ref);
+  function othersAmong(pids: readonly number[], value: number, most: number): readonly Process[] {
     const others: Process[] = [];
-    for (const pid of pids.known ? pids.value : []) {
+    for (const pid of pids) {
       if (others.length >= most) break;
       const now = readOomScoreAdj(pid);
       if (now.known && now.value !== value) others.push({ pid, ticks: startTicks(pid) });

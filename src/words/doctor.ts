@@ -89,6 +89,8 @@ export const dryRun = (by: 'configuration' | 'option'): string =>
     : 'the agent was started with --dry-run: decisions are recorded, and nothing is evicted';
 export const noOtherFindings = 'the agent has nothing else to report';
 export const placesFine = 'state and record directories: safe to use';
+export const notFile = (path: string, kind: string): string =>
+  `${path} is a ${kind}, not a file: the agent cannot read or write it`;
 export const recordFull = (path: string, free: number, what: 'bytes' | 'inodes'): string =>
   `the file system of ${path} has ${what === 'bytes' ? sayBytes(free) : counted(free, 'inode')} left: the record may find no room`;
 export const recordRoom = (path: string, free: number): string => `record: ${sayBytes(free)} free at ${path}`;
@@ -116,7 +118,9 @@ const share = ({ where, bytes }: Share): string => `${where} ${sayBytes(bytes)}`
 export const memoryOutside = (users: readonly Share[], outsideBytes: number, capacityBytes: number): string =>
   `${sayBytes(outsideBytes)} of ${sayBytes(capacityBytes)} of memory is used outside all pods, where nothing can be evicted: ${sayNames(users.map(share), NAMED)}`;
 export const largestOutside = (users: readonly Share[]): string =>
-  `largest memory users outside pods: ${sayNames(users.map(share), 3)}`;
+  users.length === 0
+    ? 'no memory is used outside pods'
+    : `largest memory users outside pods: ${sayNames(users.map(share), 3)}`;
 export const nearThreshold = (signal: Signal, available: number, limit: number): string =>
   `${signal} is ${sayAmount(signal, available)}, near its threshold of ${sayAmount(signal, limit)}. `;
 export const disksFine = 'disks: not near a threshold';

@@ -10,9 +10,17 @@ export function manifestsUnreadable(why: string): Finding {
   return { id: MANIFESTS, text: `no manifests can be read: ${why}` };
 }
 
-export const manifestId = (file: string): string => `manifest/${escapeUnsafe(file)}`;
-export function manifestRefused(file: string, why: string, isInForce: boolean): Finding {
-  const then = isInForce ? 'its last good version stays in force' : 'nothing in it is used';
+/** Begins the id of each finding about one. */
+export const MANIFEST = 'manifest/';
+export const manifestId = (file: string): string => `${MANIFEST}${escapeUnsafe(file)}`;
+/** `isInForce` null: it is not known. */
+export function manifestRefused(file: string, why: string, isInForce: boolean | null): Finding {
+  const then =
+    isInForce === null
+      ? 'whether its last good version is in force is not known'
+      : isInForce
+        ? 'its last good version stays in force'
+        : 'nothing in it is used';
   return { id: manifestId(file), text: `${why}; ${then}` };
 }
 

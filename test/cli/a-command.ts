@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +9,8 @@ import { type OpenSocket, serveSocket } from '../../src/serve/socket.ts';
 
 export type Ended = { readonly code: number | null; readonly out: string; readonly err: string };
 type Answers = Partial<Pick<Parameters<typeof serveSocket>[0], 'answer' | 'observe'>>;
+
+const NOBODY = 65_534;
 
 /**
  * For the tests of a `describe`: the program as a child process, and a directory that holds a configuration with the
@@ -33,10 +35,11 @@ export function aCommand() {
   });
 
   /** `out()`: what it has printed up to now. */
-  function start(args: readonly string[], input = '') {
+  function start(args: readonly string[], input = '', user: { readonly uid?: number; readonly gid?: number } = {}) {
     const started = spawn(process.execPath, ['--import', 'tsx', 'src/main.ts', ...args], {
       cwd: fileURLToPath(new URL('../..', import.meta.url)),
       stdio: 'pipe',
+      ...user,
     });
     child = started;
     // Who does not read its input may be gone before it is written.
@@ -79,6 +82,11 @@ export function aCommand() {
     /** The daemon ends. */
     away,
     run: (args: readonly string[], input = ''): Promise<Ended> => start(args, input).ended,
+    /** As a user who owns nothing. Only root can. */
+    runAsNobody: (args: readonly string[]): Promise<Ended> => {
+      chmodSync(directory, 0o755);
+      return start(args, '', { uid: NOBODY, gid: NOBODY }).ended;
+    },
     path: (name: string): string => join(directory, name),
     /** The arguments that name the socket. */
     config: (): readonly string[] => ['--config', join(directory, 'config.yaml')],

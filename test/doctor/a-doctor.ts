@@ -26,16 +26,17 @@ export function aDoctor() {
     writeFileSync(path(`pods.d/${name}.yaml`), text, { mode: 0o644 });
   };
   const run = (...args: readonly string[]): Promise<Ended> => command.run(['doctor', ...command.config(), ...args]);
+  const reported = ({ out, err, code }: Ended): DoctorReport & { readonly code: number | null } => {
+    if (err !== '') throw new Error(err);
+    return { ...JSON.parse(out), code };
+  };
   return {
     ...command,
     configure,
     manifest,
     run,
-    report: async (): Promise<DoctorReport & { readonly code: number | null }> => {
-      const { out, err, code } = await run('-o', 'json');
-      if (err !== '') throw new Error(err);
-      return { ...JSON.parse(out), code };
-    },
+    report: async () => reported(await run('-o', 'json')),
+    reportToNobody: async () => reported(await command.runAsNobody(['doctor', ...command.config(), '-o', 'json'])),
     removeManifests: () => rmSync(path('pods.d'), { recursive: true }),
   };
 }

@@ -189,6 +189,53 @@ describe('nodewarden doctor on unusual machines', () => {
     ]);
   });
 
+  it('reports what has the name of one of its files, and is none', async () => {
+    mkdirSync(at('state/record.jsonl'), { recursive: true });
+    mkdirSync(at('run/state.json.corrupt-20260131T120000Z'), { recursive: true });
+    execFileSync('mkfifo', [at('run/held.json')]);
+    const facts = await look();
+    expect(says(facts, 'own-file-unusable')).toMatchObject([
+      { text: `${at('run/held.json')} is a FIFO, not a file: the agent cannot read or write it` },
+      {
+        text: `${at('state/record.jsonl')} is a directory, not a file: the agent cannot read or write it`,
+        mend: `mv ${at('state/record.jsonl')} ${at('state/record.jsonl')}.old`,
+      },
+    ]);
+    expect(doctorReport(facts, HERE).fine.map(({ code }) => code)).not.toContain('own-directories');
+  });
+
+  it('says that a manifest is in force whose last good version the agent has kept', async () => {
+    manifest('web', { cgroup: 'nodewarden-test-absent' });
+    const text = readFileSync(at('pods.d/web.yaml'), 'utf8');
+    const kept = { schema: 1, directory: at('pods.d'), files: { 'web.yaml': text } };
+    mkdirSync(at('run'));
+    writeFileSync(at('run/manifests-last-good.json'), JSON.stringify(kept));
+    rmSync(at('pods.d/web.yaml'));
+    symlinkSync(at('config.yaml'), at('pods.d/web.yaml'));
+    const facts = await look();
+    expect(says(facts, 'manifest-invalid')).toMatchObject([
+      { text: expect.stringMatching(/; its last good version stays in force$/) },
+    ]);
+    expect(says(facts, 'nothing-to-evict')).toEqual([]);
+  });
+
+  it('says nothing about the mode, nor that the agent is not running, without a configuration', async () => {
+    rmSync(at('config.yaml'));
+    const facts = await look();
+    expect(says(facts, 'agent-not-running')).toMatchObject([{ kind: 'unknown' }]);
+    const kubelet = known({ argv: ['kubelet'], cwd: '/' });
+    expect(says(withHost(facts, { kubelet }), 'kubelet-beside-standalone')).toEqual([]);
+  });
+
+  it('names nobody if no memory is used outside the pods', async () => {
+    const facts = await look();
+    const memory = known({ capacityBytes: MIB, podsBytes: 0, others: [] });
+    expect(doctorReport(withHost(facts, { memory }), HERE).fine).toContainEqual({
+      code: 'memory-outside-pods',
+      text: 'no memory is used outside pods',
+    });
+  });
+
   it.skipIf(!isRoot)('reports files in memory, and a record without space [needs root]', async () => {
     const facts = await look();
     const tmpfs = at('tmpfs');

@@ -66,6 +66,16 @@ describe.skipIf(needsCgroups !== '')(`the kernel's OOM killer ${needsCgroups}`, 
     expect(scores.now()).toEqual([{ pod: 'default/web', oomScoreAdj: 1000, from: 'qos', others: 0 }]);
   });
 
+  it('knows no value of a pod without processes', async () => {
+    await cgroup.run(RUNS);
+    const empty = makeCgroup();
+    onTestFinished(() => empty.remove());
+    const ghost = aBoundPod({ name: 'ghost', uid: 'ghost', qos: 'BestEffort', cgroup: known(empty.ref) });
+    const scores = open(() => [ghost, podOf('BestEffort')]);
+    await until(() => scores.now().length > 0);
+    expect(scores.now().map(({ pod }) => pod)).toEqual(['default/web']);
+  });
+
   it('is configured through choom if systemd answers', async () => {
     const { pid } = await cgroup.run(RUNS);
     open(() => [podOf('BestEffort')], {
