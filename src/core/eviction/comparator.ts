@@ -1,4 +1,4 @@
-import { countedOf, type PodView, podName } from '../pod/pod.ts';
+import { countedOf, type DiskUsage, type PodView, podName } from '../pod/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../reading.ts';
 import { priorityOf } from '../shutdown/chain.ts';
 import { type FsLayout, fileSystemOf, hasRequest, SIGNAL_FACTS, type Signal, type SignalFacts } from '../signal.ts';
@@ -127,17 +127,15 @@ export function measuredUsage(signal: Signal, pod: PodView, layout: FsLayout): R
   const { containers, disk } = pod.usage;
   if (!containers.known) return containers;
   const { counts } = SIGNAL_FACTS[signal];
-  return counts === 'disk' ? map(disk, () => measuredDisk(signal, pod, layout)) : countedOf(pod.usage, counts);
+  return counts === 'disk' ? map(disk, (used) => measuredDisk(signal, used, layout)) : countedOf(pod.usage, counts);
 }
 
 /** kubelet-eviction.md 5.9: the kinds that are measured, by layout. */
-function measuredDisk(signal: Signal, { usage: { disk } }: PodView, layout: FsLayout): number {
-  if (!disk.known) return 0;
+function measuredDisk(signal: Signal, used: DiskUsage, layout: FsLayout): number {
   const isInodes = SIGNAL_FACTS[signal].unit === 'inodes';
-  const { value } = disk;
-  const root = isInodes ? value.rootfsInodes : value.rootfsBytes;
-  const logs = isInodes ? value.logsInodes : value.logsBytes;
-  const volumes = isInodes ? value.volumesInodes : value.volumesBytes;
+  const root = isInodes ? used.rootfsInodes : used.rootfsBytes;
+  const logs = isInodes ? used.logsInodes : used.logsBytes;
+  const volumes = isInodes ? used.volumesInodes : used.volumesBytes;
   const role = fileSystemOf(signal);
   switch (layout) {
     case 'nodefs-only':

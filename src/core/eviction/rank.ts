@@ -84,7 +84,7 @@ const LAST = -1;
 
 /** A tie is settled only by values that all equals have: otherwise the order would not be total. */
 function settleTies(equals: readonly Entry[], ties: readonly Tie[]): readonly Entry[] {
-  const settledBy = ties.filter(({ at }) => equals.every(({ values }) => values[at]?.value.known));
+  const settledBy = ties.filter((tie) => equals.every((entry) => valueFor(tie, entry)?.known));
   for (const entry of equals) entry.settledBy = settledBy;
   return equals.toSorted((a, b) => {
     for (const tie of settledBy) {
@@ -95,15 +95,16 @@ function settleTies(equals: readonly Entry[], ties: readonly Tie[]): readonly En
   });
 }
 
-/** Both are known. */
-function compareBy({ at, sign }: Tie, a: Entry, b: Entry): number {
-  const [one, other] = [a.values[at]?.value, b.values[at]?.value];
-  return one?.known && other?.known ? sign * compare(one.value, other.value) : 0;
+/** 0 unless both are known. */
+function compareBy(tie: Tie, a: Entry, b: Entry): number {
+  const [one, other] = [valueFor(tie, a), valueFor(tie, b)];
+  return one?.known && other?.known ? tie.sign * compare(one.value, other.value) : 0;
 }
+const valueFor = ({ at }: Tie, { values }: Entry) => values[at]?.value;
 
-/** Smaller comes first. A pod without statistics comes before all others. */
+/** Of a rule, not of a tie. Smaller comes first. A pod without statistics comes before all others. */
 function sortKey({ by, value }: RankValue): number {
-  if (!value.known || typeof value.value === 'string') return Number.NEGATIVE_INFINITY;
+  if (!value.known) return Number.NEGATIVE_INFINITY;
   const { first } = COMPARATORS[by];
   const amount = Number(value.value);
   return first === 'lowest' ? amount : -amount;
@@ -115,12 +116,11 @@ function sortKey({ by, value }: RankValue): number {
  */
 export function mightPrecede({ row }: Ranked, other: Ranked): boolean {
   if (row.values.every((entry) => entry.isAtLeast === undefined)) return false;
-  for (const [i, entry] of row.values.entries()) {
-    const against = other.row.values[i];
-    if (against === undefined || COMPARATORS[entry.by].isTie) return true;
+  for (const entry of row.values.filter(({ by }) => !COMPARATORS[by].isTie)) {
     const most = entry.isAtLeast === undefined ? sortKey(entry) : mostKey(entry.by);
-    const key = sortKey(against);
-    if (most !== key) return most < key;
+    const against = other.row.values.find(({ by }) => by === entry.by) ?? entry;
+    const way = compare(most, sortKey(against));
+    if (way !== 0) return way < 0;
   }
   return true;
 }

@@ -25,6 +25,7 @@ export type StopVerdict =
 
 /** The default for terminationGracePeriodSeconds in Kubernetes. */
 const NOBODYS_GRACE_MS = 30_000;
+/** At most what `timeoutMs` leaves it. */
 type Gets = { readonly leastMs: number; readonly mostMs: number };
 type Wants = { readonly ownMs: number; readonly timeoutMs: number | null; readonly isTimeoutOwn: boolean };
 
@@ -38,31 +39,31 @@ export function verdictOf(
   observed: ObservedStops | null,
 ): StopVerdict {
   const { ownMs, timeoutMs, isTimeoutOwn } = wants;
-  const { endedMs, unfinishedMs } = heldAgainst(timeoutMs, observed);
+  const ownTimeoutMs = isTimeoutOwn ? timeoutMs : null;
+  const { endedMs, unfinishedMs } = heldAgainst(timeoutMs, observed ?? NEVER_STOPPED);
   const cannot = { kind: 'cannot-finish' } as const;
-  const seen = { because: 'observed', needsMs: endedMs !== null && endedMs > getsMs ? endedMs : null } as const;
-  const isBeyond = (ms: number): boolean =>
-    (endedMs !== null && endedMs > ms) || (unfinishedMs !== null && unfinishedMs >= ms);
+  const hasTaken = (ms: number): boolean => (endedMs ?? 0) > ms;
+  const seen = { because: 'observed', needsMs: hasTaken(getsMs) ? endedMs : null } as const;
+  const isBeyond = (ms: number): boolean => hasTaken(ms) || (unfinishedMs ?? Number.NEGATIVE_INFINITY) >= ms;
   if (isBeyond(mostMs)) return { ...cannot, ...seen };
   if (isBeyond(getsMs)) return { kind: 'may-need-more', ...seen };
   if (endedMs !== null && unfinishedMs === null) return { kind: 'finishes', because: 'observed' };
   // systemd kills it before the grace period that its manifest sets.
-  if (isTimeoutOwn && timeoutMs !== null && timeoutMs < ownMs && ownMs !== NOBODYS_GRACE_MS && getsMs < ownMs) {
+  if ((ownTimeoutMs ?? Number.POSITIVE_INFINITY) < ownMs && ownMs !== NOBODYS_GRACE_MS) {
     return { ...cannot, because: 'stop-timeout', needsMs: ownMs };
   }
-  const declaredMs = isTimeoutOwn && timeoutMs !== null ? timeoutMs : ownMs;
-  const because = isTimeoutOwn ? 'stop-timeout' : 'declared';
+  const declaredMs = ownTimeoutMs ?? ownMs;
+  const because = ownTimeoutMs === null ? 'declared' : 'stop-timeout';
   if (declaredMs <= getsMs) return { kind: 'finishes', because };
   return { kind: 'may-need-more', because, needsMs: Number.isFinite(declaredMs) ? declaredMs : null };
 }
 
+type Lasted = Pick<ObservedStops, 'endedMs' | 'unfinishedMs'>;
+const NEVER_STOPPED: Lasted = { endedMs: null, unfinishedMs: null };
+
 /** A unit that used up its TimeoutStopSec did not end on its own: systemd killed it. */
-function heldAgainst(
-  timeoutMs: number | null,
-  observed: ObservedStops | null,
-): Pick<ObservedStops, 'endedMs' | 'unfinishedMs'> {
-  if (observed === null) return { endedMs: null, unfinishedMs: null };
-  const { endedMs, unfinishedMs } = observed;
-  if (endedMs === null || timeoutMs === null || endedMs < timeoutMs) return { endedMs, unfinishedMs };
-  return { endedMs: null, unfinishedMs: Math.max(timeoutMs, unfinishedMs ?? 0) };
+function heldAgainst(timeoutMs: number | null, { endedMs, unfinishedMs }: Lasted): Lasted {
+  const killedMs = timeoutMs ?? Number.POSITIVE_INFINITY;
+  if ((endedMs ?? 0) < killedMs) return { endedMs, unfinishedMs };
+  return { endedMs: null, unfinishedMs: Math.max(killedMs, unfinishedMs ?? 0) };
 }

@@ -64,6 +64,22 @@ describe('a hard threshold', () => {
     expect(first?.intentWaitMs).toBe(5);
   });
 
+  it('says what grew, where that is known: for the memory of the node alone', () => {
+    const memoryGrowth = known({ overMs: 1_000, podsBytes: 0, outsideBytes: 9 * MI, others: [] });
+    const at = (signal: 'memory.available' | 'allocatableMemory.available', rest: Partial<Observation>) => {
+      const signals = { [signal]: { available: 50 * MI, capacity: NODE } };
+      return decide(initialState('boot'), anObservation(0, signals, rest), aConfig([aThreshold(signal, 100 * MI)]));
+    };
+    const pods = known([leaker]);
+    expect(evictions(at('memory.available', { pods, memoryGrowth }))[0]?.growth).toMatchObject({
+      value: { totalBytes: 9 * MI },
+    });
+    expect(evictions(at('memory.available', { pods }))[0]).not.toHaveProperty('growth');
+    expect(evictions(at('allocatableMemory.available', { pods, memoryGrowth }))[0]).not.toHaveProperty('growth');
+    const nobody = at('memory.available', { pods: known([]), memoryGrowth }).reasons;
+    expect(nobody).toContainEqual(expect.objectContaining({ code: 'no-candidate', growth: expect.anything() }));
+  });
+
   it('numbers its decisions, after the start of the boot ID', () => {
     const { decisions } = decide(initialState('7f3c1a22-9d4e-4c1b-8a55-012345678900'), memory(0, 50), aConfig([hard]));
     expect(decisions.map(({ id }) => id)).toEqual(['7f3c1a22-1', '7f3c1a22-2']);
@@ -197,6 +213,9 @@ describe('one proven kill at a time (D3)', () => {
     const late = decide(first.state, memory(10_000, 40), config);
     expect(evictions(late).map(({ victim }) => victim.name)).toEqual(['db']);
     expect(late.reasons).toContainEqual({ code: 'not-signalled', eviction: 'boot-2', uid: 'uid-leaker' });
+    const sent = { of: 'boot-2', atMs: 5, kind: 'signalled', with: 'sigkill' } as const;
+    const told = decide(first.state, memory(10, 40, { outcomes: [sent] }), config);
+    expect(codes(decide(told.state, memory(10_010, 40), config))).not.toContain('not-signalled');
   });
 
   it("chooses nobody for the soft threshold while the memory of the hard one's victim is still being freed", () => {

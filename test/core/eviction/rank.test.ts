@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { rank } from '../../../src/core/eviction/rank.ts';
+import { mightPrecede, rank } from '../../../src/core/eviction/rank.ts';
 import type { PodView } from '../../../src/core/pod/pod.ts';
 import { unknown } from '../../../src/core/reading.ts';
 import type { FsLayout, Signal } from '../../../src/core/signal.ts';
@@ -112,5 +112,49 @@ describe('disk usage', () => {
 
   it('is zero for a pod with statistics but none of its disk', () => {
     expect(usageOf('nodefs.available', 'nodefs-only', { disk: absent })).toBe(0);
+  });
+});
+
+describe('a pod of which only a part was measured', () => {
+  const known = { logsBytes: 0, rootfsBytes: 0, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 };
+  const used = (volumesBytes: number, rest: object = {}) => ({
+    disk: { known: true, value: { ...known, volumesBytes, ...rest } } as const,
+  });
+  /** Two pods with a request of 10 MiB: one of which at least 1 MiB is known, and one of which all is. */
+  const precedes = (some: Partial<PodView>, other: number, rest: Partial<PodView> = {}): boolean => {
+    const requests = { memoryBytes: 0, ephemeralStorageBytes: 10 * MI };
+    const part = aPod({ name: 'part', requests, usage: used(MI, { isAtLeast: true }), ...some });
+    const whole = aPod({ name: 'whole', requests, usage: used(other * MI), ...rest });
+    const ranked = rank('nodefs.available', [part, whole], 'nodefs-only');
+    const [one, two] = [part, whole].map(({ uid }) => ranked.find(({ pod }) => pod.uid === uid));
+    if (one === undefined || two === undefined) throw new Error('not ranked');
+    expect(mightPrecede(two, one)).toBe(false);
+    return mightPrecede(one, two);
+  };
+  it('might use more than any other, as far as that decides', () => {
+    expect(precedes({}, 9)).toBe(true);
+    expect(precedes({}, 50)).toBe(true);
+  });
+  it('ranks no better than one that exceeds its request and has a lower priority', () => {
+    expect(precedes({ priority: 5 }, 50, { priority: 4 })).toBe(false);
+    expect(precedes({ priority: 5 }, 50, { priority: 6 })).toBe(true);
+    expect(precedes({ priority: 5 }, 9, { priority: 4 })).toBe(true);
+  });
+});
+
+describe('a value of the declaration that is not known', () => {
+  const detailOf = (why: 'undeclared' | 'unreadable') => {
+    const pod = aPod({ unsaid: { why, priority: true, requests: true } as NonNullable<PodView['unsaid']> });
+    const values = rank('memory.available', [pod], 'nodefs-only')[0]?.row.values ?? [];
+    return values.flatMap(({ value }) => (value.known ? [] : [`${value.why}: ${value.detail}`]));
+  };
+  it('says whether the API has not told it yet, or it cannot be read', () => {
+    const undeclared = 'absent: not yet known to the API';
+    expect(detailOf('undeclared')).toEqual([undeclared, undeclared, undeclared]);
+    expect(detailOf('unreadable')).toEqual([
+      'absent: its requests cannot be read',
+      'absent: its priority cannot be read',
+      'absent: its requests cannot be read',
+    ]);
   });
 });

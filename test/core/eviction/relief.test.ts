@@ -91,7 +91,7 @@ describe('a candidate for a disk (D14)', () => {
     expect(decisions).toContainEqual(expect.objectContaining({ kind: 'evict', differences: ['D14'] }));
   });
 
-  it.each([['memory.available'], ['imagefs.available']] as const)(
+  it.each([[null], ['memory.available'], ['imagefs.available']] as const)(
     'is chosen from measurements of its own file system, not of %s',
     (podsFor) => {
       const given = [pod({ name: 'small', relief: { scratch: bytes(GI) } })];
@@ -101,6 +101,13 @@ describe('a candidate for a disk (D14)', () => {
       expect(verdict.next).toMatchObject({ afterMs: 0, pods: 'nodefs.available' });
     },
   );
+
+  it('waits for those of its own file system while a shutdown needs all pods', () => {
+    const given = [pod({ name: 'small', relief: { scratch: bytes(GI) } })];
+    const verdict = looked(given, 'nodefs.available', { podsFor: 'all' });
+    expect(verdict.decisions.filter(({ kind }) => kind === 'evict')).toEqual([]);
+    expect(verdict.next).toMatchObject({ afterMs: 250, pods: 'nodefs.available' });
+  });
 });
 
 describe('a usage that is only a lower bound', () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { MetThreshold } from '../../../src/core/eviction/threshold.ts';
 import { settleEvictions } from '../../../src/core/eviction/under-way.ts';
 import type { Heard, Outcome } from '../../../src/core/outcome.ts';
+import { known } from '../../../src/core/reading.ts';
 import type { Signal } from '../../../src/core/signal.ts';
 import { readState } from '../../../src/core/state/read.ts';
 import { type Eviction, initialState, type State } from '../../../src/core/state/state.ts';
@@ -97,6 +98,59 @@ describe('an eviction in progress', () => {
     const blind = anObservation(5_000, { 'nodefs.available': enough });
     const state = withEvictions(anEviction('a-1'));
     expect(settledOf(settleEvictions(state, blind, [], 'nodefs-only'))).toEqual([null]);
+  });
+
+  it('has 10 s from its first SIGKILL, which others do not prolong', () => {
+    const { signalledMs: _, ...unsent } = anEviction('a-1');
+    const kill = (atMs: number) => ({ of: 'a-1', atMs, kind: 'signalled', with: 'sigkill' }) as const;
+    const heard = [{ ...kill(1_500), with: 'sigterm' as const }, kill(5_000), kill(9_000)];
+    const { act } = settleEvictions(
+      withEvictions(unsent),
+      look(9_500, heard),
+      [met('memory.available')],
+      'nodefs-only',
+    );
+    expect(act).toMatchObject({ evictions: [{ signalledMs: 1_500, killedMs: 5_000, deadlineMs: 15_000 }] });
+  });
+
+  it.each([
+    ['has ended', { kind: 'ended', via: 'sigkill', releasedBytes: known(MI) }],
+    ['has ended, by whom is not known', { kind: 'unknown', detail: 'the API server was away' }],
+  ] as const)('that %s proves its own shortage, from when on the next choice waits (D15)', (_, outcome) => {
+    const { proofs, act } = settleEvictions(
+      withEvictions(anEviction('a-1'), anEviction('a-2', { cause: byThreshold('nodefs.available') })),
+      look(10, [{ of: 'a-1', atMs: 9, ...outcome }]),
+      [met('memory.available')],
+      'nodefs-only',
+    );
+    expect(act).toMatchObject({ evictions: [{ decision: 'a-2' }] });
+    expect(Object.keys(proofs)).toEqual(['memory']);
+    expect(proofs.memory).toEqual({ decision: 'a-1', atMs: 10, available: { 'memory.available': 500 * MI } });
+  });
+
+  it('that gave back proves it too, and not one whose time ran out', () => {
+    const proofsAt = (atMs: number, thresholds: readonly MetThreshold[]) =>
+      Object.keys(settleEvictions(withEvictions(anEviction('a-1')), look(atMs), thresholds, 'nodefs-only').proofs);
+    expect(proofsAt(1_000, [])).toEqual(['memory']);
+    expect(proofsAt(11_000, [met('memory.available')])).toEqual([]);
+    const { signalledMs: _, ...unsent } = anEviction('a-1');
+    expect(settleEvictions(withEvictions(unsent), look(1_000), [], 'nodefs-only').proofs).toEqual({});
+  });
+
+  it('on a live node holds the next one back again when its threshold is met again in its time', () => {
+    const other = { decision: 'b-1', atMs: 2_000, available: {} };
+    const state: State = {
+      ...withEvictions(anEviction('a-1', { settledMs: 2_000 })),
+      proofs: { memory: { ...other, decision: 'a-1' }, nodefs: other },
+    };
+    const again = (atMs: number, thresholds: readonly MetThreshold[], isLive?: true) => {
+      const settled = settleEvictions(state, look(atMs), thresholds, 'nodefs-only', isLive);
+      return [settledOf(settled), Object.keys(settled.proofs)];
+    };
+    expect(again(10_999, [met('memory.available')], true)).toEqual([[null], ['nodefs']]);
+    expect(again(11_000, [met('memory.available')], true)).toEqual([[2_000], ['memory', 'nodefs']]);
+    expect(again(10_999, [met('nodefs.available')], true)).toEqual([[2_000], ['memory', 'nodefs']]);
+    expect(again(10_999, [met('memory.available')])).toEqual([[2_000], ['memory', 'nodefs']]);
   });
 
   it('keeps the time at which it settled', () => {

@@ -54,4 +54,22 @@ describe('a state that an agent left behind', () => {
     expect(state.reclaims).toHaveLength(1);
     expect(adoptState(state, 'boot', 1).state.reclaims).toEqual([]);
   });
+
+  it.each([
+    ['that was not signalled has 10 s for its first signal', { signalledMs: undefined }, 30_000],
+    ['that was signalled has 10 s', { signalledMs: 5 }, 30_000],
+    ['whose grace is not over has 10 s after that', { signalledMs: 5, graceEndsMs: 25_000 }, 35_000],
+    ['keeps a deadline that is later', { signalledMs: 5, deadlineMs: 50_000 }, 50_000],
+    ['that nothing waits for any more is left as it is', { signalledMs: 5, settledMs: 15_000 }, 10_000],
+  ])('has an eviction %s', (_, given, deadlineMs) => {
+    const [eviction] = killed.act.kind === 'evicting' ? killed.act.evictions : [];
+    if (eviction === undefined) throw new Error('nobody was chosen');
+    const { signalledMs, ...rest } = { ...eviction, ...given };
+    const left = { ...rest, ...(signalledMs === undefined ? {} : { signalledMs }) };
+    const state = { ...killed, act: { kind: 'evicting', evictions: [left] } } as const;
+    expect(resumeEvictions(state, 20_000)).toEqual({
+      ...state,
+      act: { ...state.act, evictions: [{ ...left, deadlineMs }] },
+    });
+  });
 });
