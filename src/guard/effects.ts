@@ -142,7 +142,7 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
       return decision.kind === 'unmark' ? { store: null, act: null } : FAILED;
     });
     ended.push({ of: decision.id, fencing, atMs: clock.monoMs(), ...outcome });
-    if (outcome.store?.kind === 'stored') events.decided(decision, outcome.act, reasons);
+    if (outcome.store?.kind === 'stored') events.stored(decision, outcome.act, reasons);
     news();
   };
 
@@ -174,7 +174,7 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
       keep(verdict, seen);
       for (const decision of decisions) {
         if (isAnswered(decision)) void begin(decision, reasons);
-        else events.decided(decision, null, reasons);
+        else if (decision.kind === 'hold') events.held(decision);
       }
       for (const reason of reasons) events.reasoned(reason);
       devices.ask(next.status);

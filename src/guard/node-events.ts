@@ -18,8 +18,9 @@ import {
 import type { GuardWrites, NodeEvent } from './api-writes.ts';
 
 export type NodeEvents = {
-  /** A decision whose record is stored, when its act is over; of holds, when they are decided. `reasons`: of its verdict. */
-  readonly decided: (decision: GuardDecision, act: ActResult | null, reasons: readonly GuardReason[]) => void;
+  readonly held: (hold: Extract<GuardDecision, { kind: 'hold' }>) => void;
+  /** A decision that is stored, when its act is over. `reasons`: of its verdict. */
+  readonly stored: (decision: GuardDecision, act: ActResult | null, reasons: readonly GuardReason[]) => void;
   readonly reasoned: (reason: GuardReason) => void;
 };
 export type EventNeeds = {
@@ -72,28 +73,27 @@ export function createNodeEvents({ clock, writes, mayAct, failed }: EventNeeds):
     const once = `${row.gate}-${row.because}-${Math.floor(clock.wallMs() / HELD_AGAIN_MS)}`;
     put(node, row.gate === 'storm' ? 'StormHeld' : 'FencingHeld', once, sayHeld(row));
   };
-  const stored = (record: FencingRecord, reason: GuardEventReason, message: string): void =>
+  const tell = (record: FencingRecord, reason: GuardEventReason, message: string): void =>
     put(record.node, reason, `${record.id}-${record.revision}`, message);
 
   return {
-    decided: (decision, act, reasons) => {
-      if (decision.kind === 'hold') {
-        const closed = decision.gates.find(({ isOpen }) => !isOpen);
-        if (closed !== undefined) hold(decision.node, closed);
-        return;
-      }
+    held: ({ node, gates }) => {
+      const closed = gates.find(({ isOpen }) => !isOpen);
+      if (closed !== undefined) hold(node, closed);
+    },
+    stored: (decision, act, reasons) => {
       if (!('record' in decision)) return;
       const { record } = decision;
       const { id, phase } = record;
-      if (decision.kind === 'fence') return stored(record, 'FencingDecided', sayDecided(record, decision.frees));
+      if (decision.kind === 'fence') return tell(record, 'FencingDecided', sayDecided(record, decision.frees));
       if (decision.from === phase) return;
-      if (phase === 'failed' || phase === 'stuck') return stored(record, 'FencingFailed', sayFailed(record));
-      if (phase === 'proven') return stored(record, 'PowerOffProven', sayProven(record));
+      if (phase === 'failed' || phase === 'stuck') return tell(record, 'FencingFailed', sayFailed(record));
+      if (phase === 'proven') return tell(record, 'PowerOffProven', sayProven(record));
       if (isFreed(record, decision.from, reasons) && act?.kind === 'patched') {
-        return stored(record, 'NodeFreed', sayFreed(id));
+        return tell(record, 'NodeFreed', sayFreed(id));
       }
       if (phase === 'closed' && record.why === null && record.offSent.length > 0) {
-        return stored(record, 'NodeBack', sayBack(id));
+        return tell(record, 'NodeBack', sayBack(id));
       }
     },
     reasoned: (reason) => {

@@ -40,11 +40,11 @@ export type StubApi = {
 };
 export const BOOT_ID = '11111111-2222-4333-8444-555555555555';
 
+/** `lost`: it was done, and the connection breaks before the answer. */
+export type Acted = { status: number; body: Json } | 'lost' | null;
+
 /** An API server over TLS with client certificates: /version, /api/v1, the own node, and pods by list and watch. */
-export async function startStubApi(
-  authority: Authority,
-  act?: (request: Heard) => { status: number; body: Json } | null,
-) {
+export async function startStubApi(authority: Authority, act?: (request: Heard) => Acted) {
   const store = createPodStore();
   const heard: Heard[] = [];
   const faults: { readonly path: RegExp; readonly fault: Fault; times: number }[] = [];
@@ -100,6 +100,7 @@ export async function startStubApi(
     }
     if (user === null) return reply(response, 401, status(401, 'Unauthorized'));
     const acted = act?.(one) ?? null;
+    if (acted === 'lost') return void request.socket.destroy();
     if (acted !== null) return reply(response, acted.status, acted.body);
     const { pathname, searchParams } = new URL(url, 'https://stub');
     if (pathname === '/version') return reply(response, 200, { major: '1', minor: '36' });
