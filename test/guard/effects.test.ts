@@ -33,7 +33,7 @@ function someEffects(rest: Partial<EffectNeeds> = {}, dryRun = false) {
   told.length = 0;
   let news = 0;
   const effects = createEffects({
-    ...{ clock, api: api.connection, agents: bench.agents, node: 'g1', authorityUntilMs: () => untilMs },
+    ...{ clock, api: api.connection, agents: bench.agents, node: () => 'g1', authorityUntilMs: () => untilMs },
     config: () => ({
       core: aGuardConfig({ dryRun }),
       methods: methods(),
@@ -111,14 +111,15 @@ describe('a decision', () => {
     expect(did('1')).toBe('');
   });
 
-  it.each([
+  const meanwhiles: readonly (readonly [string, () => void, string])[] = [
     ['written by another guard meanwhile', () => void decided(), 'conflict'],
     ['deleted by hand meanwhile', () => void api.objects.clear(), 'conflict'],
     ['refused by the server', () => void api.stub.fault(/fencing/, { kind: 'status', status: 403 }), 'failed'],
     ['given up by the server', () => void api.stub.fault(/fencing/, { kind: 'status', status: 504 }), 'failed'],
     ['answered with no JSON', () => void api.stub.fault(/fencing/, { kind: 'garbage' }), 'failed'],
     ['answered, and half of the answer comes', () => void api.stub.fault(/fencing/, { kind: 'cut-body' }), 'failed'],
-  ] as const)('has no act if its record is %s', async (_, meanwhile, kind): Promise<void> => {
+  ];
+  it.each(meanwhiles)('has no act if its record is %s', async (_, meanwhile, kind) => {
     const version = decided();
     meanwhile();
     const outcome = await someEffects().outcomeOf(advance(version, OFF));
@@ -188,7 +189,7 @@ describe('a decision', () => {
 
   it('about the own node never cuts its power (G9)', async () => {
     const version = decided();
-    const outcome = await someEffects({ node: 'w1' }).outcomeOf(advance(version, OFF));
+    const outcome = await someEffects({ node: () => 'w1' }).outcomeOf(advance(version, OFF));
     expect(outcome?.act).toEqual({ kind: 'ran', runs: [] });
     expect(did('1') + did('2')).toBe('');
   });
