@@ -1,6 +1,8 @@
 import { Command } from 'commander';
+import { guardExplainCommand } from './guard-explain.ts';
 import { guardOrderCommands } from './guard-orders.ts';
 import { guardRunCommand } from './guard-run.ts';
+import { guardStatusCommand } from './guard-status.ts';
 import { guardSimulateCommand } from './simulate.ts';
 
 export function guardCommand(): Command {
@@ -8,9 +10,11 @@ export function guardCommand(): Command {
     .description('Fence dead machines of a cluster, or simulate what would happen')
     .addHelpText(
       'after',
-      '\nExample:\n  nodewarden guard simulate /usr/share/nodewarden/scenarios/guard/one-machine-dies.yaml',
+      '\nExamples:\n  nodewarden guard status\n  nodewarden guard explain w3\n  nodewarden guard simulate /usr/share/nodewarden/scenarios/guard/one-machine-dies.yaml',
     )
     .addCommand(guardRunCommand())
+    .addCommand(guardStatusCommand())
+    .addCommand(guardExplainCommand())
     .addCommand(guardSimulateCommand());
   for (const order of guardOrderCommands()) guard.addCommand(order);
   return guard;

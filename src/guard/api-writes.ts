@@ -129,7 +129,8 @@ export function createGuardWrites({
     },
     putLease: ({ holder, transitions, durationSeconds, wallMs, annotations }, version) => {
       const spec = {
-        holderIdentity: holder,
+        // Given back: newer servers refuse an empty name.
+        ...(holder === '' ? {} : { holderIdentity: holder }),
         leaseTransitions: transitions,
         leaseDurationSeconds: durationSeconds,
         renewTime: microTime(wallMs),

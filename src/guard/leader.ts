@@ -1,5 +1,6 @@
 import {
   initialLeadership,
+  LEASE_DURATION_MS,
   type LeadershipObservation,
   type LeadershipStep,
   stepLeadership,
@@ -20,7 +21,7 @@ export type Leader = {
   readonly hasAuthority: (leastMs: number) => boolean;
   /** When the last successful renewal was sent; null: none was. */
   readonly lastWriteMs: () => MonoMs | null;
-  /** Who holds the lease, as last read; null: nobody, or not known. */
+  /** Who holds the lease and renews it, as last read; null: nobody, or not known. */
   readonly holder: () => string | null;
   readonly heldBack: () => LeadershipStep['heldBack'];
   /** Give the lease back, and do not run for this long. */
@@ -77,7 +78,8 @@ export function createLeader(needs: LeaderNeeds): Leader {
     });
     aheadMs = nowAheadMs;
     wrote = null;
-    resignForMs = null;
+    // A write that is under way is awaited first, and this then comes before the next one.
+    if (did.write !== null || did.state.writing === null) resignForMs = null;
     ({ state, heldBack } = did);
     const before = view;
     view = did.view;
@@ -123,12 +125,17 @@ export function createLeader(needs: LeaderNeeds): Leader {
     else findings.clear(CONFIG_DIFFERS);
   }
 
+  /** Its holder may have died. */
+  function isRenewed(): boolean {
+    return state.watched !== null && clock.monoMs() - state.watched.sinceMs < LEASE_DURATION_MS;
+  }
+
   step();
   return {
     view: () => view,
     hasAuthority: (leastMs) => view.isLeader && clock.monoMs() + leastMs < view.authorityUntilMs,
     lastWriteMs: () => lastWriteMs,
-    holder: () => (view.isLeader ? writer : holderIn(lease)),
+    holder: () => (view.isLeader ? writer : isRenewed() ? holderIn(lease) : null),
     heldBack: () => heldBack,
     resign: (forMs) => {
       resignForMs = forMs;
@@ -139,7 +146,7 @@ export function createLeader(needs: LeaderNeeds): Leader {
       resignForMs = 0;
       step();
       const untilMs = clock.monoMs() + GIVE_BACK_MS;
-      while (state.writing !== null && clock.monoMs() < untilMs) await sleep(clock, 20);
+      while ((state.writing !== null || resignForMs !== null) && clock.monoMs() < untilMs) await sleep(clock, 20);
     },
   };
 }

@@ -23,6 +23,7 @@ import { watchNodes } from './nodes.ts';
 import { createObserver } from './observe.ts';
 import { createOwnNode } from './own-node.ts';
 import { createGuardReload } from './reload.ts';
+import { openStatusSocket } from './status-socket.ts';
 import { watchMaps } from './stored-maps.ts';
 import { createTeller } from './tell.ts';
 import { createWitnesses } from './witness.ts';
@@ -135,6 +136,10 @@ async function runParts(
   const pulse = createPulse(clock, notify);
   for (const { text } of warnings) log.warn({ event: 'config' }, text);
   log.info({ event: 'config', version, writer, hash: started.hash }, sayGuardStarts(started.file, started.core.dryRun));
+  const socket = await openStatusSocket({
+    ...{ clock, findings, version, writer, config, leader, path: started.socket },
+    last: () => last,
+  });
   loop = startLoop({
     clock,
     config: () => config().core,
@@ -156,6 +161,7 @@ async function runParts(
   notify.stopping();
   loop.close();
   reload.close();
+  await socket.close();
   await leader.close();
   nodes.close();
   maps.close();

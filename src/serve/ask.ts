@@ -8,7 +8,10 @@ export type Asked =
   /** `isStale`: the socket file exists and nothing listens. */
   | { readonly kind: 'not-running'; readonly isStale: boolean; readonly detail: string }
   | { readonly kind: 'failed'; readonly detail: string };
-export type Request = { readonly ask: 'status' | 'watch' | 'observe' };
+export type Request =
+  | { readonly ask: 'status' | 'watch' | 'observe' }
+  /** Of the guard. */
+  | { readonly ask: 'explain'; readonly node: string };
 
 /** The daemon answers within a look; a hung one is not waited for longer. */
 const ANSWER_MS = 5_000;

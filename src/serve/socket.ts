@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import { isObject, parseJson } from '../core/shape.ts';
+import { isObject, isText, parseJson } from '../core/shape.ts';
 import { bindingPath, placeSocket } from '../host/socket-file.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, type Request } from './ask.ts';
@@ -12,8 +12,10 @@ export type SocketNeeds = {
   readonly groupId: number | null;
   /** Plain JSON; null: nothing observed yet. A watcher gets a new answer every second. */
   readonly answer: () => unknown;
-  /** The next look as JSON text. */
-  readonly observe: () => Promise<string>;
+  /** The next look as JSON text; absent: it gives none. */
+  readonly observe?: () => Promise<string>;
+  /** Of a node, plain JSON; null: there is none of that name. Absent: it explains none. */
+  readonly explain?: (node: string) => unknown;
 };
 export type OpenSocket = {
   /** False: it was removed or replaced. */
@@ -150,24 +152,36 @@ function serveClient(
     // Further input is read and discarded, so that the client's disconnect is noticed.
     socket.resume();
     cancel();
-    const ask = end < 0 || end > REQUEST_BYTES ? null : parseAsk(received.slice(0, end));
+    const request = end < 0 || end > REQUEST_BYTES ? null : parseRequest(received.slice(0, end));
+    const { observe: look, explain } = needs;
     received = '';
-    became(ask === 'watch' ? 'watching' : 'answered');
-    if (ask === null) finish(socket, clock, say({ error: REQUESTS }));
-    else if (ask === 'watch') watch(socket, needs);
-    else if (ask === 'observe') observe(socket, needs, observers);
-    else finish(socket, clock, say(answerOf(needs)));
+    became(request?.ask === 'watch' ? 'watching' : 'answered');
+    if (request?.ask === 'status') finish(socket, clock, say(answerOf(needs)));
+    else if (request?.ask === 'watch') watch(socket, needs);
+    else if (request?.ask === 'observe' && look !== undefined) observe(socket, clock, look, observers);
+    else if (request?.ask === 'explain' && explain !== undefined) {
+      finish(socket, clock, say({ answer: explain(request.node) }));
+    } else finish(socket, clock, say({ error: requestsOf(needs) }));
   };
   socket.on('data', hear);
 }
 
-const REQUESTS = 'a request is one line: {"ask":"status"}, {"ask":"watch"} or {"ask":"observe"}';
+/** What a request looks like, for whoever sent garbage. */
+function requestsOf({ observe: look, explain }: SocketNeeds): string {
+  const all = [
+    ...['{"ask":"status"}', '{"ask":"watch"}'],
+    ...(look === undefined ? [] : ['{"ask":"observe"}']),
+    ...(explain === undefined ? [] : ['{"ask":"explain","node":"NAME"}']),
+  ];
+  return `a request is one line: ${all.slice(0, -1).join(', ')} or ${all.at(-1)}`;
+}
 
-/** Null for garbage; the answer then explains what a request looks like. */
-function parseAsk(line: string): Request['ask'] | null {
+/** Null for garbage. */
+function parseRequest(line: string): Request | null {
   const json = parseJson(line);
-  const ask = isObject(json) ? json['ask'] : null;
-  return ask === 'status' || ask === 'watch' || ask === 'observe' ? ask : null;
+  const { ask, node } = isObject(json) ? json : {};
+  if (ask === 'status' || ask === 'watch' || ask === 'observe') return { ask };
+  return ask === 'explain' && isText(node) ? { ask, node } : null;
 }
 
 function watch(socket: Socket, needs: SocketNeeds): void {
@@ -193,8 +207,7 @@ function watch(socket: Socket, needs: SocketNeeds): void {
 }
 
 /** Sends one look, to a few clients at a time. */
-function observe(socket: Socket, needs: SocketNeeds, observers: Set<Socket>): void {
-  const { clock } = needs;
+function observe(socket: Socket, clock: Clock, look: () => Promise<string>, observers: Set<Socket>): void {
   if (observers.size >= OBSERVERS_MAX) {
     finish(socket, clock, say({ error: `${OBSERVERS_MAX} clients already wait for a sample: retry in a moment` }));
     return;
@@ -210,9 +223,9 @@ function observe(socket: Socket, needs: SocketNeeds, observers: Set<Socket>): vo
   };
   const cancel = clock.after(OBSERVE_MS, () => end(say({ error: `no sample within ${OBSERVE_MS / 1_000} s` })));
   socket.on('close', cancel);
-  void needs.observe().then((look) => {
-    const isTooLarge = look.length > OBSERVED_CHARS;
-    end(isTooLarge ? say({ error: 'the sample is larger than 32 MiB: too large to send' }) : `{"answer":${look}}\n`);
+  void look().then((text) => {
+    const isTooLarge = text.length > OBSERVED_CHARS;
+    end(isTooLarge ? say({ error: 'the sample is larger than 32 MiB: too large to send' }) : `{"answer":${text}}\n`);
   });
 }
 

@@ -7,7 +7,8 @@ import { counted } from './phrases.ts';
 type Compared = Pick<GateRow, 'value' | 'limit'>;
 type Said = string | ((compared: Compared) => string);
 
-const time = (ms: GateRow['value']): string => (typeof ms === 'number' ? sayDuration(Math.round(ms)) : `${ms}`);
+const time = (ms: GateRow['value']): string => (typeof ms === 'number' ? sayDuration(toSecond(ms)) : `${ms}`);
+const toSecond = (ms: number): number => (ms < 1_000 ? Math.round(ms) : Math.round(ms / 1_000) * 1_000);
 const since =
   (what: string) =>
   ({ value, limit }: Compared) =>

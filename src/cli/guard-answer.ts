@@ -1,0 +1,41 @@
+import { CommanderError } from 'commander';
+import { DEFAULT_GUARD_FILE, guardConfigOf } from '../config/guard/load.ts';
+import { readConfigFile } from '../config/source.ts';
+import { sayProblem } from '../document/problem.ts';
+import type { Asked } from '../serve/ask.ts';
+import { shellWord } from '../words/own-command.ts';
+import { clean } from './print.ts';
+
+const DEFAULT_SOCKET = '/run/nodewarden-guard/guard.sock';
+
+/** The socket that a configuration of the guard names; null = the file at the default path, if there is one. */
+export function guardSocketOf(configFile: string | null): string {
+  const file = configFile ?? DEFAULT_GUARD_FILE;
+  const text = readConfigFile(file, 'anybody');
+  if (text === null && configFile === null) return DEFAULT_SOCKET;
+  const { effective, problems } =
+    typeof text === 'string'
+      ? guardConfigOf(text, file, undefined, 'anybody')
+      : { effective: null, problems: text === null ? [] : [text] };
+  if (effective !== null) return effective.socket;
+  if (text === null) process.stderr.write(`${clean(file)} does not exist\n`);
+  for (const problem of problems) process.stderr.write(`${clean(sayProblem(problem))}\n`);
+  process.stderr.write('without it, the socket of the guard is unknown\n');
+  throw new CommanderError(2, 'commander.noPlaces', 'the configuration names no socket');
+}
+
+/** Prints why the guard did not answer, and returns the exit status. */
+export function failGuard(asked: Exclude<Asked, { kind: 'answer' }>, socket: string, configFile: string | null): 1 | 3 {
+  if (asked.kind === 'not-running') {
+    const start =
+      configFile === null
+        ? 'systemctl start nodewarden-guard'
+        : `nodewarden guard run --config ${shellWord(configFile)}`;
+    process.stderr.write(`${clean(`no guard runs here: nothing listens on ${socket}; start it with: ${start}`)}\n`);
+    return 3;
+  }
+  process.stderr.write(`cannot query the guard: ${clean(asked.detail)}\n`);
+  return 1;
+}
+
+export const OTHER_GUARD = { kind: 'failed', detail: 'it runs another version; restart it' } as const;

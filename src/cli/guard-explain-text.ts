@@ -1,0 +1,77 @@
+import type { GateRow } from '../core/guard/decision.ts';
+import type { MonoMs } from '../core/reading.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import type { ExplainReport } from '../guard/report.ts';
+import { sayPhase } from '../words/guard.ts';
+import { sayFrees } from '../words/guard-decision.ts';
+import { sayGateRow } from '../words/guard-gate.ts';
+import { clean, type Paint, table } from './print.ts';
+
+/** Every gate of a node, the first closed one as the reason, and what would change it. */
+export function guardExplainText(report: ExplainReport, paint: Paint): string {
+  const { node, class: health, ageMs, gates } = report.explanation;
+  const age = ageMs === null ? 'no sign of life seen yet' : `last sign of life ${time(ageMs)} before the last list`;
+  const parts = [
+    `${clean(node.name)}: ${health}, ${age}`,
+    ...fencingLines(report),
+    verdict(report, paint),
+    '',
+    table(
+      ['gate', 'state', 'why', 'opens'],
+      gates.map((row) => [
+        row.gate,
+        row.isOpen ? 'open' : 'closed',
+        row.isOpen ? '' : clean(sayGateRow(row)),
+        row.isOpen ? '' : opensText(row, report.atMs),
+      ]),
+    ).trimEnd(),
+    '',
+    `frees       ${freesText(report)}`,
+    ...devicesLines(report, paint),
+  ];
+  return `${parts.join('\n')}\n`;
+}
+
+const time = (ms: number): string => sayDuration(Math.round(ms / 1_000) * 1_000);
+
+function opensText({ opensMs }: GateRow, atMs: MonoMs): string {
+  if (opensMs === null) return 'not by time alone';
+  return opensMs <= atMs ? 'now' : `in ${time(opensMs - atMs)}`;
+}
+
+function fencingLines({ explanation: { fencing }, atMs }: ExplainReport): readonly string[] {
+  if (fencing === null) return [];
+  const { record, sinceMs } = fencing.fencing;
+  const due = fencing.dueMs === null ? '' : `, goes on in ${time(Math.max(0, fencing.dueMs - atMs))} at the latest`;
+  const said = sayPhase(record.phase, record.proof?.by === 'person');
+  return [`fencing ${record.id}: ${said} (${record.phase}) for ${time(atMs - sinceMs)}${due}`];
+}
+
+function verdict({ explanation, isLeader, dryRun, atMs }: ExplainReport, paint: Paint): string {
+  const { deciding, opensMs, overruledBy, fencing } = explanation;
+  if (fencing !== null) return 'it is being fenced; the gates below are those of another fencing';
+  if (deciding === null) return paint('red', dryRun ? 'it would be fenced now (dry run)' : 'it is fenced now');
+  const why = `not fenced: gate ${deciding.gate}: ${clean(sayGateRow(deciding))}`;
+  const when =
+    opensMs === null ? '' : `; all gates are open in ${time(Math.max(0, opensMs - atMs))} if nothing else changes`;
+  const overrule = overruledBy === null ? '' : `; nodewarden guard ${overruledBy} would pass over it`;
+  const who = isLeader ? '' : '; ask the guard that leads';
+  return `${paint('yellow', why)}${when}${overrule}${who}`;
+}
+
+function freesText({ explanation: { frees } }: ExplainReport): string {
+  return frees === null ? 'not known: nobody asked in the last 30s' : clean(sayFrees(frees));
+}
+
+function devicesLines({ explanation: { plan, devices }, atMs }: ExplainReport, paint: Paint): readonly string[] {
+  if (plan === null) return ['devices     none: it is never fenced'];
+  const known = new Map(devices.map((device) => [device.method, device]));
+  return [...plan.isolation, ...plan.levels.flat()].map((method) => {
+    const device = known.get(method);
+    if (device === undefined) return `device      ${clean(method)}: not asked yet`;
+    const age = device.begunMs === null ? 'as an earlier leader heard' : `${time(atMs - device.begunMs)} ago`;
+    const never = device.hasSaidOn ? '' : ', never said on';
+    const doubt = device.contradicted === null ? '' : paint('red', ', not believed');
+    return `device      ${clean(method)}: says ${device.says}, ${age}${never}${doubt}`;
+  });
+}

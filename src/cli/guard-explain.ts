@@ -1,0 +1,40 @@
+import { Argument, Command } from 'commander';
+import { isExplainReport } from '../guard/report.ts';
+import { createClock } from '../host/clock.ts';
+import { askDaemon } from '../serve/ask.ts';
+import { failGuard, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
+import { guardExplainText } from './guard-explain-text.ts';
+import { clean, type Format, formatOption, printAs } from './print.ts';
+
+type Options = { readonly config?: string; readonly output: Format };
+
+const NO_SUCH_NODE = 2;
+
+export function guardExplainCommand(): Command {
+  return new Command('explain')
+    .description('Explain why a node is fenced or not: every gate, and what would open it')
+    .addArgument(new Argument('<node>', 'Name of the node'))
+    .option('-c, --config <file>', 'Configuration file that names the socket')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      '\nExample:\n  nodewarden guard explain w3\n\nExit status: 0, 2 when there is no such node, or 3 when no guard runs here.',
+    )
+    .action(async (node: string, { config, output }: Options) => {
+      process.exitCode = await explain(node, config ?? null, output);
+    });
+}
+
+async function explain(node: string, config: string | null, output: Format): Promise<number> {
+  const socket = guardSocketOf(config);
+  const asked = await askDaemon(socket, { ask: 'explain', node }, createClock());
+  if (asked.kind !== 'answer') return failGuard(asked, socket, config);
+  const { answer } = asked;
+  if (answer === null) {
+    process.stderr.write(`${clean(`the guard knows no node ${node}`)}\n`);
+    return NO_SUCH_NODE;
+  }
+  if (!isExplainReport(answer)) return failGuard(OTHER_GUARD, socket, config);
+  printAs(output, answer, (paint) => guardExplainText(answer, paint));
+  return 0;
+}

@@ -1,0 +1,69 @@
+import type { GuardEffective } from '../config/guard/effective.ts';
+import { ensureDirectory } from '../host/files.ts';
+import { groupIdOf } from '../host/socket-file.ts';
+import type { Clock, Findings } from '../ports.ts';
+import { type OpenSocket, serveSocket } from '../serve/socket.ts';
+import { NO_SOCKET, noSocket } from '../words/finding-guard.ts';
+import type { Leader } from './leader.ts';
+import type { GuardLook } from './loop.ts';
+import { explainReport, guardReport } from './report.ts';
+
+const GROUP = 'nodewarden';
+/** How often it is made sure that the socket is still there. */
+const CHECK_MS = 10_000;
+
+/** Answers `guard status` and `guard explain` on its socket; if that is lost, it is opened again. */
+export async function openStatusSocket(needs: {
+  readonly clock: Clock;
+  readonly findings: Findings;
+  readonly version: string;
+  readonly writer: string;
+  readonly path: string;
+  readonly config: () => GuardEffective;
+  readonly leader: Pick<Leader, 'holder' | 'heldBack'>;
+  /** Null: none yet. */
+  readonly last: () => GuardLook | null;
+}): Promise<{ readonly close: () => Promise<void> }> {
+  const { clock, findings, path, last, leader } = needs;
+  let socket: OpenSocket | null = null;
+  let cancel = (): void => undefined;
+  let isClosed = false;
+
+  const answer = (): unknown => {
+    const look = last();
+    if (look === null) return null;
+    const { version, writer } = needs;
+    return guardReport({
+      ...{ version, writer, look, config: needs.config(), findings: findings.all(), nowMs: clock.monoMs() },
+      ...{ holder: leader.holder(), heldBack: leader.heldBack() },
+    });
+  };
+  const explain = (node: string): unknown => {
+    const look = last();
+    return look === null ? null : explainReport(look, node);
+  };
+
+  async function open(): Promise<void> {
+    ensureDirectory(path.slice(0, Math.max(1, path.lastIndexOf('/'))), 0o750);
+    const served = await serveSocket({ clock, path, groupId: groupIdOf(GROUP), answer, explain });
+    socket = served.known ? served.value : null;
+    if (served.known) findings.clear(NO_SOCKET);
+    else findings.raise(noSocket(served.where, served.detail));
+  }
+  async function check(): Promise<void> {
+    if (socket?.isThere() !== true) {
+      const lost = socket;
+      await open();
+      await lost?.close();
+    }
+    if (!isClosed) cancel = clock.after(CHECK_MS, () => void check());
+  }
+  await check();
+  return {
+    close: async () => {
+      isClosed = true;
+      cancel();
+      await socket?.close();
+    },
+  };
+}
