@@ -18,5 +18,5 @@ export function isPlanned(memory: NodeMemory, ageMs: number, atMs: MonoMs, plann
 
 /** Asked to be left alone, and the time it asked for is not over. */
 export function isSkipped({ facts, skippedMs }: NodeMemory, atMs: MonoMs): boolean {
-  return facts.skipMs !== null && skippedMs !== null && atMs - skippedMs < facts.skipMs;
+  return atMs - (skippedMs ?? atMs) < (facts.skipMs ?? 0);
 }

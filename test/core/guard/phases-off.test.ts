@@ -1,0 +1,401 @@
+import { describe, expect, it } from 'vitest';
+import type { FencingRecord } from '../../../src/core/guard/record.ts';
+import type { Hold } from '../../../src/core/guard/state.ts';
+import { aMemory } from './a-node.ts';
+import { type Given, LEASE, RENEWED, SINCE, sayTurn } from './a-turn.ts';
+
+const ON = (ms: number) => ({ said: { 'vm w1': [`on@${ms}`] } }) as const;
+const TWICE_OFF = { said: { 'vm w1': ['off@1000', 'off@7000'] } } as const;
+const TWO_LEVELS = { plan: { isolation: [], levels: [['bmc w1'], ['pdu w1']] } };
+const PAIR = { plan: { isolation: [], levels: [['a', 'b']] } };
+const FABRIC = { plan: { isolation: ['f', 'g'], levels: [['vm w1']] } };
+const STORM: Hold = { kind: 'burst', scope: { kind: 'nodes', nodes: ['uid-w1'] }, sinceMs: 0, endedMs: null };
+const stormy = { state: { holds: [STORM] } };
+const ordered = (verb: NonNullable<FencingRecord['order']>['verb']) => ({ order: { verb, by: 'ana', because: '' } });
+const TAKEN = { fencing: { isTakenOver: true } };
+const CONTRADICTED = { device: { contradicted: { why: 'life-after-proof', wallMs: 0 } } } as const;
+const REHEARSED = { ...ordered('rehearse'), purpose: 'rehearse' } as const;
+const PERSON = { by: 'person', name: 'ana' } as const;
+const CONTROL_PLANE = { labels: { 'node-role.kubernetes.io/control-plane': '' } };
+const master = (name: string, isReady: boolean) =>
+  aMemory({ of: { name, ...CONTROL_PLANE, ...(isReady ? {} : { conditions: [] }) } });
+
+/** Each row: what is so, and what its fencing does. */
+function rows(phase: FencingRecord['phase'], sent: Partial<FencingRecord>, cases: readonly [string, Given, string][]) {
+  it.each(cases)('%s', (_, given, expected) => {
+    expect(sayTurn({ ...given, record: { phase, ...sent, ...given.record } })).toBe(expected);
+  });
+}
+
+describe('a fencing that is decided', () => {
+  const OFF = '> off-sent level=0 attempt=1 offSent=vm w1 [off vm w1]';
+  const GATES = '? vm w1/10000 stuck witness';
+  rows('decided', {}, [
+    ['switches off after a last look', {}, OFF],
+    ['takes that look first', { lookMs: null }, '? look'],
+    ['and not one from before the decision', { atMs: 1_000, lookMs: -1 }, '? look'],
+    ['nor one that is more than 3 s old', { lookMs: 6_999 }, '? look'],
+    ['one of 3 s is enough', { lookMs: 7_000 }, OFF],
+    ['ends when its Node is gone', { node: null }, '> aborted why=node-deleted'],
+    ['ends when its lease was renewed', { memory: RENEWED }, '> aborted why=life isAlive=true'],
+    ['ends when it booted', { memory: { of: { bootId: 'boot-2' } } }, '> aborted why=life isAlive=true'],
+    ['ends when the look shows another lease', RENEWED, '> aborted why=life isAlive=true'],
+    ['ends when the look shows another boot', { node: { bootId: 'boot-2' } }, '> aborted why=life isAlive=true'],
+    ['ends when the look shows another Node', { node: { uid: 'other' } }, '> aborted why=life isAlive=true'],
+    ['ends when the look shows no lease', { lease: null }, '> aborted why=life isAlive=true'],
+    ['ends when the look shows no renewal', { lease: { ...LEASE, renewed: null } }, '> aborted why=life isAlive=true'],
+    ['ends when the node is known no more', { memory: null }, '> aborted why=node-deleted isAlive=false'],
+    [
+      'ends when the node has announced a shutdown',
+      { memory: { announced: 'agent' } },
+      '> aborted why=agent isAlive=false',
+    ],
+    ['cuts the fabric first', { record: FABRIC }, '> isolating level=0 offSent=f+g [off f+g]'],
+    ['sends nothing to a machine that is off already', TWICE_OFF, '> proving level=0'],
+    [
+      'names the level that says so',
+      { record: TWO_LEVELS, said: { 'bmc w1': [], 'pdu w1': ['off@1000', 'off@7000'] } },
+      '> proving level=1',
+    ],
+    [
+      'cuts for a rehearsal all the same',
+      { ...TWICE_OFF, record: { ...ordered('rehearse'), purpose: 'rehearse' } },
+      OFF,
+    ],
+    [
+      'ends when a machine that was off already says on',
+      { record: { why: 'off-already' } },
+      '> aborted why=not-off-any-more isAlive=false',
+    ],
+    ['ends when its device is contradicted', CONTRADICTED, '> aborted why=silent isAlive=false'],
+    ['does not in a rehearsal, which makes it believed again', { ...CONTRADICTED, ...TAKEN, record: REHEARSED }, OFF],
+    ['ends when its device is silent', { said: {} }, '> aborted why=silent isAlive=false'],
+    [
+      'takes the first level that answers',
+      { record: TWO_LEVELS, said: { 'bmc w1': ['unknown@9000'], 'pdu w1': ['on@9000'] } },
+      '> off-sent level=1 attempt=1 offSent=pdu w1 [off pdu w1]',
+    ],
+    ['waits while paused', { state: { paused: { by: 'ana', because: '', wallMs: 0 } } }, GATES],
+    ['waits for a storm that began meanwhile', stormy, GATES],
+    ['does not wait for a storm if a person ordered it', { ...stormy, record: ordered('fence') }, OFF],
+    ['never switches off what was switched on', { record: { onSent: ['vm w1'] } }, '> stuck why=on-sent'],
+    ['believes its gates for 30 s', { atMs: 30_000, witness: 'answers', ...ON(29_000) }, OFF],
+    ['and no longer', { atMs: 30_001, witness: 'answers', ...ON(29_000) }, GATES],
+    ['nor if another process decided it', { ...TAKEN, witness: 'answers' }, GATES],
+    [
+      'ends when it is not dead for that other process',
+      { ...TAKEN, memory: { overdueMs: null } },
+      '> aborted why=not-silent-enough isAlive=false',
+    ],
+    ['does not, if a person ordered it', { ...TAKEN, memory: { overdueMs: null }, record: ordered('fence') }, OFF],
+  ]);
+  const cp = { config: { controlPlane: 'oneAtATime' } } as const;
+  rows('decided', {}, [
+    [
+      'of a control-plane node waits for the others',
+      { ...cp, memory: { of: CONTROL_PLANE }, others: [master('c1', true), master('c2', false)] },
+      GATES,
+    ],
+    [
+      'and goes on with all of them',
+      { ...cp, memory: { of: CONTROL_PLANE }, others: [master('c1', true), master('c2', true)] },
+      OFF,
+    ],
+    ['of a worker does not wait for them', { others: [master('c1', true), master('c2', false)] }, OFF],
+  ]);
+});
+
+describe('a fencing that cuts the fabric', () => {
+  const sent = { ...FABRIC, offSent: ['f', 'g'] };
+  const OFF = '> off-sent level=0 attempt=1 offSent=f+g+vm w1 [off vm w1]';
+  const told = (f: readonly ('on@45000' | 'off@45000' | 'on@44999')[]) =>
+    ({ ...TAKEN, atMs: 50_000, said: { f, g: ['off@45000'], 'vm w1': ['on@49000'] } }) as const;
+  rows('isolating', sent, [
+    ['switches off next, however the fabric answered', { fencing: { acted: { kind: 'ran', runs: [] } } }, OFF],
+    ['also if nothing is known of the cut', { fencing: { acted: null } }, OFF],
+    [
+      'cuts again when it was not begun',
+      { fencing: { acted: { kind: 'not-begun', detail: '' } } },
+      '> isolating offSent=f+g [off f+g]',
+    ],
+    [
+      'undoes it when the node lives',
+      { memory: RENEWED },
+      '> on-sent why=life isAlive=true onSent=f+g onAttempt=1 [on f+g]',
+    ],
+    ['taken over waits for the command of the other process', { ...TAKEN, atMs: 44_999 }, 'stays by 45000'],
+    ['taken over asks, and for so long', { ...TAKEN, atMs: 45_000 }, '? f+g/6000 by 105000'],
+    ['and not only one', told(['on@44999']), '? f+g/6000 by 105000'],
+    ['taken over goes on when all is cut', told(['off@45000']), OFF],
+    ['taken over sends what is missing', told(['on@45000']), '> isolating offSent=f+g [off f]'],
+    ['taken over asks until then', { ...TAKEN, atMs: 104_999 }, '? f+g/6000 by 105000'],
+    ['taken over sends all when none answers', { ...TAKEN, atMs: 105_000 }, '> isolating offSent=f+g [off f+g]'],
+  ]);
+});
+
+describe('a fencing that has sent off', () => {
+  const sent = { offSent: ['vm w1'], attempt: 1 };
+  rows('off-sent', sent, [
+    ['asks when the command has come back', { fencing: { acted: { kind: 'ran', runs: [] } } }, '> proving'],
+    [
+      'sends it again when it was not begun',
+      { fencing: { acted: { kind: 'not-begun', detail: '' } } },
+      '> off-sent offSent=vm w1 [off vm w1]',
+    ],
+    ['sends it when nothing is known of it', {}, '> off-sent offSent=vm w1 [off vm w1]'],
+    ['fails when the node lives instead', { memory: RENEWED }, '> failed why=life isAlive=true'],
+    ['taken over waits for the command of the other process', { ...TAKEN, atMs: 44_999 }, 'stays by 45000'],
+    [
+      'taken over fails when the node lives',
+      { ...TAKEN, atMs: 45_000, memory: RENEWED },
+      '> failed why=life isAlive=true',
+    ],
+    ['taken over asks first', { ...TAKEN, atMs: 45_000, ...ON(44_999) }, '? vm w1/6000 by 105000'],
+    ['asks until then', { ...TAKEN, atMs: 104_999, ...ON(44_999) }, '? vm w1/6000 by 105000'],
+    ['off is off', { ...TAKEN, atMs: 50_000, said: { 'vm w1': ['off@45000'] } }, '> proving'],
+    [
+      'half of it is not',
+      { ...TAKEN, record: { ...PAIR, offSent: ['a', 'b'] }, atMs: 50_000, said: { a: ['off@45000'], b: ['on@45000'] } },
+      '> off-sent level=0 attempt=2 offSent=a+b [off a+b]',
+    ],
+    [
+      'on: the command had no effect',
+      { ...TAKEN, atMs: 50_000, ...ON(45_000) },
+      '> off-sent level=0 attempt=2 offSent=vm w1 [off vm w1]',
+    ],
+    [
+      'also a third time',
+      { ...TAKEN, atMs: 50_000, ...ON(45_000), record: { attempt: 2 } },
+      '> off-sent level=0 attempt=3 offSent=vm w1 [off vm w1]',
+    ],
+    ['and no more', { ...TAKEN, atMs: 50_000, ...ON(45_000), record: { attempt: 3 } }, '> failed why=not-proven'],
+    [
+      'then the next level',
+      {
+        ...TAKEN,
+        atMs: 105_000,
+        said: {},
+        record: { ...TWO_LEVELS, attempt: 3, offSent: ['bmc w1'] },
+      },
+      '> off-sent level=1 attempt=1 offSent=bmc w1+pdu w1 [off pdu w1]',
+    ],
+    [
+      'silence: sent again',
+      { ...TAKEN, atMs: 105_000, said: {} },
+      '> off-sent level=0 attempt=2 offSent=vm w1 [off vm w1]',
+    ],
+    ['not without a look', { ...TAKEN, atMs: 105_000, said: {}, lookMs: null }, '? look'],
+    [
+      'nor when the Node is gone',
+      { ...TAKEN, atMs: 105_000, said: {}, node: null },
+      '> left-off staysOff=node-deleted',
+    ],
+    ['nor in a storm', { ...TAKEN, atMs: 105_000, said: {}, ...stormy }, '? vm w1/10000 stuck witness'],
+  ]);
+});
+
+describe('a fencing that asks for its proof', () => {
+  const sent = { offSent: ['vm w1'], attempt: 1 };
+  const TOLD = '> proven proof={"by":"devices","level":0}';
+  const AGAIN = '> off-sent level=0 attempt=2 offSent=vm w1 [off vm w1]';
+  rows('proving', sent, [
+    ['has it after two rounds and a look', TWICE_OFF, `${TOLD} [tell 7 until 22000]`],
+    ['writes nothing for a rehearsal', { ...TWICE_OFF, record: { purpose: 'rehearse', ...ordered('rehearse') } }, TOLD],
+    [
+      'of a device that is contradicted for a rehearsal alone',
+      { ...TWICE_OFF, ...CONTRADICTED, record: REHEARSED },
+      TOLD,
+    ],
+    ['and for nothing else', { ...TWICE_OFF, ...CONTRADICTED }, '? vm w1/6000 by 100000'],
+    [
+      'counts rounds since the off returned',
+      { ...TWICE_OFF, fencing: { offReturnedMs: SINCE + 1_001 } },
+      '? vm w1/6000 by 101001',
+    ],
+    [
+      'or since the phase began, if another process sent it',
+      { ...TWICE_OFF, fencing: { isTakenOver: true, offReturnedMs: SINCE + 1_001 } },
+      `${TOLD} [tell 7 until 22000]`,
+    ],
+    ['fails when the lease is renewed', { ...TWICE_OFF, memory: RENEWED }, '> failed why=life isAlive=true'],
+    ['fails when the look shows no lease', { ...TWICE_OFF, lease: null }, '> failed why=life isAlive=true'],
+    ['leaves it off when the Node is gone', { ...TWICE_OFF, node: null }, '> left-off staysOff=node-deleted'],
+    ['takes the token of one that was alive', { ...TWICE_OFF, record: { renewed: null } }, '> proving renewed=r1'],
+    ['waits for its look', { ...TWICE_OFF, lookMs: 7_000 }, '? look vm w1/6000'],
+    [
+      'needs the word of every method',
+      { record: { ...PAIR, offSent: ['a', 'b'] }, said: { a: ['off@1000', 'off@7000'], b: ['off@7000'] } },
+      '? a+b/6000 by 100000',
+    ],
+    ['asks for its rounds, and for so long', { atMs: 99_999, said: {} }, '? vm w1/6000 by 100000'],
+    ['sends again when nothing was said', { atMs: 100_000, said: {} }, `${AGAIN} !not-proven silent`],
+    ['does not take an on from before the off worked for one', ON(5_999), '? vm w1/6000 by 100000'],
+    ['sends again when on is said', ON(6_000), `${AGAIN} !not-proven says-on`],
+    ['tells nothing while it waits for the look before that', { ...ON(6_000), lookMs: null }, '? look'],
+    [
+      'on of one of two is enough',
+      { record: { ...PAIR, offSent: ['a', 'b'] }, said: { a: ['off@7000'], b: ['on@7000'] } },
+      '> off-sent level=0 attempt=2 offSent=a+b [off a+b] !not-proven says-on',
+    ],
+    [
+      'off and then on: somebody has switched it on, and it is theirs (G4)',
+      { said: { 'vm w1': ['off@1000', 'on@7000'] } },
+      '> on-sent why=switched-on onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+    [
+      'also one of two',
+      {
+        record: { ...PAIR, offSent: ['a', 'b'] },
+        said: { a: ['on@1000', 'off@7000'], b: ['on@500', 'off@1000', 'on@7000'] },
+      },
+      '> on-sent why=switched-on onSent=a+b onAttempt=1 [on a+b]',
+    ],
+    [
+      'an off from before counts for nothing',
+      { said: { 'vm w1': ['off@-1', 'on@7000'] } },
+      `${AGAIN} !not-proven says-on`,
+    ],
+    [
+      'one of that moment does',
+      { said: { 'vm w1': ['off@0', 'on@7000'] } },
+      '> on-sent why=switched-on onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+    [
+      'nothing was sent: it ends',
+      { said: { 'vm w1': ['off@1000', 'on@7000'] }, record: { offSent: [] } },
+      '> aborted why=not-off-any-more isAlive=false !not-proven says-on',
+    ],
+    [
+      'fails after two attempts',
+      { ...ON(6_000), record: { attempt: 2 } },
+      '> failed why=not-proven !not-proven says-on',
+    ],
+    [
+      'then the next level',
+      { record: { ...TWO_LEVELS, attempt: 2, offSent: ['bmc w1'] }, said: { 'bmc w1': ['on@6000'] } },
+      '> off-sent level=1 attempt=1 offSent=bmc w1+pdu w1 [off pdu w1] !not-proven says-on',
+    ],
+  ]);
+});
+
+describe('a fencing that is proven', () => {
+  const sent = { offSent: ['vm w1'], attempt: 1, proof: { by: 'devices', level: 0 } } as const;
+  const TOLD = '> proven proof={"by":"devices","level":0} [tell 7 until 22000]';
+  const UNTOLD = '> untainting isAlive=true [untell]';
+  const conflict = { acted: { kind: 'failed', why: 'conflict', detail: '' } } as const;
+  rows('proven', sent, [
+    ['is tainted when the patch was taken', { fencing: { acted: { kind: 'patched' } } }, '> tainted'],
+    [
+      'of a rehearsal is switched on',
+      { record: { purpose: 'rehearse' }, fencing: { acted: { kind: 'patched' } } },
+      '> on-sent onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+    ['patches again on fresh facts', { ...TWICE_OFF, fencing: conflict }, TOLD],
+    [
+      'removes what it may have written when the node lives',
+      { ...TWICE_OFF, fencing: conflict, memory: RENEWED },
+      UNTOLD,
+    ],
+    ['also by the look', { ...TWICE_OFF, fencing: conflict, lease: null }, UNTOLD],
+    [
+      'leaves it off when the Node is gone',
+      { ...TWICE_OFF, fencing: conflict, node: null },
+      '> left-off staysOff=node-deleted',
+    ],
+    ['waits for its look', { ...TWICE_OFF, fencing: conflict, lookMs: 7_000 }, '? look vm w1/6000'],
+    ['removes it when a device says on', { ...ON(1_000), fencing: conflict }, UNTOLD],
+    ['asks when a device says nothing', { said: {}, fencing: conflict }, '? vm w1/6000'],
+    [
+      'takes rounds since the off returned',
+      { said: { 'vm w1': ['off@-20000', 'off@-3000'] }, fencing: { ...conflict, offReturnedMs: SINCE - 20_000 } },
+      '> proven proof={"by":"devices","level":0} [tell 7 until 12000]',
+    ],
+    [
+      'and none from before that',
+      { said: { 'vm w1': ['off@-20001', 'off@-3000'] }, fencing: { ...conflict, offReturnedMs: SINCE - 20_000 } },
+      '? vm w1/6000',
+    ],
+    [
+      'or those of the last 30 s, when none was sent',
+      { said: { 'vm w1': ['off@-30000', 'off@-3000'] }, fencing: conflict },
+      '> proven proof={"by":"devices","level":0} [tell 7 until 12000]',
+    ],
+    ['not older ones', { said: { 'vm w1': ['off@-30001', 'off@-3000'] }, fencing: conflict }, '? vm w1/6000'],
+    [
+      'taken over takes only its own',
+      { said: { 'vm w1': ['off@-6000', 'off@3000'] }, fencing: { isTakenOver: true, offReturnedMs: SINCE - 9_000 } },
+      '? vm w1/6000',
+    ],
+    ['takes no look from before', { ...TWICE_OFF, fencing: conflict, record: { proof: PERSON }, lookMs: -1 }, '? look'],
+    ['has no token yet', { ...TWICE_OFF, fencing: conflict, record: { renewed: null } }, 'stays'],
+  ]);
+});
+
+describe('a fencing that failed', () => {
+  const sent = { offSent: ['vm w1'] };
+  const begins = (retries: number): string => `> decided retries=${retries} attempt=0 why=null`;
+  rows('failed', sent, [
+    ['waits a minute', { atMs: 59_999 }, 'stays by 60000'],
+    ['begins again', { atMs: 60_000 }, begins(1)],
+    ['waits two minutes the second time', { atMs: 119_999, record: { retries: 1 } }, 'stays by 120000'],
+    ['and begins again', { atMs: 120_000, record: { retries: 1 } }, begins(2)],
+    ['waits five minutes the third time', { atMs: 299_999, record: { retries: 2 } }, 'stays by 300000'],
+    ['and begins again once more', { atMs: 300_000, record: { retries: 2 } }, begins(3)],
+    ['then it is stuck', { record: { retries: 3 } }, '> stuck'],
+    ['is stuck at once if on was sent', { record: { onSent: ['vm w1'] } }, '> stuck'],
+    ['asks for what its gates depend on', { atMs: 60_000, witness: 'answers' }, '? vm w1/10000 stuck witness'],
+    [
+      'is no gate to itself',
+      { atMs: 60_000, config: { rate: { minIntervalMs: 0, maxPerHour: 6, maxInFlight: 1 } } },
+      begins(1),
+    ],
+    ['is left off when the node is gone', { memory: null }, '> left-off staysOff=node-deleted'],
+    [
+      'is switched on when the node lives',
+      { memory: RENEWED },
+      '> on-sent why=life isAlive=true onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+    ['ends if nothing was sent', { memory: RENEWED, record: { offSent: [] } }, '> aborted why=life isAlive=true'],
+    [
+      'of a rehearsal is switched on',
+      { record: { purpose: 'rehearse' } },
+      '> on-sent onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+  ]);
+});
+
+describe('a fencing that is stuck', () => {
+  rows(
+    'stuck',
+    {
+      offSent: ['f', 'a', 'b'],
+      onSent: ['x'],
+      onAttempt: 2,
+      plan: { isolation: ['f'], levels: [['a'], ['b'], ['c']] },
+    },
+    [
+      ['stays', { atMs: 9_000_000 }, 'stays'],
+      ['also if a look from before the phase shows life', { lookMs: -1, ...RENEWED }, 'stays'],
+      ['also if the look shows no Node', { node: null }, 'stays'],
+      ['also without a lease', { lease: null, memory: { lease: null } }, 'stays'],
+      [
+        'is switched on when the look shows life',
+        { lookMs: 0, ...RENEWED },
+        '> on-sent why=life isAlive=true onSent=x+f+a+b onAttempt=3 [on f, b, a]',
+      ],
+      ['is left off when the node is gone', { memory: null }, '> left-off staysOff=node-deleted'],
+      [
+        'is switched on when the node lives: the fabric first, then power in reverse order',
+        { memory: RENEWED },
+        '> on-sent why=life isAlive=true onSent=x+f+a+b onAttempt=3 [on f, b, a]',
+      ],
+    ],
+  );
+});
+
+describe('a fencing that was not begun', () => {
+  rows('aborted', {}, [
+    ['stays for a minute', { atMs: 59_999 }, 'stays by 60000'],
+    ['is closed then', { atMs: 60_000 }, '> closed [clear]'],
+  ]);
+});

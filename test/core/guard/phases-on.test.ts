@@ -1,0 +1,229 @@
+import { describe, expect, it } from 'vitest';
+import type { FencingRecord } from '../../../src/core/guard/record.ts';
+import { aGuardConfig } from './a-guard-config.ts';
+import { aPodOn } from './a-machine.ts';
+import { aCondition, aMemory } from './a-node.ts';
+import { type Given, RENEWED, SINCE, sayTurn } from './a-turn.ts';
+
+const MINUTE = 60_000;
+const DEVICES = { proof: { by: 'devices', level: 0 } } as const;
+const PERSON = { proof: { by: 'person', name: 'ana' } } as const;
+const FREE = { pods: [], attachments: [] };
+const GONE = '> left-off staysOff=node-deleted';
+const ON = '> on-sent onSent=vm w1 onAttempt=1 [on vm w1]';
+const SENT = { offSent: ['vm w1'], ...DEVICES };
+const PAIR = { plan: { isolation: [], levels: [['a', 'b']] }, offSent: ['a', 'b'] };
+const patched = { fencing: { acted: { kind: 'patched' } } } as const;
+const attachment = { name: 'va', node: 'w1', driver: 'csi', volume: 'pv' };
+const WATCH = '? vm w1/10000 stuck by 600000';
+/** Ready again with another boot, for so long at the look. */
+const back = (readyMs: number, bootId = 'boot-2'): Given => ({
+  memory: { of: { bootId, conditions: [aCondition()] }, ...RENEWED, isSuspect: false },
+  fencing: { readyMs: SINCE + readyMs, offReturnedMs: SINCE - 100_000 },
+});
+
+/** Each row: what is so, and what its fencing does. Its device says off. */
+function rows(phase: FencingRecord['phase'], sent: Partial<FencingRecord>, cases: readonly [string, Given, string][]) {
+  it.each(cases)('%s', (_, given, expected) => {
+    expect(sayTurn({ said: { 'vm w1': ['off@1'] }, ...given, record: { phase, ...sent, ...given.record } })).toBe(
+      expected,
+    );
+  });
+}
+
+describe('a fencing whose node is tainted', () => {
+  const LIVES = '> untainting isAlive=true [untell] !life-after-proof';
+  const off = { recovery: { ...aGuardConfig().recovery, powerOn: false } };
+  rows('tainted', SENT, [
+    ['watches its pods, attachments and power', {}, WATCH],
+    ['and its attachments alone', { pods: [], attachments: [attachment] }, WATCH],
+    ['and does not know of either at first', { pods: null }, WATCH],
+    [
+      'does not count pods that stay',
+      { pods: [aPodOn({ toleratesTaint: true })], attachments: [] },
+      '> untainting [untell]',
+    ],
+    ['nor attachments of others', { pods: [], attachments: [{ ...attachment, node: 'w2' }] }, '> untainting [untell]'],
+    ['is drained, and the taint has done its work', FREE, '> untainting [untell]'],
+    ['but not by what was read before it stood', { ...FREE, atMs: -1 }, '? vm w1/10000 stuck by 600000'],
+    ['the taint goes when the lease is renewed', { memory: RENEWED }, LIVES],
+    ['when it boots', { memory: { of: { bootId: 'boot-2' } } }, LIVES],
+    ['when its device says on', { said: { 'vm w1': ['on@1'] } }, LIVES],
+    ['when one of its devices does', { record: PAIR, said: { a: ['on@1'], b: ['off@1'] } }, LIVES],
+    ['not for an on from before', { said: { 'vm w1': ['on@-1'] } }, WATCH],
+    ['nor for silence', { said: { 'vm w1': ['unknown@1'] } }, WATCH],
+    ['nor against a person', { record: PERSON, said: { 'vm w1': ['on@1'] } }, '? stuck by 600000'],
+    ['waits until its time', { atMs: 599_999, said: {} }, WATCH],
+    ['then goes on if it is to be switched on', { atMs: 600_000, said: {} }, '> untainting [untell] !not-drained'],
+    ['and says so', { atMs: 600_000, said: {}, pods: null }, '> untainting [untell] !not-drained'],
+    [
+      'else stays tainted, overdue',
+      { atMs: 600_000, said: {}, config: off, record: { staysOff: 'power-on-off' } },
+      '? vm w1/10000 stuck !not-drained (overdue)',
+    ],
+    ['also for a person', { atMs: 600_000, said: {}, record: PERSON }, '? stuck !not-drained (overdue)'],
+    [
+      'also if nothing was switched off',
+      { atMs: 600_000, said: {}, record: { offSent: [] } },
+      '? vm w1/10000 stuck !not-drained (overdue)',
+    ],
+    [
+      'not if a person has it switched on',
+      { atMs: 600_000, said: {}, record: { ...PERSON, why: 'power-on' } },
+      '> untainting [untell] !not-drained',
+    ],
+    ['ends when the node is gone', { memory: null }, GONE],
+  ]);
+});
+
+describe('a fencing that removes its taint', () => {
+  rows('untainting', SENT, [
+    ['tries again until it is gone', {}, '> untainting [untell]'],
+    ['waits for what Kubernetes still does', { ...patched, atMs: 24_999 }, 'stays by 25000'],
+    ['then switches on', { ...patched, atMs: 25_000 }, ON],
+    ['or leaves it off', { ...patched, atMs: 25_000, record: { staysOff: 'loop' } }, '> left-off staysOff=loop'],
+    ['or leaves it to the person', { ...patched, atMs: 25_000, record: PERSON }, '> left-off staysOff=person'],
+    [
+      'or to whom it was off',
+      { ...patched, atMs: 25_000, record: { offSent: [] } },
+      '> left-off staysOff=nothing-sent',
+    ],
+    [
+      'switches on what is not its own for a person',
+      { ...patched, atMs: 25_000, record: { offSent: [], why: 'power-on' } },
+      ON,
+    ],
+    [
+      'waits for nothing when it lives',
+      { ...patched, memory: RENEWED },
+      '> on-sent isAlive=true onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+    [
+      'as it was seen before',
+      { ...patched, record: { isAlive: true } },
+      '> on-sent isAlive=true onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+    [
+      'and switches nothing on twice',
+      { ...patched, record: { isAlive: true, onSent: ['vm w1'] } },
+      '> booting isAlive=true',
+    ],
+    ['ends when the node is gone', { memory: null }, GONE],
+  ]);
+});
+
+describe('a fencing that has sent on', () => {
+  const sent = { ...SENT, onSent: ['vm w1'], onAttempt: 1, plan: { isolation: ['f'], levels: [['vm w1'], ['pdu']] } };
+  const TAKEN = { fencing: { isTakenOver: true } };
+  const said = (text: 'on' | 'off' | 'unknown', ms = 1) => ({ said: { 'vm w1': [`${text}@${ms}`] } }) as const;
+  const AGAIN = '> on-sent onSent=vm w1 onAttempt=2 [on vm w1]';
+  rows('on-sent', sent, [
+    ['boots when its device says on', said('on'), '> booting'],
+    ['or when it lives', { memory: RENEWED, said: {} }, '> booting'],
+    ['asks its power methods alone, those that got an on', { said: {} }, '? vm w1/6000 by 600000'],
+    ['does not believe an earlier answer', said('on', -1), '? vm w1/6000 by 600000'],
+    ['waits a minute for an off to change', { atMs: 59_999, ...said('off', 9_000) }, '? vm w1/6000 by 60000'],
+    ['then sends it again', { atMs: 60_000, ...said('off', 9_000) }, AGAIN],
+    ['but not for one that says on', { atMs: 60_000, ...said('on', 9_000) }, '> booting'],
+    ['so often', { atMs: 60_000, ...said('off', 9_000), record: { onAttempt: 3 } }, '> not-back why=on-refused'],
+    [
+      'one of two that says off is enough',
+      { atMs: 60_000, record: { ...PAIR, onSent: ['a', 'b'] }, said: { a: ['on@9000'], b: ['off@9000'] } },
+      '> on-sent onSent=a+b onAttempt=2 [on a+b]',
+    ],
+    ['waits for a device that is silent', { atMs: 599_999, ...said('unknown') }, '? vm w1/6000 by 600000'],
+    ['and no longer', { atMs: 600_000, ...said('unknown') }, '> not-back why=power-unknown'],
+    [
+      'sends it again when it was not begun',
+      { fencing: { acted: { kind: 'not-begun', detail: '' } } },
+      '> on-sent [on vm w1]',
+    ],
+    [
+      'taken over waits for the command of the other process',
+      { ...TAKEN, atMs: 44_999, ...said('on') },
+      'stays by 45000',
+    ],
+    ['taken over asks first', { ...TAKEN, atMs: 45_000, ...said('on', 44_999) }, '? vm w1/6000 by 645000'],
+    ['taken over sends at once what is off', { ...TAKEN, atMs: 46_000, ...said('off', 45_000) }, AGAIN],
+    ['ends when the node is gone', { memory: null }, GONE],
+  ]);
+});
+
+describe('a fencing whose machine boots', () => {
+  const sent = { ...SENT, onSent: ['vm w1'] };
+  rows('booting', sent, [
+    ['waits', { atMs: 599_999 }, 'stays by 600000'],
+    ['and no longer', { atMs: 600_000 }, '> not-back why=not-ready'],
+    ['is back when it was Ready for a minute', { atMs: MINUTE + 5, ...back(5) }, '> closed [clear]'],
+    ['not before', { atMs: MINUTE + 4, ...back(5) }, 'stays by 60005'],
+    [
+      'with the same boot it never lost its power: its device is not believed',
+      { atMs: MINUTE, ...back(0, 'boot-1') },
+      '> closed why=life-after-proof [clear] !life-after-proof (contradicts vm w1 life-after-proof)',
+    ],
+    [
+      'each of the level that proved it',
+      {
+        atMs: MINUTE,
+        ...back(0, 'boot-1'),
+        record: { plan: { isolation: [], levels: [['x'], ['a', 'b']] }, proof: { by: 'devices', level: 1 } },
+      },
+      '> closed why=life-after-proof [clear] !life-after-proof (contradicts a life-after-proof) (contradicts b life-after-proof)',
+    ],
+    [
+      'no device, if a person said so',
+      { atMs: MINUTE, ...back(0, 'boot-1'), record: PERSON },
+      '> closed why=life-after-proof [clear] !life-after-proof',
+    ],
+    [
+      'and nothing, if nothing was proven',
+      { atMs: MINUTE, ...back(0, 'boot-1'), record: { proof: null } },
+      '> closed why=alive [clear]',
+    ],
+    ['Ready without a sign of life is not back', { atMs: MINUTE, fencing: { readyMs: SINCE } }, 'stays by 600000'],
+    ['ends when the node is gone', { memory: null }, GONE],
+  ]);
+  const rehearsal = { ...sent, purpose: 'rehearse' } as const;
+  const other = (onsetMs: number | null, name = 'w2') => aMemory({ of: { name }, onsetMs });
+  const at = (given: Given = {}): Given => ({ atMs: MINUTE, ...back(0), ...given });
+  rows('booting', rehearsal, [
+    ['of a rehearsal shows that its methods cut it', at(), '> closed [clear] (rehearsed vm w1)'],
+    ['unless another node fell silent with it', at({ others: [other(SINCE - 130_000)] }), '> closed [clear]'],
+    [
+      'long before does not count',
+      at({ others: [other(SINCE - 130_001), other(null, 'w3')] }),
+      '> closed [clear] (rehearsed vm w1)',
+    ],
+    [
+      'nor its own silence',
+      at({ memory: { ...back(0).memory, onsetMs: SINCE - 90_000 } }),
+      '> closed [clear] (rehearsed vm w1)',
+    ],
+    ['unless it was not proven', at({ record: { proof: null } }), '> closed [clear]'],
+    [
+      'unless this process did not watch it',
+      at({ fencing: { readyMs: SINCE, offReturnedMs: null } }),
+      '> closed [clear]',
+    ],
+  ]);
+});
+
+describe.each(['left-off', 'not-back'] as const)('a fencing that is %s', (phase) => {
+  rows(phase, { ...SENT, onSent: ['vm w1'] }, [
+    ['stays', { atMs: 90_000_000 }, 'stays'],
+    ['is closed when the node is back', { atMs: MINUTE, ...back(0) }, '> closed [clear]'],
+    ['and not before', { atMs: MINUTE - 1, ...back(0) }, 'stays by 60000'],
+    [
+      'gives everything its on when the node lives',
+      { memory: RENEWED, record: { offSent: ['f', 'vm w1'], plan: { isolation: ['f'], levels: [['vm w1']] } } },
+      '> on-sent isAlive=true onSent=vm w1+f onAttempt=1 [on f, vm w1]',
+    ],
+    ['not without life', { record: { onSent: [] } }, 'stays'],
+    ['stays for an hour when the node is gone', { memory: null, atMs: 3_599_999 }, 'stays by 3600000'],
+    ['and is closed then', { memory: null, atMs: 3_600_000 }, '> closed'],
+  ]);
+});
+
+it('a fencing that is closed stays so', () => {
+  expect(sayTurn({ record: { phase: 'closed' } })).toBe('stays');
+});
