@@ -10,7 +10,7 @@ import { type Agent, ownAgent } from '../agent.ts';
 import { askStatus, clock, until } from '../scene.ts';
 import { ask, create, EVENTS, type KubeObject, list, NODE, OWNERS, remove } from './api.ts';
 import { CGROUP_ROOT, MIB, NODE_NAME, podCgroups, podsMemory, RUN, SHARE, STATIC } from './cluster.ts';
-import { type Lives, type Version, watchLives } from './lives.ts';
+import { type Life, type Lives, type Version, watchLives } from './lives.ts';
 import { PRIORITIES } from './manifests.ts';
 
 export type Manifest = { readonly kind: string } & { readonly [field: string]: unknown };
@@ -84,6 +84,7 @@ export const isReady = (pod: KubeObject): boolean =>
     (condition: { type: string; status: string }) => condition.type === 'Ready' && condition.status === 'True',
   );
 export const restarts = (pod: KubeObject): number => pod['status'].containerStatuses?.[0]?.restartCount ?? 0;
+const isStarted = (pod: KubeObject): boolean => pod['status'].containerStatuses?.[0]?.state?.running !== undefined;
 const isEvictedByKubelet = (pod: KubeObject): boolean =>
   pod['status'].phase === 'Failed' && pod['status'].reason === 'Evicted';
 
@@ -199,7 +200,7 @@ async function judge(scene: KubeScene, played: Scene, isAgentHere: boolean): Pro
   const wrong: string[] = [];
   const { lives, agent } = played;
   const versions = lives.versions();
-  wrong.push(...innocentsHurt(versions, lives));
+  wrong.push(...innocentsHurt(versions, lives, isAgentHere ? played.evictions() : []));
   if (lives.kernelOomKills() > 0 && scene.mayKernelKill !== true)
     wrong.push(`the kernel killed ${lives.kernelOomKills()} times`);
   if (scene.isKubeletAsked !== true) {
@@ -235,7 +236,17 @@ async function judge(scene: KubeScene, played: Scene, isAgentHere: boolean): Pro
 }
 
 /** Those that nobody may touch: neither deleted, nor restarted, nor without their process for a moment. */
-function innocentsHurt(versions: readonly Version[], lives: Lives): readonly string[] {
+function innocentsHurt(
+  versions: readonly Version[],
+  lives: Lives,
+  evictions: readonly DecisionRecord[],
+): readonly string[] {
+  const decidedMs = Math.min(...evictions.map(({ decision }) => decision.atMs));
+  const startedMs = (uid: string): number =>
+    versions.find(({ pod }) => pod.metadata.uid === uid && isStarted(pod))?.atMs ?? Infinity;
+  // On a busy machine the kubelet gives up on a start and starts the container anew.
+  const isStartRepeated = ({ uid, goneMs }: Life): boolean =>
+    goneMs !== null && goneMs < startedMs(uid) && goneMs < decidedMs;
   const innocents = new Map(
     versions
       .filter(({ pod }) => pod.metadata.labels?.['innocent'] === 'yes')
@@ -246,7 +257,8 @@ function innocentsHurt(versions: readonly Version[], lives: Lives): readonly str
     if (versions.some(({ pod }) => pod.metadata.uid === uid && pod.metadata.deletionTimestamp !== undefined)) {
       wrong.push(`the innocent ${name} was deleted`);
     }
-    if (lives.lives().some((life) => life.uid === uid && life.goneMs !== null)) wrong.push(`the innocent ${name} died`);
+    if (lives.lives().some((life) => life.uid === uid && life.goneMs !== null && !isStartRepeated(life)))
+      wrong.push(`the innocent ${name} died`);
   }
   return wrong;
 }
