@@ -47,7 +47,7 @@ type LeaderNeeds = {
 const DEADLINE_MS = 5_000;
 /** guard.md 7.1: so much ahead of the monotonic clock is a sleep, or a clock that was set. */
 const JUMP_MS = 2_000;
-const GIVE_BACK_MS = 2_000;
+const GIVE_BACK_MS = 5_000;
 const NOT_FOUND = 404;
 
 /** Runs for the guards' Lease, and keeps it. */
@@ -57,7 +57,9 @@ export function createLeader(needs: LeaderNeeds): Leader {
   let state = initialLeadership(clock.monoMs());
   let view: LeadershipView = { isLeader: false };
   let heldBack: LeadershipStep['heldBack'] = null;
-  let lease: LeadershipObservation['lease'] = unknown('not-asked', path, 'not read yet');
+  const notRead = unknown('not-asked', path, 'not read since');
+  /** New since the last step: after an own write, what was read before it says nothing any more. */
+  let lease: LeadershipObservation['lease'] = notRead;
   let wrote: LeadershipObservation['wrote'] = null;
   let resignForMs: number | null = null;
   let lastWriteMs: MonoMs | null = null;
@@ -78,14 +80,15 @@ export function createLeader(needs: LeaderNeeds): Leader {
     });
     aheadMs = nowAheadMs;
     wrote = null;
+    lease = notRead;
     // A write that is under way is awaited first, and this then comes before the next one.
-    if (did.write !== null || did.state.writing === null) resignForMs = null;
+    if (!isClosed && (did.write !== null || did.state.writing === null)) resignForMs = null;
     ({ state, heldBack } = did);
     const before = view;
     view = did.view;
     sayHeldBack();
     if (did.write !== null) void write(did.write, atMs);
-    if (did.wantsRead) void read(atMs);
+    if (did.wantsRead && !isClosed) void read(atMs);
     if (!isClosed) cancel = clock.after(did.afterMs, step);
     if (view.isLeader !== before.isLeader || (view.isLeader && before.isLeader && view.sinceMs !== before.sinceMs)) {
       needs.changed();
@@ -121,10 +124,14 @@ export function createLeader(needs: LeaderNeeds): Leader {
   }
 
   function sayHeldBack(): void {
-    if (heldBack === 'config-differs') findings.raise(configDiffers(holderIn(lease) ?? ''));
+    if (heldBack === 'config-differs') findings.raise(configDiffers(watchedHolder() ?? ''));
     else findings.clear(CONFIG_DIFFERS);
   }
 
+  function watchedHolder(): string | null {
+    const holder = state.watched?.lease?.holder ?? '';
+    return holder === '' ? null : holder;
+  }
   /** Its holder may have died. */
   function isRenewed(): boolean {
     return state.watched !== null && clock.monoMs() - state.watched.sinceMs < LEASE_DURATION_MS;
@@ -135,7 +142,7 @@ export function createLeader(needs: LeaderNeeds): Leader {
     view: () => view,
     hasAuthority: (leastMs) => view.isLeader && clock.monoMs() + leastMs < view.authorityUntilMs,
     lastWriteMs: () => lastWriteMs,
-    holder: () => (view.isLeader ? writer : isRenewed() ? holderIn(lease) : null),
+    holder: () => (view.isLeader ? writer : isRenewed() ? watchedHolder() : null),
     heldBack: () => heldBack,
     resign: (forMs) => {
       resignForMs = forMs;
@@ -146,12 +153,7 @@ export function createLeader(needs: LeaderNeeds): Leader {
       resignForMs = 0;
       step();
       const untilMs = clock.monoMs() + GIVE_BACK_MS;
-      while ((state.writing !== null || resignForMs !== null) && clock.monoMs() < untilMs) await sleep(clock, 20);
+      while ((state.writing !== null || state.held !== null) && clock.monoMs() < untilMs) await sleep(clock, 20);
     },
   };
-}
-
-function holderIn(lease: LeadershipObservation['lease']): string | null {
-  const holder = lease.known ? (lease.value.value?.holder ?? '') : '';
-  return holder === '' ? null : holder;
 }

@@ -25,6 +25,7 @@ import { createOwnNode } from './own-node.ts';
 import { createGuardReload } from './reload.ts';
 import { openStatusSocket } from './status-socket.ts';
 import { watchMaps } from './stored-maps.ts';
+import { watchTaintSupport } from './taint-support.ts';
 import { createTeller } from './tell.ts';
 import { createWitnesses } from './witness.ts';
 
@@ -53,8 +54,9 @@ export async function runGuard({ version, configFile, complain }: GuardOptions, 
   const notify = openNotify(process.env, clock, complain);
   const parts = { version, clock, agents, notify, configFile, bootId: bootId.known ? bootId.value : '', warnings };
   try {
-    await runParts(parts, effective, (now) => (inForce = now), stop);
-    return 0;
+    const refusal = await runParts(parts, effective, (now) => (inForce = now), stop);
+    if (refusal !== null) complain(refusal);
+    return refusal === null ? 0 : 1;
   } catch (error) {
     complain(sayCause(error));
     return 1;
@@ -78,24 +80,35 @@ type Host = {
   readonly warnings: Awaited<ReturnType<typeof loadGuard>>['warnings'];
 };
 
+/** Null: it was stopped; else why it stops itself. */
 async function runParts(
   { version, clock, agents, notify, configFile, bootId, warnings }: Host,
   started: GuardEffective,
   inForce: (now: () => GuardEffective) => void,
   stop: AbortSignal,
-): Promise<void> {
+): Promise<string | null> {
   const log = createLog(started.logLevel, createStdout(clock));
   const findings = createFindings({ clock, log });
   const writer = `${hostName().slice(0, 100)}-${randomBytes(6).toString('hex')}`;
   const { kubeconfig, namespace } = started.kubernetes;
   let loop: GuardLoop | null = null;
   let last: GuardLook | null = null;
+  let refuse = (_why: string): void => undefined;
   const poke = (): void => loop?.poke();
+  const over = new Promise<string | null>((resolve) => {
+    refuse = resolve;
+    stop.addEventListener('abort', () => resolve(null), { once: true });
+    if (stop.aborted) resolve(null);
+  });
 
   const reload = createGuardReload({
-    ...{ clock, log, findings, file: configFile, started, metadata: agents.metadata, changed: poke },
+    ...{ clock, log, findings, file: configFile, started, metadata: agents.metadata, changed: reloaded },
     open: () => [...(last?.verdict.state.fencings.values() ?? [])].map(({ record }) => record),
   });
+  function reloaded(): void {
+    support?.configChanged();
+    poke();
+  }
   inForce(reload.inForce);
   const config = reload.inForce;
   const connection = openConnection({
@@ -103,6 +116,10 @@ async function runParts(
     words: { away: guardApiAway, refused: guardRefused },
   });
   const { get, send } = connection;
+  const support =
+    started.kubernetes.outOfService === 'assume'
+      ? null
+      : watchTaintSupport({ clock, get, findings, config, refused: (why) => refuse(why) });
   const nodes = watchNodes({ connection, clock, findings });
   const maps = watchMaps({ connection, clock, findings, namespace, changed: poke });
   const ownNode = createOwnNode({ nodes, findings, bootId, env: process.env });
@@ -157,23 +174,18 @@ async function runParts(
     },
   });
 
-  await stopped(stop);
+  const refusal = await over;
   notify.stopping();
   loop.close();
   reload.close();
   await socket.close();
   await leader.close();
+  support?.close();
   nodes.close();
   maps.close();
   connection.close();
   findings.close();
-}
-
-function stopped(stop: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (stop.aborted) resolve();
-    else stop.addEventListener('abort', () => resolve(), { once: true });
-  });
+  return refusal;
 }
 
 /** READY at the first look, then the watchdog's messages while looks go on. */

@@ -66,3 +66,8 @@ export const NO_SOCKET = 'guard-socket';
 export function noSocket(where: string, detail: string): Finding {
   return { id: NO_SOCKET, text: `${where}: ${detail}; guard status and guard explain cannot ask this guard` };
 }
+
+export function serverTooOld(version: string): Finding {
+  const text = `the API server is ${escapeUnsafe(version)}, and only 1.26 and newer free the pods of a node that is out of service; if its feature gate NodeOutOfServiceVolumeDetach is on, say kubernetes.outOfService: assume. Without that, a guard that is armed does not run`;
+  return { id: 'guard-server-too-old', text };
+}

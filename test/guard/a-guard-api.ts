@@ -35,6 +35,8 @@ export type GuardApi = {
     rest?: { readonly taints?: readonly Json[]; readonly conditions?: readonly Json[] },
   ) => void;
   readonly putMap: (name: string, data: Json) => string;
+  /** Anything, by its path; null removes it. */
+  readonly put: (path: string, object: Json | null) => void;
   /** What was asked of it that could change something. */
   readonly writes: () => readonly Heard[];
   /** The next write that matches is done, and its answer lost. */
@@ -60,20 +62,48 @@ export async function aGuardApi(times: Clock = clock): Promise<GuardApi> {
   const lost: RegExp[] = [];
   let version = 100;
   let before: (request: Heard) => void = () => undefined;
+  const watches = new Set<(path: string, type: string, object: Stored) => void>();
   const touched = (object: Stored): Stored => {
     object.metadata['resourceVersion'] = String(++version);
     return object;
+  };
+  const say = (path: string, type: string, object: Stored): void => {
+    for (const tell of watches) tell(path, type, object);
   };
 
   const act = (request: Heard): Acted => {
     if (request.path === '/version') return null;
     before(request);
+    const collection = collectionOf(request);
+    if (collection !== null) return collection;
     const done = serve(request);
     const at = lost.findIndex((path) => path.test(request.path));
+    const key = request.path.replace(/\/status$/, '');
+    const changed = objects.get(request.method === 'POST' ? `${key}/${String(nameIn(request.body))}` : key);
+    if (request.method !== 'GET' && done.status < 300 && changed !== undefined) say(key, 'MODIFIED', changed);
     if (at === -1 || request.method === 'GET' || done.status >= 300) return done;
     lost.splice(at, 1);
     return 'lost';
   };
+  /** A list, or a watch of what changes from now on; null: it asks for neither. */
+  function collectionOf({ method, path }: Heard): Acted {
+    const { pathname, searchParams } = new URL(path, 'https://stub');
+    if (method !== 'GET' || !/\/(nodes|leases|configmaps|pods|volumeattachments)$/.test(pathname)) return null;
+    const isIn = (key: string): boolean => key.slice(0, key.lastIndexOf('/')) === pathname;
+    if (searchParams.get('watch') === 'true') {
+      return {
+        watch: (emit) => {
+          const tell = (key: string, type: string, object: Stored): void => {
+            if (isIn(key) || key === pathname) emit({ type, object: structuredClone(object) });
+          };
+          watches.add(tell);
+          return () => watches.delete(tell);
+        },
+      };
+    }
+    const items = [...objects].flatMap(([key, object]) => (isIn(key) ? [structuredClone(object)] : []));
+    return { status: 200, body: { metadata: { resourceVersion: String(version) }, items } };
+  }
   function serve({ method, path, body }: Heard): { status: number; body: Json } {
     const at = path.replace(/\/status$/, '');
     const object = objects.get(at);
@@ -115,6 +145,15 @@ export async function aGuardApi(times: Clock = clock): Promise<GuardApi> {
     touched(object);
   }
 
+  function put(path: string, object: Json | null): void {
+    const before = objects.get(path);
+    if (object !== null) objects.set(path, touched(structuredClone(object) as Stored));
+    else objects.delete(path);
+    const now = objects.get(path);
+    if (now !== undefined) say(path, before === undefined ? 'ADDED' : 'MODIFIED', now);
+    else if (before !== undefined) say(path, 'DELETED', touched(before));
+  }
+
   const stub = await startStubApi(authority, act);
   const kubeconfig = writeKubeconfig(authority, stub.url);
   const connection = openConnection({ clock: times, findings: heardParts().findings, kubeconfig });
@@ -137,13 +176,13 @@ export async function aGuardApi(times: Clock = clock): Promise<GuardApi> {
         spec: { taints },
         status: { conditions, nodeInfo: { bootID: bootId } },
       };
-      objects.set(`${NODES}/${name}`, touched(node));
+      put(`${NODES}/${name}`, node);
     },
     putMap: (name, data) => {
-      const map = touched({ kind: 'ConfigMap', metadata: { name, uid: randomUUID() }, data });
-      objects.set(`${MAPS}/${name}`, map);
-      return String(map.metadata['resourceVersion']);
+      put(`${MAPS}/${name}`, { kind: 'ConfigMap', metadata: { name, uid: randomUUID() }, data });
+      return String(version);
     },
+    put,
     writes: () => stub.heard.filter(({ method }) => method !== 'GET'),
     lose: (path) => void lost.push(path),
     before: (run) => {
@@ -155,6 +194,8 @@ export async function aGuardApi(times: Clock = clock): Promise<GuardApi> {
     },
   };
 }
+
+const nameIn = (body: Json | null): unknown => ((body?.['metadata'] ?? {}) as Json)['name'];
 
 function failure(code: number, reason: string, message = reason): { status: number; body: Json } {
   return { status: code, body: { kind: 'Status', status: 'Failure', reason, message, code } };

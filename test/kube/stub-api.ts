@@ -41,7 +41,12 @@ export type StubApi = {
 export const BOOT_ID = '11111111-2222-4333-8444-555555555555';
 
 /** `lost`: it was done, and the connection breaks before the answer. */
-export type Acted = { status: number; body: Json } | 'lost' | null;
+export type Acted =
+  | { status: number; body: Json }
+  /** An endless answer; the returned function is called at its end. */
+  | { watch: (emit: (event: Json) => void) => () => void }
+  | 'lost'
+  | null;
 
 /** An API server over TLS with client certificates: /version, /api/v1, the own node, and pods by list and watch. */
 export async function startStubApi(authority: Authority, act?: (request: Heard) => Acted) {
@@ -101,6 +106,7 @@ export async function startStubApi(authority: Authority, act?: (request: Heard) 
     if (user === null) return reply(response, 401, status(401, 'Unauthorized'));
     const acted = act?.(one) ?? null;
     if (acted === 'lost') return void request.socket.destroy();
+    if (acted !== null && 'watch' in acted) return stream(response, acted.watch);
     if (acted !== null) return reply(response, acted.status, acted.body);
     const { pathname, searchParams } = new URL(url, 'https://stub');
     if (pathname === '/version') return reply(response, 200, { major: '1', minor: '36' });
@@ -131,6 +137,16 @@ export async function startStubApi(authority: Authority, act?: (request: Heard) 
     response.on('close', () => {
       streams.delete(response);
       watched();
+    });
+  }
+
+  function stream(response: ServerResponse, watch: (emit: (event: Json) => void) => () => void): void {
+    response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
+    streams.add(response);
+    const ended = watch((event) => void response.write(`${JSON.stringify(event)}\n`));
+    response.on('close', () => {
+      streams.delete(response);
+      ended();
     });
   }
 

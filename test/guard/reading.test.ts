@@ -1,0 +1,214 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createAsked } from '../../src/guard/asked.ts';
+import { type Nodes, watchNodes } from '../../src/guard/nodes.ts';
+import { type StoredMaps, watchMaps } from '../../src/guard/stored-maps.ts';
+import { createWitnesses } from '../../src/guard/witness.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import { eventually } from '../kube/eventually.ts';
+import { heardParts, hurried } from '../standalone/needs.ts';
+import { aGuardApi, type GuardApi, MAPS, NAMESPACE, withAuthority } from './a-guard-api.ts';
+
+withAuthority();
+const NODE_LEASES = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
+/** Leases are listed every 5 s. */
+const fast = hurried(createClock(), 50);
+let api: GuardApi;
+const ends: (() => void)[] = [];
+beforeEach(async () => {
+  api = await aGuardApi(fast);
+});
+afterEach(async () => {
+  for (const end of ends.splice(0)) end();
+  await api.close();
+});
+
+const aLease = (name: string, renewTime: string | null, seconds: unknown = 40) => ({
+  kind: 'Lease',
+  metadata: { name },
+  spec: { renewTime, leaseDurationSeconds: seconds },
+});
+const putLease = (name: string, renewTime: string | null, seconds?: unknown): void =>
+  api.put(`${NODE_LEASES}/${name}`, aLease(name, renewTime, seconds));
+/** As the API server gives them. */
+const uidOf = (name: string): string => `00000000-0000-4000-8000-0000000000${name.replace('w', '0')}`;
+const putNode = (name: string, bootId = `boot-${name}`): void =>
+  api.putNode({ name, uid: uidOf(name), bootId }, { conditions: [{ type: 'Ready', status: 'True' }] });
+
+function someNodes() {
+  const { findings, present } = heardParts();
+  const nodes: Nodes = watchNodes({ connection: api.connection, clock: fast, findings });
+  ends.push(nodes.close);
+  const views = () => {
+    const read = nodes.views();
+    return read.known ? read.value.value : [];
+  };
+  const named = (name: string) => views().find(({ object }) => object.name === name);
+  const seen = async (check: () => void): Promise<void> =>
+    eventually(async () => {
+      await nodes.refresh();
+      check();
+    });
+  return { nodes, views, named, seen, present };
+}
+
+describe('the nodes of a cluster', () => {
+  it('are known with their leases, and follow what changes', async () => {
+    putNode('w1');
+    putLease('w1', 't1');
+    const { named, views, seen } = someNodes();
+    await seen(() => expect(named('w1')).toMatchObject({ lease: { renewed: 't1', durationMs: 40_000 } }));
+    const before = named('w1');
+    putNode('w2');
+    putLease('w1', 't2');
+    await seen(() =>
+      expect(views().map(({ object, lease }) => [object.name, lease?.renewed])).toEqual([
+        ['w1', 't2'],
+        ['w2', undefined],
+      ]),
+    );
+    // The core takes an object for changed if it is another one.
+    expect(named('w1')?.object).toBe(before?.object);
+    api.put('/api/v1/nodes/w1', null);
+    await seen(() => expect(views().map(({ object }) => object.name)).toEqual(['w2']));
+  });
+
+  it('have no token in a lease that says none, and no duration in one that is none', async () => {
+    for (const name of ['w1', 'w2', 'w3']) putNode(name);
+    putLease('w1', null);
+    putLease('w2', 'x'.repeat(200));
+    putLease('w3', 't1', 'for ever');
+    putLease('nobody', 't1');
+    const { named, views, seen } = someNodes();
+    await seen(() => expect(named('w3')?.lease).toEqual({ renewed: 't1', durationMs: 0 }));
+    expect(named('w1')?.lease?.renewed).toBeNull();
+    expect(named('w2')?.lease?.renewed).toBeNull();
+    expect(views()).toHaveLength(3);
+  });
+
+  it('grow old while leases cannot be listed, though the watch is open', async () => {
+    putNode('w1');
+    putLease('w1', 't1');
+    const { nodes, named, seen, present } = someNodes();
+    await seen(() => expect(named('w1')?.lease?.renewed).toBe('t1'));
+    const asOf = () => {
+      const read = nodes.views();
+      return read.known ? read.value.asOfMs : null;
+    };
+    api.stub.fault(/kube-node-lease/, { kind: 'status', status: 403 }, 1_000);
+    await seen(() => expect(present.has('api-leases')).toBe(true));
+    const before = asOf();
+    await sleep(fast, 20_000);
+    await nodes.refresh();
+    expect(asOf()).toBe(before);
+  });
+
+  it('are left out if they have no uid', async () => {
+    putNode('w1');
+    putLease('w1', 't1');
+    api.put('/api/v1/nodes/odd', { kind: 'Node', metadata: { name: 'odd' } });
+    const { views, seen } = someNodes();
+    await seen(() => expect(views().map(({ object }) => object.name)).toEqual(['w1']));
+  });
+});
+
+describe('what is asked of a silent node', () => {
+  async function someAsked() {
+    putNode('w1');
+    putLease('w1', 't1');
+    const { nodes, named, seen } = someNodes();
+    await seen(() => expect(named('w1')).toBeDefined());
+    let arrived = 0;
+    const news = () => {
+      arrived += 1;
+    };
+    const witnesses = createWitnesses({ clock: fast, addressOf: () => null, arrived: news });
+    const asked = createAsked({ connection: api.connection, clock: fast, nodes, witnesses, arrived: news });
+    const ask = (rest: Partial<Parameters<typeof asked.ask>[0]>) =>
+      asked.ask({ witness: [], pods: [], looks: [], attachments: false, ...rest });
+    const look = () => asked.byUid().get(uidOf('w1'))?.look;
+    return { asked, ask, look, arrived: () => arrived };
+  }
+
+  it('is read anew by a look, and is as old as its request', async () => {
+    const { ask, look } = await someAsked();
+    putLease('w1', 't2');
+    const beforeMs = fast.monoMs();
+    ask({ looks: [uidOf('w1')] });
+    await eventually(() => expect(look()?.known).toBe(true));
+    expect(look()).toMatchObject({ value: { value: { node: { uid: uidOf('w1') }, lease: { renewed: 't2' } } } });
+    const read = look();
+    expect(read?.known === true && read.value.asOfMs >= beforeMs && read.value.asOfMs <= fast.monoMs()).toBe(true);
+  });
+
+  it('is not known if the API server answers for one half only', async () => {
+    const { ask, look, arrived } = await someAsked();
+    api.stub.fault(/kube-node-lease\/leases\/w1/, { kind: 'status', status: 500 });
+    ask({ looks: [uidOf('w1')] });
+    await eventually(() => expect(arrived()).toBe(1));
+    expect(look()).toMatchObject({ known: false, where: expect.stringContaining('kube-node-lease') });
+  });
+
+  it('is asked once while it is under way', async () => {
+    const { ask, arrived } = await someAsked();
+    for (let i = 0; i < 5; i++) ask({ looks: [uidOf('w1')], pods: [uidOf('w1')], attachments: true });
+    await eventually(() => expect(arrived()).toBe(3));
+    const asks = (path: RegExp) => api.stub.heard.filter((request) => path.test(request.path)).length;
+    expect([asks(/\/nodes\/w1$/), asks(/fieldSelector/), asks(/volumeattachments/)]).toEqual([1, 1, 1]);
+  });
+
+  it('is what its pods are: of whom, with what, and whether they tolerate the taint', async () => {
+    const { asked, ask } = await someAsked();
+    const pod = (name: string, rest: object) => ({
+      metadata: { name, namespace: 'shop', uid: `uid-${name}`, ...rest },
+      spec: { tolerations: [{ operator: 'Exists', effect: 'NoExecute' }], volumes: [{ name: 'v', configMap: {} }] },
+      status: { phase: 'Running' },
+    });
+    api.put('/api/v1/pods/db', pod('db', { ownerReferences: [{ kind: 'StatefulSet', controller: true }] }));
+    api.put('/api/v1/pods/gone', { ...pod('gone', { deletionTimestamp: 'now', finalizers: ['a/b'] }), spec: {} });
+    ask({ pods: [uidOf('w1')] });
+    const pods = () => {
+      const read = asked.byUid().get(uidOf('w1'))?.pods;
+      return read?.known === true ? read.value.value : [];
+    };
+    await eventually(() => expect(pods()).toHaveLength(2));
+    expect(pods()).toMatchObject([
+      { name: 'db', ownerKind: 'StatefulSet', toleratesTaint: true, isTerminating: false, hasAttachedVolume: false },
+      { name: 'gone', ownerKind: '', toleratesTaint: false, isTerminating: true, finalizers: ['a/b'] },
+    ]);
+  });
+});
+
+describe("the guard's own ConfigMaps", () => {
+  function someMaps(): StoredMaps {
+    const { findings } = heardParts();
+    const needs = { connection: api.connection, clock: fast, findings, namespace: NAMESPACE };
+    const maps = watchMaps({ ...needs, changed: () => undefined });
+    ends.push(maps.close);
+    return maps;
+  }
+  const names = (read: ReturnType<StoredMaps['all']>) => (read.known ? [...read.value.keys()].sort() : null);
+
+  it('are followed, and nothing else of the namespace', async () => {
+    api.putMap('guard-state', { state: '1' });
+    api.putMap('kube-root-ca.crt', { 'ca.crt': 'x' });
+    const maps = someMaps();
+    await eventually(() => expect(names(maps.all())).toEqual(['guard-state']));
+    api.putMap('fencing-0123456789abcdef-1', { record: '{}' });
+    await eventually(() => expect(names(maps.all())).toEqual(['fencing-0123456789abcdef-1', 'guard-state']));
+    api.put(`${MAPS}/guard-state`, null);
+    await eventually(() => expect(names(maps.all())).toEqual(['fencing-0123456789abcdef-1']));
+  });
+
+  it('are listed anew for whoever was elected: what was read before that does not count', async () => {
+    const maps = someMaps();
+    await eventually(() => expect(names(maps.all())).toEqual([]));
+    const lists = () => api.stub.heard.filter(({ path }) => /configmaps\?limit/.test(path)).length;
+    expect(lists()).toBe(1);
+    const electedMs = fast.monoMs();
+    expect(maps.since(electedMs).known).toBe(false);
+    await eventually(() => expect(names(maps.since(electedMs))).toEqual([]));
+    expect(lists()).toBe(2);
+    expect(maps.since(electedMs).known).toBe(true);
+    expect(lists()).toBe(2);
+  });
+});
