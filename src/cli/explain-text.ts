@@ -204,6 +204,10 @@ function obstacleText(report: ExplainReport, obstacle: Exclude<Obstacle, { kind:
         return 'no other pod may be evicted';
       case 'not-counted':
         return `the ranking for ${signal.signal} does not count usage on this node`;
+      case 'other-passed-over': {
+        const other = clean(namesOf(report.pods)(obstacle.against));
+        return `even without any usage, ${other} would be passed over: ${sayPassedOver(obstacle.because)}`;
+      }
       case 'decided': {
         const against = clean(namesOf(report.pods)(obstacle.against));
         const by = COMPARATORS[obstacle.by].by;

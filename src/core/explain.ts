@@ -186,6 +186,8 @@ export type Obstacle =
   /** The layout's ranking for this signal counts no usage. */
   | { readonly kind: 'not-counted' }
   | { readonly kind: 'passed-over'; readonly because: PassedOver }
+  /** The only other pod that could be chosen is not chosen while this one is left. */
+  | { readonly kind: 'other-passed-over'; readonly because: PassedOver; readonly against: PodUid }
   /** Even then this comparator decides against it; `against`: the pod that is chosen, or would be in its place. */
   | { readonly kind: 'decided'; readonly by: Comparator; readonly against: PodUid };
 export type WhatIf = {
@@ -349,6 +351,11 @@ function obstacleOf({ question, pod, isVictim }: Trial, other: PodUid | null): O
   if (!isVictim && entry !== undefined) {
     const candidate = candidateOf(question, entry, chosen);
     if (candidate.kind === 'passed-over') return candidate;
+  }
+  if (isVictim && chosen !== undefined) {
+    const candidate = candidateOf(question, chosen, entry);
+    if (candidate.kind === 'passed-over')
+      return { kind: 'other-passed-over', because: candidate.because, against: chosen.pod.uid };
   }
   const by = ranking[0]?.row.decidedBy ?? null;
   return changed === null || by === null || other === null

@@ -1,6 +1,6 @@
 import { type Unknown, unknown } from '../core/reading.ts';
 import type { Finding } from '../ports.ts';
-import type { Facts } from './facts.ts';
+import type { Facts, PodsFacts } from './facts.ts';
 
 /** `blocking`: nothing can be evicted here, or the agent refuses to start, until it is fixed. */
 export type Weight = 'blocking' | 'warning';
@@ -45,6 +45,10 @@ export function foundOrUnknown(all: readonly Found[], unread: readonly Unknown[]
   if (first === undefined) return [foundOr(all, orElse)];
   return [...(all.length > 0 ? [found(...all)] : []), unknownBecause(first)];
 }
+
+/** Every pod of the manifests was read and examined. */
+export const isWhole = ({ pods, declared, unread }: PodsFacts): boolean =>
+  unread.length === 0 && pods.length === declared.length;
 
 export const isTaken = ({ id }: Finding, takes: readonly string[]): boolean =>
   takes.some((taken) => id === taken || (taken.endsWith('/') && id.startsWith(taken)));

@@ -107,7 +107,7 @@ export const CONFIGURATION = {
       if (!pods.known) return notHereOrUnknown(pods);
       const directory = effective.known ? effective.value.podManifests : '';
       const all = manifestFindings(facts, MANIFEST_FINDINGS);
-      return foundOrUnknown(all, pods.value.unread, fine(say.manifestsValid(directory, pods.value.count)));
+      return foundOrUnknown(all, pods.value.unread, fine(say.manifestsValid(directory, pods.value.declared.length)));
     },
   },
   'no-threshold': {

@@ -12,6 +12,7 @@ import {
   foundOr,
   foundOrUnknown,
   isTaken,
+  isWhole,
   NO_SIZE,
   NOT_APPLICABLE,
   notHereOrUnknown,
@@ -23,34 +24,34 @@ import type { Facts, FoundPod, PodsFacts } from './facts.ts';
 import { nameOf } from './look-pods.ts';
 import { evictedForIt, mayBeEvicted, nobodyToEvict } from './who-may-go.ts';
 
-/** Not applicable in mode kubelet, which has no manifests. Nothing is fine of all pods if some are not known. */
-const ofPods =
-  (judge: (pods: PodsFacts, facts: Facts) => Result | readonly Result[]) =>
-  (facts: Facts): readonly Result[] => {
-    const { pods } = facts;
-    if (!pods.known) return [notHereOrUnknown(pods)];
-    const isWhole = pods.value.unread.length === 0;
-    return [judge(pods.value, facts)].flat().filter(({ kind }) => isWhole || kind !== 'fine');
-  };
+type OfPods = (pods: PodsFacts, facts: Facts) => Result | readonly Result[];
+/** Not applicable in mode kubelet, which has no manifests. */
+const ofManifests =
+  (judge: OfPods) =>
+  (facts: Facts): readonly Result[] =>
+    facts.pods.known ? [judge(facts.pods.value, facts)].flat() : [notHereOrUnknown(facts.pods)];
+/** The same; nothing is fine of all pods if not all were examined, which another check says. */
+const ofPods = (judge: OfPods) =>
+  ofManifests((pods, facts) => [judge(pods, facts)].flat().filter(({ kind }) => kind !== 'fine' || isWhole(pods)));
 
 const CHECK = 'nodewarden config check';
 const BINDINGS = ['binding/'];
 const SCRATCH = ['scratch-refused/', 'scratch-unsafe/', 'scratch/'];
 const runs = ({ memoryBytes }: FoundPod): boolean => memoryBytes !== null;
 
-function evictable({ pods, count, findings, unread, units }: PodsFacts, { effective }: Facts): Result {
+function evictable({ pods, declared, findings, unread, units }: PodsFacts, { effective }: Facts): Result {
   const ifNobody = (text: string): Result => (unread[0] === undefined ? found({ text }) : unknownBecause(unread[0]));
   if (findings.some(({ id }) => id === MANIFESTS)) return NOT_APPLICABLE;
   const directory = effective.known ? effective.value.podManifests : 'the manifests directory';
   const signals = effective.known ? effective.value.thresholds.map(({ signal }) => signal) : [];
-  const declared = pods.map(({ bound }) => bound.declared);
   const nobody = nobodyToEvict(declared, signals, directory);
   if (nobody !== null) return ifNobody(nobody);
   const unbound = findings.filter((finding) => isTaken(finding, BINDINGS)).length;
-  if (unbound >= pods.length) return ifNobody(say.nothingBound(pods.length));
+  if (unbound >= declared.length) return ifNobody(say.nothingBound(declared.length));
   if (!units.known) return unknownBecause(units);
+  if (unread.length > 0) return NOT_APPLICABLE;
   const open = pods.filter(({ bound }) => mayBeEvicted(bound.declared, signals));
-  return fine(say.canBeEvicted(open.length, open.filter(runs).length, count - pods.length));
+  return fine(say.canBeEvicted(open.length, open.filter(runs).length, declared.length - pods.length));
 }
 
 function directories({ pods }: PodsFacts, { effective }: Facts): Result {
@@ -86,16 +87,15 @@ export const PODS = {
     weight: 'blocking',
     asks: 'whether there is a pod to evict',
     mend: 'ls -l <manifests>',
-    judge: ofPods(evictable),
+    judge: ofManifests(evictable),
   },
   'evict-for-unbounded': {
     weight: 'warning',
     asks: 'whether others are evicted for a pod that is not',
     mend: 'systemctl show -P MemoryMax <unit>',
-    judge: ofPods(({ pods }, { effective }) => {
+    judge: ofPods(({ pods, declared }, { effective }) => {
       if (!effective.known) return NOT_APPLICABLE;
       const signals = effective.value.thresholds.map(({ signal }) => signal);
-      const declared = pods.map(({ bound }) => bound.declared);
       const unread: Unknown[] = [];
       const all = pods.flatMap(({ bound, unit, limitBytes }) => {
         const judged = (bytes: number | null | undefined) => evictedForIt(bound.declared, declared, signals, bytes);
@@ -177,7 +177,7 @@ export const PODS = {
     weight: 'warning',
     asks: 'whether an eviction holds a unit down',
     mend: 'nodewarden <command>',
-    judge: ofPods(({ held }, { agent }) => {
+    judge: ofManifests(({ held }, { agent }) => {
       if (!held.known) return unknownBecause(held);
       // While its condition lasts, a running agent stops it again, whoever started it.
       const fill = { command: agent.status.known ? 'status' : 'release-held' };

@@ -13,6 +13,7 @@ import {
   found,
   foundOr,
   foundOrUnknown,
+  isWhole,
   NOT_APPLICABLE,
   notHereOrUnknown,
   type Result,
@@ -47,19 +48,20 @@ function delay({ agent, shutdown: { neededMs, grantedMs, delay: setting } }: Fac
     : fine(say.delayAtStart(grantedMs.value, neededMs));
 }
 
-function stopTimeouts({ pods, units }: PodsFacts, { shutdown: { phases } }: Facts): Result | readonly Result[] {
+function stopTimeouts(all: PodsFacts, { shutdown: { phases } }: Facts): Result | readonly Result[] {
+  const { pods, units } = all;
   const byUid = new Map(pods.map((pod) => [pod.bound.declared.uid, pod]));
   const planned = planShutdown(
     phases,
     pods.map(({ bound }) => bound.declared),
   ).flatMap(({ stops }) => stops);
   if (!units.known) return unknownBecause(units);
-  const all = planned.flatMap(({ pod: { uid }, graceSeconds }) => tooShort(byUid, uid, givenSeconds(graceSeconds)));
+  const short = planned.flatMap(({ pod: { uid }, graceSeconds }) => tooShort(byUid, uid, givenSeconds(graceSeconds)));
   const unread = pods.flatMap(({ timeout }) =>
     timeout === null || timeout.timeoutMs.known ? [] : [timeout.timeoutMs],
   );
-  const orElse = pods.some(({ unit }) => unit !== null) ? fine(say.stopTimeoutsFit) : NOT_APPLICABLE;
-  return foundOrUnknown(all, unread, orElse);
+  const orElse = isWhole(all) && pods.some(({ unit }) => unit !== null) ? fine(say.stopTimeoutsFit) : NOT_APPLICABLE;
+  return foundOrUnknown(short, unread, orElse);
 }
 
 function tooShort(pods: ReadonlyMap<PodUid, FoundPod>, uid: PodUid, getsSeconds: number): readonly Found[] {

@@ -72,8 +72,8 @@ export type MemoryUsers = {
 export type PodsFacts = {
   /** Only the first ones if there are very many. */
   readonly pods: readonly FoundPod[];
-  /** The number in all manifests. */
-  readonly count: number;
+  /** In all manifests. */
+  readonly declared: readonly BoundPod['declared'][];
   readonly findings: readonly Finding[];
   /** Manifests, or their directory, that this user may not read: there may be more pods. */
   readonly unread: readonly Unknown[];

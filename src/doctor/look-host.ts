@@ -44,11 +44,11 @@ export function memoryUsers(
   }
 }
 
-function unlocated({ pods, count, unread, units }: PodsFacts): Unknown | null {
+function unlocated({ pods, declared, unread, units }: PodsFacts): Unknown | null {
   if (!units.known) return units;
   if (unread[0] !== undefined) return unread[0];
-  return pods.length < count
-    ? unknown('unreadable', 'pods', `${count} are too many to tell what is outside them`)
+  return pods.length < declared.length
+    ? unknown('unreadable', 'pods', `${declared.length} are too many to tell what is outside them`)
     : null;
 }
 

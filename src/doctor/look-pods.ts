@@ -85,8 +85,10 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
     ties.tied(pods);
     if (hasUnits && systemd.isUp()) await until(TIES_MS, () => areTied);
     const areTold = !hasUnits || (systemd.isUp() && areTied);
-    const tied = ties.tied(pods).slice(0, MAX_PODS);
-    const found = await Promise.all(tied.map((pod) => foundPod(pod, unitOf(pod.declared.uid), { mounts, systemd })));
+    const tied = ties.tied(pods);
+    const found = await Promise.all(
+      tied.slice(0, MAX_PODS).map((pod) => foundPod(pod, unitOf(pod.declared.uid), { mounts, systemd })),
+    );
     const examined = source.scratchTold().then(() => known(true as const));
     const scratch = await within(clock, SCRATCH_MS, examined, () =>
       unknown('timed-out', 'scratch directories', `not examined within ${SCRATCH_MS / 1_000} s`),
@@ -95,7 +97,7 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
     const isRefused = [...findings.keys()].some((id) => id.startsWith(MANIFEST));
     return {
       pods: found,
-      count: pods.length,
+      declared: tied.map(({ declared }) => declared),
       findings: [...findings.values()],
       unread: [...unread.values(), ...(kept.known || !isRefused ? [] : [kept])],
       units: areTold ? known(true as const) : UNTOLD,

@@ -59,6 +59,17 @@ describe('what would have to change', () => {
     });
   });
 
+  it.each([
+    { other: { ...job, isProtected: true }, because: 'protected' },
+    { other: { ...job, isProtected: true, usage: web.usage }, because: 'protected' },
+  ])('says that no usage makes a pod safe while the other one is passed over', ({ other, because }) => {
+    expect(ask(web, [web, other])).toMatchObject({
+      isVictim: true,
+      other: 'uid-job',
+      usageObstacle: { kind: 'other-passed-over', because, against: 'uid-job' },
+    });
+  });
+
   it('says that only protection keeps a pod, and what it would take for a DaemonSet pod to be evicted', () => {
     const kept = { ...web, isProtected: true };
     expect(ask(kept, [kept, job])).toMatchObject({

@@ -47,6 +47,17 @@ describe('nodewarden doctor', () => {
     );
   });
 
+  it('does not say so of pods that it has not examined', async () => {
+    const names = Array.from({ length: 501 }, (_, i) => `p${String(i).padStart(3, '0')}`);
+    for (const name of names) manifest(name, { cgroup: `nodewarden-test-${name}`, protect: String(name !== 'p500') });
+    const said = await report();
+    expect(saidOf(said, 'nothing-to-evict')).toEqual([]);
+    const ofAll = said.fine.filter(({ text }) => /\b(all|every)\b/.test(text)).map(({ code }) => code);
+    expect(
+      ofAll.filter((code) => ['binding-unresolved', 'pod-unmeasured', 'disk-usage-unknown'].includes(code)),
+    ).toEqual([]);
+  });
+
   it('reports that nothing can be evicted if no pod may be evicted for any threshold', async () => {
     configure('evictionHard: { memory.available: 100Mi }');
     manifest('db', { cgroup: 'nodewarden-test-absent', 'evict-for': 'disk,pids' });
