@@ -32,7 +32,7 @@ export function statusText(report: StatusReport, paint: Paint): string {
 
 function headText({ node, atWallMs }: StatusReport, paint: Paint): string {
   const dry = node.dryRun ? paint('yellow', ' (dry run: nothing is stopped)') : '';
-  const since = sayDuration(Math.max(0, Math.round((atWallMs - node.sinceWallMs) / 1000)) * 1000);
+  const since = sayDuration(Math.round(node.observedForMs / 1000) * 1000);
   return (
     `${paint('bold', `nodewarden ${node.version}`)} on ${clean(node.name)}: mode ${node.mode}${dry}, pid ${node.pid}\n` +
     `cgroup ${node.cgroupLayout}, node ${clean(node.cgroupRoot)}; observing for ${since}, at ${sayWhen(atWallMs)}\n`

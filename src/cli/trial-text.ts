@@ -4,15 +4,20 @@ import { counted, countPods, sayUsage } from '../words/phrases.ts';
 import { sayAdvice } from '../words/trial.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 
-export function trialText(trial: Trial, directory: string, paint: Paint): string {
+/** `isWhole`: every file of the record could be read. */
+type RecordFiles = { readonly directory: string; readonly isWhole: boolean };
+
+export function trialText(trial: Trial, { directory, isWhole }: RecordFiles, paint: Paint): string {
   const { fromWallMs, toWallMs, stops, findings, advice } = trial;
   if (fromWallMs === null || toWallMs === null) {
+    // What could not be read may hold one.
+    if (!isWhole) return '';
     const since = trial.sinceWallMs === null ? '' : ` since ${sayWhen(trial.sinceWallMs)}`;
     return `No dry run in the record under ${clean(directory)}${since}. Start one: set dryRun: true, or nodewarden run --dry-run.\n`;
   }
   const sections = [
     `Dry run, as recorded from ${sayWhen(fromWallMs)} to ${sayWhen(toWallMs)}: ${counted(trial.runs.length, 'run')} of the agent\n`,
-    unknownText(trial),
+    unknownText(trial, isWhole),
     stops.length === 0
       ? 'Nobody would have been stopped.\n'
       : `${paint('bold', `${countPods(stops.length)} would have been stopped`)}\n${stopsText(trial)}`,
@@ -27,8 +32,9 @@ export function trialText(trial: Trial, directory: string, paint: Paint): string
 const ARM =
   '  To arm: set dryRun: false in the configuration (or leave out --dry-run), then look at nodewarden status.\n';
 
-function unknownText({ isWhole, missing, runs, fromWallMs, sinceWallMs }: Trial): string {
+function unknownText({ isWhole, missing, runs, fromWallMs, sinceWallMs }: Trial, isRead: boolean): string {
   const lines = [
+    ...(isRead ? [] : ['Part of the record could not be read: what it holds is unknown.']),
     ...(isWhole || fromWallMs === null || sinceWallMs === null
       ? []
       : [`The record begins at ${sayWhen(fromWallMs)}, later than asked for: what came before is unknown.`]),

@@ -33,7 +33,8 @@ export function trialCommand(): Command {
       const { entries, tornLines, unreadable } = readRecord(stateDirectory, { dry: true });
       const trial = trialOf(entries, tornLines, options.since?.(createClock().wallMs()) ?? null);
       for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
-      printAs(options.output, trial, (paint) => trialText(trial, stateDirectory, paint));
+      const isWhole = unreadable.length === 0;
+      printAs(options.output, trial, (paint) => trialText(trial, { directory: stateDirectory, isWhole }, paint));
       if (unreadable.length > 0) process.exitCode = NOT_READ;
     });
 }

@@ -31,8 +31,12 @@ export async function openAnswers(host: AnswersHost, parts: OpenParts, daemon: D
   const { clock } = host;
   const { inbox, observer, findings } = parts;
   const { effective } = daemon.loaded();
-  const sinceWallMs = clock.wallMs();
-  const node = (): NodeFacts => nodeFacts(host, daemon.loaded().effective, sinceWallMs);
+  const [sinceWallMs, sinceMs] = [clock.wallMs(), clock.monoMs()];
+  const node = (): NodeFacts => ({
+    ...nodeFacts(host, daemon.loaded().effective),
+    sinceWallMs,
+    observedForMs: clock.monoMs() - sinceMs,
+  });
   const reporter = createReporter(host, parts, { ...daemon, sinceWallMs, node });
   const { withoutPods: report } = reporter;
   const web = createWeb({

@@ -53,21 +53,23 @@ const OWN_FILES =
 const KEPT_ASIDE = '.corrupt-';
 const FILES_MAX = 10_000;
 
-/** What has the name of one of our files, and is none. */
-export function notFiles({ runtimeDirectory, stateDirectory }: Omit<Directories, 'dryRun'>): readonly NotFile[] {
-  return [...new Set([runtimeDirectory, stateDirectory])].flatMap((directory) => {
+/** What has the name of one of our files or directories, and is none. */
+export function misplaced({ runtimeDirectory, stateDirectory }: Omit<Directories, 'dryRun'>): readonly Misplaced[] {
+  return [...new Set([runtimeDirectory, stateDirectory])].flatMap((directory): readonly Misplaced[] => {
     const names = listDirectory(directory, FILES_MAX);
+    const itself = names.known ? null : kindOf(directory);
+    if (itself !== null && itself !== 'directory') return [{ path: directory, kind: itself, expected: 'directory' }];
     const own = names.known ? names.value : [];
     return own
       .filter((name) => OWN_FILES.test(name) && !name.includes(KEPT_ASIDE))
       .flatMap((name) => {
         const path = `${directory}/${name}`;
         const kind = kindOf(path);
-        return kind === null || kind === 'file' ? [] : [{ path, kind }];
+        return kind === null || kind === 'file' ? [] : [{ path, kind, expected: 'file' }];
       });
   });
 }
-export type NotFile = { readonly path: string; readonly kind: Exclude<FileKind, 'file'> };
+export type Misplaced = { readonly path: string; readonly kind: FileKind; readonly expected: 'file' | 'directory' };
 
 const distrustRuntime = (directory: string): string | null =>
   distrustDirectory(directory, (name) => RUNTIME_FILES.test(name));

@@ -117,7 +117,10 @@ export function createReporter(
   };
 }
 
-export function nodeFacts(host: Pick<ReporterHost, 'mounts'>, effective: Effective, sinceWallMs: number): NodeFacts {
+export function nodeFacts(
+  host: Pick<ReporterHost, 'mounts'>,
+  effective: Effective,
+): Omit<NodeFacts, 'sinceWallMs' | 'observedForMs'> {
   const { mode, dryRun } = effective;
   const { cgroupRoot } = observedOf(effective);
   return {
@@ -128,6 +131,5 @@ export function nodeFacts(host: Pick<ReporterHost, 'mounts'>, effective: Effecti
     dryRun,
     cgroupLayout: host.mounts.layout,
     cgroupRoot,
-    sinceWallMs,
   };
 }

@@ -1,6 +1,7 @@
+import type { Misplaced } from '../daemon/own-files.ts';
 import * as say from '../words/doctor.ts';
-import { type Check, fine, found, foundOr, isTaken, NOT_APPLICABLE, unknownBecause } from './check.ts';
-import type { ServiceFacts } from './facts.ts';
+import { type Check, type Found, fine, found, foundOr, isTaken, NOT_APPLICABLE, unknownBecause } from './check.ts';
+import type { Facts, ServiceFacts } from './facts.ts';
 
 const MIB = 1024 ** 2;
 /** The record has at most 4 files of 16 MiB. */
@@ -10,6 +11,18 @@ const RECORD_INODES = 100;
 const RUNS = ['active', 'activating', 'reloading', 'deactivating'];
 const hasFailed = ({ activeState, result }: ServiceFacts): boolean =>
   activeState === 'failed' || (!RUNS.includes(activeState) && result !== 'success' && result !== '');
+
+const keepsFromStarting =
+  (effective: Facts['effective']) =>
+  ({ path }: Misplaced): boolean =>
+    effective.known && path === effective.value.runtimeDirectory;
+/** A link in the place of a file. */
+const isDistrusted = ({ kind, expected }: Misplaced): boolean => kind === 'symbolic link' && expected === 'file';
+const sayMisplaced = ({ path, kind, expected }: Misplaced): Found => ({
+  text: say.misplaced(path, kind, expected),
+  mend: 'mv <path> <path>.old',
+  fill: { path },
+});
 
 export const AGENT = {
   'agent-not-running': {
@@ -69,24 +82,21 @@ export const AGENT = {
     weight: 'blocking',
     asks: "whether the agent's directories are safe to use",
     mend: 'ls -ld <runtime> <state>',
-    judge: ({ places: { distrusted, notFiles } }) => {
+    judge: ({ places: { distrusted, misplaced }, effective }) => {
       if (!distrusted.known) return unknownBecause(distrusted);
       if (distrusted.value !== null) return found({ text: distrusted.value });
-      return notFiles.length === 0 ? fine(say.placesFine) : NOT_APPLICABLE;
+      if (misplaced.length === 0) return fine(say.placesFine);
+      return foundOr(misplaced.filter(keepsFromStarting(effective)).map(sayMisplaced), NOT_APPLICABLE);
     },
   },
   'own-file-unusable': {
     weight: 'warning',
     asks: "whether the agent's files can be used",
     mend: 'mv <path> <path>.old',
-    judge: ({ places: { notFiles } }) =>
-      foundOr(
-        // A link is distrusted.
-        notFiles
-          .filter(({ kind }) => kind !== 'symbolic link')
-          .map(({ path, kind }) => ({ text: say.notFile(path, kind), fill: { path } })),
-        NOT_APPLICABLE,
-      ),
+    judge: ({ places: { misplaced }, effective }) => {
+      const others = misplaced.filter((one) => !keepsFromStarting(effective)(one) && !isDistrusted(one));
+      return foundOr(others.map(sayMisplaced), NOT_APPLICABLE);
+    },
   },
   'record-space': {
     weight: 'warning',

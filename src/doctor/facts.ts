@@ -5,7 +5,7 @@ import type { ShutdownPhase } from '../core/core-config.ts';
 import type { MemoryShare } from '../core/eviction/attribution.ts';
 import type { Reading, Unknown } from '../core/reading.ts';
 import type { Signal } from '../core/signal.ts';
-import type { NotFile } from '../daemon/own-files.ts';
+import type { Misplaced } from '../daemon/own-files.ts';
 import type { Problem } from '../document/problem.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import type { DiskSurvey } from '../host/disk-walk.ts';
@@ -106,8 +106,8 @@ export type ShutdownFacts = {
 export type PlaceFacts = {
   /** Why the agent would not use its directories; null: it would. */
   readonly distrusted: Reading<string | null>;
-  /** What has the name of one of its files, and is none. */
-  readonly notFiles: readonly NotFile[];
+  /** What has the name of one of its files or directories, and is none. */
+  readonly misplaced: readonly Misplaced[];
   readonly recordPath: string;
   readonly recordFree: Reading<{ readonly bytes: number; readonly inodes: number | null }>;
 };

@@ -3,7 +3,7 @@ import { podName } from '../core/pod/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { processesOf } from '../host/cgroupfs.ts';
+import { isPopulated, processesOf } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
 import { readOomScoreAdj } from '../host/oom-score.ts';
 import { readOwnFile } from '../host/own-file.ts';
@@ -120,10 +120,18 @@ async function foundPod(
   return {
     bound,
     unit,
-    ...(cgroup.known ? memoryOf(mounts, cgroup.value) : { memoryBytes: null, limitBytes: null }),
+    ...(cgroup.known && mayRun(mounts, cgroup.value)
+      ? memoryOf(mounts, cgroup.value)
+      : { memoryBytes: null, limitBytes: null }),
     oomScores: cgroup.known ? oomScoresIn(mounts, cgroup.value) : known([]),
     timeout: unit === null || !systemd.isUp() ? null : await unitTimeout(systemd, unit),
   };
+}
+
+/** An empty cgroup is not a running pod. */
+function mayRun(mounts: CgroupMounts, ref: CgroupRef): boolean {
+  const populated = isPopulated(mounts, ref);
+  return !populated.known || populated.value;
 }
 
 function placeOf({ bound }: FoundPod): readonly { readonly name: string; readonly path: string }[] {

@@ -6,7 +6,7 @@ import type { HostSizes } from '../config/margin.ts';
 import { DEFAULT_PATHS } from '../config/schema.ts';
 import { known, type Reading, type Unknown, unknown, valueOrNull } from '../core/reading.ts';
 import { neededTotalMs } from '../core/shutdown/plan.ts';
-import { distrustOwn, notFiles } from '../daemon/own-files.ts';
+import { distrustOwn, misplaced } from '../daemon/own-files.ts';
 import { busUp, openSystemBus } from '../host/bus.ts';
 import { hasSysResource } from '../host/capabilities.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
@@ -143,10 +143,10 @@ async function lookAtShutdown(
 }
 
 async function lookAtPlaces(effective: Effective | null, hung: LoadedHere['hung'], clock: Clock): Promise<PlaceFacts> {
-  if (effective === null) return { distrusted: NO_CONFIG, notFiles: [], recordPath: '', recordFree: NO_CONFIG };
+  if (effective === null) return { distrusted: NO_CONFIG, misplaced: [], recordPath: '', recordFree: NO_CONFIG };
   const { stateDirectory } = effective;
   const why = hung.get(stateDirectory);
-  if (why !== undefined) return { distrusted: why, notFiles: [], recordPath: stateDirectory, recordFree: why };
+  if (why !== undefined) return { distrusted: why, misplaced: [], recordPath: stateDirectory, recordFree: why };
   const disk = await openFileSystem(stateDirectory, clock).sample();
   // A directory that this user may not list can still be fine for the agent, which is root.
   const unlisted = [effective.runtimeDirectory, stateDirectory]
@@ -154,7 +154,7 @@ async function lookAtPlaces(effective: Effective | null, hung: LoadedHere['hung'
     .find((listed): listed is Unknown => !listed.known && listed.why === 'unreadable' && process.getuid?.() !== 0);
   return {
     distrusted: unlisted ?? known(distrustOwn(effective)),
-    notFiles: notFiles(effective),
+    misplaced: misplaced(effective),
     recordPath: stateDirectory,
     recordFree: disk.known
       ? known({ bytes: disk.value.bytesAvailable, inodes: disk.value.inodes === 0 ? null : disk.value.inodesFree })

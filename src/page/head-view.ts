@@ -6,14 +6,14 @@ import { sayAbout, sayAgo, sayFor, sayWhen } from './say.ts';
 import type { Forecast } from './signals-view.ts';
 
 /** Which agent this is, and its state. */
-export function showHead({ node, atWallMs, config }: StatusReport, nowWallMs: number): void {
+export function showHead({ node, config }: StatusReport, nowWallMs: number): void {
   setText(byId('node'), node.name);
   document.title = `${node.name} · nodewarden`;
   const facts = [
     `nodewarden ${node.version}`,
     `mode ${node.mode}`,
     `cgroup ${node.cgroupLayout}, node ${node.cgroupRoot}`,
-    `observing for ${sayFor(Math.max(0, atWallMs - node.sinceWallMs))}`,
+    `observing for ${sayFor(node.observedForMs)}`,
   ];
   keep(
     byId('facts'),

@@ -65,6 +65,8 @@ export type NodeFacts = {
   readonly cgroupRoot: string;
   /** When the daemon started to observe. */
   readonly sinceWallMs: number;
+  /** For how long, whatever has become of the clock since. */
+  readonly observedForMs: number;
 };
 export type SignalStatus = {
   readonly signal: Signal;
@@ -202,6 +204,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
   const conditions = trueConditions(state.conditionLastMetMs);
   const nameOf = namesOf(observation, context.nameOf);
   const thresholds = withContainerfs(config.thresholds, layoutOf(observation)).all;
+  const notRunning = new Set(context.notRunning);
   return {
     schema: 1,
     atWallMs: observation.wallMs,
@@ -220,7 +223,8 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
     },
     pods: podsStatus(observation, state, context.notRunning ?? []),
     act: actStatus(state, atMs),
-    oomScores: context.oomScores ?? [],
+    // They are read once a minute.
+    oomScores: (context.oomScores ?? []).filter(({ pod }) => !notRunning.has(pod)),
     shutdown: shutdownStatus({ observation, state, config, context: context.shutdown, nameOf }),
     reasons: verdict.reasons.map((reason) => ({ code: reason.code, text: sayReason(reason, nameOf) })),
     counts: context.counts,

@@ -1,7 +1,8 @@
 import { valueAt } from '../document/check.ts';
 import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
-import { distrust, listDirectory, readDocument } from '../host/files.ts';
+import { isDenied } from '../host/file-error.ts';
+import { distrust, kindOf, listDirectory, readDocument } from '../host/files.ts';
 import { type ManifestPod, parseManifest } from './manifest.ts';
 import { IS_MANIFEST, MAX_FILES, refusedName } from './manifest-files.ts';
 
@@ -40,7 +41,8 @@ export function checkManifests(directory: string): CheckedManifests {
   const distrusted = distrust(directory);
   if (distrusted !== null) return refusedAt(directory, distrusted);
   const names = listDirectory(directory, MAX_FILES);
-  if (!names.known) return names.why === 'absent' ? { pods: [], problems: [] } : refusedAt(directory, names.detail);
+  if (!names.known && kindOf(directory) === null && !isDenied(names)) return { pods: [], problems: [] };
+  if (!names.known) return refusedAt(directory, names.detail);
   const checked = names.value
     .filter((name) => IS_MANIFEST.test(name))
     .toSorted()

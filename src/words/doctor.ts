@@ -89,8 +89,8 @@ export const dryRun = (by: 'configuration' | 'option'): string =>
     : 'the agent was started with --dry-run: decisions are recorded, and nothing is evicted';
 export const noOtherFindings = 'the agent has nothing else to report';
 export const placesFine = 'state and record directories: safe to use';
-export const notFile = (path: string, kind: string): string =>
-  `${path} is a ${kind}, not a file: the agent cannot read or write it`;
+export const misplaced = (path: string, kind: string, expected: string): string =>
+  `${path} is a ${kind}, not a ${expected}: the agent cannot use it`;
 export const recordFull = (path: string, free: number, what: 'bytes' | 'inodes'): string =>
   `the file system of ${path} has ${what === 'bytes' ? sayBytes(free) : counted(free, 'inode')} left: the record may find no room`;
 export const recordRoom = (path: string, free: number): string => `record: ${sayBytes(free)} free at ${path}`;

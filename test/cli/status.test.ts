@@ -37,6 +37,8 @@ function aReport(): StatusReport {
     conditionLastMetMs: { MemoryPressure: 10_000 },
   } as const;
   const context = aContext({
+    // The clock was set back by an hour since.
+    node: { ...aContext().node, sinceWallMs: 1_700_003_600_000 },
     findings: [{ id: 'x', text: `pod shop/${hostile} survived` }],
     recent: [
       {

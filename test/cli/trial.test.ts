@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { Decision } from '../../src/core/decision.ts';
 import { known } from '../../src/core/reading.ts';
@@ -106,6 +106,22 @@ Before arming
   it('says so if there was no dry run', async () => {
     const { code, out } = await command.run([...record(), '--since', '2h']);
     expect([code, out]).toEqual([0, expect.stringMatching(/^No dry run in the record under .*dryRun: true/)]);
+  });
+
+  it('does not say so if the record cannot be read', async () => {
+    const args = record();
+    rmSync(command.path('state/record-dry.jsonl'));
+    mkdirSync(command.path('state/record-dry.jsonl'));
+    expect(await command.run(args)).toEqual({
+      code: 1,
+      out: '',
+      err: `not read: ${command.path('state/record-dry.jsonl')}: not a regular file\n`,
+    });
+    writeFileSync(
+      command.path('state/record-dry.jsonl.1'),
+      sayEntry(entryOf({ atWallMs: BEGAN, bootId: 'boot', dry: true }, STARTED)),
+    );
+    expect((await command.run(args)).out).toContain('Part of the record could not be read: what it holds is unknown.');
   });
 
   it('prints JSON on request, which includes victims within their request', async () => {

@@ -9,6 +9,6 @@ describe('the node that status shows', () => {
     ['kubelet', '/'],
   ] as const)('in mode %s is the cgroup %s', (mode, cgroupRoot) => {
     const configured = { ...effective(''), mode, cgroupRoot: '/lab' };
-    expect(nodeFacts({ mounts: { layout: 'hybrid' } as never }, configured, 0).cgroupRoot).toBe(cgroupRoot);
+    expect(nodeFacts({ mounts: { layout: 'hybrid' } as never }, configured).cgroupRoot).toBe(cgroupRoot);
   });
 });

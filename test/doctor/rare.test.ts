@@ -195,13 +195,22 @@ describe('nodewarden doctor on unusual machines', () => {
     execFileSync('mkfifo', [at('run/held.json')]);
     const facts = await look();
     expect(says(facts, 'own-file-unusable')).toMatchObject([
-      { text: `${at('run/held.json')} is a FIFO, not a file: the agent cannot read or write it` },
+      { text: `${at('run/held.json')} is a FIFO, not a file: the agent cannot use it` },
       {
-        text: `${at('state/record.jsonl')} is a directory, not a file: the agent cannot read or write it`,
+        text: `${at('state/record.jsonl')} is a directory, not a file: the agent cannot use it`,
         mend: `mv ${at('state/record.jsonl')} ${at('state/record.jsonl')}.old`,
       },
     ]);
     expect(doctorReport(facts, HERE).fine.map(({ code }) => code)).not.toContain('own-directories');
+  });
+
+  it.each([
+    { name: 'run', code: 'own-directories', kind: 'blocking' },
+    { name: 'state', code: 'own-file-unusable', kind: 'warning' },
+  ])('reports a file in the place of its directory: $name', async ({ name, code, kind }) => {
+    writeFileSync(at(name), '');
+    const text = `${at(name)} is a file, not a directory: the agent cannot use it`;
+    expect(says(await look(), code)).toMatchObject([{ kind, text, mend: `mv ${at(name)} ${at(name)}.old` }]);
   });
 
   it('says that a manifest is in force whose last good version the agent has kept', async () => {
@@ -301,7 +310,13 @@ describe('nodewarden doctor on unusual machines', () => {
       expect(says(await look(), 'kernel-first')).toEqual([]);
       inside('shop/db', null);
       manifest('db', { cgroup: 'shop/db' });
-      expect(says(await look(), 'kernel-first')).toMatchObject([
+      const facts = await look();
+      // Their cgroups are empty.
+      expect(doctorReport(facts, HERE).fine).toContainEqual({
+        code: 'nothing-to-evict',
+        text: 'pods: 0 of the 2 that may be evicted are running',
+      });
+      expect(says(facts, 'kernel-first')).toMatchObject([
         {
           text: expect.stringMatching(
             /may act in .*\/shop before memory\.available .* limited to 256 MiB of memory, which 2 pods share: default\/db, default\/web\./,

@@ -34,6 +34,7 @@ export function aContext(rest: Partial<StatusContext> = {}): StatusContext {
       cgroupLayout: 'v2',
       cgroupRoot: '/',
       sinceWallMs: 1_700_000_000_000,
+      observedForMs: 10_000,
     },
     memory: { counted: 'workingSet', workingSet: known(92 * MI), reclaimable: known(120 * MI) },
     counts: createCounters(1_700_000_000_000).now(),

@@ -21,9 +21,10 @@ const acted: MetThreshold = {
 function report(
   state: Partial<State>,
   observation = anObservation(10_000, { 'memory.available': { available: 92 * MI, capacity: GI } }),
+  context = aContext(),
 ) {
   const verdict = aVerdict({ ...initialState('boot'), ...state });
-  return statusReport({ observation, verdict, config: aConfig([hard, soft]), context: aContext() });
+  return statusReport({ observation, verdict, config: aConfig([hard, soft]), context });
 }
 
 describe('the status report', () => {
@@ -92,6 +93,12 @@ describe('the status report', () => {
       rankedFor: 'pid.available',
       order: [{ request: null }, {}],
     });
+  });
+
+  it('names no oom_score_adj of a pod that has ended since it was read', () => {
+    const score = (pod: string) => ({ pod, oomScoreAdj: 1000, from: 'qos', others: 0 }) as const;
+    const context = aContext({ oomScores: [score('shop/db'), score('shop/job')], notRunning: ['shop/job'] });
+    expect(report({}, undefined, context).oomScores.map(({ pod }) => pod)).toEqual(['shop/db']);
   });
 
   it('says how old the figures from directories are', () => {
