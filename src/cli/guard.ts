@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { guardCheckCommand } from './guard-check.ts';
 import { guardExplainCommand } from './guard-explain.ts';
 import { guardOrderCommands } from './guard-orders.ts';
 import { guardRunCommand } from './guard-run.ts';
@@ -12,6 +13,7 @@ export function guardCommand(): Command {
       'after',
       '\nExamples:\n  nodewarden guard status\n  nodewarden guard explain w3\n  nodewarden guard simulate /usr/share/nodewarden/scenarios/guard/one-machine-dies.yaml',
     )
+    .addCommand(guardCheckCommand())
     .addCommand(guardRunCommand())
     .addCommand(guardStatusCommand())
     .addCommand(guardExplainCommand())

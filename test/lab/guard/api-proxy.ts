@@ -107,7 +107,9 @@ export async function anApiProxy(name: string, certificate: string, directory: s
       },
       (answer) => {
         const pass = (): void => {
+          // At once: the first event of a watch may be far away.
           response.writeHead(answer.statusCode ?? 502, answer.headers);
+          response.flushHeaders();
           answer.pipe(response);
         };
         if (write === null || hook === null) pass();

@@ -42,7 +42,7 @@ const QUICK = {
   dryRun: false,
   suspectAfter: '30s',
   deadAfter: '60s',
-  settle: '10s',
+  settle: '30s',
   kubeletAnswers: 'hold',
   rate: { minInterval: '1s', maxPerHour: 1_000, maxInFlight: 100 },
   recovery: { powerOn: true, bootTime: '3m', stableFor: '5s', attempts: 3, perNodePerDay: 100 },
@@ -102,7 +102,8 @@ export async function aGuard({ name, namespace = NAMESPACE, config = {}, secret 
         .split('\n')
         .flatMap((line) => {
           try {
-            return [JSON.parse(line)];
+            // Before it stands the level, for the journal.
+            return [JSON.parse(line.replace(/^<\d>/, ''))];
           } catch {
             return [];
           }

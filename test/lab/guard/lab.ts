@@ -1,5 +1,6 @@
 // What a scene has at hand, and what it says.
 import { ask } from '../kube/api.ts';
+import { clock, until } from '../scene.ts';
 import { podGc } from './after-1-24.ts';
 import { aFleet, type Fleet } from './fleet.ts';
 import { aGuard, cleanNamespace, type Guard, type GuardSpec } from './guard.ts';
@@ -8,6 +9,8 @@ import type { MachineSpec } from './machine.ts';
 export type Lab = {
   readonly fleet: (specs: readonly MachineSpec[]) => Promise<Fleet>;
   readonly guard: (spec: GuardSpec) => Promise<Guard>;
+  /** Guards that run, one of which leads and may decide; in the order of their names. */
+  readonly led: (...specs: readonly GuardSpec[]) => Promise<readonly Guard[]>;
   /** Says whether it holds; a scene goes on either way. */
   readonly check: (what: string, holds: boolean, detail?: string) => void;
   readonly figure: (what: string, value: string | number) => void;
@@ -21,6 +24,13 @@ export type Played = {
   readonly checks: number;
   readonly figures: readonly string[];
   readonly skipped: readonly string[];
+};
+
+/** What the guards of the lab need after their election, and some time for a busy machine. */
+const SETTLE_MS = 40_000;
+export const leads = (guard: Guard): boolean => {
+  if (guard.pid() === null) throw new Error(`${guard.name} has ended`);
+  return guard.log().some(({ event }) => event === 'leader');
 };
 
 export async function play(scene: LabScene, say: (line: string) => void): Promise<Played> {
@@ -51,6 +61,13 @@ export async function play(scene: LabScene, say: (line: string) => void): Promis
       guards.push(guard);
       ends.push(guard.close);
       return guard;
+    },
+    led: async (...specs) => {
+      const started = await Promise.all(specs.map((spec) => lab.guard(spec)));
+      for (const guard of started) guard.start();
+      await until('a guard leads', () => started.some(leads) || null);
+      await new Promise((resolve) => clock.after(SETTLE_MS, () => resolve(null)));
+      return started;
     },
     figure: (what, value) => figures.push(`${scene.name}: ${what} ${value}`),
     skip: (what, why) => skipped.push(`${what} (${why})`),

@@ -1,9 +1,11 @@
 // Plays the scenes that were asked for, by default all of them, one after the other.
 import { parseArgs } from 'node:util';
 import { type LabScene, type Played, play } from './lab.ts';
+import { API_AWAY } from './scenes/api-away.ts';
 import { ONE_MACHINE } from './scenes/one-machine.ts';
+import { STORM } from './scenes/storm.ts';
 
-const SCENES: readonly LabScene[] = [...ONE_MACHINE];
+const SCENES: readonly LabScene[] = [...STORM, ...API_AWAY, ...ONE_MACHINE];
 
 /** Points of which nothing is shown yet. */
 const NOT_SHOWN: readonly string[] = [];

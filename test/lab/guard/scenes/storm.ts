@@ -1,0 +1,67 @@
+// Many nodes fall silent at once: nobody is fenced, neither then nor after the heal.
+import { sleep } from '../../../../src/host/clock.ts';
+import { clock, until } from '../../scene.ts';
+import type { LabScene } from '../lab.ts';
+
+const NODES = 300;
+const COOL_DOWN_MS = 120_000;
+const SILENT_MS = 180_000;
+
+const storm: LabScene = {
+  name: `storms of ${NODES} nodes`,
+  point: 3,
+  body: async (lab) => {
+    const fleet = await lab.fleet(Array.from({ length: NODES }, (_, at) => ({ name: `m${at}` })));
+    const storms = { maxUnhealthy: '30%', domainShare: '55%', burst: { nodes: 3, within: '30s' }, coolDown: '2m' };
+    const [guard] = await lab.led({ name: 'g1', config: { fenceWhen: 'always', storm: storms, settle: '30s' } });
+    if (guard === undefined) throw new Error('no guard');
+    const offs = () => fleet.machines.filter((machine) => machine.changes().some(({ to }) => to === 'off'));
+    const tainted = () => fleet.marks.filter(({ isTainted }) => isTainted);
+    const held = (gate: string): number =>
+      guard.log().filter(({ event, msg }) => event === 'hold' && String(msg).includes(gate)).length;
+    const silent = async (from: number, to: number): Promise<void> => {
+      const some = fleet.machines.slice(from, to);
+      for (const machine of some) machine.kubelet('silent');
+      await sleep(clock, SILENT_MS);
+      lab.check(
+        `${some.length} of ${NODES} silent for ${SILENT_MS / 60_000} min: nobody is fenced`,
+        offs().length === 0 && tainted().length === 0,
+        `${offs().length} off`,
+      );
+      for (const machine of some) machine.kubelet('up');
+    };
+
+    await silent(0, 5);
+    lab.check('a rack of 5 without a label is a burst', held('burst') >= 1, guard.logText().slice(-2_000));
+    await silent(0, (NODES * 3) / 5);
+    lab.check(
+      '60% is a storm',
+      guard.log().some(({ event }) => event === 'storm'),
+      guard.logText().slice(-2_000),
+    );
+    const healedMs = Date.now();
+
+    const dying = fleet.machine(`m${NODES - 1}`);
+    dying.kubelet('silent');
+    const off = await until(
+      'the one that died in the cool-down is fenced',
+      () => dying.changes().find(({ to }) => to === 'off') ?? null,
+      600_000,
+    );
+    lab.figure(
+      'from the heal to the power-off of one that died right after it',
+      `${((off.atMs - healedMs) / 1_000).toFixed(0)} s`,
+    );
+    lab.check(`not within the cool-down of ${COOL_DOWN_MS / 60_000} min`, off.atMs - healedMs >= COOL_DOWN_MS);
+    lab.check(
+      'nobody else was fenced',
+      offs().length === 1,
+      offs()
+        .map(({ name }) => name)
+        .join(' '),
+    );
+    lab.figure('requests of the guard', guard.proxy.requests());
+  },
+};
+
+export const STORM: readonly LabScene[] = [storm];
