@@ -2,7 +2,7 @@ import { planOf } from './config.ts';
 import type { Frees, GateRow } from './decision.ts';
 import { lackOfLevel, levelOffAlready, refOf, useOf } from './devices.ts';
 import { type AtGate, atGate, firstShut, gatesOf, type Look } from './gates.ts';
-import { ageOf, isDead } from './health.ts';
+import { ageOf, isDead, TWO_LOOKS_MS } from './health.ts';
 import { type Progress, withDecisions, withNewFencing } from './progress.ts';
 import { fencingsToday, isLoop } from './rate.ts';
 import type { FencingRecord } from './record.ts';
@@ -122,8 +122,9 @@ function nextCount({ memory, observation: { records }, state }: AtGate): number 
 }
 
 /** Tells of each dead node what keeps it from being fenced, when that is news. */
-export function withHolds(progress: Progress, look: Look, dead: readonly DeadNode[]): Progress {
+export function withHolds(progress: Progress, look: Look, all: readonly DeadNode[]): Progress {
   const before = look.state.held;
+  const dead = all.filter((one) => !isBeingAsked(one, look));
   const held = new Map(dead.map(({ at, closed }) => [at.memory.object.uid, whatHolds(closed)]));
   if (held.size === before.size && [...held].every(([uid, what]) => before.get(uid) === what)) return progress;
   const news = dead.filter(
@@ -133,5 +134,14 @@ export function withHolds(progress: Progress, look: Look, dead: readonly DeadNod
   const told = withDecisions(progress, look, bodies);
   return { ...told, state: { ...told.state, held } };
 }
+
+/** What is not known of a node that is dead since a moment ago was asked a moment ago: that is no hold yet. */
+function isBeingAsked({ at, closed }: DeadNode, { observation }: Look): boolean {
+  if (closed === null || !NOT_KNOWN.has(closed.because)) return false;
+  const { overdueMs } = at.memory;
+  return overdueMs !== null && observation.atMs - overdueMs < TWO_LOOKS_MS + ASKED_WITHIN_MS;
+}
+const NOT_KNOWN: ReadonlySet<GateRow['because']> = new Set(['witness-unknown', 'stuck-unknown', 'silent']);
+const ASKED_WITHIN_MS = 10_000;
 
 const whatHolds = (closed: GateRow | null): string => (closed === null ? '' : `${closed.gate} ${closed.because}`);

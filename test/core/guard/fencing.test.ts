@@ -40,3 +40,17 @@ describe('a machine that dies', () => {
     expect(world.commands.map(({ method }) => method)).toEqual(['vm w1', 'vm w1']);
   });
 });
+
+describe('what holds a dead machine', () => {
+  it('is not told while its devices have only just been asked, and is once they stay silent', () => {
+    const world = aWorld(five()).run(SETTLED);
+    world.machine('w1').isHeard = false;
+    world.run(15 * MINUTE);
+    expect(world.kinds().filter((kind) => kind.startsWith('hold'))).toEqual([]);
+    const mute = aWorld(five()).run(SETTLED);
+    mute.machine('w1').isHeard = false;
+    mute.machine('w1').lies = { 'vm w1': 'mute' };
+    mute.run(5 * MINUTE);
+    expect(mute.kinds()).toEqual(['hold w1 device silent']);
+  });
+});
