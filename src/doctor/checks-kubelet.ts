@@ -1,4 +1,5 @@
 import type { Reading } from '../core/reading.ts';
+import { isDenied } from '../host/file-error.ts';
 import * as say from '../words/doctor-kube.ts';
 import { API_AWAY, API_CREDENTIALS, API_REFUSED, credentialsUnusable, PODS_NOT_LISTED } from '../words/finding-api.ts';
 import { CORDON_KEPT, OUT_OF_SERVICE } from '../words/finding-node.ts';
@@ -53,6 +54,7 @@ export const KUBELET = {
     takes: [API_CREDENTIALS],
     judge: ofKube(({ credentials }, { effective }) => {
       if (credentials.known) return fine(say.kubeconfigRead);
+      if (isDenied(credentials)) return unknownBecause(credentials);
       if (effective.known && effective.value.kubernetes === null) return found({ text: say.NO_KUBECONFIG });
       return found({ text: credentialsUnusable(credentials.where, credentials.detail, false).text });
     }),

@@ -9,6 +9,7 @@ import { isMet, limits } from '../core/eviction/thresholds-met.ts';
 import { known, type Unknown, unknown } from '../core/reading.ts';
 import { SIGNAL_FACTS } from '../core/signal.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
+import { isDenied } from '../host/file-error.ts';
 import { isThere } from '../host/files.ts';
 import { diskHangs } from '../host/hung-disk.ts';
 import { programFault } from '../host/operator-program.ts';
@@ -119,14 +120,17 @@ function programsOf({ notify, preKill, reclaimCommands }: Effective) {
   );
 }
 
+function hiddenAt(program: string, hung: HungDisks): readonly (readonly [string, Unknown])[] {
+  const there = hung.get(program) ?? isThere(program);
+  return there.known || (!hung.has(program) && !isDenied(there)) ? [] : [[program, there]];
+}
+
 function programWarnings(effective: Effective, hung: HungDisks): Here {
   const programs = programsOf(effective);
-  const unread = programs.flatMap(({ program }) => {
-    const why = hung.get(program);
-    return why === undefined ? [] : [{ code: 'program-unsafe', why } as const];
-  });
+  const hidden = new Map(programs.flatMap(({ program }) => hiddenAt(program, hung)));
+  const unread = [...hidden.values()].map((why) => ({ code: 'program-unsafe', why }) as const);
   const warnings = programs.flatMap(({ field, path, program }) => {
-    const fault = hung.has(program) ? null : programFault(program);
+    const fault = hidden.has(program) ? null : programFault(program);
     if (fault === null) return [];
     const text = `${sayPlace(originOf(effective, field))}${path}: ${fault}`;
     return [{ code: 'program-unsafe', text, fill: { program } } as const];

@@ -164,7 +164,8 @@ function oomScoresIn(mounts: CgroupMounts, ref: CgroupRef): FoundPod['oomScores'
 function heldUnits(runtimeDirectory: string, bootId: string): Reading<readonly HeldUnit[]> {
   const read = readOwnFile(heldPath(runtimeDirectory), readHeld);
   if (!read.known) return read.why === 'absent' ? known([]) : read;
-  return known(read.value?.bootId === bootId ? read.value.units : []);
+  if (read.value === null) return unknown('malformed', heldPath(runtimeDirectory), 'it does not say which');
+  return known(read.value.bootId === bootId ? read.value.units : []);
 }
 
 export const nameOf = ({ bound }: Pick<FoundPod, 'bound'>): string => podName(bound.declared);

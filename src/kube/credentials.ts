@@ -6,6 +6,7 @@ import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import { isObject, isText } from '../core/shape.ts';
 import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
+import { isDenied } from '../host/file-error.ts';
 import { distrust, readDocument, readText } from '../host/files.ts';
 
 /** The address of the API server and our credentials, as read from the files. */
@@ -69,9 +70,10 @@ function inCluster(env: NodeJS.ProcessEnv): Reading<Json> {
 
 function readKubeconfig(path: string): Reading<Json> {
   if (path === IN_CLUSTER) return inCluster(process.env);
+  const text = readDocument(path, MAX_DOCUMENT_BYTES);
+  if (!text.known && isDenied(text)) return text;
   const why = distrust(path);
   if (why !== null) return unknown('malformed', path, why);
-  const text = readDocument(path, MAX_DOCUMENT_BYTES);
   if (!text.known) return text;
   const { documents, problems } = parseDocuments(text.value, path, 'core');
   const [problem] = problems;

@@ -15,6 +15,14 @@ describe.skipIf(process.getuid?.() !== 0)(
       mkdirSync(path('state'), { mode: 0o755 });
     });
 
+    const besideKubelet = (): void => {
+      configure('mode: kubelet', `kubernetes: { kubeconfig: ${path('kubeconfig')}, nodeName: node-1 }`);
+      writeFileSync(path('kubeconfig'), 'apiVersion: v1\n', { mode: 0o600 });
+    };
+    const notify = (): void => {
+      configure(`notify: { command: [${path('private/tell')}] }`);
+      mkdirSync(path('private'), { mode: 0o700 });
+    };
     const OF_PODS = ['manifest-invalid', 'nothing-to-evict', 'memory-outside-pods'];
     it.each([
       {
@@ -24,6 +32,8 @@ describe.skipIf(process.getuid?.() !== 0)(
       },
       { denied: 'a manifest', deny: () => chmodSync(path('pods.d/web.yaml'), 0o600), codes: OF_PODS },
       { denied: 'the directory of the manifests', deny: () => chmodSync(path('pods.d'), 0o700), codes: OF_PODS },
+      { denied: 'the kubeconfig', deny: besideKubelet, codes: ['kubeconfig-unusable'] },
+      { denied: 'a program', deny: notify, codes: ['program-unsafe'] },
     ])('$denied: says that it is not known, and no verdict about it', async ({ deny, codes }) => {
       deny();
       const said = await reportToNobody();

@@ -204,6 +204,12 @@ describe('nodewarden doctor on unusual machines', () => {
     expect(doctorReport(facts, HERE).fine.map(({ code }) => code)).not.toContain('own-directories');
   });
 
+  it('does not say that no unit is held down if the file of these is damaged', async () => {
+    mkdirSync(at('run'));
+    writeFileSync(at('run/held.json'), '');
+    expect(says(await look(), 'unit-held-down')).toMatchObject([{ kind: 'unknown' }]);
+  });
+
   it.each([
     { name: 'run', code: 'own-directories', kind: 'blocking' },
     { name: 'state', code: 'own-file-unusable', kind: 'warning' },
