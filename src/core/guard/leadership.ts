@@ -135,8 +135,10 @@ function withWatched(state: LeadershipState, { lease, writer }: LeadershipObserv
 function withoutAuthority(state: LeadershipState, { atMs, isJumped }: LeadershipObservation): LeadershipState {
   const { held, writing } = state;
   if (isJumped) return { ...state, held: null, writing: null, watched: null };
-  if (held === null || atMs < held.sentMs + AUTHORITY_MS) return state;
-  return { ...state, held: null, writing: writing !== null && atMs - writing.sentMs > AUTHORITY_MS ? null : writing };
+  const isOver = held !== null && atMs >= held.sentMs + AUTHORITY_MS;
+  // A write that is never answered must not keep it from running again.
+  const isLost = writing !== null && atMs - writing.sentMs > AUTHORITY_MS;
+  return isOver || isLost ? { ...state, held: isOver ? null : held, writing: isLost ? null : writing } : state;
 }
 
 function renew(

@@ -7,9 +7,8 @@ import type { HoldScope, KeptHold, StormKind } from './record.ts';
 import type { GuardState, Hold, NodeMemory, Release } from './state.ts';
 
 export type Group = Extract<HoldScope, { kind: 'cluster' }>['group'];
-/** guard.md 6.3: a domain is a storm from more than this many nodes on, and in full disruption from this many. */
+/** guard.md 6.3: a domain is a storm from more than this many nodes on. */
 const DOMAIN_MORE_THAN = 2;
-const DOMAIN_FULL = 3;
 
 /** The nodes of one group or domain. `unhealthy`: suspects, nodes in a fencing, and nodes left off. */
 type Count = { total: number; unhealthy: number };
@@ -195,10 +194,9 @@ const STORMS: { readonly [K in StormKind]: (question: Question) => readonly Kept
     ),
 };
 
-/** k/k's own states of a zone: partial, and full (nodelifecycle controller, ComputeZoneState). */
+/** k/k's partial disruption of a zone (nodelifecycle controller, ComputeZoneState), and full disruption with it. */
 function isDisrupted({ total, unhealthy }: Count, { domainShare }: StormLimits): boolean {
-  const isPartial = unhealthy > DOMAIN_MORE_THAN && unhealthy >= domainShare * total - ROUNDING;
-  return isPartial || (unhealthy === total && total >= DOMAIN_FULL);
+  return unhealthy > DOMAIN_MORE_THAN && unhealthy >= domainShare * total - ROUNDING;
 }
 
 /** uids of nodes that fell silent with so many others that it was not each by itself. */

@@ -195,3 +195,85 @@ describe('what is remembered', () => {
     expect(step).toEqual({ nodes, hasSign: false });
   });
 });
+
+describe('a Node whose object is the same as before', () => {
+  const { object } = aView();
+  const seen = (lease: NodeView['lease'], before: NodeView['lease'] = { renewed: 'r1', durationMs: 40_000 }) => {
+    const { look, memory } = watched({ object, lease: before });
+    look(10_000, { object, lease });
+    return memory();
+  };
+  it.each<[string, NodeView['lease'], number | null]>([
+    ['renewed its lease', { renewed: 'r2', durationMs: 40_000 }, 10_000],
+    ['has another duration', { renewed: 'r1', durationMs: 50_000 }, null],
+    ['has no lease any more', null, null],
+  ])('%s', (_, lease, signMs) => {
+    expect(seen(lease)).toMatchObject({ lease, signMs });
+  });
+  it('has a lease now', () => {
+    expect(seen({ renewed: 'r1', durationMs: 40_000 }, null)).toMatchObject({
+      lease: { renewed: 'r1' },
+      signMs: 10_000,
+    });
+  });
+  it('costs nothing, also with another lease of the same words', () => {
+    const { look, memory } = watched({ object, lease: { renewed: 'r1', durationMs: 40_000 } });
+    const before = memory();
+    look(10_000, { object, lease: { renewed: 'r1', durationMs: 40_000 } });
+    expect(memory()).toBe(before);
+  });
+});
+
+describe('what a Node asks for', () => {
+  const skips = (text: string | null) => aView(text === null ? {} : { annotations: { 'nodewarden.dev/guard': text } });
+  it('counts since it is seen to ask', () => {
+    const node = watched(skips('skip'));
+    expect(node.memory()).toMatchObject({ skippedMs: 0, countsUntilMs: 0, isSuspect: false });
+    node.look(5_000, skips('skip for=1h'));
+    expect(node.memory().skippedMs).toBe(0);
+    node.look(6_000, skips(null));
+    expect(node.memory().skippedMs).toBeNull();
+    node.look(7_000, skips('skip'));
+    expect(node.memory().skippedMs).toBe(7_000);
+    expect(watched().memory()).toMatchObject({ skippedMs: null, cordonedMs: null });
+  });
+  it('cordoned again counts anew', () => {
+    const node = watched();
+    node.look(5_000, aView({ isUnschedulable: true }));
+    node.look(9_000, aView({ isUnschedulable: true }, 'r2'));
+    expect(node.memory().cordonedMs).toBe(5_000);
+  });
+  it('its agent that says again what it said before gives no sign of life', () => {
+    const own = { conditions: [aCondition(), aCondition({ type: 'NodewardenShutdownArmed', heartbeat: 'a' })] };
+    const node = watched(aView(own));
+    node.look(5_000, aView());
+    expect(node.look(9_000, aView(own)).hasSign).toBe(false);
+  });
+});
+
+it('a node is overdue after deadAfter, or after the duration of its own lease', () => {
+  const overdue = (durationMs: number, ms: number): number | null => {
+    const node = watched(aView({}, 'r1', durationMs));
+    node.look(1_000, aView({}, 'r2', durationMs));
+    node.look(1_000 + ms, aView({}, 'r2', durationMs));
+    return node.memory().overdueMs;
+  };
+  expect(overdue(40_000, 120_000)).toBeNull();
+  expect(overdue(40_000, 120_001)).toBe(121_001);
+  expect(overdue(200_000, 200_000)).toBeNull();
+  expect(overdue(200_000, 200_001)).toBe(201_001);
+});
+
+it('a look at several nodes has a sign if one gives it, and forgets one that is gone', () => {
+  const views = (renewed: string) => [aView({}, 'r1'), aView({ name: 'w2' }, renewed)];
+  const at = (atMs: number, value: readonly NodeView[]) => ({ atMs, nodes: known({ value, asOfMs: atMs }) });
+  const first = stepNodes(new Map(), at(0, views('r1')), LIMITS, GOES_ON);
+  const second = stepNodes(first.nodes, at(5_000, views('r2')), LIMITS, GOES_ON);
+  expect([second.hasSign, second.nodes.get('uid-w2')?.signMs]).toEqual([true, 5_000]);
+  // Nothing new from w2, which was heard before.
+  const third = stepNodes(second.nodes, at(6_000, views('r2')), LIMITS, GOES_ON);
+  expect(third.hasSign).toBe(false);
+  expect([...stepNodes(third.nodes, at(7_000, views('r2').slice(0, 1)), LIMITS, GOES_ON).nodes.keys()]).toEqual([
+    'uid-w1',
+  ]);
+});

@@ -147,7 +147,7 @@ describe('a leader', () => {
     const resigned = step(16_500, { resignForMs: 300_000 });
     expect(resigned).toMatchObject({ view: { isLeader: false }, write: { lease: { holder: '' }, replaces: '11' } });
     const free = mine('12', { holder: '' });
-    step(17_000, { wrote: { kind: 'stored', lease: free } });
+    expect(step(17_000, { wrote: { kind: 'stored', lease: free } }).view).toEqual({ isLeader: false });
     expect(step(20_000, { saw: free })).toMatchObject({ write: null, heldBack: 'resigned' });
     expect(step(316_499, { saw: free }).write).toBeNull();
     expect(step(316_500, { saw: free }).write).toMatchObject({ lease: { holder: 'me', transitions: 6 } });
@@ -157,5 +157,68 @@ describe('a leader', () => {
     step(17_000);
     expect(step(40_000)).toMatchObject({ view: { isLeader: false }, write: { replaces: '11' } });
     expect(step(40_500, { wrote: { kind: 'conflict' } })).toMatchObject({ view: { isLeader: false }, write: null });
+  });
+});
+
+describe('what a process makes of what it reads', () => {
+  it('a read from before its last write says nothing, nor one while it writes', () => {
+    const late = known({ value: LEASE, asOfMs: 15_900 });
+    expect(aLeader().step(16_500, { lease: late }).view).toMatchObject({ isLeader: true });
+    expect(aLeader().step(16_500, { lease: known({ value: LEASE, asOfMs: 16_000 }) }).view).toMatchObject({
+      isLeader: true,
+    });
+    const { step } = aLeader();
+    step(17_000);
+    expect(step(17_500, { saw: { ...LEASE, version: '12' } }).view).toMatchObject({ isLeader: true });
+  });
+  it('its own lease leaves it the leader', () => {
+    expect(aLeader().step(16_500, { saw: mine('11') })).toMatchObject({ view: { isLeader: true }, wantsRead: false });
+  });
+  it('a lease that was given back is free, whatever its configuration', () => {
+    const free = { ...LEASE, holder: '', configHash: 'x' };
+    expect(aCandidate().step(0, { saw: free })).toMatchObject({ heldBack: null, write: { replaces: '10' } });
+  });
+  it('another configuration is history 5 min after it was first seen', () => {
+    const { step } = aCandidate();
+    const other = { ...LEASE, configHash: 'x' };
+    step(100_000, { saw: other });
+    expect(step(399_999, { saw: other }).heldBack).toBe('config-differs');
+    expect(step(400_000, { saw: other }).heldBack).toBeNull();
+  });
+  it('an answer to no write of its own changes nothing', () => {
+    const { step } = aCandidate();
+    step(0, { saw: LEASE });
+    expect(step(1_000, { wrote: { kind: 'stored', lease: mine('11') } }).view).toEqual({ isLeader: false });
+  });
+});
+
+describe('a write that is not answered', () => {
+  it('is awaited for 10 s, and nothing is read meanwhile; then it runs again', () => {
+    const { step } = aLeader();
+    expect(step(24_000)).toMatchObject({ write: { replaces: '11' }, wantsRead: false });
+    expect(step(25_000)).toMatchObject({ view: { isLeader: false }, write: null, wantsRead: false, afterMs: 500 });
+    expect(step(34_000)).toMatchObject({ write: null, wantsRead: false });
+    expect(step(34_001)).toMatchObject({ write: { replaces: '11' } });
+  });
+});
+
+describe('resigning', () => {
+  it('writes nothing for one that does not lead', () => {
+    const { step } = aCandidate();
+    step(0, { saw: LEASE });
+    expect(step(1_000, { resignForMs: 5_000 })).toMatchObject({ write: null, wantsRead: true, heldBack: 'resigned' });
+    expect(step(15_000, { saw: LEASE }).write).not.toBeNull();
+  });
+  it('writes nothing where it does not know its own lease', () => {
+    const { step } = aLeader();
+    step(17_000);
+    step(18_000, { wrote: { kind: 'failed' } });
+    expect(step(18_500, { resignForMs: 0 })).toMatchObject({ view: { isLeader: false }, write: null, wantsRead: true });
+    expect(aCandidate().step(0, { resignForMs: 0 })).toMatchObject({ write: null, wantsRead: true });
+  });
+  it('writes nothing over a missing lease', () => {
+    const { step } = aCandidate();
+    step(0, { saw: null });
+    expect(step(1_000, { resignForMs: 0 })).toMatchObject({ write: null, wantsRead: true });
   });
 });

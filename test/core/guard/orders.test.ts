@@ -61,6 +61,11 @@ function answerTo(said: Said<Order>, rest: Case = {}): string {
   return `refused${answer.gate === null ? '' : ` by ${answer.gate}`}: ${answer.why}`;
 }
 const first = (said: Said<Order>, rest: Case = {}) => ordered(said, rest).progress.decisions[0];
+function begun(said: Said<Order>, rest: Case = {}) {
+  const decision = first(said, rest);
+  if (decision?.kind !== 'fence') throw new Error('no fencing began');
+  return decision;
+}
 function rows(said: Said<Order>, base: Case, cases: readonly [string, Case, string][]) {
   it.each(cases)('%s', (_, rest, expected) => {
     expect(answerTo(said, { ...base, ...rest })).toBe(expected);
@@ -169,13 +174,13 @@ describe('fence', () => {
       fencing: 'w1-1',
       record: { order, purpose: 'fence', phase: 'decided' },
     });
-    const { gates, frees } = first(FENCE) as { gates: unknown[]; frees: { pods: unknown[] } };
+    const { gates, frees } = begun(FENCE);
     expect([gates.length, frees.pods.length]).toEqual([9, 1]);
   });
   it('begins one that failed again, from its start', () => {
     const open = { phase: 'stuck', retries: 3, attempt: 2, why: 'not-proven' } as const;
-    const begun = { phase: 'decided', order, retries: 0, attempt: 0, why: null };
-    expect(first(FENCE, { open })).toMatchObject({ kind: 'advance', from: 'stuck', record: begun, act: null });
+    const anew = { phase: 'decided', order, retries: 0, attempt: 0, why: null };
+    expect(first(FENCE, { open })).toMatchObject({ kind: 'advance', from: 'stuck', record: anew, act: null });
   });
   it('of one in flight does not stand in its own way', () => {
     const rate = { minIntervalMs: 0, maxPerHour: 6, maxInFlight: 1 };
@@ -210,12 +215,12 @@ describe('rehearse', () => {
     ],
   ]);
   it('says what stands on the node, and at which gates', () => {
-    const begun = first(REHEARSE, drained) as { gates: unknown[]; frees: { pods: unknown[] } };
-    expect(begun).toMatchObject({
+    const decision = begun(REHEARSE, drained);
+    expect(decision).toMatchObject({
       kind: 'fence',
       record: { purpose: 'rehearse', order: { verb: 'rehearse', by: 'ana' } },
     });
-    expect([begun.gates.length, begun.frees.pods.length]).toEqual([9, 1]);
+    expect([decision.gates.length, decision.frees.pods.length]).toEqual([9, 1]);
   });
 });
 
@@ -263,7 +268,7 @@ describe('confirm-off', () => {
       kind: 'fence',
       record: { phase: 'proving', proof, order, why: 'device-is-wrong' },
     });
-    const plain = first(CONFIRM, OFF) as { gates: unknown[]; frees: { pods: unknown[] } };
+    const plain = begun(CONFIRM, OFF);
     expect(plain).toMatchObject({ record: { phase: 'proving', proof, why: null } });
     expect([plain.gates.length, plain.frees.pods.length]).toEqual([9, 1]);
     const open = { phase: 'failed', why: 'not-proven' } as const;

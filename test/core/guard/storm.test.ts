@@ -207,3 +207,82 @@ describe('a hold', () => {
     expect(isReleased(node, [{ scope, untilMs: 10, by: 'ana' }], 10)).toBe(false);
   });
 });
+
+describe('what is a storm of its own', () => {
+  const CP = { labels: { 'node-role.kubernetes.io/control-plane': '', zone: 'm' } };
+  it('workers and control plane begin and end apart, as do domains', () => {
+    const state = (nodes: readonly NodeMemory[], holds: readonly Hold[]) => ({
+      nodes: byUid(nodes),
+      fencings: NO_FENCINGS,
+      holds,
+    });
+    const zone = (value: string, suspects: number) => some(4, suspects, { of: { labels: { zone: value } } }, value);
+    const both = stepStorm(state([...some(30, 0), ...zone('a', 3), ...zone('b', 3)], []), TIME, CONFIG);
+    expect(both.holds.map(({ scope }) => scope)).toMatchObject([{ value: 'a' }, { value: 'b' }]);
+    const one = stepStorm(
+      state([...some(30, 0), ...zone('a', 3), ...zone('b', 0)], both.holds),
+      { ...TIME, atMs: TIME.atMs + 5 },
+      CONFIG,
+    );
+    expect(one.holds.map(({ endedMs }) => endedMs)).toEqual([null, TIME.atMs + 5]);
+    expect(one.reasons).toMatchObject([{ code: 'storm-ended', scope: { value: 'b' } }]);
+    const masters = some(3, 2, { of: CP }, 'c');
+    const groups = stepStorm(state([...some(10, 4), ...masters], []), TIME, CONFIG);
+    expect(groups.holds.map(({ scope }) => scope)).toMatchObject([{ group: 'workers' }, { group: 'control-plane' }]);
+    const left = stepStorm(state([...some(10, 0), ...masters], groups.holds), TIME, CONFIG);
+    expect(left.holds.map(({ endedMs }) => endedMs)).toEqual([TIME.atMs, null]);
+  });
+  it('a domain is of workers alone', () => {
+    expect(storms([...some(3, 3, { of: CP }, 'c'), ...some(60, 0)])).toEqual([
+      'cluster control-plane',
+      'all control-plane',
+    ]);
+  });
+  it('nodes in a fencing alone are one', () => {
+    const fencing = (uid: string) => [uid, { record: { node: { uid }, proof: null } } as unknown as Fencing] as const;
+    expect(storms(some(6, 0), new Map(['uid-w1', 'uid-w2'].map(fencing)))).toEqual(['cluster workers']);
+  });
+  it('a shutdown that lasts too long is no longer planned', () => {
+    const planned = (signMs: number) => storms([...some(6, 3, { announced: 'agent', signMs }), ...some(1, 0, {}, 'x')]);
+    expect(planned(TIME.asOfMs - CONFIG.plannedWaitMs + 1)).toEqual([]);
+    expect(planned(TIME.asOfMs - CONFIG.plannedWaitMs)).toContain('cluster workers');
+  });
+  it('a burst is explained by a proof alone, not by a fencing', () => {
+    const nodes = [0, 1, 2].map((onsetMs) =>
+      aMemory({ isSuspect: true, onsetMs, signMs: null, of: { name: `s${onsetMs}` } }),
+    );
+    const fencing = { record: { node: { uid: 'uid-s0' }, proof: null } } as unknown as Fencing;
+    expect(storms([...nodes, ...some(100, 0)], new Map([['f', fencing]]))).toEqual(['burst 3']);
+  });
+});
+
+describe('the end of a hold', () => {
+  const burst = (nodes: readonly string[], endedMs: number | null): Hold => ({
+    kind: 'burst',
+    scope: { kind: 'nodes', nodes },
+    sinceMs: 0,
+    endedMs,
+  });
+  it('of a burst that ended is not put off by one node that falls silent again', () => {
+    const state = { nodes: byUid(some(100, 1)), fencings: NO_FENCINGS, holds: [burst(['uid-w0'], 0)] };
+    expect(stepStorm(state, { ...TIME, atMs: CONFIG.storm.coolDownMs }, CONFIG).holds).toEqual([]);
+  });
+  it('under a new leader is that of the same storm: a burst is joined to a burst, and to nothing else', () => {
+    const workers = { kind: 'cluster', scope: { kind: 'cluster', group: 'workers' } } as const;
+    const own: Hold = { ...workers, sinceMs: 1, endedMs: 2 };
+    const kept = { kind: 'burst', scope: { kind: 'nodes', nodes: ['uid-w0'] } } as const;
+    expect(adoptHolds([own], [kept], 5)).toEqual([own, { ...kept, sinceMs: 5, endedMs: null }]);
+    const held = burst(['uid-w1'], 2);
+    expect(adoptHolds([held], [workers], 5)).toEqual([held, { ...workers, sinceMs: 5, endedMs: 5 }]);
+    const other = { kind: 'cluster', scope: { kind: 'cluster', group: 'control-plane' } } as const;
+    expect(adoptHolds([own], [other], 5)).toEqual([own, { ...other, sinceMs: 5, endedMs: 5 }]);
+  });
+  it('of one node or domain is that of a person who releases it', () => {
+    const memory = aMemory({ of: { labels: { zone: 'a' } } });
+    const holds = [burst(['uid-w1'], null)];
+    const on = (scope: Release['scope']) => holdOn(memory, { holds, releases: [{ scope, untilMs: 6, by: 'ana' }] }, 5);
+    expect(on({ kind: 'node', name: 'w1' })).toBeNull();
+    expect(on({ kind: 'domain', label: 'zone', value: 'a' })).toBeNull();
+    expect(on({ kind: 'node', name: 'w2' })).toBe(holds[0]);
+  });
+});
