@@ -49,6 +49,9 @@ export type GuardApi = {
 let authority: Authority;
 export const clock = createClock();
 
+/** The credentials of a process of its own. */
+export const writeGuardKubeconfig = ({ stub }: GuardApi): string => writeKubeconfig(authority, stub.url);
+
 /** Once in each file that uses it. */
 export function withAuthority(): void {
   beforeAll(() => {

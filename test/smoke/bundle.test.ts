@@ -47,12 +47,15 @@ describe('the bundle', () => {
     const daemon = read('nodewarden.js') + read('cli-daemon-program.js');
     const all = read('cli-program.js');
     // Of systeminformation, of introspection on D-Bus, of `simulate` and of `demo`.
-    for (const other of ['dmidecode', 'xmlns', 'summaryPatch', 'nodewarden-demo']) expect(daemon).not.toContain(other);
+    for (const other of ['dmidecode', 'xmlns', 'summaryPatch', 'nodewarden-demo', 'fencing-']) {
+      expect(daemon).not.toContain(other);
+    }
+    expect(read('cli-guard-program.js')).toContain('fencing-');
     for (const other of ['summaryPatch', 'nodewarden-demo']) expect(all).toContain(other);
     expect(read('systeminformation.js')).toContain('dmidecode');
   });
   it('is Latin-1: one letter beyond it doubles the whole text of a file in memory', () => {
-    for (const file of ['nodewarden.js', 'cli-daemon-program.js']) {
+    for (const file of ['nodewarden.js', 'cli-daemon-program.js', 'cli-guard-program.js']) {
       expect(fs.readFileSync(path.join(DIST, file), 'utf8')).not.toMatch(/[\u0100-\uffff]/);
     }
   });
