@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest';
+import type { KeptDevice, KeptState } from '../../src/core/guard/record.ts';
+import { devicesData, readDevices, readState, stateData } from '../../src/guard/kept.ts';
+
+const DEVICES: readonly KeptDevice[] = [
+  { node: 'u1', method: 'bmc ip=1', says: 'on', wallMs: 5, hasSaidOn: true, contradicted: null, rehearsedWallMs: null },
+  {
+    ...{ node: 'u1', method: 'pdu plug=2', says: 'off', wallMs: 6, hasSaidOn: false, rehearsedWallMs: 4 },
+    contradicted: { why: 'off-while-alive', wallMs: 3 },
+  },
+  {
+    node: 'u2',
+    method: 'bmc ip=1',
+    says: 'unknown',
+    wallMs: 7,
+    hasSaidOn: false,
+    contradicted: null,
+    rehearsedWallMs: null,
+  },
+];
+const STATE: KeptState = {
+  paused: { by: 'ann', because: 'a new switch', wallMs: 1 },
+  holds: [
+    { kind: 'cluster', scope: { kind: 'cluster', group: 'workers' } },
+    { kind: 'domain', scope: { kind: 'domain', label: 'zone', value: 'a' } },
+    { kind: 'burst', scope: { kind: 'nodes', nodes: ['u1', 'u2'] } },
+  ],
+};
+
+describe('what outlives a leader', () => {
+  it('is read back as it was kept', () => {
+    expect(readDevices({ data: devicesData(DEVICES) })).toEqual({ known: true, value: DEVICES });
+    expect(readState({ data: stateData(STATE) })).toEqual({ known: true, value: STATE });
+  });
+
+  it('is nothing as long as nothing was kept', () => {
+    expect(readDevices(null)).toEqual({ known: true, value: [] });
+    expect(readState(null)).toEqual({ known: true, value: { paused: null, holds: [] } });
+  });
+
+  it('fits into a ConfigMap for 5,000 nodes with two devices each', () => {
+    const many = Array.from({ length: 10_000 }, (_, i): KeptDevice => {
+      const uid = `${String(i >> 1).padStart(8, '0')}-0000-4000-8000-000000000000`;
+      const method = `bmc ip=10.200.100.${i}`;
+      const says = { says: 'on', wallMs: 1_764_000_000_000 } as const;
+      return { ...{ node: uid, method, ...says, hasSaidOn: true }, contradicted: null, rehearsedWallMs: null };
+    });
+    expect(Buffer.byteLength(String(devicesData(many)['devices']))).toBeLessThan(1_000_000);
+  });
+
+  it.each([
+    [{}],
+    [{ data: {} }],
+    [{ data: { devices: '[]', state: '[]' } }],
+    [{ data: { devices: '{', state: '{' } }],
+    [{ data: { devices: '{"u1": {"bmc": {"says": "reboot", "wallMs": 1}}}', state: '{"paused": null}' } }],
+    [{ data: { devices: '{"u1": []}', state: '{"paused": {}, "holds": []}' } }],
+    [{ data: { devices: '{"u1": {"bmc": {"says": "on"}}}', state: '{"paused": null, "holds": [{"kind": "x"}]}' } }],
+    [
+      {
+        data: {
+          devices: '{"u1": {"bmc": {"says": "on", "wallMs": 1, "contradicted": {}}}}',
+          state: '{"paused": null, "holds": [{"kind": "all", "scope": {"kind": "toString"}}]}',
+        },
+      },
+    ],
+  ])('is unknown if somebody has made something else of it: %j', (map) => {
+    expect(readDevices(map)).toMatchObject({ known: false, why: 'malformed', where: 'guard-devices' });
+    expect(readState(map)).toMatchObject({ known: false, why: 'malformed', where: 'guard-state' });
+  });
+});
