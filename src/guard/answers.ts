@@ -26,7 +26,7 @@ export function createAnswers(needs: OwnMapNeeds): Answers {
       if (!mayAct()) return null;
       const put =
         read.kind === 'read'
-          ? await writes.putMap(GUARD_ORDERS, withAnswer(read.data, id, answered), read.version)
+          ? await writes.putMap(GUARD_ORDERS, withAnswer(read.data, id, answered), read.version, read.labels)
           : read;
       if (put.kind === 'stored') return put.version;
       if (clock.monoMs() >= untilMs) {

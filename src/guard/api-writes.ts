@@ -8,6 +8,8 @@ import { must, mustBeNodeName } from '../kube/write-rules.ts';
 /** The ConfigMaps of the guard, in its own namespace. */
 export type GuardMap = `fencing-${FencingId}` | 'guard-devices' | 'guard-state' | 'guard-orders';
 export type MapData = { readonly [key: string]: string };
+/** The labels and annotations of a ConfigMap as received. */
+export type MapLabels = { readonly labels?: unknown; readonly annotations?: unknown };
 /** A node as it was seen: what is written to it holds for that uid and that version, or not at all. */
 export type SeenNode = {
   readonly name: string;
@@ -53,8 +55,8 @@ export type Stored = { readonly kind: 'stored'; readonly version: string; readon
  * anything is sent; nothing else does.
  */
 export type GuardWrites = {
-  /** `version` null: it must not exist yet. */
-  readonly putMap: (name: GuardMap, data: MapData, version: string | null) => Promise<Stored>;
+  /** `version` null: it must not exist yet. `labels`, as `kubectl apply` leaves some, stay only if they are given. */
+  readonly putMap: (name: GuardMap, data: MapData, version: string | null, labels?: MapLabels) => Promise<Stored>;
   /** Only if it still has that version. */
   readonly deleteRecord: (id: FencingId, version: string) => Promise<Written>;
   readonly putLease: (lease: LeaseSpec, version: string | null) => Promise<Stored>;
@@ -114,11 +116,11 @@ export function createGuardWrites({
   };
 
   return {
-    putMap: async (name, data, version) => {
+    putMap: async (name, data, version, metadata = {}) => {
       must(MAP_NAME.test(name), 'a ConfigMap that is not ours');
       const bytes = Object.entries(data).reduce((sum, [key, text]) => sum + key.length + Buffer.byteLength(text), 0);
       if (bytes > MAX_MAP_BYTES) return { kind: 'failed', detail: `${name} would have ${bytes} bytes` };
-      return put(maps, name, { apiVersion: 'v1', kind: 'ConfigMap', data }, version);
+      return put(maps, name, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data }, version);
     },
     deleteRecord: async (id, version) => {
       must(RECORD_ID.test(id) && version !== '', 'the deletion of what is no record');

@@ -2,10 +2,22 @@ import { isObject, isText } from '../core/shape.ts';
 import type { ApiGet } from '../kube/connection.ts';
 import { notDone } from '../kube/write-failure.ts';
 import type { Clock } from '../ports.ts';
-import { type GuardMap, type GuardWrites, type MapData, type NotWritten, versionOf } from './api-writes.ts';
+import {
+  type GuardMap,
+  type GuardWrites,
+  type MapData,
+  type MapLabels,
+  type NotWritten,
+  versionOf,
+} from './api-writes.ts';
 
 /** A ConfigMap of the guard as it is now; `version` null: there is none. */
-export type OwnMap = { readonly kind: 'read'; readonly data: MapData; readonly version: string | null };
+export type OwnMap = {
+  readonly kind: 'read';
+  readonly data: MapData;
+  readonly version: string | null;
+  readonly labels: MapLabels;
+};
 const GET_MS = 5_000;
 
 export type OwnMapNeeds = {
@@ -24,14 +36,19 @@ export async function readOwnMap(
   name: GuardMap,
 ): Promise<OwnMap | NotWritten> {
   const answer = await get(`/api/v1/namespaces/${namespace}/configmaps/${name}`, GET_MS);
-  if (answer.kind === 'answer' && answer.status === 404) return { kind: 'read', data: {}, version: null };
+  if (answer.kind === 'answer' && answer.status === 404) return { kind: 'read', data: {}, version: null, labels: {} };
   const failed = notDone(answer, null);
   const body = answer.kind === 'answer' ? answer.body : null;
   const version = versionOf(body);
   if (failed !== null || version === null) {
     return { kind: 'failed', detail: failed?.text ?? `the server's answer is not the ConfigMap ${name}` };
   }
-  return { kind: 'read', data: mapData(body), version };
+  return { kind: 'read', data: mapData(body), version, labels: labelsOf(body) };
+}
+
+function labelsOf(map: unknown): MapLabels {
+  const { labels, annotations } = isObject(map) && isObject(map['metadata']) ? map['metadata'] : {};
+  return { ...(isObject(labels) ? { labels } : {}), ...(isObject(annotations) ? { annotations } : {}) };
 }
 
 /** The texts of a ConfigMap; what is none is left out. */
@@ -57,7 +74,7 @@ const AGAIN_MS = 5_000;
 /** One for each leadership: what is stored is read before it is replaced, and a foreign write since makes ours fail. */
 export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: number): KeptMap {
   const { clock, writes, mayAct, failed } = needs;
-  let stored: { readonly text: string; readonly version: string | null } | null = null;
+  let stored: (Pick<OwnMap, 'version' | 'labels'> & { readonly text: string }) | null = null;
   let notBeforeMs = Number.NEGATIVE_INFINITY;
   let writing: Promise<void> | null = null;
 
@@ -66,13 +83,13 @@ export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: numbe
     if (stored === null) {
       const read = await readOwnMap(needs, name);
       if (read.kind !== 'read') return again(read);
-      stored = { text: JSON.stringify(read.data), version: read.version };
+      stored = { ...read, text: JSON.stringify(read.data) };
     }
     if (stored.text !== text) {
       if (!mayAct()) return;
-      const put = await writes.putMap(name, data, stored.version);
+      const put = await writes.putMap(name, data, stored.version, stored.labels);
       if (put.kind !== 'stored') return again(put);
-      stored = { text, version: put.version };
+      stored = { ...stored, text, version: put.version };
     }
     notBeforeMs = clock.monoMs() + everyMs;
   }

@@ -29,7 +29,7 @@ export const EVENT_TYPES: { readonly [R in GuardEventReason]: 'Normal' | 'Warnin
 
 export function sayDecided({ id, silentMs, order, purpose }: FencingRecord, { pods, attachments }: Frees): string {
   const frees = `${counted(pods.length, 'pod')} and ${counted(attachments.length, 'volume')} would be freed`;
-  const silent = `silent for ${sayDuration(Math.round(silentMs))}`;
+  const silent = `silent for ${sayDuration(Math.round(silentMs / 1_000) * 1_000)}`;
   const by = order === null ? '' : `, ordered by ${order.by}: ${order.because}`;
   return escapeUnsafe(
     purpose === 'rehearse'

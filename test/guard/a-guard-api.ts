@@ -34,7 +34,7 @@ export type GuardApi = {
     node: NodeRef,
     rest?: { readonly taints?: readonly Json[]; readonly conditions?: readonly Json[] },
   ) => void;
-  readonly putMap: (name: string, data: Json) => string;
+  readonly putMap: (name: string, data: Json, metadata?: Json) => string;
   /** Anything, by its path; null removes it. */
   readonly put: (path: string, object: Json | null) => void;
   /** What was asked of it that could change something. */
@@ -181,8 +181,8 @@ export async function aGuardApi(times: Clock = clock): Promise<GuardApi> {
       };
       put(`${NODES}/${name}`, node);
     },
-    putMap: (name, data) => {
-      put(`${MAPS}/${name}`, { kind: 'ConfigMap', metadata: { name, uid: randomUUID() }, data });
+    putMap: (name, data, metadata = {}) => {
+      put(`${MAPS}/${name}`, { kind: 'ConfigMap', metadata: { ...metadata, name, uid: randomUUID() }, data });
       return String(version);
     },
     put,
