@@ -26,7 +26,9 @@ function nowText(report: ExplainReport, paint: Paint): string {
       ? `${source.node}${source.dryRun ? ' (dry run: nothing is stopped)' : ''}, ${sayWhen(source.atWallMs)}`
       : `${source.file}: ${source.name}, step ${source.step} at ${sayDuration(source.at)}`;
   const told = decisions.filter(({ kind }) => kind !== 'set-condition').map((decision) => sayDecision(decision));
-  const nothing = actsOn === null ? 'no eviction is needed: no threshold is met' : 'no pod is selected in this sample';
+  const isKnown = report.reasons.every(({ code }) => code !== 'signal-unknown');
+  const unmet = isKnown ? 'no eviction is needed: no threshold is met' : 'no threshold is known to be met';
+  const nothing = actsOn === null ? unmet : 'no pod is selected in this sample';
   const reasons = report.reasons.filter(({ code, signal, text }) => {
     // The table shows who is passed over, and a decision needs no second line.
     if (code === 'passed-over' || told.some((decision) => decision.includes(text))) return false;
@@ -79,9 +81,11 @@ function rankingText(report: ExplainReport, paint: Paint): string {
   return `${headText(report)}\n${table(heading, rows, right)}${more}${legend(report, paint)}${unmeasuredText(report, paint)}`;
 }
 
-function headText({ signal: { signal }, actsOn, decisions }: ExplainReport): string {
+function headText({ signal: { signal, thresholds }, actsOn, decisions }: ExplainReport): string {
   if (decisions.some(({ kind }) => kind === 'evict-over-limit'))
     return `storage limits need no ranking; for ${signal}, pods would be evicted in this order`;
+  if (thresholds.length === 0)
+    return `${signal} has no threshold, so nothing is evicted for it; with one, pods would be evicted in this order`;
   return signal === actsOn
     ? `pods in eviction order for ${signal}`
     : `if ${signal} ran short, pods would be evicted in this order`;

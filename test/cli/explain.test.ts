@@ -67,11 +67,26 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     const text = said(aLook(GI), 'pid.available', 'uid-db');
     expect(text).toContain('now         no eviction is needed: no threshold is met\n');
     expect(text).toContain('observed    pid.available 900 pids of 1000 pids; no threshold\n');
-    expect(text).toContain('if pid.available ran short, pods would be evicted in this order\n');
+    expect(text).toContain(
+      'pid.available has no threshold, so nothing is evicted for it; with one, pods would be evicted in this order\n',
+    );
+    expect(said(aLook(GI), 'memory.available')).toContain(
+      'if memory.available ran short, pods would be evicted in this order\n',
+    );
     expect(text).toContain(
       'shop/db is safe: shop/job is chosen first.\nIt would be chosen first with a priority below 1.\n',
     );
     expect(text).toContain('even if it used all that the node has, shop/job would come first by its lower priority.\n');
+  });
+
+  it('does not say that no threshold is met if a signal is unknown', () => {
+    const memory = unknown('unreadable', '/proc/meminfo', 'EACCES');
+    const observation = anObservation(10_000, { 'memory.available': memory }, { pods: known([web, job]) });
+    const state = initialState('b');
+    const { decisions, reasons } = decide(state, observation, config);
+    const text = said({ observation, config, state, decisions, reasons });
+    expect(text).toContain('now         no threshold is known to be met\n');
+    expect(text).not.toContain('no eviction is needed');
   });
 
   it('rounds to the side on which the statement stays true', () => {
