@@ -16,6 +16,7 @@ const MAY_IMPORT_DYNAMICALLY = [
   'daemon/run.ts',
   'daemon/web.ts',
   'doctor/look.ts',
+  'guard/http.ts',
   'main.ts',
   'host/hardware.ts',
 ];

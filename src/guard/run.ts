@@ -16,13 +16,16 @@ import { sayGuardStarts } from '../words/guard.ts';
 import { type Agents, createAgents } from './agents.ts';
 import { createGuardWrites } from './api-writes.ts';
 import { createAsked } from './asked.ts';
+import { createGuardCounts } from './counts.ts';
 import { createEffects } from './effects.ts';
+import { keepHttp } from './http.ts';
 import { createLeader } from './leader.ts';
 import { type GuardLook, type GuardLoop, startLoop } from './loop.ts';
 import { watchNodes } from './nodes.ts';
 import { createObserver } from './observe.ts';
 import { createOwnNode } from './own-node.ts';
 import { createGuardReload } from './reload.ts';
+import { explainReport, type GuardReport, guardReport } from './report.ts';
 import { openStatusSocket } from './status-socket.ts';
 import { watchMaps } from './stored-maps.ts';
 import { watchTaintSupport } from './taint-support.ts';
@@ -153,10 +156,20 @@ async function runParts(
   const pulse = createPulse(clock, notify);
   for (const { text } of warnings) log.warn({ event: 'config' }, text);
   log.info({ event: 'config', version, writer, hash: started.hash }, sayGuardStarts(started.file, started.core.dryRun));
+  const counts = createGuardCounts();
+  const report = (): GuardReport | null =>
+    last === null
+      ? null
+      : guardReport({
+          ...{ version, writer, look: last, config: config(), findings: findings.all(), nowMs: clock.monoMs() },
+          ...{ holder: leader.holder(), heldBack: leader.heldBack() },
+        });
   const socket = await openStatusSocket({
-    ...{ clock, findings, version, writer, config, leader, path: started.socket },
-    last: () => last,
+    ...{ clock, findings, path: started.socket, answer: report },
+    explain: (node) => (last === null ? null : explainReport(last, node)),
   });
+  const lookAgeMs = (): number | null => (last === null ? null : clock.monoMs() - last.observation.atMs);
+  const http = keepHttp(started.http, { clock, report, counts: counts.now, lookAgeMs }, { clock, findings });
   loop = startLoop({
     clock,
     config: () => config().core,
@@ -168,6 +181,7 @@ async function runParts(
     decided: (look) => {
       last = look;
       tell(look);
+      counts.decided(look.verdict.decisions);
       for (const decision of look.verdict.decisions) if (decision.kind === 'resign') leader.resign(decision.forMs);
       effects.carryOut(look.verdict, look.observation);
       pulse();
@@ -179,6 +193,7 @@ async function runParts(
   loop.close();
   reload.close();
   await socket.close();
+  await http.close();
   await leader.close();
   support?.close();
   nodes.close();

@@ -1,12 +1,9 @@
-import type { GuardEffective } from '../config/guard/effective.ts';
 import { ensureDirectory } from '../host/files.ts';
 import { groupIdOf } from '../host/socket-file.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { type OpenSocket, serveSocket } from '../serve/socket.ts';
 import { NO_SOCKET, noSocket } from '../words/finding-guard.ts';
-import type { Leader } from './leader.ts';
-import type { GuardLook } from './loop.ts';
-import { explainReport, guardReport } from './report.ts';
+import type { ExplainReport, GuardReport } from './report.ts';
 
 const GROUP = 'nodewarden';
 /** How often it is made sure that the socket is still there. */
@@ -16,32 +13,16 @@ const CHECK_MS = 10_000;
 export async function openStatusSocket(needs: {
   readonly clock: Clock;
   readonly findings: Findings;
-  readonly version: string;
-  readonly writer: string;
   readonly path: string;
-  readonly config: () => GuardEffective;
-  readonly leader: Pick<Leader, 'holder' | 'heldBack'>;
-  /** Null: none yet. */
-  readonly last: () => GuardLook | null;
+  /** Null: there was no look yet. */
+  readonly answer: () => GuardReport | null;
+  /** Null: there is no such node, or there was no look yet. */
+  readonly explain: (node: string) => ExplainReport | null;
 }): Promise<{ readonly close: () => Promise<void> }> {
-  const { clock, findings, path, last, leader } = needs;
+  const { clock, findings, path, answer, explain } = needs;
   let socket: OpenSocket | null = null;
   let cancel = (): void => undefined;
   let isClosed = false;
-
-  const answer = (): unknown => {
-    const look = last();
-    if (look === null) return null;
-    const { version, writer } = needs;
-    return guardReport({
-      ...{ version, writer, look, config: needs.config(), findings: findings.all(), nowMs: clock.monoMs() },
-      ...{ holder: leader.holder(), heldBack: leader.heldBack() },
-    });
-  };
-  const explain = (node: string): unknown => {
-    const look = last();
-    return look === null ? null : explainReport(look, node);
-  };
 
   async function open(): Promise<void> {
     ensureDirectory(path.slice(0, Math.max(1, path.lastIndexOf('/'))), 0o750);

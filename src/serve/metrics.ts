@@ -1,18 +1,10 @@
-import { Counter, Gauge, type Metric, Registry } from 'prom-client';
-import type { Counts } from './counts.ts';
+import { METRICS_TYPE, type MetricRows, one, renderMetrics, type Sample, seconds } from './metric-rows.ts';
 import type { SignalStatus, StatusReport } from './status.ts';
 
-export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
-
-type Labels = { readonly [label: string]: string };
-type Sample = { readonly labels?: Labels; readonly value: number };
-type Row = { readonly help: string; readonly labels: readonly string[] } & (
-  | { readonly type: 'gauge' | 'counter'; readonly samples: (report: StatusReport) => readonly Sample[] }
-  | { readonly type: 'histogram'; readonly counted: (report: StatusReport) => Counts['looks'] }
-);
+export { METRICS_TYPE };
 
 /** product.md section 10. Unknown values have no sample; labels have few values, and none that a tenant chooses. */
-const ROWS: { readonly [name: string]: Row } = {
+const ROWS: MetricRows<StatusReport> = {
   nodewarden_build_info: {
     help: 'The running agent; always 1.',
     type: 'gauge',
@@ -137,47 +129,7 @@ const ROWS: { readonly [name: string]: Row } = {
 export const METRIC_NAMES = Object.keys(ROWS);
 
 /** In the text format of Prometheus (METRICS_TYPE). */
-export function metricsText(report: StatusReport): Promise<string> {
-  const registry = new Registry();
-  for (const [name, row] of Object.entries(ROWS)) {
-    if (row.type === 'histogram') registry.registerMetric(histogram(name, row.help, row.counted(report)));
-    else addSamples(registry, name, row, row.samples(report));
-  }
-  return registry.metrics();
-}
-
-function addSamples(registry: Registry, name: string, { type, help, labels }: Row, samples: readonly Sample[]): void {
-  // One without labels would have the value 0.
-  if (samples.length === 0) return;
-  const settings = { name, help, labelNames: labels, registers: [registry] };
-  if (type === 'gauge') {
-    const gauge = new Gauge(settings);
-    for (const sample of samples) gauge.set(sample.labels ?? {}, sample.value);
-  } else {
-    const counter = new Counter(settings);
-    for (const sample of samples) counter.inc(sample.labels ?? {}, sample.value);
-  }
-}
-
-/** The package's own histogram counts observations itself, but the agent has counted already. */
-function histogram(name: string, help: string, { buckets, count, sumMs }: Counts['looks']): Metric {
-  const values = [
-    ...buckets.map(({ mostMs, count: value }) => ({
-      labels: { le: mostMs / 1_000 },
-      metricName: `${name}_bucket`,
-      value,
-    })),
-    { labels: { le: '+Inf' }, metricName: `${name}_bucket`, value: count },
-    { labels: {}, metricName: `${name}_sum`, value: sumMs / 1_000 },
-    { labels: {}, metricName: `${name}_count`, value: count },
-  ];
-  const metric = { name, help, type: 'histogram', aggregator: 'sum', values };
-  return { ...metric, get: async () => metric } as unknown as Metric;
-}
-
-const one = (value: number | null, labels: Labels = {}): readonly Sample[] =>
-  value === null ? [] : [{ labels, value }];
-const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1_000);
+export const metricsText = (report: StatusReport): Promise<string> => renderMetrics(ROWS, report);
 
 /** The signals of this node. An alias has the figures of another signal, which would appear twice. */
 const measured = ({ signals }: StatusReport): readonly SignalStatus[] =>

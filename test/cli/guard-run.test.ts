@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { aGuardApi, type GuardApi, LEASES, withAuthority, writeGuardKubeconfig } from '../guard/a-guard-api.ts';
 import { eventually } from '../kube/eventually.ts';
+import { freePort } from '../serve/a-web.ts';
 import { aCommand } from './a-command.ts';
 
 withAuthority();
@@ -42,7 +43,8 @@ describe('guard run', () => {
     });
     // Given back by another one: it need not be watched for 15 s.
     api.put(`${LEASES}/nodewarden-guard`, { metadata: { name: 'nodewarden-guard' }, spec: { leaseTransitions: 3 } });
-    const file = aConfig();
+    const port = await freePort();
+    const file = aConfig({ http: { listen: `127.0.0.1:${port}` } });
     const running = command.start(['guard', 'run', '--config', file]);
     await eventually(() => expect(holder()).toMatch(/./));
     await eventually(async () => {
@@ -54,6 +56,11 @@ describe('guard run', () => {
     expect(explained).toMatchObject({ code: 0, err: '' });
     expect(explained.out).toContain('not fenced: gate self: it decides nothing new');
     expect((await command.run(['guard', 'explain', 'w9', '--config', file])).code).toBe(2);
+    const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    expect(metrics).toMatch(/^nodewarden_guard_leader 1$/m);
+    expect(metrics).toMatch(/^nodewarden_guard_nodes\{class="new"\} 1$/m);
+    expect(metrics).toMatch(/^nodewarden_guard_fencings_total\{result="proven"\} 0$/m);
+    expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
     running.kill('SIGTERM');
     expect((await running.ended).code).toBe(0);
     expect(holder()).toBeUndefined();

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import { createCounters } from '../../src/daemon/counters.ts';
+import { GUARD_METRICS } from '../../src/guard/metrics.ts';
 import { METRIC_NAMES, metricsText } from '../../src/serve/metrics.ts';
 import { type StatusContext, statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation, aThreshold, GI, MI } from '../a.ts';
@@ -59,7 +60,8 @@ describe('metrics', () => {
 
   it('are all documented, and no others', () => {
     const docs = readFileSync(path.resolve(import.meta.dirname, '../../docs/metrics.md'), 'utf8');
-    expect([...new Set(docs.match(/\bnodewarden_[a-z_]+/g))].sort()).toEqual([...METRIC_NAMES].sort());
+    const all = [...METRIC_NAMES, ...Object.keys(GUARD_METRICS)];
+    expect([...new Set(docs.match(/\bnodewarden_[a-z_]+/g))].sort()).toEqual(all.sort());
   });
 
   it('show a signal against its thresholds, each once', async () => {

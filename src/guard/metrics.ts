@@ -1,0 +1,131 @@
+import { type MetricRows, one, type Sample, seconds } from '../serve/metric-rows.ts';
+import type { GuardCounts } from './counts.ts';
+import type { GuardReport } from './report.ts';
+
+type Report = { readonly report: GuardReport; readonly counts: GuardCounts };
+
+/** guard.md section 11. Of a standby those of its own; what is not known has no sample. */
+export const GUARD_METRICS: MetricRows<Report> = {
+  nodewarden_guard_build_info: {
+    help: 'The running guard; always 1.',
+    type: 'gauge',
+    labels: ['version', 'dry_run'],
+    samples: ({ report: { version, dryRun } }) => one(1, { version, dry_run: String(dryRun) }),
+  },
+  nodewarden_guard_leader: {
+    help: 'Whether this guard leads.',
+    type: 'gauge',
+    labels: [],
+    samples: ({ report }) => one(Number(report.leader.isLeader)),
+  },
+  nodewarden_guard_authority_seconds: {
+    help: 'How much longer this guard may act without another renewal of its lease.',
+    type: 'gauge',
+    labels: [],
+    samples: ({ report }) => one(seconds(report.leader.authorityMs)),
+  },
+  nodewarden_guard_settling: {
+    help: 'Whether it decides nothing new for a while: after start, election, return of the API server or a clock jump.',
+    type: 'gauge',
+    labels: [],
+    samples: ({ report }) => one(Number(report.settling !== null)),
+  },
+  nodewarden_guard_paused: {
+    help: 'Whether a person paused it.',
+    type: 'gauge',
+    labels: [],
+    samples: ({ report }) => one(Number(report.paused !== null)),
+  },
+  nodewarden_guard_nodes: {
+    help: 'Nodes, by health.',
+    type: 'gauge',
+    labels: ['class'],
+    samples: ({ report }) => Object.entries(report.nodes).map(([name, value]) => ({ labels: { class: name }, value })),
+  },
+  nodewarden_guard_held: {
+    help: 'Dead nodes that are not fenced, by the gate that holds them.',
+    type: 'gauge',
+    labels: ['gate'],
+    samples: ({ report }) =>
+      counted(
+        'gate',
+        report.held.map(({ gate }) => gate),
+      ),
+  },
+  nodewarden_guard_storms: {
+    help: 'Storms that hold fencings, cool-downs included, by kind.',
+    type: 'gauge',
+    labels: ['kind'],
+    samples: ({ report }) =>
+      counted(
+        'kind',
+        report.storms.map(({ kind }) => kind),
+      ),
+  },
+  nodewarden_guard_open_fencings: {
+    help: 'Fencings that are not over, by phase.',
+    type: 'gauge',
+    labels: ['phase'],
+    samples: ({ report }) =>
+      counted(
+        'phase',
+        report.fencings.map(({ phase }) => phase),
+      ),
+  },
+  nodewarden_guard_oldest_phase_seconds: {
+    help: 'How long the oldest fencing of the phase has been in it.',
+    type: 'gauge',
+    labels: ['phase'],
+    samples: ({ report: { fencings } }) =>
+      [...new Set(fencings.map(({ phase }) => phase))].map((phase) => ({
+        labels: { phase },
+        value: Math.max(...fencings.map((one) => (one.phase === phase ? one.phaseMs : 0))) / 1_000,
+      })),
+  },
+  nodewarden_guard_device_contradictions: {
+    help: 'Devices that said what cannot be true, and are not believed.',
+    type: 'gauge',
+    labels: [],
+    samples: ({ report }) => one(report.contradicted.length),
+  },
+  nodewarden_guard_api_age_seconds: {
+    help: 'Time since the last answered list and since the last own write.',
+    type: 'gauge',
+    labels: ['path'],
+    samples: ({ report: { api } }) => [
+      ...one(seconds(api.readMs), { path: 'read' }),
+      ...one(seconds(api.writeMs), { path: 'write' }),
+    ],
+  },
+  nodewarden_guard_findings: {
+    help: 'Problems that need attention; see: nodewarden guard status.',
+    type: 'gauge',
+    labels: [],
+    samples: ({ report }) => one(report.findings.length),
+  },
+  nodewarden_guard_fencings_decided_total: {
+    help: 'Fencings that were decided, in dry run too.',
+    type: 'counter',
+    labels: [],
+    samples: ({ counts }) => one(counts.decided),
+  },
+  nodewarden_guard_fencings_total: {
+    help: 'Fencings that came to this point.',
+    type: 'counter',
+    labels: ['result'],
+    samples: ({ counts }) => Object.entries(counts.fencings).map(([result, value]) => ({ labels: { result }, value })),
+  },
+  nodewarden_guard_holds_total: {
+    help: 'Times at which a dead node was held, or by another gate than before.',
+    type: 'counter',
+    labels: [],
+    samples: ({ counts }) => one(counts.holds),
+  },
+};
+
+function counted(label: string, values: readonly string[]): readonly Sample[] {
+  return [...new Set(values)].map((value) => ({
+    labels: { [label]: value },
+    value: values.filter((one) => one === value).length,
+  }));
+}
