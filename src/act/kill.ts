@@ -110,7 +110,9 @@ export async function killCgroup(order: KillOrder): Promise<KillEnd> {
     return { kind: 'ended', via, releasedBytes, unreaped: unreaped(mounts, ref) };
   };
   try {
-    const atFirst = progressOf(kill, isPopulated(mounts, ref));
+    let atFirst = kill.sweep.isGone ? 'ended' : progressOf(kill, isPopulated(mounts, ref));
+    // It may have been renamed since it was opened.
+    if (atFirst === 'ended' && !kill.sweep.isGone) atFirst = await progress(kill);
     if (atFirst === 'ended') return { kind: 'gone' };
     const politely = order.first === 'sigterm' ? await endPolitely(kill) : null;
     if (politely === 'spared') return { kind: 'spared' };
@@ -358,7 +360,7 @@ const progress = async (kill: Kill): Promise<Progress> =>
 /** `empty`: only processes that joined after its end are in it, and its anonymous memory is not free yet. */
 function progressOf(kill: Kill, populated: Reading<boolean>): Progress {
   const { mounts, ref, givesBack, spent } = kill;
-  if (!populated.known) return isSame(mounts, ref) ? 'populated' : 'ended';
+  if (!populated.known) return populated.why === 'absent' ? 'ended' : 'populated';
   const successors = populated.value ? successorsIn(kill) : [];
   if (successors === null) return 'populated';
   if (populated.value && spent.wasEmpty) return 'ended';

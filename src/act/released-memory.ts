@@ -1,7 +1,8 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { openMemory } from '../host/cgroup-memory.ts';
+import { usageIn } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { hasProcesses, isSame } from '../host/cgroupfs.ts';
+import { inCgroup } from '../host/cgroup-walk.ts';
+import { hasProcesses, whereIs } from '../host/cgroupfs.ts';
 import type { CgroupRef } from '../ports.ts';
 
 export const NOT_MEASURED = unknown(
@@ -10,14 +11,9 @@ export const NOT_MEASURED = unknown(
   'the agent was killed before it could measure that',
 );
 
-/** All memory charged to it now. Unknown `absent`: it is gone, or another cgroup has its path. */
+/** All memory charged to it now. Unknown `absent`: it is gone. */
 export function usageBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
-  const memory = openMemory(mounts, ref.path);
-  const use = memory.read();
-  memory.close();
-  // Read by path: the value counts only if the path still belongs to this cgroup.
-  if (!isSame(mounts, ref)) return unknown('absent', ref.path, 'the cgroup is gone');
-  return use.known ? known(use.value.usageBytes) : use;
+  return inCgroup(mounts, whereIs(mounts, ref) ?? ref, (directory) => usageIn(mounts, directory));
 }
 
 /** What was freed by a victim that ended while no agent watched: other processes may run in its place. */

@@ -8,6 +8,8 @@ import type { CgroupRef, Clock } from '../ports.ts';
 
 /** What one kill needs of a cgroup's tree. Each walk uses what the previous one found. */
 export type Sweep = {
+  /** The cgroup was gone, or not at its path, when this began. */
+  readonly isGone: boolean;
   /**
    * Signals every process, and repeats for those that appeared meanwhile until none is new: v1 cannot signal a whole cgroup,
    * and a tree that forks faster than one pass escapes it. The first signals are sent before the promise is returned.
@@ -114,6 +116,7 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
   }
 
   return {
+    isGone: !held.known && held.why === 'absent',
     signal: async (signal, { isOver, sent, isSpared }) => {
       if (signal === 'SIGKILL' && areOnlyTheDyingLeft()) return null;
       const done = new Set<number>();

@@ -65,6 +65,8 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
         | 'cancelled'
         | 'left-to-systemd'
         | 'rebound'
+        /** The cgroup that was measured is not at its path any more. */
+        | 'moved'
         /** beside-a-kubelet.md B1, under a soft threshold. */
         | 'budget-refused'
         /** beside-a-kubelet.md E14, at a shutdown: it is stopped with the agent. */

@@ -39,10 +39,15 @@ export function victimOf({
   qos,
   priority,
   boundTo,
+  cgroupInode,
   unsaid,
 }: Pick<PodView, keyof Victim>): Victim {
-  const rest = { ...(boundTo === undefined ? {} : { boundTo }), ...(unsaid === undefined ? {} : { unsaid }) };
-  return { uid, namespace, name, qos, priority, ...rest };
+  return {
+    ...{ uid, namespace, name, qos, priority },
+    ...(boundTo === undefined ? {} : { boundTo }),
+    ...(cgroupInode === undefined ? {} : { cgroupInode }),
+    ...(unsaid === undefined ? {} : { unsaid }),
+  };
 }
 
 /** The earlier of two times to look again. */

@@ -9,6 +9,7 @@ import {
   openNumberFile,
   parseCount,
   parseKeyed,
+  readKernelFile,
 } from './kernel-file.ts';
 
 /** kubelet-eviction.md 1.1.1. */
@@ -92,6 +93,13 @@ const KERNEL_PARTS = [key('kernel_stack '), key('pagetables '), key('percpu '), 
 /** v2 `anon`, v1 `total_rss`, from the text of memory.stat. */
 export function anonOf(mounts: CgroupMounts, bytes: Buffer, where: string): Reading<number> {
   return fieldOf(bytes, (mounts.version === 1 ? V1 : V2).anon, where);
+}
+
+/** All memory charged to the cgroup that has this directory now (inCgroup). */
+export function usageIn(mounts: CgroupMounts, directory: string): Reading<number> {
+  const path = `${directory}/${(mounts.version === 1 ? V1 : V2).usage}`;
+  const bytes = readKernelFile(path, NUMBER_BYTES);
+  return bytes.known ? parseCount(bytes.value, path) : bytes;
 }
 
 /**

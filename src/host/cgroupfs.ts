@@ -1,10 +1,11 @@
 import { closeSync, constants, lstatSync, openSync, writeSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
+import { cgroupInode } from './cgroup-inode.ts';
 import { isMember, lookInProc } from './cgroup-members.ts';
 import { anonOf, holdMemory, MEMORY_STAT_BYTES } from './cgroup-memory.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { directoryOf, inCgroup, isLeaf, listIn, lookAtProcesses, type Seen } from './cgroup-walk.ts';
+import { childrenOf, directoryOf, inCgroup, isLeaf, listIn, lookAtProcesses, type Seen } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
 import {
   EVENTS_BYTES,
@@ -20,6 +21,10 @@ import { threadsOf } from './procfs.ts';
 const POPULATED = key('populated ');
 /** Above this number, processes are not checked one by one for a figure that nothing waits for. */
 const MAX_ALIVE = 1_000;
+/** More would take longer than a kill may wait: about 3 ms. */
+const MAX_SIBLINGS = 1_000;
+/** It may be renamed between the reading of its new name and the look there. */
+const RENAME_TRIES = 3;
 /** D3: below this, the memory of a victim counts as free. */
 export const GIVEN_BACK_BYTES = 1024 * 1024;
 
@@ -45,6 +50,29 @@ export function refOf(mounts: CgroupMounts, path: string): Reading<CgroupRef> {
 export function isSame(mounts: CgroupMounts, ref: CgroupRef): boolean {
   const now = refOf(mounts, ref.path);
   return now.known && now.value.inode === ref.inode;
+}
+
+/**
+ * Where the same cgroup is now: version 1 lets whoever may write to its parent rename it there. Null: it was not found.
+ */
+export function whereIs(mounts: CgroupMounts, ref: CgroupRef): CgroupRef | null {
+  const parent = ref.path.slice(0, ref.path.lastIndexOf('/'));
+  const directory = mounts.memory + parent;
+  for (let tries = 0; tries < RENAME_TRIES; tries++) {
+    if (isSame(mounts, ref)) return ref;
+    if (mounts.version === 2) return null;
+    const siblings = childrenOf(directory, MAX_SIBLINGS);
+    const names = siblings.known ? siblings.value.names : [];
+    const name = names.find((sibling) => cgroupInode(`${directory}/${sibling}`) === ref.inode);
+    if (name !== undefined) return { ...ref, path: `${parent}/${name}` };
+  }
+  return null;
+}
+
+/** It is not at its path, but elsewhere, or another cgroup is there in its place. */
+export function isMoved(mounts: CgroupMounts, ref: CgroupRef): boolean {
+  const now = refOf(mounts, ref.path);
+  return now.known ? now.value.inode !== ref.inode : whereIs(mounts, ref) !== null;
 }
 
 /** D13. Unknown `absent` if it is gone; also unknown if no process was found but not everything could be read. */

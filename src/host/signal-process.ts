@@ -21,14 +21,15 @@ export function signalInCgroup(
 ): 'sent' | 'gone' | 'not-ours' | 'refused' {
   // kill(2) interprets a pid below 2 as a process group, as all processes, or as init.
   if (!Number.isSafeInteger(pid) || pid < 2 || pid === process.pid) return 'not-ours';
-  if (ref.path === '/' || !isSame(mounts, ref)) return 'not-ours';
+  if (ref.path === '/') return 'not-ours';
   const isKernel = isKernelThread(pid);
   if (!isKernel.known) return isKernel.why === 'absent' ? 'gone' : 'not-ours';
   if (isKernel.value) return 'not-ours';
-  // Right before the signal: nothing may come in between.
+  // Right before the signal: nothing may come in between. The process has a path only, which its cgroup may have had.
+  const wasSame = isSame(mounts, ref);
   const member = isMember(mounts, ref, pid);
   if (!member.known && member.why === 'absent') return 'gone';
-  const isOurs = member.known ? member.value : member.detail.startsWith('ENAMETOOLONG') && isListed();
+  const isOurs = (wasSame && member.known && member.value && isSame(mounts, ref)) || isListed();
   if (!isOurs) {
     const isEnding = isExiting(pid);
     return (isEnding.known ? isEnding.value : isEnding.why === 'absent') ? 'gone' : 'not-ours';

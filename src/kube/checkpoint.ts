@@ -176,6 +176,7 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   limitedBy: isOneOf(null),
   // Fields that only standalone mode and the observer set.
   boundTo: isAbsent,
+  cgroupInode: isAbsent,
   inherited: isAbsent,
   takesAlong: isAbsent,
   stopsAfter: isAbsent,

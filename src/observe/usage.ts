@@ -72,8 +72,8 @@ type Read = {
 export function createPodReader(needs: PodReaderNeeds): PodReader {
   const { clock, mounts, findings, disk, diskOn } = needs;
   const cgroups = createHeldCgroups(mounts);
-  /** What was read last of the pods presented last, for D13. */
-  let lastRead: ReadonlyMap<PodUid, LastRead> = new Map();
+  /** What was read last of the cgroups presented last, by inode, for D13. */
+  let lastRead: ReadonlyMap<number, LastRead> = new Map();
   let isFound = false;
 
   const note = (unread: readonly { readonly pod: BoundPod; readonly why: Unknown }[]): void => {
@@ -92,19 +92,19 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     read: (bound, want, { device = null, isSwapAsked = true } = {}) => {
       const views: PodView[] = [];
       const unread: { readonly pod: BoundPod; readonly why: Unknown }[] = [];
-      const nowRead = new Map<PodUid, LastRead>();
+      const nowRead = new Map<number, LastRead>();
       const atMs = clock.monoMs();
       for (const pod of bound) {
-        const { uid } = pod.declared;
-        const read = pod.cgroup.known ? readPod(pod, pod.cgroup.value, want, isSwapAsked) : 'none';
-        if (read === 'none') {
+        const ref = pod.cgroup.known ? pod.cgroup.value : null;
+        const read = ref === null ? 'none' : readPod(pod, ref, want, isSwapAsked);
+        if (ref === null || read === 'none') {
           if (pod.isIdle === true && want === 'all') views.push(idleView(pod));
           continue;
         }
-        const before = lastRead.get(uid);
+        const before = lastRead.get(ref.inode);
         const last = read.workingSetBytes.known ? { bytes: read.workingSetBytes.value, atMs } : before;
         const isKnown = last !== undefined && atMs - last.atMs <= LAST_KNOWN_MS;
-        if (isKnown) nowRead.set(uid, last);
+        if (isKnown) nowRead.set(ref.inode, last);
         const workingSetBytes = isKnown ? known(last.bytes) : read.workingSetBytes;
         const failed = read.isPopulated.known
           ? [workingSetBytes, read.swapBytes, read.processes].find(isUnread)
@@ -174,6 +174,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
     return {
       ...pod.declared,
+      ...(pod.cgroup.known ? { cgroupInode: pod.cgroup.value.inode } : {}),
       ...(relief === undefined ? {} : { diskRelief: relief }),
       ...(needs.isStalledByOwnLimit?.(pod.declared.uid) ? { isStalledByOwnLimit: true } : {}),
       usage: {

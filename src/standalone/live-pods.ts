@@ -5,7 +5,7 @@ import type { Problem } from '../document/problem.ts';
 import { cgroupInode } from '../host/cgroup-inode.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
-import { anonBytes, countProcesses, isPopulated, refOf } from '../host/cgroupfs.ts';
+import { anonBytes, countProcesses, isPopulated, refOf, whereIs } from '../host/cgroupfs.ts';
 import { currentRun, findUnit, hasRun } from '../host/unit-path.ts';
 import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 import type { Guarded } from './bind.ts';
@@ -43,6 +43,8 @@ type LivePods = {
 
 /** The minimum time between searches for a running unit without a known cgroup. */
 const SEEK_MS = 50;
+/** How often paths are read again that a tenant keeps renaming. */
+const MAX_TRIES = 3;
 
 export function createLivePods(needs: LivePodsNeeds): LivePods {
   const { clock, mounts, node, places } = needs;
@@ -74,19 +76,23 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     return [...before].filter(([uid, entry]) => entries.get(uid) !== entry).map(([, entry]) => entry);
   }
 
-  function now(): readonly BoundPod[] {
+  function now(tries = 0): readonly BoundPod[] {
     let isOther = arePathsNew;
     if (arePathsNew) judgePaths();
     for (const entry of entries.values()) {
-      const { directory } = entry;
+      const { directory, cgroup, place } = entry;
       const inode = directory === null ? 0 : cgroupInode(directory);
       if (inode === 0 && isElsewhere(entry)) continue;
-      if (inode === entry.inode && inode !== null) continue;
-      entry.inode = inode;
-      setCgroup(entry);
+      // While it is renamed, or after that, it keeps its cgroup until another one has its path.
+      const renamed = inode === 0 && directory !== null && cgroup.known ? whereIs(mounts, cgroup.value) : null;
+      const path = renamed?.path ?? place.path;
+      const isSamePath = !cgroup.known || cgroup.value.path === path;
+      if ((renamed?.inode ?? inode) === entry.inode && inode !== null && isSamePath) continue;
+      entry.inode = renamed?.inode ?? inode;
+      setCgroup(entry, path);
       isOther = true;
     }
-    if (arePathsNew) return now();
+    if (arePathsNew || (isOther && tries < MAX_TRIES && isOneTwice())) return now(tries + 1);
     for (const [uid, cleanUp] of cleaning) {
       const entry = entries.get(uid);
       const isRest = entry?.cgroup.known === true && isCleaningUp(mounts, entry.cgroup.value, cleanUp, clock.monoMs());
@@ -103,6 +109,12 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     }
     if (isOther) collect();
     return bound;
+  }
+
+  /** Two pods with one cgroup: it was renamed while their paths were read, and what the other one has was missed. */
+  function isOneTwice(): boolean {
+    const inodes = [...entries.values()].flatMap(({ cgroup }) => (cgroup.known ? [cgroup.value.inode] : []));
+    return new Set(inodes).size < inodes.length;
   }
 
   /** It runs, but in a slice that systemd could not name yet. */
@@ -150,13 +162,12 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     }
   }
 
-  function setCgroup(entry: Entry): void {
+  function setCgroup(entry: Entry, path = entry.place.path): void {
     const before = entry.cgroup;
-    const { refused, place, directory, inode } = entry;
-    if (refused !== null) entry.cgroup = unknown('unreadable', place.path ?? '', refused);
-    else if (place.path === null || directory === null || inode === 0)
-      entry.cgroup = whyNowhere(entry, needs.isEarly());
-    else entry.cgroup = inode === null ? refOf(mounts, place.path) : known({ path: place.path, inode });
+    const { refused, directory, inode } = entry;
+    if (refused !== null) entry.cgroup = unknown('unreadable', path ?? '', refused);
+    else if (path === null || directory === null || inode === 0) entry.cgroup = whyNowhere(entry, needs.isEarly());
+    else entry.cgroup = inode === null ? refOf(mounts, path) : known({ path, inode });
     const { cgroup } = entry;
     const isNew = cgroup.known && !(before.known && before.value.inode === cgroup.value.inode);
     if (isNew) {

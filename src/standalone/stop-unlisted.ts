@@ -38,7 +38,7 @@ export async function findUnlisted(needs: StopUnlistedNeeds, order: StopOrder): 
         ? facts.value.controlGroup
         : null;
   const ref = path === null ? null : refOf(mounts, path);
-  if (ref === null || !ref.known) return null;
+  if (ref === null || !ref.known || ref.value.inode !== (victim.cgroupInode ?? ref.value.inode)) return null;
   const oldestMs = oldestStartMs(mounts, ref.value);
   const isLeft = hasProcesses(mounts, ref.value) && oldestMs !== null && oldestMs <= resumedFromMs;
   return isLeft ? { ref: ref.value, unit: kind === 'unit' ? name : null } : null;

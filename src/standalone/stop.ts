@@ -5,11 +5,11 @@ import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedBy, usageBytes } from '../act/released-memory.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
-import { assertNever, ifKnown, type Reading, unknown } from '../core/reading.ts';
+import { assertNever, ifKnown, known, type Reading, unknown } from '../core/reading.ts';
 import { graceFrom as graceOf, LAST_WORD_MS } from '../core/shutdown/chain.ts';
 import { busUp } from '../host/bus.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { isPopulated } from '../host/cgroupfs.ts';
+import { isMoved, isPopulated, isSame, whereIs } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -67,11 +67,24 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     return live;
   }
 
-  /** For a victim that ended while no agent ran. */
-  const releasedFrom =
-    (ref: CgroupRef, { usedBefore = NOT_MEASURED }: StopOrder) =>
-    (): Reading<number> =>
-      releasedBy(mounts, ref, usedBefore);
+  /** It had ended, also while no agent ran, or its cgroup is not where it was any more. */
+  function gone(order: StopOrder, ref: CgroupRef, unit: string | null): Ending {
+    const { why, sentBefore, usedBefore = NOT_MEASURED } = order;
+    if (why === 'eviction' && sentBefore === undefined && isMoved(mounts, ref))
+      return { kind: 'dropped', because: 'moved' };
+    return goneAs(order, askedBy(unit), releasedBy(mounts, ref, usedBefore));
+  }
+
+  /** What was measured, whatever has its path by now. */
+  function measuredAs({ cgroupInode }: StopOrder['victim'], ref: CgroupRef): CgroupRef {
+    const measured = { ...ref, inode: cgroupInode ?? ref.inode };
+    return whereIs(mounts, measured) ?? measured;
+  }
+
+  function measured(victim: StopOrder['victim']): Reading<CgroupRef> {
+    const cgroup = source.find(victim.uid)?.cgroup ?? unknown('absent', victim.uid, 'no such pod');
+    return ifKnown(cgroup, (ref) => known(measuredAs(victim, ref)));
+  }
 
   function isEmpty({ cgroup }: LivePod): boolean {
     if (!cgroup.known) return cgroup.why === 'absent';
@@ -95,7 +108,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       return {
         ...outcome,
         atMs: clock.monoMs(),
-        ...toOutcome(end, order, unlisted.unit, releasedFrom(unlisted.ref, order)),
+        ...toOutcome(end, () => gone(order, unlisted.ref, unlisted.unit)),
       };
     }
     if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
@@ -110,12 +123,9 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       const detail = `its cgroup is not known: ${live.cgroup.where}: ${live.cgroup.detail}`;
       return { ...outcome, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
     }
-    const end = await stopLive(needs, live, order, { hasten, signalled });
-    return {
-      ...outcome,
-      atMs: clock.monoMs(),
-      ...toOutcome(end, order, live.unit, releasedFrom(live.cgroup.value, order)),
-    };
+    const ref = order.why === 'eviction' ? measuredAs(order.victim, live.cgroup.value) : live.cgroup.value;
+    const end = await stopLive(needs, live, ref, order, { hasten, signalled });
+    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, () => gone(order, ref, live.unit)) };
   }
 
   return {
@@ -126,20 +136,16 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       if (order.why === 'shutdown') shutdownStops?.ended(order, how);
       return outcome;
     },
-    usedBytes: ({ uid }) =>
-      ifKnown(source.find(uid)?.cgroup ?? unknown('absent', uid, 'no such pod'), (ref) => usageBytes(mounts, ref)),
-    largestProcesses: ({ uid }, count, budgetMs): Reading<never> | ReturnType<typeof largestProcesses> => {
-      const live = source.find(uid);
-      if (live === null) return unknown('absent', uid, 'no such pod');
-      if (!live.cgroup.known) return live.cgroup;
-      return largestProcesses({ mounts, ref: live.cgroup.value, clock, count, budgetMs });
-    },
+    usedBytes: (victim) => ifKnown(measured(victim), (ref) => usageBytes(mounts, ref)),
+    largestProcesses: (victim, count, budgetMs) =>
+      ifKnown(measured(victim), (ref) => largestProcesses({ mounts, ref, clock, count, budgetMs })),
   };
 }
 
 async function stopLive(
   needs: StandaloneKillerNeeds,
   live: LivePod,
+  ref: CgroupRef,
   order: StopOrder,
   { hasten, signalled }: { readonly hasten: AbortSignal; readonly signalled: SignalHeard | undefined },
 ): Promise<KillEnd> {
@@ -147,9 +153,8 @@ async function stopLive(
   if (!cgroup.known) return { kind: 'gone' };
   const { clock, mounts, source, restart } = needs;
   const { uid } = manifest.declared;
-  const ref = cgroup.value;
   const populated = isPopulated(mounts, ref);
-  if (populated.known && !populated.value) return { kind: 'gone' };
+  if (populated.known ? !populated.value : !isSame(mounts, ref)) return { kind: 'gone' };
   const oldestMs = order.resumedFromMs === null ? null : oldestStartMs(mounts, ref);
   // Resumed: every process in it started after the decision, so the victim had already ended.
   if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) return { kind: 'gone' };
@@ -338,14 +343,14 @@ type Ending =
   | Pick<Extract<Outcome, { kind: 'survived' }>, 'kind' | 'left' | 'detail'>
   | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'>;
 
-function toOutcome(end: KillEnd, order: StopOrder, unit: string | null, released: () => Reading<number>): Ending {
+function toOutcome(end: KillEnd, gone: () => Ending): Ending {
   switch (end.kind) {
     case 'ended':
       return { kind: end.kind, via: end.via, releasedBytes: end.releasedBytes };
     case 'survived':
       return end;
     case 'gone':
-      return goneAs(order, askedBy(unit), released());
+      return gone();
     case 'spared':
       return { kind: 'dropped', because: 'cancelled' };
     default:

@@ -113,6 +113,7 @@ const DROPPED: { readonly [B in Dropped]: string } = {
   'left-to-systemd': 'it has no processes, and systemd stops it after the phases',
   'budget-refused': 'its disruption budget refuses it',
   'not-deleted': 'the API server has not taken its deletion, so it is stopped with the agent',
+  moved: 'the cgroup that was measured was renamed or replaced',
   rebound: 'its manifest now names another cgroup, unit or container',
 };
 

@@ -1,5 +1,15 @@
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -177,6 +187,18 @@ describe('pods in a tree of files', () => {
     // By then it may use anything.
     nowMs += 1;
     expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toMatchObject({ why: 'malformed' });
+  });
+
+  it('have no last known usage from another cgroup that had their path', () => {
+    write('web', 1_000, 300);
+    const of = open(mounts);
+    of.read([bound('web', mounts, '/web')], 'memory.available');
+    renameSync(join(root, 'web'), join(root, 'other'));
+    write('web', 1_000, 300);
+    writeFileSync(join(root, 'web/memory.usage_in_bytes'), 'garbage\n');
+    const [view] = of.read([bound('web', mounts, '/web')], 'memory.available');
+    expect(view?.usage.workingSetBytes).toMatchObject({ known: false, why: 'malformed' });
+    expect(view?.cgroupInode).toBe(statSync(join(root, 'web')).ino);
   });
 
   it('are presented as unknown with a finding if they could never be read, until they can', () => {

@@ -10,6 +10,8 @@ export type PodView = {
   readonly name: string;
   /** Identifies its binding, because an edited manifest may give the same uid to another one. */
   readonly boundTo?: string;
+  /** Identifies the cgroup whose usage this is: another one may have its path by now. Absent: not measured in one. */
+  readonly cgroupInode?: number;
   readonly qos: 'Guaranteed' | 'Burstable' | 'BestEffort';
   readonly priority: number;
   /** Effective, for the ranking; rounded up to whole bytes. */
@@ -154,7 +156,10 @@ export type DiskRelief = {
 };
 /** D16: among the pods that its stop also stops, the one with the highest priority above its own. */
 export type Inherited = { readonly priority: number; readonly from: string };
-export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo' | 'unsaid'>;
+export type Victim = Pick<
+  PodView,
+  'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo' | 'cgroupInode' | 'unsaid'
+>;
 export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };
 
 /** What a ranking counts of a pod, except for disk usage, which has several figures. */

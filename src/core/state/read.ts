@@ -62,6 +62,7 @@ const isEviction = shape<Eviction>({
     qos: isOneOf('Guaranteed', 'Burstable', 'BestEffort'),
     priority: isNumber,
     boundTo: optional(isText),
+    cgroupInode: optional(isNumber),
     unsaid: optional(shape<Unsaid>({ why: isOneOf('undeclared', 'unreadable'), priority: isFlag, requests: isFlag })),
   }),
   atChoice: optional(

@@ -71,6 +71,7 @@ function fullState(shutdown: State['shutdown']): Required<State> {
     qos: 'Burstable',
     priority: 0,
     boundTo: 'web.service',
+    cgroupInode: 17,
     unsaid: { why: 'undeclared', priority: true, requests: false },
   };
   const times = { decidedMs: 1, signalledMs: 2, killedMs: 3, graceEndsMs: 4, deadlineMs: 5, settledMs: 6 };
@@ -201,6 +202,7 @@ describe('a saved state with every field', () => {
       'atChoice',
       'boundTo',
       'byKubelet',
+      'cgroupInode',
       'chain',
       'confirm',
       'endsMs',
