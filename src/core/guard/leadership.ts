@@ -101,10 +101,11 @@ function isFree({ lease, sinceMs, asOfMs }: Watched, writer: string): boolean {
 function whyHeldBack(
   { notBeforeMs }: LeadershipState,
   { lease, sinceMs, asOfMs }: Watched,
-  { atMs, configHash }: LeadershipObservation,
+  { atMs, configHash, writer }: LeadershipObservation,
 ): LeadershipStep['heldBack'] {
   if (atMs < notBeforeMs) return 'resigned';
-  if (lease === null || lease.holder === '' || lease.configHash === configHash) return null;
+  // Its own configuration may be another one by now.
+  if (lease === null || lease.holder === '' || lease.holder === writer || lease.configHash === configHash) return null;
   return asOfMs - sinceMs < CONFIG_DIFFERS_MS ? 'config-differs' : null;
 }
 

@@ -174,6 +174,16 @@ describe('what a process makes of what it reads', () => {
   it('its own lease leaves it the leader', () => {
     expect(aLeader().step(16_500, { saw: mine('11') })).toMatchObject({ view: { isLeader: true }, wantsRead: false });
   });
+  it('is not held back from its own lease by a configuration that it has reloaded', () => {
+    const { step } = aLeader();
+    expect(step(30_000).view.isLeader).toBe(false);
+    step(30_500, { wrote: { kind: 'failed' } });
+    expect(step(31_000, { saw: mine('11', { configHash: 'before' }) })).toMatchObject({
+      heldBack: null,
+      write: { lease: { holder: 'me', configHash: 'h' }, replaces: '11' },
+    });
+  });
+
   it('a lease that was given back is free, whatever its configuration', () => {
     const free = { ...LEASE, holder: '', configHash: 'x' };
     expect(aCandidate().step(0, { saw: free })).toMatchObject({ heldBack: null, write: { replaces: '10' } });
