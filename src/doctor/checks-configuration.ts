@@ -65,9 +65,8 @@ function limitsFirst(effective: Effective, { pods, host }: Facts): Result | null
   if (!pods.known || capacityBytes === null) return null;
   const { sharedLimits, pods: all, unread } = pods.value;
   if (!sharedLimits.known) return unknownBecause(sharedLimits);
-  const lowestBytes = Math.min(
-    ...memoryThresholds(effective).map(({ value }) => bytesUp(resolve(value, capacityBytes))),
-  );
+  const thresholdBytes = memoryThresholds(effective).map(({ value }) => bytesUp(resolve(value, capacityBytes)));
+  const lowestBytes = Math.min(...thresholdBytes.filter((bytes) => bytes > 0));
   const located = all.filter(({ bound }) => bound.cgroup.known).length;
   const first = sharedLimits.value
     .filter(({ bytes }) => bytes < capacityBytes && isBeyondThreshold(lowestBytes, capacityBytes - bytes))
