@@ -5,7 +5,7 @@ import { isDisk, SIGNAL_FACTS, type SignalFacts } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { swapBytes } from '../host/cgroup-swap.ts';
-import { countProcesses, isPopulated as isPopulatedNow, isSame, threadsIn } from '../host/cgroupfs.ts';
+import { countProcesses, isPopulated as isPopulatedNow, isSame, threadsIn, whereIs } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef, Clock, DiskWalk, Findings } from '../ports.ts';
 import { PODS_UNREADABLE, podsUnreadable } from '../words/finding-eviction.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
@@ -55,6 +55,7 @@ function idleView({ declared, isUnseen }: BoundPod): PodView {
 const isDiskSignal = (want: NextLook['pods']): boolean => want !== null && want !== 'all' && isDisk(want);
 /** D13: how long a usage that was read counts while it cannot be read again. */
 const LAST_KNOWN_MS = 10_000;
+const RENAME_TRIES = 5;
 const NOT_ASKED = unknown('not-asked', 'cgroup', 'only a decision about processes or swap needs it');
 const isAsked = (want: NextLook['pods'], counts: SignalFacts['counts']): boolean =>
   want === 'all' || (want !== null && SIGNAL_FACTS[want].counts === counts);
@@ -96,7 +97,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
       const atMs = clock.monoMs();
       for (const pod of bound) {
         const ref = pod.cgroup.known ? pod.cgroup.value : null;
-        const read = ref === null ? 'none' : readPod(pod, ref, want, isSwapAsked);
+        const read = ref === null ? 'none' : readWhereItIs(pod, ref, want, isSwapAsked);
         if (ref === null || read === 'none') {
           if (pod.isIdle === true && want === 'all') views.push(idleView(pod));
           continue;
@@ -127,6 +128,19 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     },
     close: cgroups.close,
   };
+
+  /** A cgroup that is renamed at this moment is not gone. */
+  function readWhereItIs(pod: BoundPod, at: CgroupRef, want: NextLook['pods'], isSwapAsked: boolean): 'none' | Read {
+    let ref = at;
+    for (let tries = 0; tries < RENAME_TRIES; tries++) {
+      const read = readPod(pod, ref, want, isSwapAsked);
+      if (read !== 'none' || isSame(mounts, ref)) return read;
+      const there = whereIs(mounts, ref);
+      if (there === null) return read;
+      ref = there;
+    }
+    return 'none';
+  }
 
   /**
    * D13: an empty or removed cgroup is no candidate. For a pod that is being stopped, unreaped dead processes count, too.

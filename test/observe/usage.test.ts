@@ -189,6 +189,13 @@ describe('pods in a tree of files', () => {
     expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toMatchObject({ why: 'malformed' });
   });
 
+  it('are read where their cgroup was renamed to since they were found', () => {
+    write('web', 1_000, 300);
+    const web = bound('web', mounts, '/web');
+    renameSync(join(root, 'web'), join(root, 'other'));
+    expect(open(mounts).read([web], 'memory.available')[0]?.usage.workingSetBytes).toEqual(known(700));
+  });
+
   it('have no last known usage from another cgroup that had their path', () => {
     write('web', 1_000, 300);
     const of = open(mounts);
