@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { guardCheckCommand } from './guard-check.ts';
 import { guardExplainCommand } from './guard-explain.ts';
+import { guardHistoryCommand } from './guard-history.ts';
 import { guardOrderCommands } from './guard-orders.ts';
 import { guardRunCommand } from './guard-run.ts';
 import { guardStatusCommand } from './guard-status.ts';
@@ -17,6 +18,7 @@ export function guardCommand(): Command {
     .addCommand(guardRunCommand())
     .addCommand(guardStatusCommand())
     .addCommand(guardExplainCommand())
+    .addCommand(guardHistoryCommand())
     .addCommand(guardSimulateCommand());
   for (const order of guardOrderCommands()) guard.addCommand(order);
   return guard;

@@ -81,6 +81,8 @@ export async function aGuard({ name, namespace = NAMESPACE, config = {}, secret 
   fs.writeFileSync(configFile, stringify(document), { mode: 0o600 });
   const logFile = path.join(directory, 'guard.log');
   let child: ChildProcess | null = null;
+  // Also when the lab itself is stopped: a guard that is left over would go on.
+  process.on('exit', () => void child?.kill('SIGKILL'));
   const logText = (): string => (fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8') : '');
 
   return {

@@ -15,6 +15,8 @@ const NOT_SHOWN: readonly string[] = [];
 const { values, positionals } = parseArgs({ options: { list: { type: 'boolean' } }, allowPositionals: true });
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1));
+
 if (values.list === true) for (const { point, name } of SCENES) say(`${point}  ${name}`);
 else await main();
 

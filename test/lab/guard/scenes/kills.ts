@@ -94,7 +94,7 @@ async function atPoint(fleet: Fleet, lane: string, namespace: string, point: Poi
   ] as const;
   try {
     guards[0].start();
-    await until('the first one leads', () => leads(guards[0]) || null, 120_000);
+    await until('the first one leads', () => leads(guards[0]) || null, 400_000);
     guards[1].start();
     const calls = machine.calls().length;
     await until('its device was asked', () => machine.calls().length > calls || null, 150_000);
