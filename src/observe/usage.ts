@@ -54,7 +54,7 @@ function idleView({ declared, isUnseen }: BoundPod): PodView {
 /** D13: in a ranking by disk usage, a usage that could not be measured does not count as zero. */
 const isDiskSignal = (want: NextLook['pods']): boolean => want !== null && want !== 'all' && isDisk(want);
 /** D13: how long a usage that was read counts while it cannot be read again. */
-const LAST_KNOWN_MS = 10_000;
+const LAST_KNOWN_MS = 1_000;
 const RENAME_TRIES = 5;
 const NOT_ASKED = unknown('not-asked', 'cgroup', 'only a decision about processes or swap needs it');
 const isAsked = (want: NextLook['pods'], counts: SignalFacts['counts']): boolean =>
