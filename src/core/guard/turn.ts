@@ -113,10 +113,11 @@ export function lookSince({ record, observation }: Turn, sinceMs: MonoMs): Consi
   return look?.known === true && look.value.asOfMs >= sinceMs ? look.value.value : null;
 }
 
-/** Whether the lease and the boot are still those of the record. */
-export function isUnchanged({ node, renewed }: FencingRecord, look: ConsistentLook): boolean {
+/** Whether the lease and the boot are still those of the record. Only a person may have had a living node switched off. */
+export function isUnchanged({ node, renewed, order }: FencingRecord, look: ConsistentLook): boolean {
   if (look.node === null || look.node.uid !== node.uid || look.node.bootId !== node.bootId) return false;
-  return look.lease !== null && look.lease.renewed !== null && (renewed === null || look.lease.renewed === renewed);
+  if (look.lease === null || look.lease.renewed === null) return false;
+  return renewed === null ? order !== null : look.lease.renewed === renewed;
 }
 
 export const levelOf = ({ plan, level }: FencingRecord): readonly MethodKey[] => plan.levels[level] ?? [];

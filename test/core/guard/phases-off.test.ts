@@ -44,6 +44,12 @@ describe('a fencing that is decided', () => {
     ['ends when the look shows another Node', { node: { uid: 'other' } }, '> aborted why=life isAlive=true'],
     ['ends when the look shows no lease', { lease: null }, '> aborted why=life isAlive=true'],
     ['ends when the look shows no renewal', { lease: { ...LEASE, renewed: null } }, '> aborted why=life isAlive=true'],
+    [
+      'ends when no token was known, and nobody ordered it',
+      { record: { renewed: null } },
+      '> aborted why=life isAlive=true',
+    ],
+    ['goes on without a token if a person ordered it', { record: { ...ordered('fence'), renewed: null } }, OFF],
     ['ends when the node is known no more', { memory: null }, '> aborted why=node-deleted isAlive=false'],
     [
       'ends when the node has announced a shutdown',
@@ -220,7 +226,11 @@ describe('a fencing that asks for its proof', () => {
     ['fails when the lease is renewed', { ...TWICE_OFF, memory: RENEWED }, '> failed why=life isAlive=true'],
     ['fails when the look shows no lease', { ...TWICE_OFF, lease: null }, '> failed why=life isAlive=true'],
     ['leaves it off when the Node is gone', { ...TWICE_OFF, node: null }, '> left-off staysOff=node-deleted'],
-    ['takes the token of one that was alive', { ...TWICE_OFF, record: { renewed: null } }, '> proving renewed=r1'],
+    [
+      'takes the token of one that was alive',
+      { ...TWICE_OFF, record: { ...ordered('fence'), renewed: null } },
+      '> proving renewed=r1',
+    ],
     ['waits for its look', { ...TWICE_OFF, lookMs: 7_000 }, '? look vm w1/6000'],
     [
       'needs the word of every method',
@@ -327,7 +337,7 @@ describe('a fencing that is proven', () => {
       '? vm w1/6000',
     ],
     ['takes no look from before', { ...TWICE_OFF, fencing: conflict, record: { proof: PERSON }, lookMs: -1 }, '? look'],
-    ['has no token yet', { ...TWICE_OFF, fencing: conflict, record: { renewed: null } }, 'stays'],
+    ['has no token yet', { ...TWICE_OFF, fencing: conflict, record: { ...ordered('fence'), renewed: null } }, 'stays'],
   ]);
 });
 

@@ -70,8 +70,9 @@ describe('proof of off', () => {
     ['with another boot', { node: { ...SILENT, bootId: 'boot-2' } }, { kind: 'life' }],
     ['with a renewed lease', { lease: { renewed: 'r2', durationMs: 40_000 } }, { kind: 'life' }],
     ['without its lease', { lease: null }, { kind: 'life' }],
+    ['of one that had no token, and nobody ordered it', { record: { renewed: null } }, { kind: 'life' }],
     ['still Ready', { node: aNodeObject() }, { kind: 'wait', asks: AGAIN, dueMs: SINCE + 16_000 }],
-    ['of one that had no token', { record: { renewed: null } }, { kind: 'baseline', renewed: 'r1' }],
+    ['of one that had no token', { record: { ...ORDERED, renewed: null } }, { kind: 'baseline', renewed: 'r1' }],
   ])('a look %s', (_, look, said) => {
     expect(proof(look)).toEqual(said);
   });
