@@ -146,6 +146,20 @@ describe('which of them is first', () => {
     const progress = { state: look.state, decisions: [], reasons: [] };
     expect(fenceOne(progress, look, deadNodes(look))).toBe(progress);
   });
+  it('awaits that its record is stored, or in dry run is remembered as told', () => {
+    const begins = (config: Given['config']) => {
+      const look = aLook({ config });
+      return fenceOne({ state: look.state, decisions: [], reasons: [] }, look, deadNodes(look));
+    };
+    const { state, decisions } = begins({});
+    const becomes = begun();
+    const pending = { decision: '1', atMs: AT, becomes };
+    expect([...state.fencings]).toEqual([['w1-1', aFencing(becomes, { version: null, sinceMs: AT, pending })]]);
+    expect(decisions).toMatchObject([{ id: '1', isDry: false, replaces: null, act: null }]);
+    const dry = begins({ dryRun: true });
+    expect([dry.state.fencings.size, ...dry.state.dryFenced]).toEqual([0, ['uid-w1', { wallMs: WALL + AT }]]);
+    expect(dry.decisions).toMatchObject([{ isDry: true }]);
+  });
   it('is told with its gates and what it frees', () => {
     const look = aLook();
     const { decisions } = fenceOne({ state: look.state, decisions: [], reasons: [] }, look, deadNodes(look));

@@ -135,6 +135,15 @@ describe('a level', () => {
     expect(lackOfLevel(UID, [METHOD, 'b'], devices, 1_000, 'fence')).toBe('never-on');
     expect(lackOfLevel(UID, [METHOD, 'c'], devices, 1_000, 'fence')).toBe('silent');
   });
+  it('is not used when one of its methods is contradicted, or not rehearsed', () => {
+    const both = heard([says('on', 0), says('on', 0, 1_000, 'b')]).devices;
+    const lack = (devices: Devices, use: Parameters<typeof lackOfLevel>[4]) =>
+      lackOfLevel(UID, [METHOD, 'b'], devices, 1_000, use);
+    const by = { why: 'life-after-proof', wallMs: 0 } as const;
+    expect(lack(contradict(both, UID, ['b'], by), 'fence')).toBe('contradicted');
+    expect(lack(rehearsed(both, UID, ['b'], 5), 'fence-if-rehearsed')).toBe('not-rehearsed');
+    expect(lack(rehearsed(both, UID, [METHOD, 'b'], 5), 'fence-if-rehearsed')).toBeNull();
+  });
 });
 
 describe('off twice', () => {

@@ -35,6 +35,13 @@ function looked(before: SelfMemory, { wentMs = 5_000, upMs = 5_000, readMs = AT,
   return stepSelf(before, observation, CONFIG);
 }
 
+it('a new process settles first, and knows of nothing', () => {
+  const { self, patrol, holds, unreadable } = initialGuardState(1_000, 120_000);
+  const never = { clocks: null, readMs: null, anySignMs: null, electedMs: null, adoptedMs: null };
+  expect(self).toEqual({ startedMs: 1_000, settlesMs: 121_000, settlesFor: 'start', ...never });
+  expect([patrol, holds, unreadable]).toEqual([{ askedMs: null, at: 0 }, [], []]);
+});
+
 describe('a look', () => {
   it('at which nothing happened keeps what was known', () => {
     const clocks = { atMs: AT, wallMs: 1_005_000, uptimeMs: 705_000 };
