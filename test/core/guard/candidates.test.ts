@@ -147,7 +147,7 @@ describe('which of them is first', () => {
     expect(fenceOne(progress, look, deadNodes(look))).toBe(progress);
   });
   it('awaits that its record is stored, or in dry run is remembered as told', () => {
-    const begins = (config: Given['config']) => {
+    const begins = (config: NonNullable<Given['config']>) => {
       const look = aLook({ config });
       return fenceOne({ state: look.state, decisions: [], reasons: [] }, look, deadNodes(look));
     };
