@@ -58,11 +58,15 @@ const LIST_MS = 20_000;
 export async function checkGuard({ api, agents, effective, only }: CheckNeeds): Promise<GuardCheck> {
   const { core, kubernetes } = effective;
   const server = await freesOutOfService(api.get);
-  if (!server.known) return { devices: [], findings: [notAnswered(kubernetes.kubeconfig, server.detail)] };
+  // One that does not say its version has answered.
+  if (!server.known && server.why !== 'malformed')
+    return { devices: [], findings: [notAnswered(kubernetes.kubeconfig, server.detail)] };
   const listed = await listNodes(api.get);
   const rights = await reviewGuardRights(api.send, kubernetes.namespace);
   const findings = [
-    ...(server.value.frees || kubernetes.outOfService === 'assume' ? [] : [taintUnsupported(server.value.version)]),
+    ...((server.known && server.value.frees) || kubernetes.outOfService === 'assume'
+      ? []
+      : [taintUnsupported(server.known ? server.value.version : null)]),
     ...rightFindings(rights, core.dryRun),
     ...(typeof listed === 'string' ? [nodesUnlisted(listed)] : []),
   ];

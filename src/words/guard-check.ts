@@ -53,12 +53,15 @@ export const notAnswered = (kubeconfig: string, detail: string): CheckFinding =>
 export const nodesUnlisted = (detail: string): CheckFinding =>
   blocking('nodes', `the nodes cannot be listed: ${detail}`);
 
-export const taintUnsupported = (version: string): CheckFinding =>
-  blocking(
-    'out-of-service',
-    `Kubernetes ${version} frees no pods and volumes of a node that is out of service (1.26 and later do): the guard would fence in vain`,
-    'if the feature gate NodeOutOfServiceVolumeDetach was switched on, set kubernetes.outOfService: assume',
-  );
+/** `version` null: the server does not say it. */
+export function taintUnsupported(version: string | null): CheckFinding {
+  const text =
+    version === null
+      ? 'the API server does not say its version: whether Kubernetes frees pods and volumes of a node that is out of service is unknown'
+      : `Kubernetes ${version} frees no pods and volumes of a node that is out of service (1.26 and later do): the guard would fence in vain`;
+  const mend = 'if the feature gate NodeOutOfServiceVolumeDetach was switched on, set kubernetes.outOfService: assume';
+  return blocking('out-of-service', text, mend);
+}
 
 export const noSuchNode = (name: string): CheckFinding =>
   blocking('no-such-node', `${name} is not a node of this cluster`);
