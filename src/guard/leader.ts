@@ -16,9 +16,8 @@ import { type GuardWrites, LEADER_LEASE } from './api-writes.ts';
 import { readLeaderLease, writeLeaderLease } from './leader-lease.ts';
 
 export type Leader = {
+  /** Authority ends when it says, though it may still say that it leads. */
   readonly view: () => LeadershipView;
-  /** Its own clock says that it may act for this much longer, at least. */
-  readonly hasAuthority: (leastMs: number) => boolean;
   /** When the last successful renewal was sent; null: none was. */
   readonly lastWriteMs: () => MonoMs | null;
   /** Who holds the lease and renews it, as last read; null: nobody, or not known. */
@@ -140,7 +139,6 @@ export function createLeader(needs: LeaderNeeds): Leader {
   step();
   return {
     view: () => view,
-    hasAuthority: (leastMs) => view.isLeader && clock.monoMs() + leastMs < view.authorityUntilMs,
     lastWriteMs: () => lastWriteMs,
     holder: () => (view.isLeader ? writer : isRenewed() ? watchedHolder() : null),
     heldBack: () => heldBack,

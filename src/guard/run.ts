@@ -13,6 +13,7 @@ import { createFindings } from '../record/writing/findings.ts';
 import { createLog } from '../record/writing/log.ts';
 import { guardApiAway, guardRefused } from '../words/finding-guard.ts';
 import { sayGuardStarts } from '../words/guard.ts';
+import { sayEffect } from '../words/guard-effects.ts';
 import { type Agents, createAgents } from './agents.ts';
 import { createGuardWrites } from './api-writes.ts';
 import { createAsked } from './asked.ts';
@@ -149,8 +150,7 @@ async function runParts(
       const view = leader.view();
       return view.isLeader ? view.authorityUntilMs : null;
     },
-    tell: ({ what, node, detail }) =>
-      log.warn({ event: 'fence', what, node }, `${node ?? 'guard'}: ${what}: ${detail}`),
+    tell: ({ what, node, detail }) => log.warn({ event: 'fence', what, node }, sayEffect(what, node, detail)),
   });
   const tell = createTeller(log);
   const pulse = createPulse(clock, notify);

@@ -29,11 +29,6 @@ export function nodesRefused(what: ListedOfCluster, status: number, detail: stri
   return { id: NODES_NOT_LISTED[what], text: `${why}: ${escapeUnsafe(detail)}; nothing is fenced` };
 }
 
-export const NODES_UNREADABLE = 'guard-nodes-unreadable';
-export function nodesUnreadable(count: number): Finding {
-  return { id: NODES_UNREADABLE, text: `${count} of the listed nodes have no name, uid or version: they are left out` };
-}
-
 export const OWN_NODE = 'guard-own-node';
 export function ownNodeUnclear(names: readonly string[]): Finding {
   const text = `several nodes have the boot id of this machine (${sayNames(names.map(escapeUnsafe), 5)}): name its own in NODE_NAME`;

@@ -2,3 +2,17 @@
 
 /** The message of the condition NodewardenFenced. */
 export const sayFenced = (id: string): string => `proven off by nodewarden guard, and out of service (fencing ${id})`;
+
+/** What went wrong beside a fencing, for the log; `node` null: it is about none. */
+export function sayEffect(what: EffectFault, node: string | null, detail: string): string {
+  return `${node === null ? '' : `${node}: `}${FAULTS[what]}: ${detail}`;
+}
+export type EffectFault = 'not-stored' | 'not-kept' | 'not-pruned' | 'condition-unsaid' | 'event-unsaid' | 'bug';
+const FAULTS: { readonly [F in EffectFault]: string } = {
+  'not-stored': 'its record could not be stored, so nothing was done',
+  'not-kept': 'what must outlive this leader could not be stored',
+  'not-pruned': 'an old record could not be removed',
+  'condition-unsaid': 'its condition NodewardenFenced could not be written',
+  'event-unsaid': 'an event on it could not be written',
+  bug: 'this is a bug of the guard, and nothing was done',
+};
