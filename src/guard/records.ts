@@ -17,7 +17,7 @@ import { nodeKey } from './node-key.ts';
 export const MAX_RECORD_BYTES = 64 * 1024;
 const PREFIX = 'fencing-';
 const KEY = 'record';
-const ID = /^[0-9a-f]{16}-[1-9][0-9]{0,15}$/;
+const ID = /^([0-9a-f]{16})-[1-9][0-9]{0,15}$/;
 const MAX_TEXT = 1_000;
 /** A Lease counts its transitions in 32 bits. */
 const MAX_COUNT = 2 ** 31 - 2;
@@ -38,7 +38,8 @@ export function readRecord(map: unknown): StoredRecord | null {
   const id = name.slice(PREFIX.length);
   const version = versionOf(map) ?? '';
   const read = recordIn(isObject(map) ? map['data'] : null, id);
-  return typeof read === 'string' ? { id, version, record: null, problem: read } : { id, version, record: read };
+  if (typeof read !== 'string') return { id, version, record: read };
+  return { id, version, record: null, problem: read, nodeKey: ID.exec(id)?.[1] ?? null };
 }
 
 function recordIn(data: unknown, id: FencingId): FencingRecord | string {

@@ -38,6 +38,7 @@ const BECAUSE: { readonly [B in Because]: Said } = {
   'control-plane': 'control-plane nodes are never fenced (controlPlane: never)',
   'outside-nodes': 'it is not one of the nodes that may be fenced (nodes)',
   'other-owner': ({ value }) => `somebody else fences it (${value})`,
+  'unreadable-record': ({ value }) => `a record of its fencings cannot be read (fencing-${value})`,
   agent: silentAfter('its agent announced a shutdown'),
   kubelet: silentAfter('its kubelet announced a shutdown'),
   kured: silentAfter('kured announced a reboot'),

@@ -233,7 +233,8 @@ describe('the history', () => {
 
   it('keeps what is open, cannot be read, or was changed meanwhile', async () => {
     const open = closed(1, 40, { phase: 'not-back' });
-    const unreadable: StoredRecord = { id: ID.replace('-1', '-2'), version: '1', record: null, problem: 'x' };
+    const id = ID.replace('-1', '-2');
+    const unreadable: StoredRecord = { id, version: '1', record: null, problem: 'x', nodeKey: null };
     api.putMap(`fencing-${unreadable.id}`, {});
     const changed = { ...closed(3, 40), version: '1' };
     await pruned([open, unreadable, changed, closed(4, 40)], ['1', '2', '3']);

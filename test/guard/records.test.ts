@@ -89,6 +89,13 @@ describe('a record', () => {
     expect(problemOf(readRecord(mapOf({ ...FULL, [field]: value })))).toBe(problem);
   });
 
+  it('that is unreadable tells its node by its name alone', () => {
+    expect(readRecord(mapOf('{'))).toMatchObject({ record: null, nodeKey: ID.slice(0, 16) });
+    for (const name of ['fencing-notes', `fencing-${ID}/../x`, `fencing-${ID.toUpperCase()}`, `fencing-x${ID}`]) {
+      expect(readRecord(mapOf(FULL, name))).toMatchObject({ record: null, nodeKey: null });
+    }
+  });
+
   it.each(Object.keys(FULL))('without %s is unreadable', (field) => {
     const { [field as keyof FencingRecord]: _, ...rest } = FULL;
     expect(problemOf(readRecord(mapOf(rest)))).toContain(`its field ${field} `);

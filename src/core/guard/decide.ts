@@ -95,14 +95,16 @@ function settles(before: GuardState, { self: { settlesMs, settlesFor } }: GuardS
   return settlesMs === before.self.settlesMs ? [] : [{ code: 'settling', for: settlesFor, untilMs: settlesMs }];
 }
 
-function unreadableOf({ unreadable }: GuardState, { records }: GuardObservation): GuardState['unreadable'] {
+/** None on standby, which tells nothing: the reason comes once it leads. */
+function unreadableOf({ unreadable }: GuardState, { records, self }: GuardObservation): GuardState['unreadable'] {
+  if (!self.leadership.isLeader) return unreadable.length === 0 ? unreadable : [];
   if (!records.known) return unreadable;
   const now = records.value.filter(({ record }) => record === null).map(({ id }) => id);
   return now.length === 0 && unreadable.length === 0 ? unreadable : now;
 }
 
-function newlyUnreadable({ unreadable }: GuardState, { records }: GuardObservation): readonly GuardReason[] {
-  if (!records.known) return [];
+function newlyUnreadable({ unreadable }: GuardState, { records, self }: GuardObservation): readonly GuardReason[] {
+  if (!records.known || !self.leadership.isLeader) return [];
   return records.value.flatMap((stored) =>
     stored.record === null && !unreadable.includes(stored.id)
       ? [{ code: 'unreadable-record', fencing: stored.id, problem: stored.problem } as const]

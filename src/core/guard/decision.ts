@@ -121,6 +121,7 @@ export type Because =
   | 'control-plane'
   | 'outside-nodes'
   | 'other-owner'
+  | 'unreadable-record'
   | Announcement
   | 'cordon'
   | 'no-age'

@@ -101,8 +101,12 @@ function adopt(
   atMs: MonoMs,
   reasons: GuardReason[],
 ): void {
-  if (record === null) return;
   const known = fencings.get(id);
+  if (record === null) {
+    // Nothing of it can be stored any more. Its marks are removed as those of none.
+    if (known?.pending === null) fencings.delete(id);
+    return;
+  }
   if (known === undefined && record.phase === 'closed') return;
   // The outcome of what is under way will say who was first.
   if (known !== undefined && (known.pending !== null || known.record.revision > record.revision)) return;

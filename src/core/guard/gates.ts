@@ -6,6 +6,7 @@ import { isDead, TWO_LOOKS_MS } from './health.ts';
 import type { GuardObservation } from './observation.ts';
 import { isSkipped, plannedBy } from './planned.ts';
 import { controlPlaneHold, cutsWallMs, inFlight, rateHold } from './rate.ts';
+import type { StoredRecord } from './record.ts';
 import { LEAST_AUTHORITY_MS, READ_AWAY_MS, STALE_MS, WRITE_AWAY_MS } from './self.ts';
 import type { GuardState, NodeMemory } from './state.ts';
 import { holdOn, isReleased } from './storm.ts';
@@ -48,7 +49,8 @@ const shut = (
 /** guard.md 6.2: null = open. In the order of `GATES`, and the first closed one is the reason. */
 const RULES: { readonly [G in GateName]: (at: AtGate) => Shut | null } = {
   self: ({ self }) => self,
-  scope: ({ memory, state, observation, config }) => scopeShut(memory, state, observation, config),
+  scope: ({ memory, state, observation, config }) =>
+    scopeShut(memory, state, observation, config) ?? recordShut(memory, observation),
   planned: ({ memory, ageMs, observation: { atMs }, asOfMs, config: { plannedWaitMs } }) => {
     const by = plannedBy(memory, atMs);
     if (by === null || (ageMs ?? 0) >= plannedWaitMs) return null;
@@ -128,6 +130,8 @@ function selfShut({ state, observation }: Pick<Look, 'state' | 'observation'>): 
   const authority = authorityShut({ observation });
   if (authority !== null) return authority;
   if (!records.known) return shut('records-unknown', records.why);
+  const nameless = unreadableOf(records.value, null);
+  if (nameless !== null) return shut('records-unknown', nameless);
   const epoch = epochShut({ observation });
   if (epoch !== null) return epoch;
   if (!kept.known) return shut('kept-unknown', kept.why);
@@ -181,6 +185,20 @@ export function scopeShut(
   if (facts.isControlPlane && config.controlPlane === 'never') return shut('control-plane', 'never');
   if (!meets(object.labels, config.nodes)) return shut('outside-nodes');
   return facts.owner !== null && config.otherOwner === 'respect' ? shut('other-owner', facts.owner) : null;
+}
+
+/** Whether it is off, or being switched off, may stand in the record that cannot be read (guard.md 7.2). */
+export function recordShut({ object }: NodeMemory, { records }: Pick<GuardObservation, 'records'>): Shut | null {
+  const unreadable = records.known ? unreadableOf(records.value, object.key) : null;
+  return unreadable === null ? null : shut('unreadable-record', unreadable);
+}
+
+/** The first unreadable record of that node, or, for null, of a node that its name does not tell, and why. */
+function unreadableOf(records: readonly StoredRecord[], nodeKey: string | null): string | null {
+  for (const stored of records) {
+    if (stored.record === null && stored.nodeKey === nodeKey) return `${stored.id}: ${stored.problem}`;
+  }
+  return null;
 }
 
 function rateShut({ memory, state, observation, config, fencing, isOff }: AtGate): Shut | null {

@@ -1,7 +1,7 @@
 import { freesAt, isSettled, recordOf } from './candidates.ts';
 import { planOf } from './config.ts';
 import type { Because, GateName, OrderAnswer, Refusal } from './decision.ts';
-import { atGate, authorityShut, firstShut, gatesOf, type Look, scopeShut } from './gates.ts';
+import { atGate, authorityShut, firstShut, gatesOf, type Look, recordShut, scopeShut } from './gates.ts';
 import { ageOf } from './health.ts';
 import type { Order } from './observation.ts';
 import { ORDER_SKIPS } from './phases-off.ts';
@@ -188,6 +188,7 @@ function confirmOff(order: Extract<Order, { verb: 'confirm-off' }>, memory: Node
   if (scopeShut(memory, look.state, look.observation, look.config)?.because === 'own-node') {
     return refuse('own-node', 'scope');
   }
+  if (recordShut(memory, look.observation) !== null) return refuse('unreadable-record', 'scope');
   if (!isSuspect) return refuse('alive', 'dead');
   const word = deviceWord(memory, look, look.state.orders.get(order.id)?.seenMs ?? look.observation.atMs);
   if (word === 'await') return 'await';

@@ -100,10 +100,19 @@ export type RecordedAnswer = {
 };
 export type RecordedStep = { readonly phase: Phase; readonly wallMs: number };
 
-/** `version`: the ConfigMap's resourceVersion. `record` null: unreadable, for the reason in `problem`. */
+/**
+ * `version`: the ConfigMap's resourceVersion. `record` null: unreadable, for the reason in `problem`. `nodeKey`: the
+ * `NodeObject.key` in its name; null: it names no node.
+ */
 export type StoredRecord =
   | { readonly id: FencingId; readonly version: string; readonly record: FencingRecord }
-  | { readonly id: FencingId; readonly version: string; readonly record: null; readonly problem: string };
+  | {
+      readonly id: FencingId;
+      readonly version: string;
+      readonly record: null;
+      readonly problem: string;
+      readonly nodeKey: string | null;
+    };
 
 /** What outlives a leader about one method of one node (`guard-devices`). */
 export type KeptDevice = {

@@ -38,7 +38,7 @@ export type GuardState = {
   readonly held: ReadonlyMap<string, string>;
   /** By node uid: a mark of ours or a foreign one, and when what shows it was first read. */
   readonly marks: ReadonlyMap<string, { readonly what: string; readonly asOfMs: MonoMs }>;
-  /** Records that cannot be read, as told. */
+  /** Records that cannot be read, as told by this leader. */
   readonly unreadable: readonly FencingId[];
   /** When the patrol last asked, and which method is next. */
   readonly patrol: { readonly askedMs: MonoMs | null; readonly at: number };

@@ -34,7 +34,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
   const told: Told[] = [];
   const reasons: { readonly atMs: number; readonly reason: GuardReason }[] = [];
   const api = anApi(machines);
-  const { records } = api;
+  const { records, edited } = api;
   const asked = new Map<string, AskedView>();
   const due: Due[] = [];
   const begun = new Set<string>();
@@ -73,6 +73,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     reasons,
     commands,
     records,
+    edited,
     writer: () => `guard-${writers}`,
     next: () => next,
     restart,
@@ -203,7 +204,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     const before = records.get(fencing);
     const isStale = replaces === null ? before !== undefined : String(before?.version) !== replaces;
     if (!world.isApiUp) after(1_000, () => end({ kind: 'failed' }, null));
-    else if (isStale || world.conflicts) end({ kind: 'conflict' }, null);
+    else if (isStale || world.conflicts || edited.has(fencing)) end({ kind: 'conflict' }, null);
     else stored(decision, (before?.version ?? 0) + 1, end);
   }
 

@@ -8,6 +8,8 @@ const OUT_OF_SERVICE = 'node.kubernetes.io/out-of-service';
 /** What the API server has of these machines, and what Kubernetes does to them. */
 export function anApi(machines: readonly Machine[]) {
   const records = new Map<string, { version: number; record: FencingRecord }>();
+  /** Made unreadable by hand: the node that the name tells. */
+  const edited = new Map<string, string | null>();
   const objects = new Map<string, { text: string; object: NodeObject }>();
   let views: readonly NodeView[] = [];
 
@@ -75,7 +77,12 @@ export function anApi(machines: readonly Machine[]) {
   }
 
   const stored = (): readonly StoredRecord[] =>
-    [...records].map(([id, { version, record }]) => ({ id, version: String(version), record }));
+    [...new Set([...records.keys(), ...edited.keys()])].flatMap((id): readonly StoredRecord[] => {
+      const nodeKey = edited.get(id);
+      const stored = records.get(id);
+      if (nodeKey !== undefined) return [{ id, version: 'edited', record: null, problem: 'no JSON', nodeKey }];
+      return stored === undefined ? [] : [{ id, version: String(stored.version), record: stored.record }];
+    });
 
   function patch(machine: Machine, act: Act, fencing: string, nowMs: number): ActResult {
     if (machine.isDeleted) return { kind: 'failed', why: 'gone', detail: '' };
@@ -91,5 +98,5 @@ export function anApi(machines: readonly Machine[]) {
     return { kind: 'patched' };
   }
 
-  return { records, live, viewsOf, lookAt, stored, patch };
+  return { records, edited, live, viewsOf, lookAt, stored, patch };
 }

@@ -32,6 +32,17 @@ describe('why a node is not fenced, and which order passes over that', () => {
     ['self paused: resume', { state: { paused: { by: 'ana', because: '', wallMs: 0 } } }],
     ['self not-leader: null', { own: { leadership: { isLeader: false } } }],
     ['scope own-node: null', { own: { node: 'w1' } }],
+    [
+      'scope unreadable-record: null',
+      {
+        seen: {
+          records: {
+            known: true,
+            value: [{ id: 'w1-1', version: '2', record: null, problem: 'no JSON', nodeKey: 'w1' }],
+          },
+        },
+      },
+    ],
     ['planned agent: null in 710000', { memory: { announced: 'agent' } }],
     ['dead not-silent-enough: fence in 5000', { memory: { overdueMs: null } }],
     ['witness kubelet-answers: null', { witness: 'answers' }],

@@ -13,6 +13,7 @@ const stored = (rest: Partial<FencingRecord> = {}, version = '1'): StoredRecord 
   version,
   record: aRecord({ phase: 'proving', revision: 5, ...rest }),
 });
+const UNREADABLE: StoredRecord = { id: 'w1-1', version: '2', record: null, problem: 'no JSON', nodeKey: 'w1' };
 const PROVING = aRecord({ phase: 'proving', revision: 5 });
 
 function stepped(fencing: Fencing | null, seen: Partial<GuardObservation> = {}, nodes: readonly NodeMemory[] = []) {
@@ -117,7 +118,7 @@ describe('a record that is read', () => {
 
   it('costs nothing when nothing is open', () => {
     for (const records of [
-      known([stored({ phase: 'closed' }), { id: 'x', version: '1', record: null, problem: '' }]),
+      known([stored({ phase: 'closed' }), { id: 'x', version: '1', record: null, problem: '', nodeKey: null }]),
       unknown('absent', '', ''),
     ]) {
       const step = stepped(null, { records } as Partial<GuardObservation>);
@@ -143,7 +144,7 @@ describe('a record that is read', () => {
     ['the same', {}, stored({ writer: 'other' })],
     ['an older one', {}, stored({ revision: 4, writer: 'other' })],
     ['an older one that was closed', {}, stored({ revision: 4, phase: 'closed' })],
-    ['unreadable', {}, { id: 'w1-1', version: '2', record: null, problem: 'no JSON' }],
+    ['unreadable while a decision is stored', { pending: { decision: '7', atMs: 0, becomes: PROVING } }, UNREADABLE],
     [
       'a newer one while a decision is stored',
       { pending: { decision: '7', atMs: 0, becomes: PROVING } },
@@ -154,6 +155,9 @@ describe('a record that is read', () => {
     const { now, reasons } = read(fencing, record);
     expect(now).toBe(fencing);
     expect(reasons).toEqual([]);
+  });
+  it('is over when it has become unreadable', () => {
+    expect(read(known5, UNREADABLE)).toMatchObject({ now: undefined, reasons: [] });
   });
   it('is over when it was closed', () => {
     expect(read(known5, stored({ phase: 'closed' })).now).toBeUndefined();

@@ -41,6 +41,11 @@ const aRecord = (rest: Partial<FencingRecord>): StoredRecord => {
   return { id: record.id, version: '1', record: record as unknown as FencingRecord };
 };
 
+const anUnreadable = (id: string, nodeKey: string | null): StoredRecord => ({
+  ...{ id, version: '1', record: null, nodeKey },
+  problem: nodeKey === null ? 'no name of it' : 'no JSON',
+});
+
 type Given = {
   readonly memory?: Parameters<typeof aMemory>[0];
   readonly others?: readonly Parameters<typeof aMemory>[0][];
@@ -136,6 +141,7 @@ describe('a gate', () => {
     ['self authority 2999/3000', { own: { leadership: leader(2_999) } }],
     ['open', { own: { leadership: leader(3_000) } }],
     ['self records-unknown timed-out/null', { seen: { records: unknown('timed-out', '', '') } }],
+    ['self records-unknown notes: no name of it/null', { seen: { records: known([anUnreadable('notes', null)]) } }],
     ['self higher-epoch 4/3', { seen: { records: known([aRecord({ epoch: 4 })]) } }],
     ['open', { seen: { records: known([aRecord({ epoch: 3 })]) } }],
     ['self kept-unknown absent/null', { seen: { kept: unknown('absent', '', '') } }],
@@ -178,6 +184,9 @@ describe('a gate', () => {
       'open',
       { memory: { of: { annotations: { 'cluster.x-k8s.io/machine': 'm' } } }, config: { otherOwner: 'ignore' } },
     ],
+
+    ['scope unreadable-record w1-3: no JSON/null', { seen: { records: known([anUnreadable('w1-3', 'w1')]) } }],
+    ['open', { seen: { records: known([anUnreadable('w10-3', 'w10')]) } }],
 
     ['planned agent 200000/900000 in 700000', { memory: { announced: 'agent' } }],
     ['planned agent 899999/900000 in 1', { memory: { announced: 'agent' }, ageMs: 899_999 }],

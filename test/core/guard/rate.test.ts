@@ -25,7 +25,7 @@ const own = (id: string, rest: Partial<FencingRecord>, fencing: Partial<Fencing>
   id,
   aFencing(aRecord({ id, ...rest }), fencing),
 ];
-const UNREADABLE: StoredRecord = { id: 'x', version: '1', record: null, problem: 'no JSON' };
+const UNREADABLE: StoredRecord = { id: 'x', version: '1', record: null, problem: 'no JSON', nodeKey: null };
 
 describe('the power-offs that count', () => {
   const cuts = (

@@ -243,6 +243,58 @@ describe('G11: it removes only what carries its mark', () => {
   });
 });
 
+describe('an unreadable record', () => {
+  const edited = (id: string, nodeKey: string | null, world = settled()): World => {
+    world.edited.set(id, nodeKey);
+    return world;
+  };
+  it('keeps its node from being fenced, and no other one, until it is deleted', () => {
+    const world = silent(edited('w1-1', 'w1'), 'w1').run(5 * MINUTE);
+    expect(fenced(world)).toEqual([]);
+    expect(holds(world, 'w1').at(-1)).toBe('hold w1 scope unreadable-record');
+    expect(codes(world).filter((code) => code === 'unreadable-record')).toHaveLength(1);
+    world.edited.clear();
+    expect(fenced(world.run(MINUTE))).toEqual(['w1']);
+    expect(fenced(silent(edited('w1-1', 'w1'), 'w2').run(5 * MINUTE))).toEqual(['w2']);
+  });
+  it('of a node that its name does not tell keeps every node from being fenced', () => {
+    const world = silent(edited('notes', null), 'w1').run(5 * MINUTE);
+    expect(fenced(world)).toEqual([]);
+    expect(holds(world, 'w1').at(-1)).toBe('hold w1 self records-unknown');
+  });
+  it('refuses fence and confirm-off for its node', () => {
+    const world = edited('w1-1', 'w1');
+    const node = { name: 'w1', uid: 'uid-w1' };
+    world.machine('w1').lies['vm w1'] = 'off';
+    silent(world, 'w1').run(MINUTE);
+    world.orders = [
+      anOrder(world, { verb: 'fence', node }),
+      anOrder(world, { verb: 'confirm-off', node, checked: 'w1', isDeviceWrong: false }),
+    ];
+    world.run(MINUTE);
+    const answers = world.kinds().filter((kind) => kind.startsWith('answer'));
+    expect(answers.map((kind) => kind.split(' ')[2])).toEqual(['unreadable-record', 'unreadable-record']);
+  });
+  it('in the middle of a fencing ends it, and its taint goes', () => {
+    const world = settled();
+    world.machine('w1').pods = [aPodOn({ finalizers: ['stays'] })];
+    silent(world, 'w1').run(3 * MINUTE);
+    expect(taintsOf(world, 'w1')).toContain('node.kubernetes.io/out-of-service');
+    edited('w1-1', 'w1', world).run(30_000);
+    expect(taintsOf(world, 'w1')).toEqual([]);
+    const sent = world.commands.length;
+    world.run(20 * MINUTE);
+    expect(world.commands).toHaveLength(sent);
+  });
+  it('that was first seen on standby is told after the election, once', () => {
+    const world = settled();
+    Object.assign(edited('w1-1', 'w1', world), { isLeader: false }).run(MINUTE);
+    expect(codes(world)).not.toContain('unreadable-record');
+    Object.assign(world, { isLeader: true, epoch: 2 }).run(MINUTE);
+    expect(codes(world).filter((code) => code === 'unreadable-record')).toHaveLength(1);
+  });
+});
+
 type Said<O> = O extends Order ? Omit<O, 'id' | 'to' | 'by' | 'because'> : never;
 let orders = 0;
 function anOrder(world: World, order: Said<Order>, by = 'ana'): Order {
