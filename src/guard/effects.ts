@@ -60,6 +60,7 @@ type Seen = Pick<GuardObservation, 'self' | 'records' | 'wallMs'>;
 const LEAST_AUTHORITY_MS = 3_000;
 const PRUNE_EVERY_MS = 60_000;
 const FAILED = { store: { kind: 'failed' }, act: null } as const;
+const NO_AUTHORITY = 'authority has ended';
 type Ended = Pick<GuardOutcome, 'store' | 'act'>;
 
 export function createEffects(needs: EffectNeeds): GuardEffects {
@@ -92,7 +93,7 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
   let prunedMs = Number.NEGATIVE_INFINITY;
 
   const perform = (act: Act, node: NodeRef, id: string): Promise<ActResult> | ActResult => {
-    if (!mayAct()) return { kind: 'not-begun', detail: 'authority has ended' };
+    if (!mayAct()) return { kind: 'not-begun', detail: NO_AUTHORITY };
     switch (act.kind) {
       case 'off':
         return node.name === needs.node() ? OWN_NODE : devices.off(node, act.methods);
@@ -109,7 +110,10 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
   /** First the compare-and-swap, then the act, if it was stored and authority still holds (guard.md 7.3). */
   const storeThenAct = async (node: NodeRef, store: Store): Promise<Ended> => {
     const { fencing, act } = store;
-    if (!mayAct()) return FAILED;
+    if (!mayAct()) {
+      tell({ what: 'not-stored', node: node.name, detail: NO_AUTHORITY });
+      return FAILED;
+    }
     const stored = await storeRecord(writes, store);
     if (stored.kind !== 'stored') {
       if (stored.kind === 'failed') tell({ what: 'not-stored', node: node.name, detail: stored.detail });
@@ -190,7 +194,7 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
 
 /** Also in dry run: then nothing of it is done, and its outcome says so. */
 type Answered = Exclude<GuardDecision, { kind: 'hold' | 'resign' }>;
-const isAnswered = (decision: GuardDecision): decision is Answered =>
+export const isAnswered = (decision: GuardDecision): decision is Answered =>
   decision.kind !== 'hold' && decision.kind !== 'resign' && !(decision.kind === 'fence' && decision.isDry);
 
 const OWN_NODE: ActResult = { kind: 'ran', runs: [] };

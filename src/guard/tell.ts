@@ -1,8 +1,10 @@
 import type { GuardDecision, GuardReason } from '../core/guard/decision.ts';
-import type { LeadershipView } from '../core/guard/observation.ts';
+import type { GuardOutcome, LeadershipView } from '../core/guard/observation.ts';
+import type { DecisionId } from '../core/guard/record.ts';
 import type { Log, LogEvent } from '../ports.ts';
 import { sayGuardReason } from '../words/guard.ts';
-import { sayGuardDecision, sayStorm } from '../words/guard-decision.ts';
+import { sayGuardDecision, sayGuardOutcome, sayStorm } from '../words/guard-decision.ts';
+import { isAnswered } from './effects.ts';
 import type { GuardLook } from './loop.ts';
 
 type Level = 'info' | 'warn' | 'error';
@@ -21,26 +23,32 @@ const DECISIONS: { readonly [K in GuardDecision['kind']]: Told } = {
   answer: { event: 'order', level: 'info' },
   resign: { event: 'leader', level: 'warn' },
 };
-const REASONS: { readonly [C in GuardReason['code']]: Told } = {
+/** Null: the outcome is told. */
+const REASONS: { readonly [C in GuardReason['code']]: Told | null } = {
   settling: { event: 'settling', level: 'info' },
   'storm-began': { event: 'storm', level: 'error' },
   'storm-ended': { event: 'storm', level: 'warn' },
   'life-after-proof': { event: 'device', level: 'error' },
   'device-contradicted': { event: 'device', level: 'error' },
   'agent-failed': { event: 'device', level: 'warn' },
-  'act-failed': { event: 'fence', level: 'warn' },
+  'act-failed': null,
   'not-proven': { event: 'fence', level: 'warn' },
   'not-drained': { event: 'fence', level: 'warn' },
   'foreign-taint': { event: 'fence', level: 'warn' },
-  conflict: { event: 'fence', level: 'info' },
+  conflict: null,
   'taken-over': { event: 'fence', level: 'info' },
   'unreadable-record': { event: 'fence', level: 'error' },
   'orphan-mark': { event: 'fence', level: 'warn' },
 };
 
-/** Logs every decision and reason of a leader. What a standby sees is not told: nothing follows from it. */
+/**
+ * Logs every decision and reason of a leader, and what became of a decision when it is over, which may be after it led. What
+ * a standby sees is not told: nothing follows from it.
+ */
 export function createTeller(log: Log): (look: GuardLook) => void {
   let before: LeadershipView = { isLeader: false };
+  /** Their outcomes are to come. */
+  const awaited = new Map<DecisionId, GuardDecision>();
 
   function tellLeadership(now: LeadershipView): void {
     const isNew = now.isLeader && (!before.isLeader || before.epoch !== now.epoch);
@@ -50,13 +58,26 @@ export function createTeller(log: Log): (look: GuardLook) => void {
     before = now;
   }
 
+  function tellOutcome(outcome: GuardOutcome): void {
+    const decision = awaited.get(outcome.of);
+    if (decision === undefined) return;
+    awaited.delete(outcome.of);
+    const text = sayGuardOutcome(decision, outcome);
+    const { event, level } = DECISIONS[decision.kind];
+    if (text !== null)
+      log[isDone(outcome) ? level : 'warn']({ event, decision: decision.id, ...factsOf(decision) }, text);
+  }
+
   return ({ observation, verdict }) => {
     const { leadership } = observation.self;
     tellLeadership(leadership);
+    for (const outcome of observation.outcomes) tellOutcome(outcome);
     if (!leadership.isLeader) return;
     const nameOf = (uid: string): string => verdict.state.nodes.get(uid)?.object.name ?? uid;
     for (const reason of verdict.reasons) {
-      const { event, level } = REASONS[reason.code];
+      const told = REASONS[reason.code];
+      if (told === null) continue;
+      const { event, level } = told;
       const isStorm = reason.code === 'storm-began' || reason.code === 'storm-ended';
       const text = isStorm
         ? sayStorm(reason.code === 'storm-ended', reason.kind, reason.scope, nameOf)
@@ -64,11 +85,19 @@ export function createTeller(log: Log): (look: GuardLook) => void {
       if (text !== null) log[level]({ event, ...factsOf(reason) }, text);
     }
     for (const decision of verdict.decisions) {
+      if (isAnswered(decision)) awaited.set(decision.id, decision);
       const { event, level } = DECISIONS[decision.kind];
       const text = sayGuardDecision(decision);
       if (text !== null) log[level]({ event, decision: decision.id, ...factsOf(decision) }, text);
     }
   };
+}
+
+/** Stored, and its act, if it has one, done as far as is known. */
+function isDone({ store, act }: GuardOutcome): boolean {
+  if (store !== null && store.kind !== 'stored') return false;
+  if (act?.kind === 'ran') return act.runs.every(({ isOk }) => isOk);
+  return act === null || act.kind === 'patched';
 }
 
 /** Which node and fencing a line is about, so that a journal can be searched for it. */

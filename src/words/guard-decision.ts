@@ -1,5 +1,6 @@
-import type { Frees, GateRow, GuardDecision } from '../core/guard/decision.ts';
-import type { HoldScope, StormKind } from '../core/guard/record.ts';
+import type { Act, Frees, GateRow, GuardDecision, Store } from '../core/guard/decision.ts';
+import type { ActResult, AgentRun, GuardOutcome } from '../core/guard/observation.ts';
+import type { FencingRecord, HoldScope, StormKind } from '../core/guard/record.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayPhase } from './guard.ts';
 import { sayGateRow, sayOrderAnswer } from './guard-gate.ts';
@@ -54,7 +55,7 @@ export function sayScope(scope: HoldScope, nameOf: (uid: string) => string): str
   }
 }
 
-/** In one line; null: it is told otherwise. */
+/** What is to be done, before any of it is; null: it is told otherwise, or there is nothing to do once it is stored. */
 export function sayGuardDecision(decision: GuardDecision): string | null {
   switch (decision.kind) {
     case 'fence':
@@ -62,15 +63,61 @@ export function sayGuardDecision(decision: GuardDecision): string | null {
     case 'hold':
       return sayHeld(decision.node.name, decision.gates);
     case 'unmark':
-      return `${decision.node.name}: its mark ${decision.value} is removed, because no open fencing stands for it`;
+      return `${decision.node.name}: will remove its mark ${decision.value}: no open fencing stands for it`;
     case 'answer':
       return `order ${decision.order}: ${sayOrderAnswer(decision.answer)}`;
     case 'resign':
-      return `the node of this guard is silent: it gives the lease back, and does not run for ${sayDuration(decision.forMs)}`;
+      return `the node of this guard is silent: it will give the lease back, and not run for ${sayDuration(decision.forMs)}`;
     default: {
-      const { record, node } = decision;
-      const isConfirmed = record.proof?.by === 'person';
-      return `${node.name}: ${sayPhase(record.phase, isConfirmed)}${record.why === null ? '' : ` (${record.why})`}`;
+      const { act, record, node } = decision;
+      return act === null ? null : `${node.name}: stores the decision to ${sayAct(act, record)}${sayWhy(record)}`;
     }
+  }
+}
+
+/** What became of a decision, when it is over; null: whoever stores says it, or there is nothing to say. */
+export function sayGuardOutcome(
+  decision: GuardDecision,
+  { store, act }: Pick<GuardOutcome, 'store' | 'act'>,
+): string | null {
+  if (decision.kind === 'unmark') {
+    const { name } = decision.node;
+    if (act?.kind === 'patched') return `${name}: its mark ${decision.value} is removed`;
+    return `${name}: its mark ${decision.value} is not known to be removed${sayFailure(act)}`;
+  }
+  if (!('record' in decision) || store === null || store.kind === 'failed') return null;
+  const { name } = decision.node;
+  if (store.kind === 'conflict') return `${name}: somebody else wrote the record first, so nothing was done`;
+  return `${name}: ${sayStored(decision, act)}${sayWhy(decision.record)}`;
+}
+
+function sayStored({ record, act }: Store, result: ActResult | null): string {
+  const isDone = result?.kind === 'ran' ? isOk(result.runs) : result === null || result.kind === 'patched';
+  if (act === null || isDone) return sayPhase(record.phase, record.proof?.by === 'person');
+  const what = sayAct(act, record);
+  if (result?.kind === 'ran') {
+    const well = result.runs.filter((run) => run.isOk).length;
+    return `tried to ${what}: ${well} of ${counted(result.runs.length, 'fence agent')} reported success`;
+  }
+  const how = result?.kind === 'not-begun' ? 'it was not begun' : 'it is not known to be done';
+  return `the decision to ${what} is stored, but ${how}${sayFailure(result)}`;
+}
+
+const isOk = (runs: readonly AgentRun[]): boolean => runs.length > 0 && runs.every((run) => run.isOk);
+const sayWhy = ({ why }: FencingRecord): string => (why === null ? '' : ` (${why})`);
+const sayFailure = (act: ActResult | null): string => (act !== null && 'detail' in act ? `: ${act.detail}` : '');
+
+function sayAct({ kind }: Act, { phase }: FencingRecord): string {
+  switch (kind) {
+    case 'off':
+      return phase === 'isolating' ? 'cut off its storage' : 'send power off';
+    case 'on':
+      return 'send power on';
+    case 'tell':
+      return 'set it out of service';
+    case 'untell':
+      return 'remove its taint';
+    case 'clear':
+      return 'remove its marks';
   }
 }

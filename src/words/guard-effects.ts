@@ -9,7 +9,7 @@ export function sayEffect(what: EffectFault, node: string | null, detail: string
 }
 export type EffectFault = 'not-stored' | 'not-kept' | 'not-pruned' | 'condition-unsaid' | 'event-unsaid' | 'bug';
 const FAULTS: { readonly [F in EffectFault]: string } = {
-  'not-stored': 'its record could not be stored, so nothing was done',
+  'not-stored': 'its record is not known to be stored, so nothing was done',
   'not-kept': 'what must outlive this leader could not be stored',
   'not-pruned': 'an old record could not be removed',
   'condition-unsaid': 'its condition NodewardenFenced could not be written',
