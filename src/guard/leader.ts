@@ -56,9 +56,7 @@ export function createLeader(needs: LeaderNeeds): Leader {
   let state = initialLeadership(clock.monoMs());
   let view: LeadershipView = { isLeader: false };
   let heldBack: LeadershipStep['heldBack'] = null;
-  const notRead = unknown('not-asked', path, 'not read since');
-  /** New since the last step: after an own write, what was read before it says nothing any more. */
-  let lease: LeadershipObservation['lease'] = notRead;
+  let lease: LeadershipObservation['lease'] = unknown('not-asked', path, 'not read yet');
   let wrote: LeadershipObservation['wrote'] = null;
   let resignForMs: number | null = null;
   let lastWriteMs: MonoMs | null = null;
@@ -79,7 +77,6 @@ export function createLeader(needs: LeaderNeeds): Leader {
     });
     aheadMs = nowAheadMs;
     wrote = null;
-    lease = notRead;
     // A write that is under way is awaited first, and this then comes before the next one.
     if (!isClosed && (did.write !== null || did.state.writing === null)) resignForMs = null;
     ({ state, heldBack } = did);

@@ -21,6 +21,8 @@ export type LeaderLease = {
 export type LeadershipState = {
   /** What was read last, and the `asOfMs` of the first read that had it like this; null: nothing read yet. */
   readonly watched: { readonly lease: LeaderLease | null; readonly sinceMs: MonoMs; readonly asOfMs: MonoMs } | null;
+  /** What was read before this says nothing any more: a write has ended since, or the clock jumped. */
+  readonly readsCountFromMs: MonoMs;
   /** `sentMs`: when the last successful write was sent. */
   readonly held: { readonly epoch: number; readonly sinceMs: MonoMs; readonly sentMs: MonoMs } | null;
   /** A write that is under way. */
@@ -34,7 +36,7 @@ export type LeadershipObservation = {
   /** The identity of this process: `SelfView.writer`. */
   readonly writer: string;
   readonly configHash: string;
-  /** As last read; the value is null if there is no Lease. */
+  /** As last read, however often it is given; the value is null if there is no Lease. */
   readonly lease: Reading<Dated<LeaderLease | null>>;
   /** How the write under way ended, once. `lease`: as the API answered. */
   readonly wrote:
@@ -62,7 +64,7 @@ export type LeadershipStep = {
 };
 
 export function initialLeadership(atMs: MonoMs): LeadershipState {
-  return { watched: null, held: null, writing: null, notBeforeMs: atMs };
+  return { watched: null, readsCountFromMs: atMs, held: null, writing: null, notBeforeMs: atMs };
 }
 
 /** One step of guard.md 7.1, for the daemon and the simulator alike. At most one write is under way. */
@@ -114,7 +116,8 @@ function withWritten(state: LeadershipState, { atMs, wrote }: LeadershipObservat
   if (wrote === null || writing === null) return state;
   if (wrote.kind !== 'stored') {
     // After an error nobody knows what the Lease is: it is read before the next write.
-    return { ...state, writing: null, watched: null, held: wrote.kind === 'conflict' ? null : state.held };
+    const held = wrote.kind === 'conflict' ? null : state.held;
+    return { ...state, writing: null, watched: null, readsCountFromMs: atMs, held };
   }
   const { sentMs, epoch, isRelease } = writing;
   const watched = { lease: wrote.lease, sinceMs: atMs, asOfMs: atMs };
@@ -124,8 +127,9 @@ function withWritten(state: LeadershipState, { atMs, wrote }: LeadershipObservat
 }
 
 function withWatched(state: LeadershipState, { lease, writer }: LeadershipObservation): LeadershipState {
-  if (!lease.known || (state.watched !== null && lease.value.asOfMs <= state.watched.asOfMs)) return state;
+  if (!lease.known) return state;
   const { value, asOfMs } = lease.value;
+  if (asOfMs < state.readsCountFromMs || (state.watched !== null && asOfMs <= state.watched.asOfMs)) return state;
   const isSame = state.watched !== null && state.watched.lease?.version === value?.version;
   const sinceMs = isSame && state.watched !== null ? state.watched.sinceMs : asOfMs;
   const held = value?.holder === writer ? state.held : null;
@@ -135,7 +139,7 @@ function withWatched(state: LeadershipState, { lease, writer }: LeadershipObserv
 /** Authority ends by the own clock, and at once if that clock cannot be trusted. */
 function withoutAuthority(state: LeadershipState, { atMs, isJumped }: LeadershipObservation): LeadershipState {
   const { held, writing } = state;
-  if (isJumped) return { ...state, held: null, writing: null, watched: null };
+  if (isJumped) return { ...state, held: null, writing: null, watched: null, readsCountFromMs: atMs };
   const isOver = held !== null && atMs >= held.sentMs + AUTHORITY_MS;
   // A write that is never answered must not keep it from running again.
   const isLost = writing !== null && atMs - writing.sentMs > AUTHORITY_MS;

@@ -171,6 +171,18 @@ describe('what a process makes of what it reads', () => {
     step(17_000);
     expect(step(17_500, { saw: { ...LEASE, version: '12' } }).view).toMatchObject({ isLeader: true });
   });
+  it('a read from before a write that failed says nothing, nor one from before its clock jumped', () => {
+    const early = known({ value: LEASE, asOfMs: 15_000 });
+    const { step } = aLeader();
+    step(17_000);
+    expect(step(18_000, { wrote: { kind: 'failed' }, lease: early }).view).toMatchObject({ isLeader: true });
+    const whileWriting = known({ value: LEASE, asOfMs: 17_999 });
+    expect(step(18_500, { lease: whileWriting })).toMatchObject({ view: { isLeader: true }, write: null });
+    expect(step(19_000, { saw: mine('12') }).write).toMatchObject({ replaces: '12' });
+    const jumped = aLeader();
+    jumped.step(16_500, { isJumped: true });
+    expect(jumped.step(17_000, { lease: known({ value: mine('11'), asOfMs: 16_400 }) }).write).toBeNull();
+  });
   it('its own lease leaves it the leader', () => {
     expect(aLeader().step(16_500, { saw: mine('11') })).toMatchObject({ view: { isLeader: true }, wantsRead: false });
   });

@@ -66,7 +66,8 @@ export function createLeading({ world, identity, lifeline, clocks, client, recor
       resignForMs,
     });
     wrote = null;
-    resignForMs = null;
+    // A write that is under way is awaited first, and this then comes before the next one.
+    if (did.write !== null || did.state.writing === null) resignForMs = null;
     state = did.state;
     tell(did.view);
     view = did.view;
