@@ -1,7 +1,6 @@
 import { Option } from 'commander';
 import { createClock } from '../host/clock.ts';
 import type { GuardConnection } from '../kube/connection.ts';
-import { openConnection } from '../kube/open-connection.ts';
 import type { Clock, Findings } from '../ports.ts';
 
 export type Api = { readonly clock: Clock; readonly connection: GuardConnection };
@@ -13,6 +12,8 @@ export const namespaceOption = (): Option =>
 
 /** Runs with a connection by the kubeconfig, which is closed at the end. */
 export async function withApi<T>(kubeconfig: string, run: (api: Api) => Promise<T>): Promise<T> {
+  // Loaded with a TLS stack, which no other command needs.
+  const { openConnection } = await import('../kube/open-connection.ts');
   const clock = createClock();
   const connection = openConnection({ clock, kubeconfig, findings: NO_FINDINGS });
   try {

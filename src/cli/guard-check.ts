@@ -3,7 +3,7 @@ import { DEFAULT_GUARD_FILE, loadGuard } from '../config/guard/load.ts';
 import { sayTenths } from '../core/units/duration.ts';
 import { sayProblem } from '../document/problem.ts';
 import { createAgents } from '../guard/agents.ts';
-import { type CheckedDevice, checkGuard, type GuardCheck } from '../guard/check.ts';
+import type { CheckedDevice, GuardCheck } from '../guard/check.ts';
 import { createClock } from '../host/clock.ts';
 import type { CheckFinding } from '../words/guard-check.ts';
 import { counted } from '../words/phrases.ts';
@@ -43,6 +43,7 @@ async function check(file: string | null, only: readonly string[], output: Forma
   for (const problem of problems) process.stderr.write(`${clean(sayProblem(problem))}\n`);
   if (effective === null) return BAD_CONFIG;
   settings = { deadlineMs: effective.core.deadlineMs, secretDirectory: effective.secretDirectory };
+  const { checkGuard } = await import('../guard/check.ts');
   const checked = await withApi(effective.kubernetes.kubeconfig, ({ connection }) =>
     checkGuard({ api: connection, agents, effective, only }),
   );

@@ -1,6 +1,5 @@
 import { Command } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
-import { runGuard } from '../guard/run.ts';
 import { exitWithin } from '../host/clock.ts';
 import { sayLast } from '../host/stderr.ts';
 
@@ -26,6 +25,7 @@ export function guardRunCommand(): Command {
       };
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, end);
       process.on('SIGABRT', () => leave(WATCHDOG));
+      const { runGuard } = await import('../guard/run.ts');
       const status = await runGuard(
         { version: pkg.version, configFile: config ?? null, complain: sayLast },
         stop.signal,

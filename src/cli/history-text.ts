@@ -10,7 +10,7 @@ import type { DecisionRecord } from '../record/entry.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
 import type { ShutdownRecord } from '../record/reading/shutdown-record.ts';
 import { sayDecision, sayMs, sayOutcome, sayRung, sayTies, victimIn } from '../words/decision.ts';
-import { sayAmount, sayKilled, sayLimit, sayUsage } from '../words/phrases.ts';
+import { isHeld, sayAmount, sayKilled, sayLimit, sayUsage } from '../words/phrases.ts';
 import { sayReason } from '../words/reason.ts';
 import { sayUnsaid } from '../words/unsaid.ts';
 import { shutdownText, ungracefulText } from './history-shutdowns-text.ts';
@@ -131,6 +131,8 @@ function evictLines(record: DecisionRecord, decision: Evict): string[][] {
   const { threshold, ranking, victim, differences, growth } = decision;
   const { signal } = threshold;
   const ties = sayTies(decision);
+  const met = isHeld(threshold) ? 'counts as met until its min reclaim is reached,' : 'met';
+  const reclaim = isHeld(threshold) ? `, ${sayLimit(signal, threshold.target)} with its min reclaim` : '';
   const nameOf = namesIn(record);
   const passedOver = record.reasons
     .filter(({ code }) => code === 'passed-over')
@@ -138,10 +140,10 @@ function evictLines(record: DecisionRecord, decision: Evict): string[][] {
   return [
     [
       'signal',
-      `${signal}, ${threshold.isHard ? 'hard' : 'soft'} threshold, met for ${sayMs(record.decision.atMs - threshold.sinceMs)}`,
+      `${signal}, ${threshold.isHard ? 'hard' : 'soft'} threshold, ${met} for ${sayMs(record.decision.atMs - threshold.sinceMs)}`,
     ],
     ['observed', sayAmount(signal, threshold.available)],
-    ['threshold', sayLimit(signal, threshold.limit)],
+    ['threshold', `${sayLimit(signal, threshold.limit)}${reclaim}`],
     ['why', whyChosen(ranking, victim.uid)],
     ...passedOver,
     ...rankingLines(signal, ranking, nameOf),

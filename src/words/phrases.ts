@@ -26,13 +26,16 @@ export function sayLimit(signal: Signal, limit: Quantity): string {
 /** "memory.available 92.1 MiB is below 100 MiB"; of a signal in ms also the share of the time that it lacks. */
 export function sayThreshold(threshold: MetThreshold): string {
   const { signal, available, limit, target, windowMs } = threshold;
-  const bound =
-    bytesUp(limit) > available ? sayLimit(signal, limit) : `${sayLimit(signal, target)} with its min reclaim`;
+  const bound = isHeld(threshold) ? `${sayLimit(signal, target)} with its min reclaim` : sayLimit(signal, limit);
   const said = `${signal} ${sayAmount(signal, available)} is below ${bound}`;
   if (windowMs === undefined) return said;
   const percent = Math.floor(((windowMs - available) * 100) / windowMs);
   return `${said}: all tasks stalled on memory for ${percent}% of the last ${sayAmount(signal, windowMs)}`;
 }
+
+/** The threshold itself is over: only its min reclaim is not reached yet. */
+export const isHeld = ({ available, limit }: Pick<MetThreshold, 'available' | 'limit'>): boolean =>
+  bytesUp(limit) <= available;
 
 /** The pods in which the kernel killed; records of earlier versions do not say how many kills are unattributed. */
 export function sayKilled({

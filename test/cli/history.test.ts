@@ -8,6 +8,7 @@ import { type History, historyText, whyChosen } from '../../src/cli/history-text
 import { jsonText, painter } from '../../src/cli/print.ts';
 import { rank } from '../../src/core/eviction/rank.ts';
 import { known } from '../../src/core/reading.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { type EntryBody, entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
 import { scenarioOf } from '../../src/record/scenarios/scenario-of.ts';
@@ -70,6 +71,20 @@ describe('the history as text', () => {
     const decisions = joinDecisions(written.map((body) => entryOf(head, body)));
     const text = historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain);
     expect(text).toContain('also stops shop/till, metrics.service');
+  });
+
+  it('says that only the min reclaim is not reached, if the threshold itself is over', () => {
+    const evicted = anEviction('b-1');
+    const threshold = {
+      ...evicted.threshold,
+      available: 154 * 2 ** 20,
+      target: quantityOfBytes(160 * 2 ** 20, 'binary'),
+    };
+    const written = [{ kind: 'decision', decision: { ...evicted, threshold }, reasons: [] }] as EntryBody[];
+    const decisions = joinDecisions(written.map((body) => entryOf(head, body)));
+    const text = historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain);
+    expect(text).toContain('hard threshold, counts as met until its min reclaim is reached, for 100ms');
+    expect(text).toContain('threshold 100 MiB, 160 MiB with its min reclaim');
   });
 
   it('names a pod that could not be chosen because it is already being stopped', () => {

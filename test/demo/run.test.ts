@@ -31,7 +31,12 @@ afterEach(async () => {
   await clearLeftovers(clock);
 });
 
-type Run = { readonly child: ChildProcess; readonly text: () => string; readonly status: () => number | null };
+type Run = {
+  readonly child: ChildProcess;
+  readonly text: () => string;
+  /** It has ended, and all that it printed has arrived. */
+  readonly isOver: () => boolean;
+};
 type As = { readonly uid?: number; readonly gid?: number; readonly cwd?: string };
 const HERE = { node: process.execPath, program: PROGRAM };
 function demo(args: readonly string[], as: As = {}, flags: readonly string[] = [], { node, program } = HERE): Run {
@@ -44,11 +49,15 @@ function demo(args: readonly string[], as: As = {}, flags: readonly string[] = [
   child.stdout.setEncoding('utf8').on('data', (more: string) => {
     text += more;
   });
-  return { child, text: () => text, status: () => child.exitCode };
+  let isOver = false;
+  child.on('close', () => {
+    isOver = true;
+  });
+  return { child, text: () => text, isOver: () => isOver };
 }
 const ended = async (run: Run, withinMs = 58_000): Promise<number | null> => {
-  await until(clock, () => run.child.exitCode !== null || run.child.signalCode !== null, withinMs);
-  return run.status();
+  await until(clock, run.isOver, withinMs);
+  return run.child.exitCode;
 };
 const lastLine = (run: Run): string => run.text().trimEnd().split('\n').at(-1) ?? '';
 

@@ -50,12 +50,12 @@ describe('the bundle', () => {
     for (const other of ['dmidecode', 'xmlns', 'summaryPatch', 'nodewarden-demo', 'fencing-']) {
       expect(daemon).not.toContain(other);
     }
-    expect(read('cli-guard-program.js')).toContain('fencing-');
+    expect(read('guard-run.js')).toContain('fencing-');
     for (const other of ['summaryPatch', 'nodewarden-demo']) expect(all).toContain(other);
     expect(read('systeminformation.js')).toContain('dmidecode');
   });
   it('is Latin-1: one letter beyond it doubles the whole text of a file in memory', () => {
-    for (const file of ['nodewarden.js', 'cli-daemon-program.js', 'cli-guard-program.js']) {
+    for (const file of ['nodewarden.js', 'cli-daemon-program.js', 'cli-guard-program.js', 'guard-run.js']) {
       expect(fs.readFileSync(path.join(DIST, file), 'utf8')).not.toMatch(/[\u0100-\uffff]/);
     }
   });

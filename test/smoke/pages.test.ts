@@ -134,9 +134,8 @@ describe('the examples of --help', () => {
     for (const { example } of examples) {
       const program = whole();
       for (const [, command] of inside(program)) command.action(() => undefined);
-      await expect(
-        program.parseAsync(example.replaceAll("'", '').split(/\s+/).slice(1), { from: 'user' }),
-      ).resolves.toBe(program);
+      const words = (example.match(/'[^']*'|"[^"]*"|\S+/g) ?? []).map((word) => word.replaceAll(/['"]/g, ''));
+      await expect(program.parseAsync(words.slice(1), { from: 'user' }), example).resolves.toBe(program);
     }
   });
   it('include several that need no agent', () => {

@@ -8,7 +8,7 @@ import { createPort, type Port, type PortState } from './port.ts';
 export type MachineSpec = {
   readonly name: string;
   readonly labels?: { readonly [name: string]: string };
-  /** Of the kubelet's port; absent: none, as for a crowd. */
+  /** Of the kubelet’s port; absent: none. */
   readonly address?: string;
 };
 export type Machine = {

@@ -6,12 +6,16 @@ import { fencings } from '../guard.ts';
 import type { LabScene } from '../lab.ts';
 
 const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
+const MOST_IN_A_LANE = 250;
 /** On loopback, another network for each cluster of this machine. */
 export const addressOf = (lane: number, at: number): string =>
   `127.${1 + (Number(process.env['LAB_KUBE_PORT'] ?? 0) % 250)}.${lane}.${at + 1}`;
 /** Machines with a kubelet's port, of a lane. */
 export const someMachines = (count: number, prefix = 'm', lane = 1) =>
-  Array.from({ length: count }, (_, at) => ({ name: `${prefix}${at}`, address: addressOf(lane, at) }));
+  Array.from({ length: count }, (_, at) => ({
+    name: `${prefix}${at}`,
+    address: addressOf(lane + Math.floor(at / MOST_IN_A_LANE), at % MOST_IN_A_LANE),
+  }));
 
 /** Where it runs, when it is Ready there. */
 export async function memberAt(name: string): Promise<{ readonly node: string; readonly uid: string } | null> {

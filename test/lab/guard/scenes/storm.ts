@@ -2,6 +2,7 @@
 import { sleep } from '../../../../src/host/clock.ts';
 import { clock, until } from '../../scene.ts';
 import type { LabScene } from '../lab.ts';
+import { someMachines } from './one-machine.ts';
 
 const NODES = 300;
 const COOL_DOWN_MS = 120_000;
@@ -11,7 +12,8 @@ const storm: LabScene = {
   name: `storms of ${NODES} nodes`,
   point: 3,
   body: async (lab) => {
-    const fleet = await lab.fleet(Array.from({ length: NODES }, (_, at) => ({ name: `m${at}` })));
+    // With their ports: without a second witness, it would be the missing witness that holds each of them.
+    const fleet = await lab.fleet(someMachines(NODES));
     const storms = { maxUnhealthy: '30%', domainShare: '55%', burst: { nodes: 3, within: '30s' }, coolDown: '2m' };
     const [guard] = await lab.led({ name: 'g1', config: { fenceWhen: 'always', storm: storms, settle: '30s' } });
     if (guard === undefined) throw new Error('no guard');
