@@ -1,5 +1,5 @@
 import { Argument, Command } from 'commander';
-import { isExplainReport } from '../guard/report.ts';
+import { isExplainReport, isNodesUnknown } from '../guard/report.ts';
 import { createClock } from '../host/clock.ts';
 import { askDaemon } from '../serve/ask.ts';
 import { failGuard, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
@@ -9,6 +9,7 @@ import { clean, type Format, formatOption, printAs } from './print.ts';
 type Options = { readonly config?: string; readonly output: Format };
 
 const NO_SUCH_NODE = 2;
+const NOT_KNOWN = 3;
 
 export function guardExplainCommand(): Command {
   return new Command('explain')
@@ -18,7 +19,7 @@ export function guardExplainCommand(): Command {
     .addOption(formatOption())
     .addHelpText(
       'after',
-      '\nExample:\n  nodewarden guard explain w3\n\nExit status: 0, 2 when there is no such node, or 3 when no guard runs here.',
+      '\nExample:\n  nodewarden guard explain w3\n\nExit status: 0, 2 when there is no such node, or 3 when no guard runs here or the nodes are not known yet.',
     )
     .action(async (node: string, { config, output }: Options) => {
       process.exitCode = await explain(node, config ?? null, output);
@@ -33,6 +34,10 @@ async function explain(node: string, config: string | null, output: Format): Pro
   if (answer === null) {
     process.stderr.write(`${clean(`the guard knows no node ${node}`)}\n`);
     return NO_SUCH_NODE;
+  }
+  if (isNodesUnknown(answer)) {
+    process.stderr.write(`${clean(`the guard has not listed the nodes yet: ${answer.detail}`)}\n`);
+    return NOT_KNOWN;
   }
   if (!isExplainReport(answer)) return failGuard(OTHER_GUARD, socket, config);
   printAs(output, answer, (paint) => guardExplainText(answer, paint));

@@ -5,7 +5,7 @@ import { lookOf } from '../core/guard/gates.ts';
 import { ageOf, classOf, type NodeClass } from '../core/guard/health.ts';
 import type { GuardState, NodeMemory } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
-import { isObject } from '../core/shape.ts';
+import { isObject, isText } from '../core/shape.ts';
 import type { Finding } from '../ports.ts';
 import { sayScope } from '../words/guard-decision.ts';
 import { sayGateRow } from '../words/guard-gate.ts';
@@ -79,10 +79,16 @@ export type ExplainReport = {
   readonly explanation: NodeExplanation;
 };
 
+/** In place of an explanation: no node is known yet, which says nothing of one. */
+export type NodesUnknown = { readonly schema: 1; readonly kind: 'guard-nodes-unknown'; readonly detail: string };
+
 export const isGuardReport = (value: unknown): value is GuardReport =>
   isObject(value) && value['schema'] === 1 && value['kind'] === 'guard-status';
 export const isExplainReport = (value: unknown): value is ExplainReport =>
   isObject(value) && value['schema'] === 1 && value['kind'] === 'guard-explain';
+
+export const isNodesUnknown = (value: unknown): value is NodesUnknown =>
+  isObject(value) && value['schema'] === 1 && value['kind'] === 'guard-nodes-unknown' && isText(value['detail']);
 
 export type ReportNeeds = {
   readonly version: string;
@@ -183,10 +189,14 @@ function heldOf({ observation, verdict: { state }, config }: GuardLook): GuardRe
   });
 }
 
-export function explainReport(
-  { observation, verdict: { state }, config }: GuardLook,
-  name: string,
-): ExplainReport | null {
+/** `look` null: there was none yet. */
+export function explainReport(look: GuardLook | null, name: string): ExplainReport | NodesUnknown | null {
+  const unread = { schema: 1, kind: 'guard-nodes-unknown' } as const;
+  if (look === null) return { ...unread, detail: 'it has just started' };
+  const { nodes } = look.observation;
+  if (!nodes.known) return { ...unread, detail: nodes.detail };
+  const { observation, verdict, config } = look;
+  const { state } = verdict;
   const explanation = explainNode(state, observation, config, name);
   if (explanation === null) return null;
   const { isLeader } = observation.self.leadership;

@@ -166,7 +166,7 @@ async function runParts(
         });
   const socket = await openStatusSocket({
     ...{ clock, findings, path: started.socket, answer: report },
-    explain: (node) => (last === null ? null : explainReport(last, node)),
+    explain: (node) => explainReport(last, node),
   });
   const lookAgeMs = (): number | null => (last === null ? null : clock.monoMs() - last.observation.atMs);
   const http = keepHttp(started.http, { clock, report, counts: counts.now, lookAgeMs }, { clock, findings });

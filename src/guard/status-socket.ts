@@ -3,7 +3,7 @@ import { groupIdOf } from '../host/socket-file.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { type OpenSocket, serveSocket } from '../serve/socket.ts';
 import { NO_SOCKET, noSocket } from '../words/finding-guard.ts';
-import type { ExplainReport, GuardReport } from './report.ts';
+import type { ExplainReport, GuardReport, NodesUnknown } from './report.ts';
 
 const GROUP = 'nodewarden';
 /** How often it is made sure that the socket is still there. */
@@ -16,8 +16,8 @@ export async function openStatusSocket(needs: {
   readonly path: string;
   /** Null: there was no look yet. */
   readonly answer: () => GuardReport | null;
-  /** Null: there is no such node, or there was no look yet. */
-  readonly explain: (node: string) => ExplainReport | null;
+  /** Null: there is no such node. */
+  readonly explain: (node: string) => ExplainReport | NodesUnknown | null;
 }): Promise<{ readonly close: () => Promise<void> }> {
   const { clock, findings, path, answer, explain } = needs;
   let socket: OpenSocket | null = null;
