@@ -1,14 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import type { CoreConfig } from '../../../src/core/core-config.ts';
 import { decide } from '../../../src/core/decide.ts';
-import type { Decision } from '../../../src/core/decision.ts';
 import type { Observation } from '../../../src/core/observation.ts';
 import type { Outcome } from '../../../src/core/outcome.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { initialState, type State } from '../../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
-import type { Verdict } from '../../../src/core/verdict.ts';
 import { aConfig, anObservation, aPod, aThreshold, MI } from '../../a.ts';
+import { codes, evictions, kinds, looks } from './looks.ts';
 
 const NODE = 1_000 * MI;
 const hard = aThreshold('memory.available', 100 * MI);
@@ -28,20 +26,6 @@ function memory(atMs: number, availableMiB: number, rest: Partial<Observation> =
     { pods: known([database, leaker]), ...rest },
   );
 }
-
-/** Looks one after another through the same state. */
-function looks(config: CoreConfig, ...observations: readonly Observation[]): readonly Verdict[] {
-  let state: State = initialState('boot');
-  return observations.map((observation) => {
-    const verdict = decide(state, observation, config);
-    state = verdict.state;
-    return verdict;
-  });
-}
-const kinds = (verdict: Verdict | undefined): readonly string[] => verdict?.decisions.map(({ kind }) => kind) ?? [];
-const evictions = (verdict: Verdict | undefined): readonly Extract<Decision, { kind: 'evict' }>[] =>
-  verdict?.decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision] : [])) ?? [];
-const codes = (verdict: Verdict | undefined): readonly string[] => verdict?.reasons.map(({ code }) => code) ?? [];
 
 describe('a hard threshold', () => {
   it('is unmet at exactly its value and met one byte below', () => {
@@ -272,103 +256,6 @@ describe('min reclaim', () => {
     expect(verdicts.map((verdict) => evictions(verdict).length)).toEqual([0, 1, 1, 0, 0]);
     expect(evictions(verdicts[2])[0]?.message).toContain('Threshold quantity: 100Mi, available: 140Mi. ');
     expect(codes(verdicts[2])).toContain('min-reclaim-pending');
-  });
-});
-
-describe('a reclaim before any eviction', () => {
-  const disk = (atMs: number, available: number, rest: Partial<Observation> = {}): Observation =>
-    anObservation(
-      atMs,
-      { 'nodefs.available': { available: available * MI, capacity: NODE } },
-      { pods: known([aPod({ name: 'filler', diskBytes: 9 * MI })]), ...rest },
-    );
-  const config = aConfig([aThreshold('nodefs.available', 100 * MI, { minReclaimBytes: 50 * MI })], {
-    reclaimSignals: ['nodefs.available'],
-  });
-  const reclaimed: readonly Outcome[] = [{ of: 'boot-2', atMs: 0, kind: 'reclaimed', freed: known(1) }];
-
-  it('is enough if the file system is back above threshold plus min reclaim', () => {
-    const verdicts = looks(config, disk(0, 90), disk(1_000, 90), disk(2_000, 150, { outcomes: reclaimed }));
-    expect(verdicts.map(kinds)).toEqual([['set-condition', 'reclaim'], [], []]);
-    expect(codes(verdicts[2])).toEqual(['reclaim-sufficed']);
-  });
-
-  it('is followed by an eviction if it freed too little, with the reading from before it in the message', () => {
-    const verdicts = looks(config, disk(0, 90), disk(2_000, 149, { outcomes: reclaimed }));
-    expect(evictions(verdicts[1])[0]).toMatchObject({ victim: { name: 'filler' }, graceSeconds: 1 });
-    expect(evictions(verdicts[1])[0]?.message).toContain('available: 90Mi. ');
-  });
-
-  it.each([
-    ['nodefs-only', 'nodefs.available', ['containers', 'images']],
-    ['imagefs-separate', 'nodefs.available', null],
-    ['imagefs-separate', 'imagefs.available', ['containers', 'images']],
-    ['containerfs-separate', 'imagefs.available', ['images']],
-    ['containerfs-separate', 'nodefs.available', ['containers']],
-  ] as const)(
-    'has the container runtime, if there is one, remove what it stores there: %s, %s',
-    (layout, signal, calls) => {
-      const threshold = aThreshold(signal, 100 * MI);
-      const low = { [signal]: { available: 90 * MI, capacity: NODE } };
-      const start = anObservation(0, low, { fsLayout: known(layout), pods: known([aPod({ name: 'filler' })]) });
-      const [verdict] = looks(aConfig([threshold], { hasRuntime: true }), start);
-      const reclaim = verdict?.decisions.find(({ kind }) => kind === 'reclaim');
-      expect(reclaim).toEqual(calls === null ? undefined : expect.objectContaining({ calls }));
-      const [without] = looks(aConfig([threshold]), start);
-      expect(without?.decisions.map(({ kind }) => kind)).not.toContain('reclaim');
-    },
-  );
-
-  it('does not delay a memory threshold', () => {
-    const both = { ...config, thresholds: [...config.thresholds, hard] };
-    const start = looks(both, disk(0, 90))[0];
-    const burning = anObservation(
-      500,
-      {
-        'nodefs.available': { available: 90 * MI, capacity: NODE },
-        'memory.available': { available: MI, capacity: NODE },
-      },
-      { pods: known([leaker]) },
-    );
-    const verdict = decide(start?.state ?? initialState('boot'), burning, both);
-    expect(evictions(verdict)[0]?.threshold.signal).toBe('memory.available');
-  });
-});
-
-describe('a disk threshold', () => {
-  const low = (atMs: number, pods: Observation['pods'], sampledAtMs = atMs): Observation =>
-    anObservation(atMs, { 'nodefs.available': known({ available: MI, capacity: NODE, sampledAtMs }) }, { pods });
-  const config = aConfig([aThreshold('nodefs.available', 100 * MI)]);
-  const notWalked = unknown('not-asked', 'disk', 'nobody needed it yet');
-  const hog = aPod({ name: 'hog', usage: { disk: notWalked } });
-  const small = aPod({ name: 'small', priority: 1_000, diskBytes: 1 });
-
-  it('does not rank by directories that were not measured for it, but asks for them', () => {
-    const measured = known([small, aPod({ name: 'hog', diskBytes: 9 * MI })]);
-    const [first, second] = looks(config, low(0, known([small, hog])), low(1, measured, 0));
-    expect(first?.next).toEqual({ afterMs: 0, pods: 'nodefs.available', isDiskNear: true });
-    expect(evictions(second).map(({ victim }) => victim.name)).toEqual(['hog']);
-  });
-
-  it('does not rank by processes that were not counted for it, but asks for them', () => {
-    const few = { 'pid.available': known({ available: 1, capacity: 1_000, sampledAtMs: 0 }) };
-    const notCounted = unknown('not-asked', 'cgroup.procs', 'not asked');
-    const innocent = aPod({ name: 'innocent', usage: { processes: notCounted } });
-    const bomb = aPod({ name: 'bomb', priority: 1_000, usage: { processes: notCounted } });
-    const [first] = looks(
-      aConfig([aThreshold('pid.available', 100)]),
-      anObservation(0, few, { pods: known([innocent, bomb]) }),
-    );
-    expect(first?.next).toMatchObject({ afterMs: 0, pods: 'pid.available' });
-    expect(evictions(first)).toEqual([]);
-  });
-
-  it('keeps asking, and keeps its sample, while the directories are being measured', () => {
-    const measuring = unknown('timed-out', 'directories', 'their usage is being measured');
-    const verdicts = looks(config, low(0, measuring), low(250, measuring, 0), low(500, known([small]), 0));
-    expect(verdicts.slice(0, 2).map(({ next }) => next.pods)).toEqual(['nodefs.available', 'nodefs.available']);
-    expect(codes(verdicts[1])).toContain('pods-unknown');
-    expect(evictions(verdicts[2])).toHaveLength(1);
   });
 });
 
