@@ -22,10 +22,17 @@ function childrenOf(pid: number, tid: number): readonly number[] {
   return listed.known ? listed.value.toString('latin1').split(' ').filter(Boolean).map(Number) : [];
 }
 
-/** The name of the process if its arguments, which every user of the machine may read, hold one of the texts; else null. */
+/**
+ * The name of the process if its arguments, which every user of the machine may read, hold one of the texts; else null. Null
+ * also if it becomes another program meanwhile: whose arguments they were is not known.
+ */
 export function tellsInArguments(pid: number, texts: readonly string[]): string | null {
+  const before = processName(pid);
   const line = readKernelFile(`/proc/${pid}/cmdline`, ARGUMENTS_BYTES);
   if (!line.known || !texts.some((text) => line.value.includes(text))) return null;
   const name = processName(pid);
-  return name.known ? name.value : `process ${pid}`;
+  if (before.known && name.known && before.value !== name.value) return null;
+  // It may have ended by then.
+  const last = name.known ? name : before;
+  return last.known ? last.value : `process ${pid}`;
 }
