@@ -27,10 +27,7 @@ export function guardSocketOf(configFile: string | null): string {
 /** Prints why the guard did not answer, and returns the exit status. */
 export function failGuard(asked: Exclude<Asked, { kind: 'answer' }>, socket: string, configFile: string | null): 1 | 3 {
   if (asked.kind === 'not-running') {
-    const start =
-      configFile === null
-        ? 'systemctl start nodewarden-guard'
-        : `nodewarden guard run --config ${shellWord(configFile)}`;
+    const start = `nodewarden guard run --config ${shellWord(configFile ?? DEFAULT_GUARD_FILE)}`;
     process.stderr.write(`${clean(`no guard runs here: nothing listens on ${socket}; start it with: ${start}`)}\n`);
     return 3;
   }
