@@ -3,7 +3,7 @@ import type { FencingRecord, StoredRecord } from '../core/guard/record.ts';
 import { sayTenths } from '../core/units/duration.ts';
 import { readRecord } from '../guard/records.ts';
 import type { ApiGet } from '../kube/connection.ts';
-import { listObjects } from '../kube/object-list.ts';
+import { listObjects, pathWith } from '../kube/object-list.ts';
 import { sayPhase } from '../words/guard.ts';
 import { sayNotGiven } from '../words/guard-order.ts';
 import { kubeconfigOption, namespaceOption, personsKubeconfig, withApi } from './guard-api.ts';
@@ -44,19 +44,16 @@ export function guardHistoryCommand(): Command {
         .flatMap(({ record }) => (record === null ? [] : [record]))
         .filter((record) => node === undefined || record.node.name === node)
         .toSorted((a, b) => beganMs(a) - beganMs(b));
-      const nothing = `No fencings${node === undefined ? '' : ` of ${node}`} in the records of ${namespace}.\n`;
+      const nothing = `No fencings${node === undefined ? '' : ` of ${node}`} in the records of ${namespace}.`;
       printAs(output, { schema: 1, fencings }, (paint) =>
-        fencings.length === 0
-          ? clean(nothing.trimEnd()).concat('\n')
-          : fencings.map((one) => fencingText(one, paint)).join('\n'),
+        fencings.length === 0 ? `${clean(nothing)}\n` : fencings.map((one) => fencingText(one, paint)).join('\n'),
       );
     });
 }
 
 /** A sentence: they cannot be listed. */
 async function listRecords(get: ApiGet, namespace: string): Promise<readonly StoredRecord[] | string> {
-  const pathOf = (query: { readonly [name: string]: string }): string =>
-    `/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps?${new URLSearchParams(query)}`;
+  const pathOf = pathWith(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps`);
   const listed = await listObjects(get, pathOf, '', LIST_MS, readRecord, () => Promise.resolve());
   return listed.ok ? listed.objects.filter((stored) => stored !== null) : listed.detail;
 }

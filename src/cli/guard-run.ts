@@ -1,10 +1,7 @@
 import { Command } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
-import { exitWithin } from '../host/clock.ts';
 import { sayLast } from '../host/stderr.ts';
-
-/** How long a guard that is ending may take for its last writes. */
-const LAST_MS = 1_000;
+import { runUntilSignal } from './until-signal.ts';
 
 export function guardRunCommand(): Command {
   return new Command('run')
@@ -15,32 +12,11 @@ export function guardRunCommand(): Command {
       '\nExample:\n  nodewarden guard run --config /etc/nodewarden/guard.yaml\n\nWith dryRun: true it decides and reports, and changes nothing but its lease.\nExit status: 0 after a clean stop, 2 for an invalid configuration, 1 for anything else.',
     )
     .action(async ({ config }: { readonly config?: string }) => {
-      const stop = new AbortController();
-      let asked: string | null = null;
-      const end = (signal: string): void => {
-        // A second signal is for a user who does not want to wait.
-        if (asked !== null) leave(`a second signal, ${signal}, stopped nodewarden guard at once`);
-        asked = signal;
-        stop.abort();
-      };
-      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, end);
-      process.on('SIGABRT', () => leave(WATCHDOG));
       const { runGuard } = await import('../guard/run.ts');
-      const status = await runGuard(
-        { version: pkg.version, configFile: config ?? null, complain: sayLast },
-        stop.signal,
-      );
-      if (status === 0) sayLast(`nodewarden guard stopped: received ${asked}`, 'info');
-      else sayLast(`nodewarden guard exited with status ${status}`);
-      process.exitCode = status;
-      exitWithin(LAST_MS, status);
+      await runUntilSignal({
+        ...{ name: 'nodewarden guard', unit: 'nodewarden-guard', afterSecond: '' },
+        run: (stop) => runGuard({ version: pkg.version, configFile: config ?? null, complain: sayLast }, stop),
+        why: (asked) => `received ${asked}`,
+      });
     });
-}
-
-const WATCHDOG =
-  "SIGABRT stopped nodewarden guard: if systemd's watchdog sent it, no keep-alive arrived within WatchdogSec= (see: systemctl status nodewarden-guard)";
-
-function leave(why: string): void {
-  sayLast(why);
-  process.exit(1);
 }

@@ -2,10 +2,11 @@ import { Command } from 'commander';
 import { isGuardReport } from '../guard/report.ts';
 import { createClock } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
-import { askDaemon, watchDaemon } from '../serve/ask.ts';
+import { askDaemon } from '../serve/ask.ts';
 import { failGuard, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
 import { guardStatusText } from './guard-status-text.ts';
-import { clean, type Format, formatOption, printAs, standardPaint } from './print.ts';
+import { type Format, formatOption, printAs, standardPaint } from './print.ts';
+import { watchReports } from './watch-reports.ts';
 
 type Options = { readonly config?: string; readonly output: Format; readonly watch?: true };
 
@@ -37,29 +38,16 @@ async function once({ output, ...options }: Options, clock: Clock): Promise<numb
   return answer.leader.holder === null ? NO_LEADER : 0;
 }
 
-/** A report every second. A terminal is redrawn; other outputs get the reports one after another. */
 function watch({ output, ...options }: Options, clock: Clock): Promise<number> {
   const config = options.config ?? null;
   const socket = guardSocketOf(config);
   const paint = standardPaint();
-  let linesUp = 0;
-  return new Promise((resolve) => {
-    const end = (status: number): void => {
-      stop();
-      resolve(status);
-    };
-    const stop = watchDaemon(socket, { ask: 'watch' }, clock, (asked) => {
-      if (asked.kind !== 'answer') return end(failGuard(asked, socket, config));
-      const { answer } = asked;
-      if (!isGuardReport(answer)) return end(failGuard(OTHER_GUARD, socket, config));
-      if (output === 'json') {
-        process.stdout.write(`${clean(JSON.stringify(answer))}\n`);
-        return;
-      }
-      const text = guardStatusText(answer, paint);
-      process.stdout.write(process.stdout.isTTY === true && linesUp > 0 ? `\x1b[${linesUp}A\x1b[J${text}` : text);
-      linesUp = text.split('\n').length - 1;
-    });
-    process.once('SIGINT', () => end(0));
+  return watchReports(socket, clock, {
+    output,
+    read: (asked) => {
+      const answer = asked.kind === 'answer' ? asked.answer : null;
+      return isGuardReport(answer) ? answer : failGuard(asked.kind === 'answer' ? OTHER_GUARD : asked, socket, config);
+    },
+    text: (report) => guardStatusText(report, paint),
   });
 }

@@ -2,12 +2,13 @@ import { Command } from 'commander';
 import { createClock } from '../host/clock.ts';
 import { createHostFacts } from '../host/hardware.ts';
 import type { Clock } from '../ports.ts';
-import { askDaemon, watchDaemon } from '../serve/ask.ts';
+import { askDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
 import { fail, OTHER_VERSION, ofAnswer, ofAnswers } from './daemon-answer.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
-import { clean, type Format, formatOption, jsonText, standardPaint } from './print.ts';
+import { type Format, formatOption, jsonText, standardPaint } from './print.ts';
 import { hostText, statusText } from './status-text.ts';
+import { watchReports } from './watch-reports.ts';
 
 type Options = {
   readonly config?: string;
@@ -62,28 +63,15 @@ async function once(socket: string, options: Options, clock: Clock): Promise<num
   return 0;
 }
 
-/** A report every second. A terminal is redrawn; other outputs get the reports one after another. */
 function watch(socket: string, options: Options, clock: Clock): Promise<number> {
   const of = { socket, config: options.config };
   const paint = standardPaint();
-  let linesUp = 0;
-  return new Promise((resolve) => {
-    const end = (status: number): void => {
-      stop();
-      resolve(status);
-    };
-    const stop = watchDaemon(socket, { ask: 'watch' }, clock, (asked) => {
+  return watchReports(socket, clock, {
+    output: options.output === 'json' ? 'json' : 'text',
+    read: (asked) => {
       const report = asked.kind === 'answer' ? asked.answer : null;
-      if (!isReport(report)) return end(fail(asked.kind === 'answer' ? OTHER_VERSION : asked, of));
-      if (options.output === 'json') {
-        process.stdout.write(`${clean(JSON.stringify(report))}\n`);
-        return;
-      }
-      const text = ofAnswer(of, () => statusText(report, paint));
-      if (text === null) return end(1);
-      process.stdout.write(process.stdout.isTTY === true && linesUp > 0 ? `\x1b[${linesUp}A\x1b[J${text}` : text);
-      linesUp = text.split('\n').length - 1;
-    });
-    process.once('SIGINT', () => end(0));
+      return isReport(report) ? report : fail(asked.kind === 'answer' ? OTHER_VERSION : asked, of);
+    },
+    text: (report) => ofAnswer(of, () => statusText(report, paint)),
   });
 }

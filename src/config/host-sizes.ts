@@ -9,7 +9,7 @@ import type { Clock } from '../ports.ts';
 import type { Effective } from './effective.ts';
 import type { BeyondReach, HostSizes, NodeSizes } from './margin.ts';
 
-/** What /proc returns immediately. File systems can hang and are added by `withNode`. */
+/** What /proc returns immediately. File systems can hang and are added by `withFileSystems`. */
 export function readHostSizes(): HostSizes {
   const procfs = createProcfs();
   const sizes = {

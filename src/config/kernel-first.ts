@@ -4,7 +4,7 @@ import { bytesUp, sayBytes } from '../core/units/quantity.ts';
 import type { CgroupLimit } from '../host/cgroup-memory.ts';
 import type { Effective } from './effective.ts';
 import type { ConfiguredThreshold } from './eviction.ts';
-import type { BeyondReach, HostSizes } from './margin.ts';
+import type { BeyondReach, HostSizes, NodeSizes } from './margin.ts';
 import { sayPlace, sayValue } from './setting.ts';
 
 const MIB = 1024 ** 2;
@@ -40,34 +40,38 @@ export const totalOf = ({ reserveBytes, kernelBytes, hugePagesBytes }: BeyondRea
 
 /** Thresholds of memory.available that the kernel's OOM killer reaches before the agent, or may. */
 export function kernelFirst(effective: Effective, sizes: HostSizes): readonly string[] {
-  return effective.thresholds
-    .filter(({ signal }) => signal === 'memory.available')
-    .flatMap((threshold) => {
-      const why = ofLimitAbove(effective, sizes, threshold) ?? ofBeyondReach(effective, sizes, threshold);
-      const { field, origin, value } = threshold;
-      return why === null ? [] : [`${sayPlace(origin)}${field}: memory.available ${sayValue(value)}: ${why}`];
-    });
+  const thresholds = effective.thresholds.filter(({ signal }) => signal === 'memory.available');
+  if (thresholds.length === 0) return [];
+  const node = sizes.node(nodeOf(effective));
+  const beyond = beyondReachOf(effective, sizes);
+  return thresholds.flatMap(({ field, origin, value }) => {
+    const why = ofLimitAbove(effective, node, value) ?? ofBeyondReach(effective.mode, sizes.memoryBytes, beyond, value);
+    return why === null ? [] : [`${sayPlace(origin)}${field}: memory.available ${sayValue(value)}: ${why}`];
+  });
 }
 
+type Value = ConfiguredThreshold['value'];
 /** Whether a threshold is met too late if `beyondBytes` of what counts as available cannot be used. */
 export const isBeyondThreshold = (thresholdBytes: number, beyondBytes: number): boolean =>
   thresholdBytes > 0 && thresholdBytes - beyondBytes < NEAR_BYTES;
 
-function ofBeyondReach(effective: Effective, sizes: HostSizes, { value }: ConfiguredThreshold): string | null {
-  const beyond = beyondReachOf(effective, sizes);
-  const { memoryBytes } = sizes;
+function ofBeyondReach(
+  mode: Effective['mode'],
+  memoryBytes: number | null,
+  beyond: Reading<BeyondReach>,
+  value: Value,
+): string | null {
   if (!beyond.known || memoryBytes === null) return null;
   const beyondBytes = totalOf(beyond.value);
   const thresholdBytes = bytesUp(resolve(value, memoryBytes));
   if (!isBeyondThreshold(thresholdBytes, beyondBytes)) return null;
   const acts = beyondBytes < thresholdBytes ? 'may act' : 'acts';
   const least = `${Math.ceil((beyondBytes + ENOUGH_BYTES) / MIB)}Mi`;
-  return `the kernel's OOM killer ${acts} first, since the working set counts ${sayBeyondReach(beyond.value)} as available, which no process can get. ${sayRemedy(effective.mode, least)}`;
+  return `the kernel's OOM killer ${acts} first, since the working set counts ${sayBeyondReach(beyond.value)} as available, which no process can get. ${sayRemedy(mode, least)}`;
 }
 
 /** A cgroup above the node with a lower limit: what the node counts as its capacity cannot be used. */
-function ofLimitAbove(effective: Effective, sizes: HostSizes, { value }: ConfiguredThreshold): string | null {
-  const node = sizes.node(nodeOf(effective));
+function ofLimitAbove(effective: Effective, node: NodeSizes | null, value: Value): string | null {
   const above = node?.limitAbove.known ? node.limitAbove.value : null;
   const capacityBytes = node?.memoryBytes ?? null;
   if (above === null || capacityBytes === null || above.bytes >= capacityBytes) return null;

@@ -2,13 +2,20 @@
 export type Check = (value: unknown) => boolean;
 type Is<T> = (value: unknown) => value is T;
 type Fields<T> = { readonly [K in keyof T]-?: Check };
-type Json = { readonly [name: string]: unknown };
+export type Json = { readonly [name: string]: unknown };
 
 export const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
 export const isText = (value: unknown): value is string => typeof value === 'string';
 export const isFlag = (value: unknown): value is boolean => typeof value === 'boolean';
 export const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Parts of what somebody else wrote. What is not there, or is something else, is empty. */
+export function partOf(value: unknown, name: string): Json {
+  const part = isObject(value) ? value[name] : null;
+  return isObject(part) ? part : {};
+}
+export const objectsIn = (value: unknown): readonly Json[] => (Array.isArray(value) ? value.filter(isObject) : []);
 
 export const isOneOf =
   (...allowed: readonly unknown[]): Check =>

@@ -1,6 +1,6 @@
 import { FENCED, MARK, OUT_OF_SERVICE } from '../core/guard/node-facts.ts';
 import type { FencingId } from '../core/guard/record.ts';
-import { isObject, isText } from '../core/shape.ts';
+import { isObject, isText, partOf } from '../core/shape.ts';
 import type { ApiAnswer, GuardSend } from '../kube/connection.ts';
 import { isOfAnotherUid, notDone } from '../kube/write-failure.ts';
 import { must, mustBeNodeName } from '../kube/write-rules.ts';
@@ -185,8 +185,7 @@ function notWritten(answer: ApiAnswer): NotWritten | null {
 }
 
 export function versionOf(object: unknown): string | null {
-  const metadata = isObject(object) ? object['metadata'] : null;
-  const version = isObject(metadata) ? metadata['resourceVersion'] : null;
+  const version = partOf(object, 'metadata')['resourceVersion'];
   return isText(version) && version !== '' ? version : null;
 }
 

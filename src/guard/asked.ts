@@ -3,9 +3,9 @@ import type { NextGuardLook } from '../core/guard/decision.ts';
 import type { AskedView, Attachment, ConsistentLook, Dated, PodOnNode } from '../core/guard/observation.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
-import type { ApiAnswer, ApiGet } from '../kube/connection.ts';
-import { messageOf } from '../kube/line-stream.ts';
-import { listObjects } from '../kube/object-list.ts';
+import type { ApiGet } from '../kube/connection.ts';
+import { listObjects, pathWith } from '../kube/object-list.ts';
+import { objectIn } from '../kube/read-object.ts';
 import type { Clock } from '../ports.ts';
 import type { Nodes } from './nodes.ts';
 import { type KnownNode, readLease, readNode } from './read-node.ts';
@@ -33,7 +33,6 @@ const GET_DEADLINE_MS = 5_000;
 const LIST_DEADLINE_MS = 20_000;
 /** The connection has eight sockets, and the lease must be renewed. What is not begun is asked for at the next look. */
 const MOST_PODS = 4;
-const NOT_FOUND = 404;
 
 const NOT_ASKED = unknown('not-asked', 'node', 'not asked yet');
 type Read = Omit<AskedView, 'witness'>;
@@ -69,7 +68,7 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
     const asOfMs = clock.monoMs();
     const listed = await listObjects(
       get,
-      (query) => `/api/v1/pods?${new URLSearchParams({ fieldSelector: `spec.nodeName=${name}`, ...query })}`,
+      pathWith('/api/v1/pods', { fieldSelector: `spec.nodeName=${name}` }),
       '',
       LIST_DEADLINE_MS,
       (object): PodOnNode => readPodOnNode(object, hasVolumes),
@@ -87,8 +86,8 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
       get(leasePath, GET_DEADLINE_MS),
       get(`/api/v1/nodes/${name}`, GET_DEADLINE_MS),
     ]);
-    const leaseNow = objectOf(lease, leasePath);
-    const nodeNow = objectOf(node, `/api/v1/nodes/${name}`);
+    const leaseNow = objectIn(lease, leasePath);
+    const nodeNow = objectIn(node, `/api/v1/nodes/${name}`);
     if (!leaseNow.known) return leaseNow;
     if (!nodeNow.known) return nodeNow;
     const seen = nodeNow.value === null ? null : readNode(nodeNow.value);
@@ -104,14 +103,7 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
   async function readAttachments(): Promise<void> {
     const asOfMs = clock.monoMs();
     const path = '/apis/storage.k8s.io/v1/volumeattachments';
-    const listed = await listObjects(
-      get,
-      (query) => `${path}?${new URLSearchParams(query)}`,
-      '',
-      LIST_DEADLINE_MS,
-      readAttachment,
-      () => sleep(clock, 0),
-    );
+    const listed = await listObjects(get, pathWith(path), '', LIST_DEADLINE_MS, readAttachment, () => sleep(clock, 0));
     attachments = listed.ok ? known({ value: listed.objects, asOfMs }) : unknown('unreadable', path, listed.detail);
   }
 
@@ -135,14 +127,4 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
     },
     attachments: () => attachments,
   };
-}
-
-/** Null: it does not exist. */
-function objectOf(answer: ApiAnswer, where: string): Reading<unknown> {
-  if (answer.kind === 'none') return unknown(answer.isTimeout ? 'timed-out' : 'unreadable', where, answer.detail);
-  if (answer.status === NOT_FOUND) return known(null);
-  if (answer.status !== 200 || answer.problem !== undefined) {
-    return unknown('unreadable', where, answer.problem ?? messageOf(answer.body));
-  }
-  return known(answer.body);
 }

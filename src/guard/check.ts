@@ -5,7 +5,7 @@ import { factsOf } from '../core/guard/node-facts.ts';
 import type { NodeObject } from '../core/guard/observation.ts';
 import type { KeptDevice, PowerState } from '../core/guard/record.ts';
 import type { ApiGet, GuardSend } from '../kube/connection.ts';
-import { listObjects } from '../kube/object-list.ts';
+import { listObjects, pathWith } from '../kube/object-list.ts';
 import {
   type CheckFinding,
   deviceFindings,
@@ -88,8 +88,7 @@ export async function checkGuard({ api, agents, effective, only }: CheckNeeds): 
 }
 
 async function listNodes(get: ApiGet): Promise<readonly NodeObject[] | string> {
-  const pathOf = (query: { readonly [name: string]: string }): string => `/api/v1/nodes?${new URLSearchParams(query)}`;
-  const listed = await listObjects(get, pathOf, '', LIST_MS, readNode, () => Promise.resolve());
+  const listed = await listObjects(get, pathWith('/api/v1/nodes'), '', LIST_MS, readNode, () => Promise.resolve());
   if (!listed.ok) return listed.detail;
   return listed.objects.flatMap((node) => (node === null ? [] : [node.object]));
 }

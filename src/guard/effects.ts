@@ -4,6 +4,7 @@ import type { Act, GuardDecision, GuardReason, GuardVerdict, Store } from '../co
 import { MARK } from '../core/guard/node-facts.ts';
 import type { ActResult, DeviceAnswer, GuardObservation, GuardOutcome } from '../core/guard/observation.ts';
 import type { NodeRef, StoredRecord } from '../core/guard/record.ts';
+import { LEAST_AUTHORITY_MS } from '../core/guard/self.ts';
 import { type MonoMs, sayCause } from '../core/reading.ts';
 import type { ApiGet, GuardSend } from '../kube/connection.ts';
 import type { Clock } from '../ports.ts';
@@ -56,8 +57,6 @@ export type GuardEffects = {
 
 type Seen = Pick<GuardObservation, 'self' | 'records' | 'wallMs'>;
 
-/** Less authority than this begins nothing (guard.md 6.2). */
-const LEAST_AUTHORITY_MS = 3_000;
 const PRUNE_EVERY_MS = 60_000;
 const FAILED = { store: { kind: 'failed' }, act: null } as const;
 const NO_AUTHORITY = 'authority has ended';
@@ -69,7 +68,8 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
     const untilMs = authorityUntilMs();
     return !config().core.dryRun && untilMs !== null && untilMs - clock.monoMs() >= LEAST_AUTHORITY_MS;
   };
-  const writes = createGuardWrites({ send: api.send, namespace: config().kubernetes.namespace });
+  const { namespace } = config().kubernetes;
+  const writes = createGuardWrites({ send: api.send, namespace });
   const devices = createDevices({
     clock,
     agents,
@@ -80,7 +80,6 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
   const unsaid = ({ name }: NodeRef, detail: string): void => tell({ what: 'condition-unsaid', node: name, detail });
   const marks = createNodeMarks({ clock, get: api.get, writes, mayAct, unsaid });
   const failed = (detail: string): void => tell({ what: 'not-kept', node: null, detail });
-  const { namespace } = config().kubernetes;
   const mapNeeds = { clock, get: api.get, writes, namespace, mayAct, failed };
   const events = createNodeEvents({
     ...{ clock, writes, mayAct },

@@ -1,6 +1,6 @@
 import type { Order } from '../core/guard/observation.ts';
 import type { NodeRef } from '../core/guard/record.ts';
-import { isObject, isText } from '../core/shape.ts';
+import { isText, partOf } from '../core/shape.ts';
 import { sleep } from '../host/clock.ts';
 import type { ApiGet, GuardSend } from '../kube/connection.ts';
 import { notDone } from '../kube/write-failure.ts';
@@ -97,15 +97,14 @@ async function nodeOf(get: ApiGet, name: string): Promise<Pick<NodeRef, 'name' |
   if (answer.kind === 'answer' && answer.status === 404) return { kind: 'no-such-node' };
   const failed = notDone(answer, null);
   const body = answer.kind === 'answer' ? answer.body : null;
-  const metadata = isObject(body) && isObject(body['metadata']) ? body['metadata'] : {};
-  const { uid } = metadata;
+  const { uid } = partOf(body, 'metadata');
   if (failed === null && isText(uid)) return { name, uid };
   return { kind: 'failed', what: `read the Node ${name}`, detail: failed?.text ?? 'it has no uid' };
 }
 
 /** Read, changed and written back, again while somebody else writes in between. Null: done, or there is nothing to do. */
 async function change(
-  { get, namespace, writes }: Map,
+  { get, namespace, writes }: OrdersMap,
   next: (data: MapData) => MapData | null,
 ): Promise<OrderEnd | null> {
   const failed = (detail: string): OrderEnd => ({
@@ -123,4 +122,4 @@ async function change(
     if (stored.kind === 'failed' || tried === TRIES) return failed(stored.detail);
   }
 }
-type Map = { readonly get: ApiGet; readonly namespace: string; readonly writes: Pick<GuardWrites, 'putMap'> };
+type OrdersMap = { readonly get: ApiGet; readonly namespace: string; readonly writes: Pick<GuardWrites, 'putMap'> };

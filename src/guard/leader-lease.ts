@@ -1,6 +1,6 @@
 import { LEASE_DURATION_MS, type LeaderLease, type LeadershipObservation } from '../core/guard/leadership.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { isNumber, isObject, isText } from '../core/shape.ts';
+import { isNumber, isText, partOf } from '../core/shape.ts';
 import { type GuardWrites, LEADER_LEASE, versionOf } from './api-writes.ts';
 
 const CONFIG_HASH = 'nodewarden.dev/guard-config';
@@ -10,9 +10,9 @@ const MAX_TEXT = 500;
 
 /** The Lease as the API has it. */
 export function readLeaderLease(body: unknown): Reading<LeaderLease & { readonly isDryRun: boolean }> {
-  const metadata = part(body, 'metadata');
-  const spec = part(body, 'spec');
-  const annotations = part(metadata, 'annotations');
+  const metadata = partOf(body, 'metadata');
+  const spec = partOf(body, 'spec');
+  const annotations = partOf(metadata, 'annotations');
   const version = versionOf(body);
   const transitions = spec['leaseTransitions'] ?? 0;
   if (version === null || !isNumber(transitions)) {
@@ -24,11 +24,6 @@ export function readLeaderLease(body: unknown): Reading<LeaderLease & { readonly
   });
 }
 
-type Json = { readonly [field: string]: unknown };
-const part = (value: unknown, name: string): Json => {
-  const found = isObject(value) ? value[name] : null;
-  return isObject(found) ? found : {};
-};
 const wordOf = (value: unknown): string => (isText(value) ? value.slice(0, MAX_TEXT) : '');
 
 /** One write of `stepLeadership`, and how it ended for its next step. */

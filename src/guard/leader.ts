@@ -10,6 +10,7 @@ import { known, type MonoMs, unknown } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { ApiGet } from '../kube/connection.ts';
 import { messageOf } from '../kube/line-stream.ts';
+import { objectIn } from '../kube/read-object.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { CONFIG_DIFFERS, configDiffers, leaseRefused, NOT_LEADING } from '../words/finding-guard.ts';
 import { type GuardWrites, LEADER_LEASE } from './api-writes.ts';
@@ -112,10 +113,9 @@ export function createLeader(needs: LeaderNeeds): Leader {
   }
 
   function leaseIn(answer: Awaited<ReturnType<ApiGet>>, asOfMs: MonoMs): LeadershipObservation['lease'] {
-    if (answer.kind === 'none') return unknown(answer.isTimeout ? 'timed-out' : 'unreadable', path, answer.detail);
-    if (answer.status === NOT_FOUND) return known({ value: null, asOfMs });
-    if (answer.status !== 200) return unknown('unreadable', path, messageOf(answer.body));
-    const lease = readLeaderLease(answer.body);
+    const found = objectIn(answer, path);
+    if (!found.known) return found;
+    const lease = found.value === null ? known(null) : readLeaderLease(found.value);
     return lease.known ? known({ value: lease.value, asOfMs }) : lease;
   }
 

@@ -1,7 +1,7 @@
 import type { Act } from '../core/guard/decision.ts';
 import type { ActResult } from '../core/guard/observation.ts';
 import type { FencingId, NodeRef } from '../core/guard/record.ts';
-import { isObject, isText } from '../core/shape.ts';
+import { isText, objectsIn, partOf } from '../core/shape.ts';
 import { sleep } from '../host/clock.ts';
 import type { ApiGet } from '../kube/connection.ts';
 import { notDone } from '../kube/write-failure.ts';
@@ -123,22 +123,15 @@ function failedBy({ kind, detail }: NotWritten): Failed {
 }
 
 function seenIn(body: unknown, name: string): Seen | null {
-  const metadata = part(body, 'metadata');
+  const metadata = partOf(body, 'metadata');
   const { uid, resourceVersion } = metadata;
   if (metadata['name'] !== name || !isText(uid) || uid === '' || !isText(resourceVersion) || resourceVersion === '') {
     return null;
   }
-  const fenced = objects(part(body, 'status')['conditions']).find(({ type }) => type === FENCED_CONDITION);
+  const fenced = objectsIn(partOf(body, 'status')['conditions']).find(({ type }) => type === FENCED_CONDITION);
   const message = fenced?.['message'];
   return {
-    ...{ kind: 'node', name, uid, version: resourceVersion, taints: objects(part(body, 'spec')['taints']) },
+    ...{ kind: 'node', name, uid, version: resourceVersion, taints: objectsIn(partOf(body, 'spec')['taints']) },
     fenced: fenced === undefined ? null : isText(message) ? message : '',
   };
 }
-
-type Json = { readonly [field: string]: unknown };
-const part = (value: unknown, name: string): Json => {
-  const found = isObject(value) ? value[name] : null;
-  return isObject(found) ? found : {};
-};
-const objects = (value: unknown): readonly Json[] => (Array.isArray(value) ? value.filter(isObject) : []);

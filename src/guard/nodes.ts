@@ -1,5 +1,6 @@
 import type { Dated, NodeView } from '../core/guard/observation.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { pathWith } from '../kube/object-list.ts';
 import { type WatchConnection, watchObjects } from '../kube/object-watch.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { NODES_NOT_LISTED, nodesRefused } from '../words/finding-guard.ts';
@@ -17,7 +18,6 @@ export type Nodes = {
 };
 
 const LIST_DEADLINE_MS = 20_000;
-const nodesPath = (query: { readonly [name: string]: string }): string => `/api/v1/nodes?${new URLSearchParams(query)}`;
 
 /** All nodes by list and watch, and their leases by list (guard.md 5.1). */
 export function watchNodes(needs: {
@@ -38,7 +38,7 @@ export function watchNodes(needs: {
   };
   const watch = watchObjects<KnownNode | null>({
     ...{ connection, clock, from: 'newest', listDeadlineMs: LIST_DEADLINE_MS },
-    path: nodesPath,
+    path: pathWith('/api/v1/nodes'),
     reduce: readNode,
     replace: (all) => {
       const before = byName;

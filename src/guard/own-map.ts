@@ -1,4 +1,4 @@
-import { isObject, isText } from '../core/shape.ts';
+import { isObject, isText, partOf } from '../core/shape.ts';
 import type { ApiGet } from '../kube/connection.ts';
 import { notDone } from '../kube/write-failure.ts';
 import type { Clock } from '../ports.ts';
@@ -47,15 +47,14 @@ export async function readOwnMap(
 }
 
 function labelsOf(map: unknown): MapLabels {
-  const { labels, annotations } = isObject(map) && isObject(map['metadata']) ? map['metadata'] : {};
+  const { labels, annotations } = partOf(map, 'metadata');
   return { ...(isObject(labels) ? { labels } : {}), ...(isObject(annotations) ? { annotations } : {}) };
 }
 
 /** The texts of a ConfigMap; what is none is left out. */
 export function mapData(map: unknown): MapData {
-  const data = isObject(map) ? map['data'] : null;
   return Object.fromEntries(
-    Object.entries(isObject(data) ? data : {}).flatMap(([key, text]) => (isText(text) ? [[key, text]] : [])),
+    Object.entries(partOf(map, 'data')).flatMap(([key, text]) => (isText(text) ? [[key, text]] : [])),
   );
 }
 

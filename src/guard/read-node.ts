@@ -5,7 +5,7 @@ import {
   type NodeObject,
   type Taint,
 } from '../core/guard/observation.ts';
-import { isNumber, isObject, isText } from '../core/shape.ts';
+import { isNumber, isText, type Json, objectsIn, partOf } from '../core/shape.ts';
 import { nodeKey } from './node-key.ts';
 
 /** A Node of the API, reduced to what has a meaning here. */
@@ -18,44 +18,40 @@ export type KnownNode = {
   readonly hasVolumes: boolean;
 };
 
-type Json = { readonly [field: string]: unknown };
-
 const KUBELET_PORT = 10_250;
 /** Whatever is longer says nothing that is looked for. */
 const MESSAGE_MAX = 1_000;
 const TOKEN_MAX = 100;
 
-const inside = (value: unknown, name: string): Json => (isObject(value) && isObject(value[name]) ? value[name] : {});
 const text = (value: unknown): string => (isText(value) ? value : '');
-const list = (value: unknown): readonly Json[] => (Array.isArray(value) ? value.filter(isObject) : []);
 
 /** Null: no Node with a name, a uid and a version. */
 export function readNode(object: unknown): KnownNode | null {
-  const metadata = inside(object, 'metadata');
-  const spec = inside(object, 'spec');
-  const status = inside(object, 'status');
+  const metadata = partOf(object, 'metadata');
+  const spec = partOf(object, 'spec');
+  const status = partOf(object, 'status');
   const { name, uid, resourceVersion: version } = metadata;
   if (!isText(name) || !isText(uid) || !isText(version) || name === '' || uid === '' || version === '') return null;
-  const annotations = inside(metadata, 'annotations');
+  const annotations = partOf(metadata, 'annotations');
   return {
     version,
     kubelet: kubeletIn(status),
-    hasVolumes: list(status['volumesAttached']).length > 0,
+    hasVolumes: objectsIn(status['volumesAttached']).length > 0,
     object: {
       name,
       uid,
       key: nodeKey(uid),
-      bootId: text(inside(status, 'nodeInfo')['bootID']),
+      bootId: text(partOf(status, 'nodeInfo')['bootID']),
       isDeleting: isText(metadata['deletionTimestamp']),
       isUnschedulable: spec['unschedulable'] === true,
-      labels: textsIn(inside(metadata, 'labels')),
+      labels: textsIn(partOf(metadata, 'labels')),
       annotations: textsIn(
         Object.fromEntries(
           GUARD_ANNOTATIONS.flatMap((key) => (Object.hasOwn(annotations, key) ? [[key, annotations[key]]] : [])),
         ),
       ),
-      taints: list(spec['taints']).map(taintOf),
-      conditions: list(status['conditions']).flatMap(conditionIn),
+      taints: objectsIn(spec['taints']).map(taintOf),
+      conditions: objectsIn(status['conditions']).flatMap(conditionIn),
     },
   };
 }
@@ -73,20 +69,20 @@ function conditionIn({ type, status, reason, message, lastHeartbeatTime }: Json)
 }
 
 function kubeletIn(status: Json): KnownNode['kubelet'] {
-  const internal = list(status['addresses']).find(({ type }) => type === 'InternalIP');
+  const internal = objectsIn(status['addresses']).find(({ type }) => type === 'InternalIP');
   const host = internal?.['address'];
-  const port = inside(inside(status, 'daemonEndpoints'), 'kubeletEndpoint')['Port'];
+  const port = partOf(partOf(status, 'daemonEndpoints'), 'kubeletEndpoint')['Port'];
   if (!isText(host) || host === '') return null;
   return { host, port: isNumber(port) && port > 0 && port < 65_536 ? port : KUBELET_PORT };
 }
 
 /** A node's Lease. Without a `renewTime` that can be compared, the node has no age. */
 export function readLease(object: unknown): LeaseView {
-  const { renewTime, leaseDurationSeconds: seconds } = inside(object, 'spec');
+  const { renewTime, leaseDurationSeconds: seconds } = partOf(object, 'spec');
   return {
     renewed: isText(renewTime) && renewTime !== '' && renewTime.length <= TOKEN_MAX ? renewTime : null,
     durationMs: isNumber(seconds) && seconds > 0 ? seconds * 1_000 : 0,
   };
 }
 
-export const nameIn = (object: unknown): string => text(inside(object, 'metadata')['name']);
+export const nameIn = (object: unknown): string => text(partOf(object, 'metadata')['name']);

@@ -1,10 +1,7 @@
 import { OUT_OF_SERVICE } from '../core/guard/node-facts.ts';
 import type { Attachment, PodOnNode } from '../core/guard/observation.ts';
-import { isNumber, isObject, isText } from '../core/shape.ts';
+import { isNumber, isObject, isText, partOf } from '../core/shape.ts';
 
-type Json = { readonly [field: string]: unknown };
-
-const inside = (value: unknown, name: string): Json => (isObject(value) && isObject(value[name]) ? value[name] : {});
 const text = (value: unknown): string => (isText(value) ? value : '');
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
@@ -13,11 +10,11 @@ const MAX_FINALIZERS = 100;
 
 /** A pod of a node, reduced. `hasVolumes`: volumes are attached to the node; which of them are whose, only claims could say. */
 export function readPodOnNode(object: unknown, hasVolumes: boolean): PodOnNode {
-  const metadata = inside(object, 'metadata');
-  const spec = inside(object, 'spec');
+  const metadata = partOf(object, 'metadata');
+  const spec = partOf(object, 'spec');
   const { priority } = spec;
   const owner = list(metadata['ownerReferences']).find((one) => isObject(one) && one['controller'] === true);
-  const phase = inside(object, 'status')['phase'];
+  const phase = partOf(object, 'status')['phase'];
   return {
     uid: text(metadata['uid']),
     namespace: text(metadata['namespace']),
@@ -55,13 +52,13 @@ function tolerates(toleration: unknown): boolean {
 }
 
 export function readAttachment(object: unknown): Attachment {
-  const spec = inside(object, 'spec');
-  const source = inside(spec, 'source');
+  const spec = partOf(object, 'spec');
+  const source = partOf(spec, 'source');
   return {
-    name: text(inside(object, 'metadata')['name']),
+    name: text(partOf(object, 'metadata')['name']),
     node: text(spec['nodeName']),
     driver: text(spec['attacher']),
     volume:
-      text(source['persistentVolumeName']) || text(inside(inside(source, 'inlineVolumeSpec'), 'csi')['volumeHandle']),
+      text(source['persistentVolumeName']) || text(partOf(partOf(source, 'inlineVolumeSpec'), 'csi')['volumeHandle']),
   };
 }

@@ -8,9 +8,19 @@ import {
   type RecordedStep,
   type StoredRecord,
 } from '../core/guard/record.ts';
-import { isFlag, isNumber, isObject, isOneOf, isText, listOf, orNull, parseJson, shape } from '../core/shape.ts';
-import type { GuardMap, MapData } from './api-writes.ts';
-import { versionOf } from './api-writes.ts';
+import {
+  isFlag,
+  isNumber,
+  isObject,
+  isOneOf,
+  isText,
+  listOf,
+  orNull,
+  parseJson,
+  partOf,
+  shape,
+} from '../core/shape.ts';
+import { type GuardMap, type MapData, versionOf } from './api-writes.ts';
 import { nodeKey } from './node-key.ts';
 
 /** guard.md 7.2. */
@@ -32,8 +42,7 @@ export const recordData = (record: FencingRecord): MapData => ({ [KEY]: JSON.str
  * this guard could not have written itself is unreadable (guard.md 15).
  */
 export function readRecord(map: unknown): StoredRecord | null {
-  const metadata = isObject(map) && isObject(map['metadata']) ? map['metadata'] : {};
-  const { name } = metadata;
+  const { name } = partOf(map, 'metadata');
   if (!isText(name) || !name.startsWith(PREFIX)) return null;
   const id = name.slice(PREFIX.length);
   const version = versionOf(map) ?? '';

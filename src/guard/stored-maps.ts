@@ -1,8 +1,10 @@
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import { isObject, isText } from '../core/shape.ts';
+import { isText, partOf } from '../core/shape.ts';
+import { pathWith } from '../kube/object-list.ts';
 import { type WatchConnection, watchObjects } from '../kube/object-watch.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { NODES_NOT_LISTED, nodesRefused } from '../words/finding-guard.ts';
+import { mapData } from './own-map.ts';
 
 /** A ConfigMap of the guard, as the API has it. */
 export type StoredMap = {
@@ -43,7 +45,7 @@ export function watchMaps(needs: {
   };
   const watch = watchObjects<StoredMap | null>({
     ...{ connection: needs.connection, clock, from: 'newest', listDeadlineMs: LIST_DEADLINE_MS },
-    path: (query) => `${path}?${new URLSearchParams(query)}`,
+    path: pathWith(path),
     reduce: readMap,
     replace: (all) => {
       maps = new Map(all.flatMap((map) => (map === null ? [] : [[map.metadata.name, map]])));
@@ -84,11 +86,7 @@ export function watchMaps(needs: {
 }
 
 function readMap(object: unknown): StoredMap | null {
-  const { metadata, data } = isObject(object) ? object : { metadata: null, data: null };
-  const { name, resourceVersion } = isObject(metadata) ? metadata : {};
+  const { name, resourceVersion } = partOf(object, 'metadata');
   if (!isText(name) || !OURS.test(name) || !isText(resourceVersion)) return null;
-  const texts = Object.entries(isObject(data) ? data : {}).filter((entry): entry is [string, string] =>
-    isText(entry[1]),
-  );
-  return { metadata: { name, resourceVersion }, data: Object.fromEntries(texts) };
+  return { metadata: { name, resourceVersion }, data: mapData(object) };
 }

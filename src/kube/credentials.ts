@@ -3,7 +3,7 @@ import type { RequestOptions } from 'node:https';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
-import { isObject, isText } from '../core/shape.ts';
+import { isObject, isText, partOf } from '../core/shape.ts';
 import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
 import { isDenied } from '../host/file-error.ts';
@@ -127,7 +127,7 @@ function trusted(ca: RequestOptions['ca'], also: string | null): Authorities | u
 function userIn(document: Json, name: string): Json {
   const users: unknown = document['users'];
   const found: unknown = Array.isArray(users) ? users.find((entry) => isObject(entry) && entry['name'] === name) : null;
-  return isObject(found) && isObject(found['user']) ? found['user'] : {};
+  return partOf(found, 'user');
 }
 
 /** Why credentials are refused (G8), as a sentence; null: they are not. */

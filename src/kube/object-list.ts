@@ -1,4 +1,4 @@
-import { isObject, isText } from '../core/shape.ts';
+import { isObject, isText, partOf } from '../core/shape.ts';
 import type { ApiGet } from './connection.ts';
 import { messageOf } from './line-stream.ts';
 
@@ -15,8 +15,14 @@ export type Listed<T> =
 const PAGE = 500;
 const MAX_PAGES = 100;
 
+type Query = { readonly [name: string]: string };
 /** The path of a resource with a query, such as `{ limit: '500' }`. */
-export type PathOf = (query: { readonly [name: string]: string }) => string;
+export type PathOf = (query: Query) => string;
+/** `always`: what every query of it asks for. */
+export const pathWith =
+  (path: string, always: Query = {}): PathOf =>
+  (query) =>
+    `${path}?${new URLSearchParams({ ...always, ...query })}`;
 
 /** Reading a pod takes 0.1 to 0.4 ms: this many at a time do not delay the looks of a busy node. */
 const OBJECTS_A_TURN = 25;
@@ -35,14 +41,13 @@ export async function listObjects<T>(
   pause: () => Promise<void>,
 ): Promise<Listed<T>> {
   const objects: T[] = [];
-  let query: { readonly [name: string]: string } = versionQuery(from);
+  let query: Query = versionQuery(from);
   for (let page = 0; page < MAX_PAGES; page++) {
     const answer = await get(pathOf({ limit: String(PAGE), ...query }), deadlineMs);
     if (answer.kind === 'none') return { ok: false, status: null, detail: answer.detail, retryAfterMs: null };
     const { status, body, retryAfterMs, problem } = answer;
     if (status !== 200) return { ok: false, status, detail: messageOf(body), retryAfterMs };
-    const metadata = isObject(body) && isObject(body['metadata']) ? body['metadata'] : {};
-    const { resourceVersion, continue: next } = metadata;
+    const { resourceVersion, continue: next } = partOf(body, 'metadata');
     const items = isObject(body) ? body['items'] : null;
     // Some servers send null for an empty list.
     if (!isText(resourceVersion) || (items !== null && !Array.isArray(items)) || problem !== undefined) {
@@ -58,7 +63,7 @@ export async function listObjects<T>(
   return { ok: false, status: 200, detail: `more than ${MAX_PAGES * PAGE} objects`, retryAfterMs: null };
 }
 
-function versionQuery(from: string): { readonly [name: string]: string } {
+function versionQuery(from: string): Query {
   if (from === '') return {};
   return from === '0' ? { resourceVersion: from } : { resourceVersion: from, resourceVersionMatch: 'NotOlderThan' };
 }

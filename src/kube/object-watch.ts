@@ -1,5 +1,5 @@
 import type { MonoMs } from '../core/reading.ts';
-import { isObject, isText, parseJson } from '../core/shape.ts';
+import { isObject, isText, parseJson, partOf } from '../core/shape.ts';
 import { isUid } from '../document/pod.ts';
 import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
@@ -262,7 +262,7 @@ function readEvent(text: string): Event {
   }
   const kind = KINDS.get(type);
   if (kind === undefined) return { kind: 'ignored' };
-  const metadata = isObject(object) && isObject(object['metadata']) ? object['metadata'] : {};
+  const metadata = partOf(object, 'metadata');
   const { resourceVersion } = metadata;
   // Without it, the watch could not be resumed.
   if (!isText(resourceVersion) || resourceVersion === '') return refused('an event without a resourceVersion');

@@ -1,4 +1,4 @@
-import { isObject, isText } from '../core/shape.ts';
+import { isText, objectsIn, partOf } from '../core/shape.ts';
 import type { ApiAnswer, ApiGet } from './connection.ts';
 import { type NotDone, notDone } from './write-failure.ts';
 
@@ -33,11 +33,11 @@ export async function lookAtNode(
 
 function readOwnNode(answer: ApiAnswer, nodeName: string, bootId: string): OwnNode | NotDone {
   const body = answer.kind === 'answer' ? answer.body : null;
-  const metadata = part(body, 'metadata');
-  const spec = part(body, 'spec');
-  const status = part(body, 'status');
+  const metadata = partOf(body, 'metadata');
+  const spec = partOf(body, 'spec');
+  const status = partOf(body, 'status');
   const { uid, resourceVersion } = metadata;
-  const itsBoot = part(status, 'nodeInfo')['bootID'];
+  const itsBoot = partOf(status, 'nodeInfo')['bootID'];
   if (metadata['name'] !== nodeName || !isText(uid) || uid === '' || !isText(resourceVersion)) {
     return { kind: 'rejected', status: 200, text: `the server's answer is not the node ${nodeName}` };
   }
@@ -52,17 +52,11 @@ function readOwnNode(answer: ApiAnswer, nodeName: string, bootId: string): OwnNo
     uid,
     resourceVersion,
     isUnschedulable: spec['unschedulable'] === true,
-    annotations: part(metadata, 'annotations'),
-    taints: list(spec['taints']),
-    conditions: list(status['conditions']),
+    annotations: partOf(metadata, 'annotations'),
+    taints: objectsIn(spec['taints']),
+    conditions: objectsIn(status['conditions']),
     volumesInUse: texts(status['volumesInUse']),
   };
 }
 
-type Json = { readonly [field: string]: unknown };
-const part = (value: unknown, name: string): Json => {
-  const found = isObject(value) ? value[name] : null;
-  return isObject(found) ? found : {};
-};
 const texts = (value: unknown): readonly string[] => (Array.isArray(value) ? value.filter(isText) : []);
-const list = (value: unknown): readonly Json[] => (Array.isArray(value) ? value.filter(isObject) : []);

@@ -2,7 +2,7 @@ import { EVICT_FOR } from '../core/pod/evict-for.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { podName } from '../core/pod/pod.ts';
 import type { Reading } from '../core/reading.ts';
-import { isObject, isText } from '../core/shape.ts';
+import { isObject, isText, partOf } from '../core/shape.ts';
 import { evictForMistake, isUid } from '../document/pod.ts';
 import { type ApiPod, OURS, SPARING } from './api-pod.ts';
 import { readableOf } from './readable-pod.ts';
@@ -49,7 +49,11 @@ type PodCache = {
 export function readPod(object: unknown, protectNamespaces: ReadonlySet<string>, nodeName: string): ReadPod {
   const names = namesIn(object);
   const { pod, problem } = readableOf(object, protectNamespaces, nodeName);
-  const annotated = annotatedAs(names.name, metadataOf(object)['annotations'], protectNamespaces.has(names.namespace));
+  const annotated = annotatedAs(
+    names.name,
+    partOf(object, 'metadata')['annotations'],
+    protectNamespaces.has(names.namespace),
+  );
   return { ...names, pod, problem, isElsewhere: pod.known && pod.value.isElsewhere === true, annotated };
 }
 
@@ -152,12 +156,8 @@ function indexed(pods: readonly ApiPod[]): ReadonlyMap<PodUid, ApiPod> {
  * The names in an object that may be anything. Without a uid, it is known by its name, which never looks like a uid.
  */
 function namesIn(object: unknown): { readonly uid: string; readonly name: string; readonly namespace: string } {
-  const { uid, name, namespace } = metadataOf(object);
+  const { uid, name, namespace } = partOf(object, 'metadata');
   const part = (value: unknown): string => (typeof value === 'string' ? value.slice(0, 253) : '?');
   const whole = `${part(namespace)}/${part(name)}`;
   return { uid: isUid(uid) ? uid : whole, name: whole, namespace: part(namespace) };
-}
-
-function metadataOf(object: unknown): { readonly [name: string]: unknown } {
-  return isObject(object) && isObject(object['metadata']) ? object['metadata'] : {};
 }

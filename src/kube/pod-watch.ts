@@ -12,6 +12,7 @@ import {
   tooManyPods,
 } from '../words/finding-api.ts';
 import type { ApiPod } from './api-pod.ts';
+import { pathWith } from './object-list.ts';
 import { type WatchConnection, watchObjects } from './object-watch.ts';
 import { createPodCache, readPod } from './pod-cache.ts';
 
@@ -51,9 +52,6 @@ const LIST_DEADLINE_MS = 10_000;
 /** A server that is up has listed the pods by then. */
 const STAND_IN_MS = 1_000;
 
-const podsPath = (nodeName: string, query: { readonly [name: string]: string }): string =>
-  `/api/v1/pods?${new URLSearchParams({ fieldSelector: `spec.nodeName=${nodeName}`, ...query })}`;
-
 /** The pods of one node (beside-a-kubelet.md D1, D2). It ends only by `close`. */
 export function watchPods(needs: WatchNeeds): PodWatch {
   const { connection, clock, nodeName, findings, onChange, kept = null } = needs;
@@ -67,7 +65,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   const watch = watchObjects({
     ...{ connection, clock, from: 'cached', listDeadlineMs: LIST_DEADLINE_MS },
     ...(needs.chance === undefined ? {} : { chance: needs.chance }),
-    path: (query) => podsPath(nodeName, query),
+    path: pathWith('/api/v1/pods', { fieldSelector: `spec.nodeName=${nodeName}` }),
     reduce: (object) => readPod(object, protectNamespaces, nodeName),
     replace: (all) => {
       cache.replace(all);

@@ -1,6 +1,6 @@
 import type { Unsaid } from '../core/pod/pod.ts';
 import { known, type Reading } from '../core/reading.ts';
-import { isObject, isText } from '../core/shape.ts';
+import { isObject, isText, type Json, partOf } from '../core/shape.ts';
 import { type ApiPod, apiPodOf } from './api-pod.ts';
 
 export type Readable = {
@@ -8,7 +8,6 @@ export type Readable = {
   /** What could not be read although the rest could; null: nothing. */
   readonly problem: string | null;
 };
-type Json = { readonly [field: string]: unknown };
 type Part = Omit<Unsaid, 'why'>;
 
 /** In the order of attempts: those that leave out less come first. */
@@ -38,15 +37,15 @@ export function readableOf(value: unknown, protectNamespaces: ReadonlySet<string
 const ALL: Part = { priority: true, requests: true };
 
 function placed(pod: Reading<ApiPod>, value: unknown, nodeName: string): Reading<ApiPod> {
-  const on = part(value, 'spec')['nodeName'];
+  const on = partOf(value, 'spec')['nodeName'];
   if (!pod.known || !isText(on) || on === '' || on === nodeName) return pod;
   return known({ ...pod.value, isElsewhere: true });
 }
 
 function without(value: Json, { priority, requests }: Part): Json {
-  const spec = { ...part(value, 'spec'), ...(priority ? { priority: null } : {}) };
+  const spec = { ...partOf(value, 'spec'), ...(priority ? { priority: null } : {}) };
   if (!requests) return { ...value, spec };
-  const status = part(value, 'status');
+  const status = partOf(value, 'status');
   return {
     ...value,
     spec: {
@@ -66,12 +65,12 @@ const STATUSES = ['containerStatuses', 'initContainerStatuses', 'ephemeralContai
 
 /** Identity, owner, and running containers. */
 function bare(value: Json): Json {
-  const { name, namespace, uid, resourceVersion, deletionTimestamp, annotations, ownerReferences } = part(
+  const { name, namespace, uid, resourceVersion, deletionTimestamp, annotations, ownerReferences } = partOf(
     value,
     'metadata',
   );
-  const { nodeName, restartPolicy } = part(value, 'spec');
-  const { phase, qosClass } = part(value, 'status');
+  const { nodeName, restartPolicy } = partOf(value, 'spec');
+  const { phase, qosClass } = partOf(value, 'status');
   const isDeleted = isText(deletionTimestamp) && Number.isFinite(Date.parse(deletionTimestamp));
   return {
     metadata: {
@@ -98,8 +97,3 @@ function fields(of: Json, names: readonly string[], change: (entry: Json) => Jso
     }),
   );
 }
-
-const part = (value: unknown, name: string): Json => {
-  const found = isObject(value) ? value[name] : null;
-  return isObject(found) ? found : {};
-};

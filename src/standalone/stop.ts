@@ -149,8 +149,7 @@ async function stopLive(
   order: StopOrder,
   { hasten, signalled }: { readonly hasten: AbortSignal; readonly signalled: SignalHeard | undefined },
 ): Promise<KillEnd> {
-  const { manifest, cgroup, unit, facts } = live;
-  if (!cgroup.known) return { kind: 'gone' };
+  const { manifest, unit, facts } = live;
   const { clock, mounts, source, restart } = needs;
   const { uid } = manifest.declared;
   const populated = isPopulated(mounts, ref);
