@@ -14,6 +14,7 @@ import { tenantScenes } from './tenant.ts';
 import type { TruthScene, UnitTruth } from './truth.ts';
 import { unansweredScenes } from './unanswered.ts';
 import { unitScenes } from './units.ts';
+import { unsureScenes } from './unsure.ts';
 
 /** All scenes, in the order in which they are played. A new area is a file here, and a line below. */
 export const SCENES: readonly TruthScene[] = [
@@ -22,6 +23,7 @@ export const SCENES: readonly TruthScene[] = [
   ...stuckScenes,
   ...resistScenes,
   ...tenantScenes,
+  ...unsureScenes,
   ...pidScenes,
   ...episodeScenes,
   ...ownFileScenes,

@@ -1,0 +1,74 @@
+// Pods of which it is not sure what they use, or which cgroup is theirs: nobody else goes for what they do.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { findCgroupMounts } from '../../../src/host/cgroup-mounts.ts';
+import { clock, until } from '../scene.ts';
+import { DATABASE, DATABASE_MIB, evictionsOf, HOG, isOver, SMALL, type TruthScene, untilGone } from './truth.ts';
+
+const NODE_MIB = 512;
+const EVICTION = 'evictionHard: { memory.available: "100Mi" }';
+/** MiB/s */
+const RATE = 200;
+const RENAMED_MS = 8_000;
+const mounts = findCgroupMounts();
+const memory = mounts.known ? mounts.value : null;
+
+const unread: TruthScene = {
+  name: 'a hog whose usage cannot be read from the start, beside a database within its request',
+  spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: [EVICTION] },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    const hog = await scene.play(HOG.name, 'memory 1');
+    const usage = memory?.version === 1 ? 'memory.usage_in_bytes' : 'memory.current';
+    const file = scene
+      .cgroups(HOG.name)
+      .map((directory) => path.join(directory, usage))
+      .find(fs.existsSync);
+    assert(file !== undefined, 'the hog has no memory cgroup');
+    const empty = path.join(scene.agent.places.stateDirectory, '..', 'empty');
+    fs.writeFileSync(empty, '');
+    await scene.agent.crash();
+    execFileSync('mount', ['--bind', empty, file]);
+    try {
+      await scene.agent.start();
+      hog.write(`grow ${NODE_MIB} ${RATE}`);
+      const ms = await untilGone(scene, 'the hog', hog);
+      await until('its eviction is over', () => evictionsOf(scene).every(isOver) || null);
+      return `gone ${Math.round(ms)} ms after it began to grow`;
+    } finally {
+      execFileSync('umount', [file]);
+    }
+  },
+};
+
+const renamed: TruthScene = {
+  name: 'a hog whose owner renames its cgroup again and again while it grows, beside a small pod and a database',
+  missing: () => (memory?.version === 2 ? 'cgroup v2 renames no cgroup' : null),
+  spec: { pods: [HOG, SMALL, DATABASE], memoryMiB: NODE_MIB, config: [EVICTION] },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    await scene.play(SMALL.name, 'memory 4');
+    const hog = await scene.play(HOG.name, 'memory 1');
+    hog.write(`grow ${NODE_MIB} ${RATE}`);
+    const directories = scene.cgroups(HOG.name);
+    let renames = 0;
+    const untilMs = clock.monoMs() + RENAMED_MS;
+    // To its end, and then until it has its own name again.
+    while ((hog.isAlive() && clock.monoMs() < untilMs) || renames % 2 === 1) {
+      for (const one of directories) {
+        const [from, to] = renames % 2 === 0 ? [one, `${one}-aside`] : [`${one}-aside`, one];
+        fs.renameSync(from, to);
+      }
+      renames += 1;
+      await new Promise((resolve) => clock.after(Math.random() * 6, () => resolve(null)));
+    }
+    assert(!hog.isAlive(), 'the hog lives');
+    return `gone after ${renames} renames`;
+  },
+};
+
+export const unsureScenes: readonly TruthScene[] = [unread, renamed];
