@@ -7,6 +7,8 @@ import { shellWord } from '../words/own-command.ts';
 import { clean } from './print.ts';
 
 const DEFAULT_SOCKET = '/run/nodewarden-guard/guard.sock';
+/** As whom nodewarden-guard.service runs: its socket is believed as root's own. */
+export const GUARD_USER = 'nodewarden-guard';
 
 /** The socket that a configuration of the guard names; null = the file at the default path, if there is one. */
 export function guardSocketOf(configFile: string | null): string {

@@ -2,7 +2,7 @@ import { Argument, Command } from 'commander';
 import { isExplainReport, isNodesUnknown } from '../guard/report.ts';
 import { createClock } from '../host/clock.ts';
 import { askDaemon } from '../serve/ask.ts';
-import { failGuard, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
+import { failGuard, GUARD_USER, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
 import { guardExplainText } from './guard-explain-text.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 
@@ -28,7 +28,7 @@ export function guardExplainCommand(): Command {
 
 async function explain(node: string, config: string | null, output: Format): Promise<number> {
   const socket = guardSocketOf(config);
-  const asked = await askDaemon(socket, { ask: 'explain', node }, createClock());
+  const asked = await askDaemon(socket, { ask: 'explain', node }, createClock(), { user: GUARD_USER });
   if (asked.kind !== 'answer') return failGuard(asked, socket, config);
   const { answer } = asked;
   if (answer === null) {

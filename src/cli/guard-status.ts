@@ -3,7 +3,7 @@ import { isGuardReport } from '../guard/report.ts';
 import { createClock } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon } from '../serve/ask.ts';
-import { failGuard, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
+import { failGuard, GUARD_USER, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
 import { guardStatusText } from './guard-status-text.ts';
 import { type Format, formatOption, printAs, standardPaint } from './print.ts';
 import { watchReports } from './watch-reports.ts';
@@ -30,7 +30,7 @@ export function guardStatusCommand(): Command {
 async function once({ output, ...options }: Options, clock: Clock): Promise<number> {
   const config = options.config ?? null;
   const socket = guardSocketOf(config);
-  const asked = await askDaemon(socket, { ask: 'status' }, clock);
+  const asked = await askDaemon(socket, { ask: 'status' }, clock, { user: GUARD_USER });
   if (asked.kind !== 'answer') return failGuard(asked, socket, config);
   const { answer } = asked;
   if (!isGuardReport(answer)) return failGuard(OTHER_GUARD, socket, config);
@@ -44,6 +44,7 @@ function watch({ output, ...options }: Options, clock: Clock): Promise<number> {
   const paint = standardPaint();
   return watchReports(socket, clock, {
     output,
+    user: GUARD_USER,
     read: (asked) => {
       const answer = asked.kind === 'answer' ? asked.answer : null;
       return isGuardReport(answer) ? answer : failGuard(asked.kind === 'answer' ? OTHER_GUARD : asked, socket, config);

@@ -11,6 +11,8 @@ export function watchReports<R extends object>(
   clock: Clock,
   show: {
     readonly output: Format;
+    /** The daemon's, where that is not root. */
+    readonly user?: string;
     /** The report; a number: there is none, and this is the exit status. */
     readonly read: (asked: Asked) => R | number;
     /** Null: it cannot be shown. */
@@ -23,7 +25,7 @@ export function watchReports<R extends object>(
       stop();
       resolve(status);
     };
-    const stop = watchDaemon(socket, { ask: 'watch' }, clock, (asked) => {
+    const hear = (asked: Asked) => {
       const report = show.read(asked);
       if (typeof report === 'number') return end(report);
       if (show.output === 'json') {
@@ -34,7 +36,8 @@ export function watchReports<R extends object>(
       if (text === null) return end(1);
       process.stdout.write(process.stdout.isTTY === true && linesUp > 0 ? `\x1b[${linesUp}A\x1b[J${text}` : text);
       linesUp = text.split('\n').length - 1;
-    });
+    };
+    const stop = watchDaemon(socket, { ask: 'watch' }, clock, hear, show.user === undefined ? {} : { user: show.user });
     process.once('SIGINT', () => end(0));
   });
 }

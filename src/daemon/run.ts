@@ -149,7 +149,7 @@ async function loadMode(mode: Effective['mode']): Promise<OpenMode> {
  * One of each is fine: a dry run has files of its own.
  */
 async function refuseBeside(socket: string, dryRun: boolean, clock: Clock): Promise<string | null> {
-  const asked = await askDaemon(socket, { ask: 'status' }, clock, BESIDE_MS);
+  const asked = await askDaemon(socket, { ask: 'status' }, clock, { answerMs: BESIDE_MS });
   if (asked.kind !== 'answer') return null;
   if (!dryRun) return `another nodewarden is running (it answers on ${socket}); only --dry-run can run beside it`;
   return isReport(asked.answer) && asked.answer.node.dryRun

@@ -20,7 +20,7 @@ export async function lookAtAgent(socket: AgentSocket, systemd: Systemd, clock: 
 
 async function answerOf({ path, isGuess }: AgentSocket, clock: Clock): Promise<Omit<AgentFacts, 'service'>> {
   if (path === null) return { status: unknown('unreadable', 'the configuration', NO_SOCKET), isRunning: null };
-  const asked = await askDaemon(path, { ask: 'status' }, clock, ANSWER_MS);
+  const asked = await askDaemon(path, { ask: 'status' }, clock, { answerMs: ANSWER_MS });
   if (asked.kind === 'answer') return { status: statusIn(asked.answer, path), isRunning: true };
   if (asked.kind === 'failed') return { status: unknown('unreadable', path, asked.detail), isRunning: null };
   if (!isGuess) return { status: unknown('absent', path, asked.detail), isRunning: false };

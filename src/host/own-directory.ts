@@ -12,6 +12,7 @@ import {
 import { dirname, join } from 'node:path';
 import { codeOf, fileUnknown } from './file-error.ts';
 import { listDirectory } from './files.ts';
+import { userId } from './user-name.ts';
 
 const WRITABLE_BY_OTHERS = 0o022;
 const WRITABLE_BY_ALL = 0o002;
@@ -78,18 +79,24 @@ function distrustEntries(directory: string, isOurs: (name: string) => boolean): 
 }
 
 /**
- * Why the listener of a socket must not be trusted; null = root (or the user we run as) created the socket where no other
- * user could have put it. A missing one is not distrusted.
+ * Why the listener of a socket must not be trusted; null = root (or the user we run as, or the named one) created the socket
+ * where no other user could have put it. A missing one is not distrusted. `user`: a daemon's own, by its name on this host.
  */
-export function distrustSocket(path: string): string | null {
+export function distrustSocket(path: string, user: string | null = null): string | null {
+  const uid = user === null ? null : userId(user);
+  const isTrusted = (facts: Stats): boolean => isTrustedUser(facts) || facts.uid === uid;
   const facts = factsOf(path);
   if (facts === null || typeof facts === 'string') return facts;
-  if (!isTrustedUser(facts))
-    return `${path} belongs to user ${facts.uid}, not to root: what listens there is not nodewarden`;
+  if (!isTrusted(facts)) {
+    const said = `${path} belongs to user ${facts.uid}`;
+    return user === null
+      ? `${said}, not to root: what listens there is not nodewarden`
+      : `${said}, not to root or ${user}: if that user runs it, ask as that user, with setpriv or sudo -u`;
+  }
   const directory = factsOf(dirname(path));
   if (directory === null || typeof directory === 'string') return directory;
   const isOpen = (directory.mode & WRITABLE_BY_OTHERS) !== 0 && (directory.mode & STICKY) === 0;
-  return isTrustedUser(directory) && !isOpen ? null : `${say(dirname(path), directory)}: a socket in it is not trusted`;
+  return isTrusted(directory) && !isOpen ? null : `${say(dirname(path), directory)}: a socket in it is not trusted`;
 }
 
 const isTrustedUser = ({ uid }: Stats): boolean => uid === 0 || uid === process.getuid?.();

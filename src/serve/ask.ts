@@ -13,35 +13,41 @@ export type Request =
   /** Of the guard. */
   | { readonly ask: 'explain'; readonly node: string };
 
+export type AskOptions = {
+  readonly answerMs?: number;
+  /** Of the daemon, where that is not root. */
+  readonly user?: string;
+};
+
 /** The daemon answers within a look; a hung one is not waited for longer. */
 const ANSWER_MS = 5_000;
 /** More than the status of thousands of pods needs. */
 const ANSWER_CHARS = 64 * 1024 * 1024;
 
 /** One question, one answer. Never rejects. */
-export function askDaemon(path: string, request: Request, clock: Clock, answerMs = ANSWER_MS): Promise<Asked> {
+export function askDaemon(path: string, request: Request, clock: Clock, options: AskOptions = {}): Promise<Asked> {
   return new Promise((resolve) => {
     const heard = (asked: Asked): void => {
       resolve(asked);
       stop();
     };
-    const stop = watchDaemon(path, request, clock, heard, answerMs);
+    const stop = watchDaemon(path, request, clock, heard, options);
   });
 }
 
 /**
  * Delivers each answer as it arrives, and nothing after the first failure. The returned function closes the connection.
- * `heard` is never called within this call. A peer that is not root is not asked: its answer could keep an agent from
- * starting.
+ * `heard` is never called within this call. A peer that is neither root nor `user` is not asked: its answer could keep an
+ * agent from starting.
  */
 export function watchDaemon(
   path: string,
   request: Request,
   clock: Clock,
   heard: (asked: Asked) => void,
-  answerMs = ANSWER_MS,
+  { answerMs = ANSWER_MS, user }: AskOptions = {},
 ): () => void {
-  const distrusted = distrustSocket(path);
+  const distrusted = distrustSocket(path, user);
   if (distrusted !== null) return clock.after(0, () => heard({ kind: 'failed', detail: distrusted }));
   let received = '';
   let isOver = false;

@@ -51,7 +51,7 @@ const UMASK = 0o117;
  */
 export async function serveSocket(needs: SocketNeeds): Promise<Reading<OpenSocket>> {
   const { clock, path } = needs;
-  const there = await askDaemon(path, { ask: 'status' }, clock, THERE_MS);
+  const there = await askDaemon(path, { ask: 'status' }, clock, { answerMs: THERE_MS });
   if (there.kind === 'answer') return unknown('unreadable', path, 'another nodewarden answers there');
   const clients: Clients = new Map();
   const observers = new Set<Socket>();

@@ -81,6 +81,16 @@ describe('a socket', () => {
     expect(distrustSocket(path)).toBeNull();
     chownSync(path, 1234, 0);
     expect(distrustSocket(path)).toContain('belongs to user 1234, not to root: what listens there is not nodewarden');
+    // `daemon` and `bin` are users 1 and 2 of every Debian.
+    chownSync(path, 1, 0);
+    expect(distrustSocket(path, 'daemon')).toBeNull();
+    chownSync(own, 1, 0);
+    expect(distrustSocket(path, 'daemon')).toBeNull();
+    expect(distrustSocket(path, 'bin')).toContain('belongs to user 1, not to root or bin: if that user runs it');
+    expect(distrustSocket(path, 'no-such-user')).toContain('belongs to user 1, not to root or no-such-user');
+    chownSync(own, 2, 0);
+    expect(distrustSocket(path, 'daemon')).toContain(`${own} belongs to user 2`);
+    chownSync(own, 0, 0);
     chownSync(path, 0, 0);
     chmodSync(own, 0o777);
     expect(distrustSocket(path)).toContain(`${own} belongs to user 0 and has mode 0777`);

@@ -197,18 +197,19 @@ export function levelOffAlready(
   return at === -1 ? null : at;
 }
 
-/** The methods that were not asked within `againMs`. */
+/** The methods that were not asked within `againMs`, or not since `sinceMs`. */
 export function dueStatus(
   node: NodeRef,
   methods: readonly MethodKey[],
   devices: Devices,
   atMs: MonoMs,
   reason: StatusAsk['for'],
-  againMs: number = STATUS_AGAIN_MS,
+  { againMs = STATUS_AGAIN_MS, sinceMs = null }: { readonly againMs?: number; readonly sinceMs?: MonoMs | null } = {},
 ): readonly StatusAsk[] {
   return methods.flatMap((method) => {
     const begunMs = devices.get(deviceKey(node.uid, method))?.begunMs ?? null;
-    return begunMs !== null && atMs - begunMs < againMs ? [] : [{ node, method, for: reason }];
+    const isKnown = begunMs !== null && atMs - begunMs < againMs && (sinceMs === null || begunMs >= sinceMs);
+    return isKnown ? [] : [{ node, method, for: reason }];
   });
 }
 

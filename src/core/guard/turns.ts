@@ -41,7 +41,9 @@ export function stepTurns(before: Progress, look: Look): { readonly progress: Pr
     if (asks.look) looks.push(node.uid);
     if (asks.stuck && isDue(look, node.uid, 'pods', PODS_AGAIN_MS)) pods.push(node.uid);
     if (asks.witness && isDue(look, node.uid, 'witness', ASK_AGAIN_MS)) witness.push(node.uid);
-    status.push(...dueStatus(node, asks.status, look.state.devices, atMs, 'fencing', asks.againMs));
+    // What a device said before the last `off` proves nothing after it.
+    const when = { againMs: asks.againMs, sinceMs: fencing.offReturnedMs };
+    status.push(...dueStatus(node, asks.status, look.state.devices, atMs, 'fencing', when));
     dueMs = Math.min(dueMs, turned.dueMs ?? Number.POSITIVE_INFINITY);
   }
   return { progress, wanted: { looks, pods, witness, status, attachments: pods.length > 0, dueMs } };

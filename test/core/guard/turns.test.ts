@@ -72,6 +72,16 @@ describe('what they want to know', () => {
     expect(stepped({ open: [inPhase({})], lookMs: null }).wanted).toEqual({ ...NOTHING, looks: [NODE.uid] });
     expect(stepped({ open: [inPhase({ phase: 'failed' })] }).wanted).toEqual({ ...NOTHING, dueMs: SINCE + 60_000 });
   });
+  it('a status right after an `off`, whenever the device was last asked before it', () => {
+    const proving = (offAgoMs: number, askedAgoMs: number) =>
+      stepped({
+        open: [inPhase({ phase: 'proving', offSent: ['vm w1'] }, { offReturnedMs: AT - offAgoMs })],
+        said: { 'vm w1': [`on@${10_000 - askedAgoMs}`] },
+      }).wanted.status.length;
+    expect(proving(500, 2_000)).toBe(1);
+    expect(proving(2_000, 500)).toBe(0);
+    expect(proving(7_000, 6_000)).toBe(1);
+  });
   it('pods and attachments every 5 s, a status every 10 s', () => {
     const asOf = (pods: number) =>
       new Map([
