@@ -7,7 +7,7 @@ import type { CgroupRef, Clock } from '../ports.ts';
 
 type LargestNeeds = {
   readonly mounts: CgroupMounts;
-  readonly ref: CgroupRef;
+  readonly refs: readonly CgroupRef[];
   readonly clock: Clock;
   readonly count: number;
   readonly budgetMs: number;
@@ -16,19 +16,22 @@ type LargestNeeds = {
 /** By resident memory, largest first. `timed-out` once the budget is spent: evidence never delays a kill. */
 export function largestProcesses({
   mounts,
-  ref,
+  refs,
   clock,
   count,
   budgetMs,
 }: LargestNeeds): Reading<readonly ProcessView[]> {
   const endsMs = clock.monoMs() + budgetMs;
-  const pids = processesOf(mounts, ref);
-  if (!pids.known) return pids;
+  const inside = refs.map((ref) => processesOf(mounts, ref));
+  // One of several containers may have ended.
+  const unread = inside.find((of) => !of.known && (of.why !== 'absent' || inside.length === 1));
+  if (unread?.known === false) return unread;
+  const pids = inside.flatMap((of) => (of.known ? of.value : []));
   const sized: { readonly pid: number; readonly rssBytes: number }[] = [];
-  for (const pid of pids.value) {
+  for (const pid of pids) {
     if (clock.monoMs() > endsMs) {
-      const detail = `${pids.value.length} processes could not be read within ${budgetMs} ms`;
-      return unknown('timed-out', ref.path, detail);
+      const detail = `${pids.length} processes could not be read within ${budgetMs} ms`;
+      return unknown('timed-out', refs.map(({ path }) => path).join(', '), detail);
     }
     const rss = rssBytes(pid);
     // A process that cannot be read has ended meanwhile.

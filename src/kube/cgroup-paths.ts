@@ -51,6 +51,11 @@ export function uidOfName(driver: CgroupDriver, parent: string, name: string): s
   return SLICED_UID.test(uid) ? uid.replaceAll('_', '-') : null;
 }
 
+/** The inverse. `uid`: as isPodUid allows. */
+export function nameOfUid(driver: CgroupDriver, parent: string, uid: string): string {
+  return childName(driver, parent, `pod${uid}`);
+}
+
 /**
  * The id of the container or sandbox whose cgroup has this name below a pod's; null: neither. `crio-conmon-<id>` is the
  * process that monitors a container.

@@ -4,7 +4,7 @@ import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { childrenOf, directoryOf, inCgroup } from '../host/cgroup-walk.ts';
 import { type CgroupDriver, kubepodsPath } from '../host/kubepods.ts';
 import type { CgroupRef } from '../ports.ts';
-import { containerIdOfName, QOS_CLASSES, type Qos, qosPath, uidOfName } from './cgroup-paths.ts';
+import { containerIdOfName, nameOfUid, QOS_CLASSES, type Qos, qosPath, uidOfName } from './cgroup-paths.ts';
 
 type PodCgroupsNeeds = {
   readonly mounts: CgroupMounts;
@@ -33,6 +33,8 @@ export type PodCgroups = {
    * Empty without kubepods. Unknown if a part cannot be read. If nothing has changed, the same object as last time.
    */
   readonly now: (of: 'pods' | 'containers') => Reading<FoundPods>;
+  /** One pod's cgroups at this moment, with its containers, without a look at the others. Unknown as for `now`. */
+  readonly of: (uid: string) => Reading<readonly PodCgroup[]>;
   /** The cgroup of all pods, as of the last `now`. Unknown `absent`: the kubelet has created none. */
   readonly kubepods: () => Reading<string>;
   /** How the reported driver differs from the cgroups; null: it does not. As of the last `now`. */
@@ -64,6 +66,8 @@ type Kept = {
 
 export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds): PodCgroups {
   const trees: readonly [Tree, Tree] = [treeOf('cgroupfs', cgroupRoot), treeOf('systemd', cgroupRoot)];
+  /** The one in use first, as of the last `now`. */
+  let inOrder: readonly Tree[] = trees;
   /** By path. */
   const kept = new Map<string, Kept>();
   /** Since `last` was built. */
@@ -87,13 +91,26 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
     }
     found.sort((a, b) => rankOf(b, said) - rankOf(a, said));
     const used = found[0];
+    inOrder = used?.tree === trees[1] ? trees.toReversed() : trees;
     kubepods = used === undefined ? nowhere : known(used.tree.kubepods);
     mismatch = used === undefined || !said.known ? null : mismatchOf(said.value, used);
     for (const [path, entry] of kept) if (!entry.isUsed) isChanged = kept.delete(path);
-    const inOrder = found.map(({ tree }) => tree.driver).join();
-    if (isChanged || last?.of !== inOrder) last = { of: inOrder, found: byUid(found) };
+    const drivers = found.map(({ tree }) => tree.driver).join();
+    if (isChanged || last?.of !== drivers) last = { of: drivers, found: byUid(found) };
     isChanged = false;
     return known(last.found);
+  }
+
+  function of(uid: string): Reading<readonly PodCgroup[]> {
+    const places: PodCgroup[] = [];
+    for (const { driver: by, parents } of inOrder) {
+      for (const { qos, path } of parents) {
+        const found = podAt(uid, qos, `${path}/${nameOfUid(by, path, uid)}`, true);
+        if (!found.known && found.why !== 'absent') return found;
+        if (found.known) places.push(found.value);
+      }
+    }
+    return known(places);
   }
 
   function podsOf(tree: Tree, before: number, isDeep: boolean): Reading<readonly PodCgroup[]> {
@@ -159,7 +176,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
     });
   }
 
-  return { now, kubepods: () => kubepods, mismatch: () => mismatch, isWhole: () => isWhole };
+  return { now, of, kubepods: () => kubepods, mismatch: () => mismatch, isWhole: () => isWhole };
 }
 
 function byUid(found: readonly Found[]): FoundPods {

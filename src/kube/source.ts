@@ -7,7 +7,7 @@ import { hasProcesses, isPopulated } from '../host/cgroupfs.ts';
 import type { CgroupDriver } from '../host/kubepods.ts';
 import type { BoundPod, CgroupRef, Clock, Findings, PodSource } from '../ports.ts';
 import type { ApiPod, PodRef } from './api-pod.ts';
-import { podOfPath } from './cgroup-paths.ts';
+import { isPodUid, podOfPath } from './cgroup-paths.ts';
 import { type LivePod, livePods } from './live-pods.ts';
 import { createPodCgroups, type FoundPods } from './pod-cgroups.ts';
 import { createRuntimeIndex, type RuntimeIndex, shortId } from './pod-containers.ts';
@@ -116,11 +116,9 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   let cancelTimer: () => void = () => undefined;
 
   function podsNow(): Reading<Pods> {
-    return ofThisLook ?? podsWith('pods');
-  }
-
-  function podsWith(of: 'pods' | 'containers'): Reading<Pods> {
-    ofThisLook = ifKnown(cgroups.now(of), (found) => known(livePodsOf(found, (cgroup) => isPopulated(mounts, cgroup))));
+    if (ofThisLook !== null) return ofThisLook;
+    const isAlive = (cgroup: CgroupRef): Reading<boolean> => isPopulated(mounts, cgroup);
+    ofThisLook = ifKnown(cgroups.now('pods'), (found) => known(livePodsOf(found, isAlive)));
     queueMicrotask(() => {
       ofThisLook = null;
     });
@@ -150,25 +148,40 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     rough = null;
   }
 
-  function livePodsOf(found: FoundPods, populated: (cgroup: CgroupRef) => Reading<boolean>): Pods {
+  /** Without a list, no pod is known to be gone. */
+  function declaredPods(): ReadonlyMap<string, ApiPod> {
     const api = needs.apiPods();
     if (api.known) hasSettled = true;
-    // Without a list, no pod is known to be gone.
-    const declared = api.known ? api.value : declaredBefore;
-    const live = livePods(declared.values(), declaredBefore, found, {
-      runtime: index(),
-      ownLimitOf: needs.ownLimitOf,
-      lookUp: needs.lookUp,
-      isStopping: (uid) => stopping.has(uid),
-      populated,
-      heldBytes,
-      memoryLimit,
-      wallMs: clock.wallMs(),
-      isKubeletEvicting: isKubeletEvicting(),
-      isDrained: needs.isDrained(),
-      ownUid,
-      saved: needs.savedPods,
-    });
+    return api.known ? api.value : declaredBefore;
+  }
+
+  const factsBy = (populated: (cgroup: CgroupRef) => Reading<boolean>): Parameters<typeof livePods>[3] => ({
+    runtime: index(),
+    ownLimitOf: needs.ownLimitOf,
+    lookUp: needs.lookUp,
+    isStopping: (uid) => stopping.has(uid),
+    populated,
+    heldBytes,
+    memoryLimit,
+    wallMs: clock.wallMs(),
+    isKubeletEvicting: isKubeletEvicting(),
+    isDrained: needs.isDrained(),
+    ownUid,
+    saved: needs.savedPods,
+  });
+
+  /** A stop asks for its pod many times, and the first signal waits for it: the others are not read. */
+  function find(uid: string): LivePod | null {
+    const places = isPodUid(uid) ? cgroups.of(uid) : known([]);
+    if (!places.known) return null;
+    const pod = declaredPods().get(uid);
+    const found: FoundPods = new Map(places.value.length > 0 ? [[uid, places.value]] : []);
+    const facts = factsBy((cgroup) => isPopulated(mounts, cgroup));
+    return livePods(pod === undefined ? [] : [pod], declaredBefore, found, facts).get(uid) ?? null;
+  }
+
+  function livePodsOf(found: FoundPods, populated: (cgroup: CgroupRef) => Reading<boolean>): Pods {
+    const live = livePods(declaredPods().values(), declaredBefore, found, factsBy(populated));
     declaredBefore = new Map(
       [...live].flatMap(([uid, { pod }]) => (pod !== null && found.has(uid) ? [[uid, pod] as const] : [])),
     );
@@ -291,10 +304,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       isFar = afterMs > REFRESH_MS;
       if (wasFar && !isFar) tickAfter(Math.max(0, REFRESH_MS - (clock.monoMs() - refreshedMs)));
     },
-    find: (uid) => {
-      const pods = podsWith('containers');
-      return pods.known ? (pods.value.get(uid) ?? null) : null;
-    },
+    find,
     // The agent holds the lock even if the API server does not answer.
     isSettled: () => hasSettled || clock.monoMs() - startMs >= SETTLE_MS,
     running: () => {

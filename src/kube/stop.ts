@@ -84,7 +84,8 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
       const found = source.find(uid);
       if (found === null) return unknown('absent', uid, 'no such pod');
       const { cgroup } = found;
-      return cgroup.known ? largestProcesses({ mounts, ref: cgroup.value, clock, count, budgetMs }) : cgroup;
+      // Its containers' cgroups list their processes; the pod's own would have to be searched.
+      return cgroup.known ? largestProcesses({ mounts, refs: refsOf(found), clock, count, budgetMs }) : cgroup;
     },
   };
 }

@@ -138,7 +138,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     },
     usedBytes: (victim) => ifKnown(measured(victim), (ref) => usageBytes(mounts, ref)),
     largestProcesses: (victim, count, budgetMs) =>
-      ifKnown(measured(victim), (ref) => largestProcesses({ mounts, ref, clock, count, budgetMs })),
+      ifKnown(measured(victim), (ref) => largestProcesses({ mounts, refs: [ref], clock, count, budgetMs })),
   };
 }
 

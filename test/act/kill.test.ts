@@ -250,7 +250,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     if (mounts === null) return;
     await cgroup.run('a=$(head -c 8000000 /dev/zero | tr "\\0" x); echo up; while :; do sleep 1000; done');
     await cgroup.run(OBEYS);
-    const needs = { mounts, ref: cgroup.ref, clock, count: 1 };
+    const needs = { mounts, refs: [cgroup.ref], clock, count: 1 };
     const shown = largestProcesses({ ...needs, budgetMs: 1_000 });
     expect(shown).toMatchObject({ known: true, value: [{ name: 'sh', rssBytes: expect.any(Number) }] });
     if (shown.known) expect(shown.value[0]?.rssBytes).toBeGreaterThan(7_000_000);

@@ -56,6 +56,8 @@ describe.skipIf(machine === null).each(hierarchies)(
         expect(first?.containers.toSorted((a, b) => a.id.localeCompare(b.id))).toEqual(expected);
         expect(pods.get(TWO)?.[0]).toMatchObject({ cgroup: { path: burstable }, containers: [] });
         expect(cgroups.kubepods()).toEqual(known(tree.kubepods));
+        for (const uid of [ONE, TWO, THREE]) expect(cgroups.of(uid)).toEqual(known(pods.get(uid)));
+        expect(cgroups.of(aUid('4'))).toEqual(known([]));
       },
     );
 
@@ -69,6 +71,7 @@ describe.skipIf(machine === null).each(hierarchies)(
       // As many as before, and another one.
       tree.remove(tree.containerIn(pod, anId('a')));
       tree.make(tree.containerIn(pod, anId('b')));
+      expect(cgroups.of(ONE)).toMatchObject(known([{ containers: [{ id: anId('b') }] }]));
       expect(containers()?.map(({ id }) => id)).toEqual([anId('b')]);
       tree.make(tree.containerIn(pod, anId('a')));
       expect(containers()).toHaveLength(2);
@@ -96,6 +99,7 @@ describe.skipIf(machine === null).each(hierarchies)(
       const cgroups = open(old.cgroupRoot, known('systemd'));
       const pods = foundIn(cgroups.now('containers'));
       expect(pods.get(ONE)?.map(({ cgroup }) => cgroup.path)[0]).toBe(path);
+      expect(cgroups.of(ONE)).toEqual(known(pods.get(ONE)));
       expect(pods.has(TWO)).toBe(true);
       expect(cgroups.kubepods()).toEqual(known(tree.kubepods));
       expect(cgroups.mismatch()).toBeNull();
