@@ -33,8 +33,6 @@ export type AtGate = Look & {
   readonly memory: NodeMemory;
   readonly ageMs: number | null;
   readonly fencing: string | null;
-  /** A level says that it is off already: nothing is switched off (guard.md 6.2). */
-  readonly isOff: () => boolean;
   readonly isRehearsal: boolean;
 };
 
@@ -84,11 +82,12 @@ const RULES: { readonly [G in GateName]: (at: AtGate) => Shut | null } = {
     );
     return lacks.includes(null) ? null : shut(lacks.find((lack) => lack !== 'silent') ?? 'silent', 0, lacks.length);
   },
-  storm: ({ memory, state, observation: { atMs }, config, isOff }) => {
-    const hold = holdOn(memory, state, atMs);
-    if (hold === null || isOff()) return null;
+  storm: (at) => {
+    const { atMs } = at.observation;
+    const hold = holdOn(at.memory, at.state, atMs);
+    if (hold === null || isOff(at)) return null;
     if (hold.endedMs === null) return shut(hold.kind, 'lasts');
-    const { coolDownMs } = config.storm;
+    const { coolDownMs } = at.config.storm;
     return shut('cool-down', atMs - hold.endedMs, coolDownMs, hold.endedMs + coolDownMs);
   },
   rate: rateShut,
@@ -201,7 +200,8 @@ function unreadableOf(records: readonly StoredRecord[], nodeKey: string | null):
   return null;
 }
 
-function rateShut({ memory, state, observation, config, fencing, isOff }: AtGate): Shut | null {
+function rateShut(at: AtGate): Shut | null {
+  const { memory, state, observation, config, fencing } = at;
   const { atMs, wallMs, records } = observation;
   const flying = inFlight(state.fencings, fencing);
   if (flying >= config.rate.maxInFlight) return shut('max-in-flight', flying, config.rate.maxInFlight);
@@ -210,7 +210,7 @@ function rateShut({ memory, state, observation, config, fencing, isOff }: AtGate
   if (isReleased(memory.object, state.releases, atMs)) return null;
   if (!records.known) return shut('records-unknown', records.why);
   const hold = rateHold(cutsWallMs(records.value, state, wallMs, fencing), wallMs, config.rate);
-  return hold === null || isOff() ? null : shut(hold.because, hold.value, hold.limit, atMs + (hold.inMs ?? 0));
+  return hold === null || isOff(at) ? null : shut(hold.because, hold.value, hold.limit, atMs + (hold.inMs ?? 0));
 }
 
 /** The node as it stands at its gates now. */
@@ -221,11 +221,13 @@ export function atGate(
   fencing: string | null,
   isRehearsal = false,
 ): AtGate {
-  const { state, observation, config } = look;
-  const isOff = (): boolean => {
-    const plan = isRehearsal ? null : planOf(config, memory.object.name);
-    if (plan === null) return false;
-    return levelOffAlready(memory.object.uid, plan, state.devices, observation.atMs, useOf(config, false)) !== null;
-  };
-  return { ...look, memory, ageMs, fencing, isOff, isRehearsal };
+  const { state, observation, config, asOfMs, self } = look;
+  return { state, observation, config, asOfMs, self, memory, ageMs, fencing, isRehearsal };
+}
+
+/** A level says that it is off already: nothing is switched off (guard.md 6.2). */
+function isOff({ memory, state, observation, config, isRehearsal }: AtGate): boolean {
+  const plan = isRehearsal ? null : planOf(config, memory.object.name);
+  if (plan === null) return false;
+  return levelOffAlready(memory.object.uid, plan, state.devices, observation.atMs, useOf(config, false)) !== null;
 }

@@ -1,7 +1,7 @@
 import type { MonoMs } from '../reading.ts';
 import type { GuardConfig } from './config.ts';
 import { factsOf } from './node-facts.ts';
-import type { GuardObservation, NodeView } from './observation.ts';
+import type { GuardObservation, NodeObject, NodeView } from './observation.ts';
 import { isPlanned } from './planned.ts';
 import type { GuardState, NodeMemory } from './state.ts';
 
@@ -97,7 +97,7 @@ function firstSeen(view: NodeView, asOfMs: MonoMs, atMs: MonoMs): NodeMemory {
   };
 }
 
-/** The same object and lease as before cost nothing. */
+/** What did not change costs nothing: most looks bring half of the nodes another lease, and few another object. */
 function withView(
   known: NodeMemory,
   { object, lease }: NodeView,
@@ -105,20 +105,22 @@ function withView(
   asOfMs: MonoMs,
   atMs: MonoMs,
 ): NodeMemory {
-  const isObject = object === known.object;
-  const isLease =
-    lease === known.lease || (lease?.renewed === known.lease?.renewed && lease?.durationMs === known.lease?.durationMs);
-  if (isObject && isLease && !startsAnew) return known;
-  const facts = isObject ? known.facts : factsOf(object);
+  const seen = withLease(object === known.object ? known : withObject(known, object, atMs), lease, atMs);
+  // A change that happened some time since the last look is not one of now.
+  return startsAnew
+    ? { ...seen, signMs: null, sinceMs: asOfMs, isSuspect: false, onsetMs: null, overdueMs: null, countsUntilMs: atMs }
+    : seen;
+}
+
+function withObject(known: NodeMemory, object: NodeObject, atMs: MonoMs): NodeMemory {
+  const facts = factsOf(object);
   const readyToken = facts.readyToken ?? known.readyToken;
   const ownToken = facts.ownToken === '' ? known.ownToken : facts.ownToken;
-  const isRenewed = lease !== null && lease.renewed !== null && lease.renewed !== known.lease?.renewed;
-  const isSign = isRenewed || readyToken !== known.readyToken || ownToken !== known.ownToken;
-  const seen: NodeMemory = {
+  const isSign = readyToken !== known.readyToken || ownToken !== known.ownToken;
+  return {
     ...known,
     object,
     facts,
-    lease,
     readyToken,
     ownToken,
     signMs: isSign ? atMs : known.signMs,
@@ -126,10 +128,13 @@ function withView(
     cordonedMs: object.isUnschedulable ? (known.cordonedMs ?? atMs) : null,
     skippedMs: facts.skipMs === null ? null : (known.skippedMs ?? atMs),
   };
-  // A change that happened some time since the last look is not one of now.
-  return startsAnew
-    ? { ...seen, signMs: null, sinceMs: asOfMs, isSuspect: false, onsetMs: null, overdueMs: null, countsUntilMs: atMs }
-    : seen;
+}
+
+function withLease(known: NodeMemory, lease: NodeView['lease'], atMs: MonoMs): NodeMemory {
+  const isRenewed = lease !== null && lease.renewed !== null && lease.renewed !== known.lease?.renewed;
+  if (isRenewed) return { ...known, lease, signMs: atMs };
+  const isSame = lease?.renewed === known.lease?.renewed && lease?.durationMs === known.lease?.durationMs;
+  return isSame ? known : { ...known, lease };
 }
 
 function withAge(
