@@ -54,7 +54,7 @@ function observationAt(atMs: number, value: readonly NodeView[]): GuardObservati
     records: known([]),
     kept: known({ devices: [], state: { paused: null, holds: [] } }),
     asked: new Map(),
-    attachments: known({ value: [], asOfMs: atMs }),
+    attachments: known({ value: new Map(), asOfMs: atMs }),
     answers: [],
     outcomes: [],
     orders: [],

@@ -1,6 +1,7 @@
 import { isDnsName } from '../core/guard/config.ts';
 import type { NextGuardLook } from '../core/guard/decision.ts';
-import type { AskedView, Attachment, ConsistentLook, Dated, PodOnNode } from '../core/guard/observation.ts';
+import type { AskedView, AttachmentsByNode, ConsistentLook, Dated, PodOnNode } from '../core/guard/observation.ts';
+import { attachmentsByNode } from '../core/guard/worth.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { ApiGet } from '../kube/connection.ts';
@@ -17,7 +18,7 @@ export type Asked = {
   readonly ask: (next: Pick<NextGuardLook, 'witness' | 'pods' | 'looks' | 'attachments'>) => void;
   /** By node uid: what was last read, of nodes that exist. */
   readonly byUid: () => ReadonlyMap<string, AskedView>;
-  readonly attachments: () => Reading<Dated<readonly Attachment[]>>;
+  readonly attachments: () => Reading<Dated<AttachmentsByNode>>;
 };
 
 type AskedNeeds = {
@@ -43,7 +44,7 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
   const { get } = connection;
   const views = new Map<string, Read>();
   const underWay = { pods: new Set<string>(), look: new Set<string>() };
-  let attachments: Reading<Dated<readonly Attachment[]>> = unknown('not-asked', 'volumeattachments', 'not asked yet');
+  let attachments: Reading<Dated<AttachmentsByNode>> = unknown('not-asked', 'volumeattachments', 'not asked yet');
   let areAttachmentsAsked = false;
 
   function begin<K extends keyof Read>(
@@ -104,7 +105,9 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
     const asOfMs = clock.monoMs();
     const path = '/apis/storage.k8s.io/v1/volumeattachments';
     const listed = await listObjects(get, pathWith(path), '', LIST_DEADLINE_MS, readAttachment, () => sleep(clock, 0));
-    attachments = listed.ok ? known({ value: listed.objects, asOfMs }) : unknown('unreadable', path, listed.detail);
+    attachments = listed.ok
+      ? known({ value: attachmentsByNode(listed.objects), asOfMs })
+      : unknown('unreadable', path, listed.detail);
   }
 
   return {

@@ -12,7 +12,7 @@ export type GuardLook = {
   readonly config: GuardConfig;
 };
 export type GuardLoop = {
-  /** News: the next decision is due at once, and once for all news of one turn. */
+  /** News: the next decision is due at once, and once for all news of a moment. */
   readonly poke: () => void;
   readonly close: () => void;
 };
@@ -27,6 +27,8 @@ type LoopNeeds = {
   readonly decided: (look: GuardLook) => void;
 };
 
+/** A storm brings news of thousands of nodes: they wait together for this long after the last decision. */
+const NEWS_APART_MS = 100;
 /** A look does not wait longer for what it asked for; what comes later serves the next one. */
 const LOOK_WAIT_MS = 1_000;
 const LEAST_MS = 10;
@@ -38,6 +40,7 @@ export function startLoop({ clock, config, refresh, observe, decided }: LoopNeed
   let turn = 0;
   let isPoked = false;
   let isClosed = false;
+  let decidedMs = Number.NEGATIVE_INFINITY;
   /** When the next look is due at the latest: news that come again and again do not put it off. */
   let dueMs = Number.POSITIVE_INFINITY;
   let cancel = (): void => undefined;
@@ -63,6 +66,7 @@ export function startLoop({ clock, config, refresh, observe, decided }: LoopNeed
     ({ state, next } = verdict);
     decided({ observation, verdict, config: config() });
     const nowMs = clock.monoMs();
+    decidedMs = nowMs;
     dueMs = Math.min(dueMs, nowMs + Math.max(LEAST_MS, verdict.next.afterMs));
     cancel = clock.after(Math.max(0, dueMs - nowMs), look);
   }
@@ -72,7 +76,7 @@ export function startLoop({ clock, config, refresh, observe, decided }: LoopNeed
     poke: () => {
       if (isPoked || isClosed) return;
       isPoked = true;
-      clock.after(0, decide);
+      clock.after(Math.max(0, decidedMs + NEWS_APART_MS - clock.monoMs()), decide);
     },
     close: () => {
       isClosed = true;

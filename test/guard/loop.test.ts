@@ -35,11 +35,23 @@ function aLoop(refresh: () => Promise<void> = () => Promise.resolve()) {
 
 it('news bring the next decision at once, and once for all of one turn', async () => {
   const { clock, loop, looks } = aLoop();
-  await clock.advance(10);
+  await clock.advance(1_000);
   expect(looks).toHaveLength(1);
   for (let i = 0; i < 5; i++) loop.poke();
   await clock.advance(1);
   expect(looks).toHaveLength(2);
+});
+
+it('news of thousands of nodes do not bring a decision each, but some ten a second', async () => {
+  const { clock, loop, looks } = aLoop();
+  await clock.advance(1_000);
+  const before = looks.length;
+  for (let i = 0; i < 1_000; i++) {
+    loop.poke();
+    await clock.advance(1);
+  }
+  expect(looks.length - before).toBeGreaterThanOrEqual(5);
+  expect(looks.length - before).toBeLessThanOrEqual(15);
 });
 
 it('news that come all the time do not keep it from reading the cluster', async () => {

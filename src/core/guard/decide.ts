@@ -10,6 +10,7 @@ import type { GuardObservation } from './observation.ts';
 import { pruneOrders, stepOrders } from './orders.ts';
 import { stepPatrol } from './patrol.ts';
 import { type Progress, withDecision } from './progress.ts';
+import type { Phase } from './record.ts';
 import { stepSelf, withSign } from './self.ts';
 import type { GuardState } from './state.ts';
 import { adoptHolds, stepStorm } from './storm.ts';
@@ -23,6 +24,8 @@ const LARGE = 500;
 const BUSY_LOOK_MS = 1_000;
 /** So many nodes are asked about at a look, those first of which least is known. */
 const MAX_ASKED = 20;
+/** More suspects than this are a storm: nobody is fenced soon, and the API server has enough to do. */
+const MAX_HURRIED = MAX_ASKED;
 /** All attachments are listed at most this often. */
 const ATTACHMENTS_AGAIN_MS = 5_000;
 /** A leader whose own node is suspect does not run for this long (guard.md 7.1). */
@@ -149,7 +152,9 @@ function nextLook(
   const status = [...wanted.status, ...statusOf(look, dead, awaited), ...patrol];
   const { attachments } = observation;
   const isAttachmentsDue = !attachments.known || atMs - attachments.value.asOfMs >= ATTACHMENTS_AGAIN_MS;
-  const isBusy = state.fencings.size > 0 || suspects.length > 0 || observation.orders.length > 0;
+  const isUnderWay = [...state.fencings.values()].some(({ record }) => !AT_REST.has(record.phase));
+  const isHurried = suspects.length > 0 && suspects.length <= MAX_HURRIED;
+  const isBusy = isUnderWay || isHurried || observation.orders.length > 0;
   const quietMs = state.nodes.size > LARGE ? LARGE_LOOK_MS : LOOK_MS;
   return {
     afterMs: Math.max(0, Math.min(isBusy ? BUSY_LOOK_MS : quietMs, wanted.dueMs - atMs)),
@@ -160,6 +165,9 @@ function nextLook(
     status,
   };
 }
+
+/** Where a fencing waits for its node or for a person, as long as it takes: only what is listed brings news of it. */
+const AT_REST: ReadonlySet<Phase> = new Set(['stuck', 'left-off', 'not-back']);
 
 /** Suspect, not in a fencing; and those that an order waits for. */
 function suspectsOf({ state }: Look, awaited: ReadonlySet<string>): readonly string[] {
@@ -176,12 +184,12 @@ function statusOf(look: Look, dead: readonly DeadNode[], awaited: ReadonlySet<st
   const { state, observation, config } = look;
   const asked = dead.filter(({ closed }) => closed === null || LAST_GATES.has(closed.gate)).map(({ at }) => at.memory);
   const ordered = [...awaited].flatMap((uid) => state.nodes.get(uid) ?? []);
-  return [...ordered, ...asked]
-    .flatMap((memory) => {
-      const plan = planOf(config, memory.object.name);
-      const methods = plan === null ? [] : plan.levels.flat();
-      return dueStatus(refOf(memory), methods, state.devices, observation.atMs, 'dead');
-    })
-    .slice(0, MAX_ASKED);
+  const due: StatusAsk[] = [];
+  for (const memory of [...ordered, ...asked]) {
+    if (due.length >= MAX_ASKED) break;
+    const methods = planOf(config, memory.object.name)?.levels.flat() ?? [];
+    due.push(...dueStatus(refOf(memory), methods, state.devices, observation.atMs, 'dead'));
+  }
+  return due.slice(0, MAX_ASKED);
 }
 const LAST_GATES: ReadonlySet<string> = new Set(['device', 'storm', 'rate']);

@@ -30,7 +30,7 @@ export type GuardObservation = {
   /** By node uid: what the last verdict asked for (`NextGuardLook`), as far as it is known. */
   readonly asked: ReadonlyMap<string, AskedView>;
   /** Of all nodes. Not asked: `unknown('not-asked', ...)`. */
-  readonly attachments: Reading<Dated<readonly Attachment[]>>;
+  readonly attachments: Reading<Dated<AttachmentsByNode>>;
   /** New since the last look, each once, in the order in which they ended. */
   readonly answers: readonly DeviceAnswer[];
   /** New since the last look, each once. */
@@ -138,6 +138,9 @@ export type Attachment = {
   readonly driver: string;
   readonly volume: string;
 };
+
+/** By name of the node; one without any is not in it. */
+export type AttachmentsByNode = ReadonlyMap<string, readonly Attachment[]>;
 
 /** What a device said to one `status`. `unknown`: it did not say on or off in time, for the reason in `detail`. */
 export type DeviceAnswer = {

@@ -1,6 +1,6 @@
 import { known, type MonoMs, type Reading, unknown } from '../reading.ts';
 import type { Frees } from './decision.ts';
-import type { Dated, GuardObservation, PodOnNode } from './observation.ts';
+import type { Attachment, AttachmentsByNode, Dated, GuardObservation, PodOnNode } from './observation.ts';
 
 /** What is asked of suspects is believed for this long. */
 export const FRESH_MS = 30_000;
@@ -34,8 +34,7 @@ function onNode(
   if (!pods.known) return pods;
   const attached = readSince(attachments, sinceMs, 'volumeattachments');
   if (!attached.known) return attached;
-  const ofNode = attached.value.filter(({ node }) => node === name);
-  return known({ pods: pods.value.filter(isMeant), attachments: ofNode });
+  return known({ pods: pods.value.filter(isMeant), attachments: attached.value.get(name) ?? [] });
 }
 
 /** One that has finished is replaced without any help, unless somebody waits for its deletion. */
@@ -48,3 +47,13 @@ function isStuck(pod: PodOnNode): boolean {
 }
 
 export const isNothing = ({ pods, attachments }: Frees): boolean => pods.length === 0 && attachments.length === 0;
+
+export function attachmentsByNode(all: readonly Attachment[]): AttachmentsByNode {
+  const byNode = new Map<string, Attachment[]>();
+  for (const attachment of all) {
+    const ofNode = byNode.get(attachment.node);
+    if (ofNode === undefined) byNode.set(attachment.node, [attachment]);
+    else ofNode.push(attachment);
+  }
+  return byNode;
+}

@@ -15,6 +15,7 @@ import type { GuardState, NodeMemory } from '../../../src/core/guard/state.ts';
 import { type DeviceMemory, deviceKey, type Fencing, initialGuardState } from '../../../src/core/guard/state.ts';
 import type { Turned } from '../../../src/core/guard/turn.ts';
 import { turnOf } from '../../../src/core/guard/turns.ts';
+import { attachmentsByNode } from '../../../src/core/guard/worth.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { aPodOn } from './a-machine.ts';
@@ -161,7 +162,7 @@ export function aLook(given: Given = {}): Look {
     records: known([]),
     kept: known({ devices: [], state: { paused: null, holds: [] } }),
     asked: new Map([[NODE.uid, asked]]),
-    attachments: asOf(given.attachments ?? []),
+    attachments: asOf(attachmentsByNode(given.attachments ?? [])),
     answers: [],
     outcomes: [],
     orders: [],

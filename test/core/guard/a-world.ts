@@ -12,6 +12,7 @@ import type {
 } from '../../../src/core/guard/observation.ts';
 import type { KeptState } from '../../../src/core/guard/record.ts';
 import { type GuardState, initialGuardState } from '../../../src/core/guard/state.ts';
+import { attachmentsByNode } from '../../../src/core/guard/worth.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { type Machine, power, statusOf } from './a-machine.ts';
@@ -171,7 +172,10 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     }
     for (const uid of pods) put(uid, { pods: known({ value: machineOf(uid)?.pods ?? [], asOfMs: sentMs }) });
     if (wantsAttachments) {
-      attachments = known({ value: machines.flatMap((machine) => machine.attachments), asOfMs: sentMs });
+      attachments = known({
+        value: attachmentsByNode(machines.flatMap((machine) => machine.attachments)),
+        asOfMs: sentMs,
+      });
     }
     for (const uid of looks) put(uid, { look: known({ value: api.lookAt(machineOf(uid)), asOfMs: sentMs }) });
     for (const { node, method } of status) {

@@ -91,7 +91,7 @@ function at(given: Given = {}) {
         },
       ],
     ]),
-    attachments: known({ value: [], ...read }),
+    attachments: known({ value: new Map(), ...read }),
     answers: [],
     outcomes: [],
     orders: [],

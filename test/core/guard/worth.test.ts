@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { GuardObservation, PodOnNode } from '../../../src/core/guard/observation.ts';
-import { freesOf, isNothing, leftOf } from '../../../src/core/guard/worth.ts';
+import type { PodOnNode } from '../../../src/core/guard/observation.ts';
+import { attachmentsByNode, freesOf, isNothing, leftOf } from '../../../src/core/guard/worth.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aPodOn } from './a-machine.ts';
 
@@ -10,7 +10,7 @@ const attached = (node: string) => ({ name: `va-${node}`, node, driver: 'csi', v
 /** Pods as read at 50, attachments at 60. */
 const asked = (pods: readonly PodOnNode[], attachments = [attached('w1')]) => ({
   asked: new Map([[NODE.uid, { witness: none, look: none, pods: known({ value: pods, asOfMs: 50 }) }]]),
-  attachments: known({ value: attachments, asOfMs: 60 }) as GuardObservation['attachments'],
+  attachments: known({ value: attachmentsByNode(attachments), asOfMs: 60 }),
 });
 const PLAIN = { ownerKind: 'ReplicaSet', hasAttachedVolume: false };
 
@@ -45,7 +45,7 @@ describe('what is known of it', () => {
     const stale = { known: false, why: 'stale', detail: 'read too long ago' };
     expect(freesOf(NODE, asked([]), 51)).toMatchObject({ ...stale, where: 'pods' });
     const { asked: pods, attachments } = asked([]);
-    const late = { asked: pods, attachments: known({ value: [], asOfMs: 49 }) };
+    const late = { asked: pods, attachments: known({ value: new Map(), asOfMs: 49 }) };
     expect(freesOf(NODE, late, 50)).toMatchObject({ ...stale, where: 'volumeattachments' });
     expect(freesOf(NODE, { asked: pods, attachments: none }, 0)).toBe(none);
     expect(freesOf(NODE, { asked: new Map(), attachments }, 0)).toMatchObject({ why: 'not-asked', where: 'pods' });

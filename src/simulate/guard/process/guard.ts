@@ -14,6 +14,8 @@ import { createSenses } from './senses.ts';
 const LOOK_WAIT_MS = 1_000;
 /** Records and orders are read at least so often. */
 const RECORDS_EVERY_MS = 2_000;
+/** As the live one: what is new within this time of a decision waits for the next one. */
+const NEWS_APART_MS = 100;
 
 type Parts = {
   readonly world: World;
@@ -40,6 +42,7 @@ export function startGuard(parts: Parts): void {
   let turn = 0;
   let isPoked = false;
   let recordsEpoch = 0;
+  let decidedMs = Number.NEGATIVE_INFINITY;
 
   const leading = createLeading({ ...parts, recordsEpoch: () => recordsEpoch, changed: poke });
   const keeper = createKeeper({ ...parts, hasAuthority: leading.hasAuthority });
@@ -57,11 +60,11 @@ export function startGuard(parts: Parts): void {
     },
   });
 
-  /** News: the next decision is due at once, and once for all news of one instant. */
+  /** News: the next decision is due at once, and once for all news of a moment. */
   function poke(): void {
     if (isPoked) return;
     isPoked = true;
-    lifeline.after(0, decide);
+    lifeline.after(Math.max(0, decidedMs + NEWS_APART_MS - clocks.monoMs()), decide);
   }
 
   function look(): void {
@@ -85,6 +88,7 @@ export function startGuard(parts: Parts): void {
 
   function decide(): void {
     isPoked = false;
+    decidedMs = clocks.monoMs();
     turn += 1;
     const records = senses.records();
     if (records.known) recordsEpoch = Math.max(0, ...records.value.map(({ record }) => record?.epoch ?? 0));

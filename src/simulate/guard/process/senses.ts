@@ -1,7 +1,7 @@
 import type { NextGuardLook } from '../../../core/guard/decision.ts';
 import type {
   AskedView,
-  Attachment,
+  AttachmentsByNode,
   ConsistentLook,
   Dated,
   GuardObservation,
@@ -65,7 +65,7 @@ export function createSenses({ world, clocks, client, isWitnessPossible }: Parts
   let nodes: Reading<Dated<readonly NodeView[]>> = NOT_READ;
   let records: Reading<readonly StoredRecord[]> = NOT_READ;
   let kept: Reading<Kept> = NOT_READ;
-  let attachments: Reading<Dated<readonly Attachment[]>> = NOT_READ;
+  let attachments: Reading<Dated<AttachmentsByNode>> = NOT_READ;
   let orders: readonly Order[] = [];
   let listedMs = Number.NEGATIVE_INFINITY;
   let isListing = false;

@@ -1,5 +1,5 @@
 import type {
-  Attachment,
+  AttachmentsByNode,
   ConditionView,
   ConsistentLook,
   LeaseView,
@@ -8,6 +8,7 @@ import type {
   PodOnNode,
 } from '../../../core/guard/observation.ts';
 import { GUARD_ANNOTATIONS } from '../../../core/guard/observation.ts';
+import { attachmentsByNode } from '../../../core/guard/worth.ts';
 import type { NodeName } from '../facts.ts';
 import { hashOf } from '../hash.ts';
 import type * as stored from '../objects.ts';
@@ -106,8 +107,9 @@ export function podsOn(store: stored.Store, node: NodeName): readonly PodOnNode[
   });
 }
 
-export function attachmentsIn(store: stored.Store): readonly Attachment[] {
-  return store
-    .attachments()
-    .map(({ name, node }) => ({ name: `csi-${name}`, node, driver: 'csi.example.com', volume: name }));
+export function attachmentsIn(store: stored.Store): AttachmentsByNode {
+  const all = store.attachments();
+  return attachmentsByNode(
+    all.map(({ name, node }) => ({ name: `csi-${name}`, node, driver: 'csi.example.com', volume: name })),
+  );
 }
