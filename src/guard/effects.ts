@@ -60,6 +60,7 @@ type Seen = Pick<GuardObservation, 'self' | 'records' | 'wallMs'>;
 const PRUNE_EVERY_MS = 60_000;
 const FAILED = { store: { kind: 'failed' }, act: null } as const;
 const NO_AUTHORITY = 'authority has ended';
+const TAKEN_BACK = 'its order was taken back, or could not be answered';
 type Ended = Pick<GuardOutcome, 'store' | 'act'>;
 
 export function createEffects(needs: EffectNeeds): GuardEffects {
@@ -138,15 +139,27 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
     }
   };
 
-  const begin = async (decision: Answered, reasons: readonly GuardReason[]): Promise<void> => {
+  /** `answered`: the end of the answer to the order that it carries out; null: no person ordered it. */
+  const begin = async (
+    decision: Answered,
+    reasons: readonly GuardReason[],
+    answered: Promise<Ended> | null = null,
+  ): Promise<Ended> => {
     const fencing = 'record' in decision ? decision.fencing : null;
-    const outcome = await carry(decision).catch((cause: unknown): Ended => {
+    const isDropped = answered !== null && (await answered).store?.kind !== 'stored';
+    const outcome = await (isDropped ? drop(decision) : carry(decision)).catch((cause: unknown): Ended => {
       tell({ what: 'bug', node: 'node' in decision ? decision.node.name : null, detail: sayCause(cause) });
       return decision.kind === 'unmark' ? { store: null, act: null } : FAILED;
     });
     ended.push({ of: decision.id, fencing, atMs: clock.monoMs(), ...outcome });
     if (outcome.store?.kind === 'stored') events.stored(decision, outcome.act, reasons);
     news();
+    return outcome;
+  };
+
+  const drop = async (decision: Answered): Promise<Ended> => {
+    tell({ what: 'not-stored', node: 'node' in decision ? decision.node.name : null, detail: TAKEN_BACK });
+    return FAILED;
   };
 
   const keep = ({ state }: GuardVerdict, { self: { leadership }, records, wallMs }: Seen): void => {
@@ -175,9 +188,17 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
     carryOut: (verdict, seen) => {
       const { decisions, reasons, next } = verdict;
       keep(verdict, seen);
+      const answered = new Map<string, Promise<Ended>>();
       for (const decision of decisions) {
-        if (isAnswered(decision)) void begin(decision, reasons);
-        else if (decision.kind === 'hold') events.held(decision);
+        if (decision.kind !== 'answer') continue;
+        const ended = begin(decision, reasons);
+        if (decision.carries !== null) answered.set(decision.carries, ended);
+      }
+      for (const decision of decisions) {
+        if (decision.kind === 'hold') events.held(decision);
+        else if (decision.kind !== 'answer' && isAnswered(decision)) {
+          void begin(decision, reasons, answered.get(decision.id) ?? null);
+        }
       }
       for (const reason of reasons) events.reasoned(reason);
       devices.ask(next.status);

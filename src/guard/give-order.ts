@@ -58,7 +58,7 @@ export async function giveOrder(given: OrderGiven, { api, clock, namespace, id }
   if (node !== null && 'kind' in node) return node;
   // The compiler cannot follow that exactly the verbs with a node have one.
   const order = { ...given, ...(node === null ? {} : { node }), id, to: leader.name } as Order;
-  const written = await change(map, (data) => withOrder(data, order));
+  const written = await change(map, (data) => withOrder(data, order, leader.lease));
   if (written !== null) return written;
   const endMs = clock.monoMs() + ANSWER_MS;
   while (clock.monoMs() < endMs) {
@@ -87,9 +87,11 @@ async function leaderOf(get: ApiGet, namespace: string) {
     const detail = failed?.text ?? (lease.known ? '' : lease.detail);
     return { kind: 'failed', what: `read the Lease ${namespace}/${LEADER_LEASE}`, detail } as const;
   }
-  const { holder, isDryRun } = lease.value;
+  const { holder, isDryRun, version } = lease.value;
   if (holder === '') return { kind: 'no-leader' } as const;
-  return isDryRun ? ({ kind: 'dry-run', leader: holder } as const) : ({ kind: 'leader', name: holder } as const);
+  return isDryRun
+    ? ({ kind: 'dry-run', leader: holder } as const)
+    : ({ kind: 'leader', name: holder, lease: version } as const);
 }
 
 async function nodeOf(get: ApiGet, name: string): Promise<Pick<NodeRef, 'name' | 'uid'> | OrderEnd> {
@@ -117,7 +119,7 @@ async function change(
     if (read.kind !== 'read') return failed(read.detail);
     const data = next(read.data);
     if (data === null) return null;
-    const stored = await writes.putMap(GUARD_ORDERS, data, read.version);
+    const stored = await writes.putMap(GUARD_ORDERS, data, read.version, read.labels);
     if (stored.kind === 'stored') return null;
     if (stored.kind === 'failed' || tried === TRIES) return failed(stored.detail);
   }

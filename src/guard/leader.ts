@@ -24,6 +24,8 @@ export type Leader = {
   /** Who holds the lease and renews it, as last read; null: nobody, or not known. */
   readonly holder: () => string | null;
   readonly heldBack: () => LeadershipStep['heldBack'];
+  /** Whether its Lease had this resourceVersion a moment ago, by a renewal of this process. */
+  readonly hasJustHad: (version: string) => boolean;
   /** Give the lease back, and do not run for this long. */
   readonly resign: (forMs: number) => void;
   /** Gives the lease back, so that nobody has to wait for its end. */
@@ -48,6 +50,8 @@ const DEADLINE_MS = 5_000;
 /** guard.md 7.1: so much ahead of the monotonic clock is a sleep, or a clock that was set. */
 const JUMP_MS = 2_000;
 const GIVE_BACK_MS = 5_000;
+/** A person reads the Lease, writes an order, and waits for 30 s. */
+const JUST_HAD_MS = 45_000;
 const NOT_FOUND = 404;
 
 /** Runs for the guards' Lease, and keeps it. */
@@ -61,6 +65,7 @@ export function createLeader(needs: LeaderNeeds): Leader {
   let wrote: LeadershipObservation['wrote'] = null;
   let resignForMs: number | null = null;
   let lastWriteMs: MonoMs | null = null;
+  let renewals: readonly { readonly version: string; readonly sentMs: MonoMs }[] = [];
   let aheadMs = clock.wallMs() - clock.monoMs();
   let isReading = false;
   let isClosed = false;
@@ -96,9 +101,14 @@ export function createLeader(needs: LeaderNeeds): Leader {
     wrote = await writeLeaderLease(writes, wanted, { wallMs: clock.wallMs(), isDryRun: needs.isDryRun() });
     if (wrote.kind === 'stored') {
       lastWriteMs = sentMs;
+      renewals = [...renewals.filter(isRecent), { version: wrote.lease.version, sentMs }];
       findings.clear(NOT_LEADING);
     }
     step();
+  }
+
+  function isRecent({ sentMs }: { readonly sentMs: MonoMs }): boolean {
+    return clock.monoMs() - sentMs <= JUST_HAD_MS;
   }
 
   async function read(sentMs: MonoMs): Promise<void> {
@@ -139,6 +149,7 @@ export function createLeader(needs: LeaderNeeds): Leader {
     lastWriteMs: () => lastWriteMs,
     holder: () => (view.isLeader ? writer : isRenewed() ? watchedHolder() : null),
     heldBack: () => heldBack,
+    hasJustHad: (version) => renewals.some((renewal) => renewal.version === version && isRecent(renewal)),
     resign: (forMs) => {
       resignForMs = forMs;
       step();

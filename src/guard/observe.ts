@@ -26,7 +26,7 @@ export type Observer = {
 export function createObserver(needs: {
   readonly clock: Clock;
   readonly self: { readonly writer: string; readonly node: () => string | null };
-  readonly leader: () => Pick<Leader, 'view' | 'lastWriteMs'>;
+  readonly leader: () => Pick<Leader, 'view' | 'lastWriteMs' | 'hasJustHad'>;
   readonly nodes: Pick<Nodes, 'views'>;
   readonly maps: Pick<StoredMaps, 'all' | 'since'>;
   readonly asked: Pick<Asked, 'byUid' | 'attachments'>;
@@ -35,7 +35,8 @@ export function createObserver(needs: {
   const recordsOf = ofLatest((all: Maps): readonly StoredRecord[] =>
     [...all.values()].flatMap((map) => recordIn(map) ?? []),
   );
-  const ordersOf = ofLatest((all: Maps) => readOrders(all.get(GUARD_ORDERS) ?? null));
+  // How old an order is is judged when it is first read.
+  const ordersOf = ofLatest((all: Maps) => readOrders(all.get(GUARD_ORDERS) ?? null, leader().hasJustHad));
   const keptOf = ofLatest((all: Maps) => keptIn(all));
   let epoch = 0;
 

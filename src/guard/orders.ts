@@ -7,7 +7,8 @@ import { mapData } from './own-map.ts';
 
 /**
  * The ConfigMap `guard-orders`. A person adds `order-<id>`, the leader adds `answer-<id>`, both JSON. What a person writes is
- * checked here as far as it can be understood; what cannot be is refused by the core, and answered.
+ * checked here as far as it can be understood; what cannot be is refused by the core, and answered. How old an order is shows
+ * in its `lease`, the resourceVersion of the leader's Lease when it was given (G7).
  */
 export const GUARD_ORDERS = 'guard-orders';
 const ORDER = 'order-';
@@ -22,10 +23,10 @@ const KEPT_ANSWERS = 50;
 
 export type AnsweredOrder = { readonly answer: OrderAnswer; readonly wallMs: number };
 
-/** Another order, for a person to write. */
-export const withOrder = (data: MapData, order: Order): MapData => ({
+/** Another order, for a person to write. `lease`: as read for it. */
+export const withOrder = (data: MapData, order: Order, lease: string): MapData => ({
   ...data,
-  [ORDER + order.id]: JSON.stringify(order, null, 1),
+  [ORDER + order.id]: JSON.stringify({ ...order, lease }, null, 1),
 });
 
 /** Taken back by the person: nobody has answered it. */
@@ -38,13 +39,15 @@ export function answerIn(map: unknown, id: string): AnsweredOrder | null {
   return isAnswered(answered) ? answered : null;
 }
 
-/** An answer, for the leader to write; the oldest answered orders go. */
+/** An answer, for the leader to write; the oldest answered orders go, and those that seem to be of a later time. */
 export function withAnswer(data: MapData, id: string, answered: AnsweredOrder): MapData {
   const next = { ...data, [ANSWER + id]: JSON.stringify(answered, null, 1) };
-  const old = idsIn(next, ANSWER)
-    .map((one) => ({ one, wallMs: answerIn({ data: next }, one)?.wallMs ?? 0 }))
+  const wallMsOf = (one: string): number => answerIn({ data: next }, one)?.wallMs ?? 0;
+  const old = idsIn(data, ANSWER)
+    .filter((one) => one !== id)
+    .map((one) => ({ one, wallMs: wallMsOf(one) > answered.wallMs ? 0 : wallMsOf(one) }))
     .sort((a, b) => b.wallMs - a.wallMs)
-    .slice(KEPT_ANSWERS)
+    .slice(KEPT_ANSWERS - 1)
     .flatMap(({ one }) => [ORDER + one, ANSWER + one]);
   return Object.fromEntries(Object.entries(next).filter(([key]) => !old.includes(key)));
 }
@@ -52,14 +55,17 @@ export function withAnswer(data: MapData, id: string, answered: AnsweredOrder): 
 /** Whether the order is still there to be answered. */
 export const isOrdered = (data: MapData, id: string): boolean => Object.hasOwn(data, ORDER + id);
 
-/** Orders without an answer, by id. `map`: the ConfigMap as the API has it; null: there is none. */
-export function readOrders(map: unknown): readonly Order[] {
+/**
+ * Orders without an answer, by id. `map`: the ConfigMap as the API has it; null: there is none. One with a `lease` that is not
+ * recent was written for a leader of that time: for nobody.
+ */
+export function readOrders(map: unknown, isRecent: (lease: string) => boolean): readonly Order[] {
   const data = mapData(map);
   return idsIn(data, ORDER)
     .filter((id) => !Object.hasOwn(data, ANSWER + id))
     .sort()
     .slice(0, MAX_ORDERS)
-    .map((id) => orderIn(id, data[ORDER + id] ?? ''));
+    .map((id) => orderIn(id, data[ORDER + id] ?? '', isRecent));
 }
 
 const idsIn = (data: MapData, prefix: string): readonly string[] =>
@@ -68,11 +74,11 @@ const idsIn = (data: MapData, prefix: string): readonly string[] =>
     return ID.test(id) ? [id] : [];
   });
 
-function orderIn(id: string, text: string): Order {
+function orderIn(id: string, text: string, isRecent: (lease: string) => boolean): Order {
   const said = Buffer.byteLength(text) <= MAX_BYTES ? parseJson(text) : null;
   const field = (name: string): unknown => (isObject(said) ? said[name] : null);
   const word = (name: string): string => textOf(field(name));
-  const whose = { id, to: word('to'), by: word('by'), because: word('because') };
+  const whose = { id, to: isRecent(word('lease')) ? word('to') : '', by: word('by'), because: word('because') };
   const verb = word('verb');
   switch (verb) {
     case 'pause':

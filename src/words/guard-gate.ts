@@ -70,11 +70,12 @@ const BECAUSE: { readonly [B in Because]: Said } = {
 };
 
 const REFUSAL: { readonly [R in Refusal]: string } = {
-  stale: 'it was written for another guard',
+  stale: 'it was written for another guard, or too long ago; give it again',
   'no-by': 'it does not say who gives it',
   'unknown-verb': 'it is none that this guard knows',
   'more-than-2h': 'it is to last for longer than 2h',
   'no-such-node': 'there is no such node',
+  'no-such-domain': 'no node is in such a failure domain (domainLabels)',
   'dry-run': 'this guard is in dry run',
   'already-open': 'a fencing of this node is open already',
   'not-ready': 'the node is not Ready',

@@ -219,6 +219,40 @@ describe('a decision', () => {
   });
 });
 
+describe('an order', () => {
+  const fence = { ...advance(null, OFF, { phase: 'decided' }), id: '8' };
+  const answer: GuardDecision = {
+    ...{ id: '9', atMs: 0, kind: 'answer', order: 'a', carries: '8' },
+    answer: { isAccepted: true, fencing: ID },
+  };
+  const ends = async (): Promise<readonly (readonly unknown[])[]> => {
+    const { effects } = someEffects();
+    effects.carryOut(verdict([fence, answer]), SEEN);
+    const outcomes: GuardOutcome[] = [];
+    await until(() => outcomes.push(...effects.outcomes()) >= 0 && outcomes.length === 2);
+    return outcomes.map(({ of, store }) => [of, store?.kind]);
+  };
+  it('is carried out once its answer is stored, and not before', async () => {
+    api.putMap('guard-orders', { 'order-a': '{}' });
+    expect(await ends()).toEqual([
+      ['9', 'stored'],
+      ['8', 'stored'],
+    ]);
+    expect(api.writes().map(({ path }) => path.split('/').at(-1))).toEqual(['guard-orders', 'configmaps']);
+    expect(did('1')).toBe('off\n');
+  });
+  it('that was taken back is not carried out', async () => {
+    api.putMap('guard-orders', {});
+    expect(await ends()).toEqual([
+      ['9', 'failed'],
+      ['8', 'failed'],
+    ]);
+    expect(api.writes()).toEqual([]);
+    expect(did('1')).toBe('');
+    expect(told).toMatchObject([{ what: 'not-stored', node: 'w1' }]);
+  });
+});
+
 describe('a dry run', () => {
   it('asks devices for their status, and neither writes nor sends a command', async () => {
     const version = decided();
@@ -227,7 +261,7 @@ describe('a dry run', () => {
       advance(version, OFF),
       { ...advance(null, null), kind: 'fence', id: '8', isDry: true } as unknown as GuardDecision,
       { id: '9', atMs: 0, kind: 'unmark', node: W1, value: `nodewarden.${ID}`, act: { kind: 'clear' } },
-      { id: '10', atMs: 0, kind: 'answer', order: 'a', answer: { isAccepted: true, fencing: null } },
+      { id: '10', atMs: 0, kind: 'answer', order: 'a', answer: { isAccepted: true, fencing: null }, carries: null },
       { id: '11', atMs: 0, kind: 'hold', node: W1, gates: [] },
     ];
     api.putMap('guard-orders', { 'order-a': '{}' });

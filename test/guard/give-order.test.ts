@@ -9,6 +9,8 @@ const MAP = '/api/v1/namespaces/guards/configmaps/guard-orders';
 const LEASE = '/apis/coordination.k8s.io/v1/namespaces/guards/leases/nodewarden-guard';
 const FENCE: OrderGiven = { verb: 'fence', node: 'w1', by: 'ann', because: 'it smokes' };
 
+const ofLease7 = (lease: string): boolean => lease === '7';
+
 type Data = { readonly [key: string]: string };
 type Server = {
   version: number;
@@ -59,7 +61,7 @@ function aServer(lease: Lease, seen: (server: Server) => void = () => undefined)
 
 const accepted = { answer: { isAccepted: true, fencing: 'f-1' }, wallMs: 5 } as const;
 const accept = (server: Server): void => {
-  for (const { id } of readOrders({ data: server.data })) server.put(withAnswer(server.data, id, accepted));
+  for (const { id } of readOrders({ data: server.data }, ofLease7)) server.put(withAnswer(server.data, id, accepted));
 };
 
 async function give(server: Server, given: OrderGiven = FENCE) {
@@ -76,7 +78,7 @@ describe('an order of a person', () => {
   it('is written for the guard that leads and for the uid of the node, and its answer comes back', async () => {
     const orders: unknown[] = [];
     const server = aServer({ holder: 'g1' }, (at) => {
-      orders.push(...readOrders({ data: at.data }));
+      orders.push(...readOrders({ data: at.data }, ofLease7));
       accept(at);
     });
     expect(await give(server)).toEqual({ kind: 'answered', id: 'o-1', answer: accepted.answer, leader: 'g1' });

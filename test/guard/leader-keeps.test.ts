@@ -140,7 +140,7 @@ describe('a leader', () => {
 
 describe('an order', () => {
   const answer = (order = 'a'): GuardDecision => ({
-    ...{ id: '3', atMs: 0, kind: 'answer', order },
+    ...{ id: '3', atMs: 0, kind: 'answer', order, carries: null },
     answer: { isAccepted: true, fencing: null },
   });
 

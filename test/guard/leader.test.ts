@@ -73,6 +73,19 @@ describe('the leadership of the guards', () => {
     expect(holder()).toBe('g1-a');
   });
 
+  it('knows the versions that its Lease had a moment ago', async () => {
+    const { leader } = aLeader('g1-a');
+    await leads(leader);
+    const version = () => String(api.objects.get(LEASE)?.metadata['resourceVersion']);
+    const first = version();
+    await eventually(() => expect([leader.hasJustHad(first), leader.hasJustHad('6')]).toEqual([true, false]));
+    await eventually(() => expect(version()).not.toBe(first));
+    const sinceMs = fast.monoMs();
+    await eventually(() => expect(fast.monoMs() - sinceMs).toBeGreaterThan(50_000));
+    expect(leader.hasJustHad(first)).toBe(false);
+    await eventually(() => expect(leader.hasJustHad(version())).toBe(true));
+  });
+
   it('is not run for with another configuration than the leader has', async () => {
     const { leader: one } = aLeader('g1-a');
     await leads(one);

@@ -15,18 +15,19 @@ const ORDERS: readonly Order[] = [
   { id: 'h', ...given, verb: 'rehearse', node },
   { id: 'i', ...given, verb: 'confirm-off', node, checked: 'w1', isDeviceWrong: true },
 ];
-const dataOf = (orders: readonly Order[]) => orders.reduce((data, order) => withOrder(data, order), {});
-const read = (text: string) => readOrders({ data: { 'order-a': text } })[0];
+const dataOf = (orders: readonly Order[]) => orders.reduce((data, order) => withOrder(data, order, '7'), {});
+const isRecent = (lease: string): boolean => lease === '7';
+const read = (text: string) => readOrders({ data: { 'order-a': text } }, isRecent)[0];
 const YES = { answer: { isAccepted: true, fencing: null }, wallMs: 5 } as const;
 
 describe('the orders', () => {
   it('are read as they were given', () => {
-    expect(readOrders({ data: dataOf(ORDERS) })).toEqual(ORDERS);
+    expect(readOrders({ data: dataOf(ORDERS) }, isRecent)).toEqual(ORDERS);
   });
 
   it('are there until they are answered, and then the answer is', () => {
     const data = withAnswer(dataOf(ORDERS), 'c', YES);
-    expect(readOrders({ data })).toEqual(ORDERS.filter(({ id }) => id !== 'c'));
+    expect(readOrders({ data }, isRecent)).toEqual(ORDERS.filter(({ id }) => id !== 'c'));
     expect(answerIn({ data }, 'c')).toEqual(YES);
     expect(answerIn({ data }, 'a')).toBeNull();
     const no = { answer: { isAccepted: false, gate: 'scope', why: 'own-node' }, wallMs: 6 } as const;
@@ -36,12 +37,38 @@ describe('the orders', () => {
   it('that were answered longest ago go, and none that waits', () => {
     let data = dataOf(ORDERS);
     for (let i = 0; i < 60; i++) {
-      data = withAnswer(withOrder(data, { id: `x${i}`, ...given, verb: 'pause' }), `x${i}`, { ...YES, wallMs: i });
+      data = withAnswer(withOrder(data, { id: `x${i}`, ...given, verb: 'pause' }, '7'), `x${i}`, { ...YES, wallMs: i });
     }
-    expect(readOrders({ data })).toEqual(ORDERS);
+    expect(readOrders({ data }, isRecent)).toEqual(ORDERS);
     expect(answerIn({ data }, 'x9')).toBeNull();
     expect(answerIn({ data }, 'x10')).toEqual({ ...YES, wallMs: 10 });
     expect(Object.keys(data)).toHaveLength(ORDERS.length + 100);
+  });
+
+  it('of which the last one to be answered stays, whatever the times of the others', () => {
+    const later = { ...YES, wallMs: 1e15 };
+    let data = dataOf(ORDERS);
+    for (let i = 0; i < 60; i++) data = { ...data, [`answer-x${i}`]: JSON.stringify(later) };
+    data = withAnswer(data, 'a', YES);
+    data = withAnswer(data, 'b', { ...YES, wallMs: 6 });
+    expect([answerIn({ data }, 'a'), answerIn({ data }, 'b')]).toEqual([YES, { ...YES, wallMs: 6 }]);
+    for (let i = 0; i < 60; i++) data = { ...data, [`answer-x${i}`]: JSON.stringify(later) };
+    data = withAnswer(data, 'c', { ...YES, wallMs: 7 });
+    expect([answerIn({ data }, 'b'), answerIn({ data }, 'c')]).toEqual([
+      { ...YES, wallMs: 6 },
+      { ...YES, wallMs: 7 },
+    ]);
+  });
+
+  it('are for nobody if they are of an earlier time, or do not say of which', () => {
+    const [order] = ORDERS;
+    if (order === undefined) throw new Error('no order');
+    const to = (text: string): string | undefined => read(text)?.to;
+    expect(readOrders({ data: withOrder({}, order, '6') }, isRecent)).toEqual([{ ...order, to: '' }]);
+    expect([to('{"verb": "pause", "to": "g1-a"}'), to('{"verb": "pause", "to": "g1-a", "lease": 7}')]).toEqual([
+      '',
+      '',
+    ]);
   });
 
   it.each([
@@ -71,11 +98,14 @@ describe('the orders', () => {
 
   it('are at most 100 at a time, and none with a key that is no id', () => {
     const many = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`order-${i}`, '{"verb": "pause"}']));
-    expect(readOrders({ data: many })).toHaveLength(100);
+    expect(readOrders({ data: many }, isRecent)).toHaveLength(100);
     expect(
-      readOrders({ data: { 'order-': '{}', 'order-../x': '{}', order: '{}', [`order-${'x'.repeat(65)}`]: '{}' } }),
+      readOrders(
+        { data: { 'order-': '{}', 'order-../x': '{}', order: '{}', [`order-${'x'.repeat(65)}`]: '{}' } },
+        isRecent,
+      ),
     ).toEqual([]);
-    expect([null, {}, { data: 7 }, 'x'].flatMap((map) => readOrders(map))).toEqual([]);
+    expect([null, {}, { data: 7 }, 'x'].flatMap((map) => readOrders(map, isRecent))).toEqual([]);
   });
 
   it.each([

@@ -6,6 +6,7 @@ import { ageOf, isDead, TWO_LOOKS_MS } from './health.ts';
 import { type Progress, withDecisions, withNewFencing } from './progress.ts';
 import { fencingsToday, isLoop } from './rate.ts';
 import type { FencingRecord } from './record.ts';
+import { levelToRehearse } from './rehearsal.ts';
 import type { GuardState } from './state.ts';
 import { FRESH_MS, freesOf, leftOf } from './worth.ts';
 
@@ -81,7 +82,9 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
   const isRehearsal = order?.verb === 'rehearse';
   const use = useOf(config, isRehearsal);
   const already = isRehearsal ? null : levelOffAlready(object.uid, plan, state.devices, atMs, use);
-  const level = plan.levels.findIndex((methods) => lackOfLevel(object.uid, methods, state.devices, atMs, use) === null);
+  const level = isRehearsal
+    ? (levelToRehearse(object.uid, plan, state.devices, atMs) ?? -1)
+    : plan.levels.findIndex((methods) => lackOfLevel(object.uid, methods, state.devices, atMs, use) === null);
   const stored = records.known ? records.value : [];
   const isOneTooMany = isLoop(fencingsToday(stored, state.fencings, object.uid, wallMs), config);
   const isAlive = !memory.isSuspect;

@@ -73,7 +73,8 @@ function takeIn(before: GuardState, observation: GuardObservation, config: Guard
     devices: devices.devices,
     fencings: fencings.fencings,
     holds: storm.holds,
-    orders: pruneOrders(adopted.orders, observation.orders),
+    // Unread orders are not gone: one that was answered would be carried out again.
+    orders: observation.records.known ? pruneOrders(adopted.orders, observation.orders) : adopted.orders,
     dryFenced: stillSilent(adopted.dryFenced, nodes),
     unreadable: unreadableOf(adopted, observation),
   };

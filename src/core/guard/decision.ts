@@ -47,8 +47,16 @@ export type GuardDecision = {
   | { readonly kind: 'hold'; readonly node: NodeRef; readonly gates: readonly GateRow[] }
   /** A mark of ours on a node without a record: removed, and nothing else. */
   | { readonly kind: 'unmark'; readonly node: NodeRef; readonly value: string; readonly act: Act }
-  /** To be stored in `guard-orders`. */
-  | { readonly kind: 'answer'; readonly order: string; readonly answer: OrderAnswer }
+  /**
+   * To be stored in `guard-orders`. `carries`: the decision by which the order is carried out, and only once this is stored: the
+   * person may have taken the order back. Null: there is none.
+   */
+  | {
+      readonly kind: 'answer';
+      readonly order: string;
+      readonly answer: OrderAnswer;
+      readonly carries: DecisionId | null;
+    }
   /** Give the lease back and do not run for this long: the own node is suspect. */
   | { readonly kind: 'resign'; readonly forMs: number }
 );
@@ -85,6 +93,7 @@ export type Refusal =
   | 'unknown-verb'
   | 'more-than-2h'
   | 'no-such-node'
+  | 'no-such-domain'
   | 'dry-run'
   | 'already-open'
   | 'not-ready'

@@ -90,6 +90,7 @@ function firstSeen(view: NodeView, asOfMs: MonoMs, atMs: MonoMs): NodeMemory {
     isSuspect: false,
     onsetMs: null,
     countsUntilMs: atMs,
+    disturbedMs: null,
     overdueMs: null,
     announced: facts.announced,
     cordonedMs: view.object.isUnschedulable ? atMs : null,
@@ -124,6 +125,7 @@ function withObject(known: NodeMemory, object: NodeObject, atMs: MonoMs): NodeMe
     readyToken,
     ownToken,
     signMs: isSign ? atMs : known.signMs,
+    disturbedMs: object.bootId === known.object.bootId ? known.disturbedMs : atMs,
     announced: facts.readyToken === null ? (facts.announced ?? known.announced) : facts.announced,
     cordonedMs: object.isUnschedulable ? (known.cordonedMs ?? atMs) : null,
     skippedMs: facts.skipMs === null ? null : (known.skippedMs ?? atMs),
@@ -154,10 +156,12 @@ function withAge(
     : memory.onsetMs !== null && atMs < countsUntilMs
       ? memory.onsetMs
       : null;
+  const disturbedMs = onsetMs === null ? memory.disturbedMs : Math.max(onsetMs, memory.disturbedMs ?? onsetMs);
   const isSame =
     isSuspect === memory.isSuspect &&
+    disturbedMs === memory.disturbedMs &&
     overdueMs === memory.overdueMs &&
     countsUntilMs === memory.countsUntilMs &&
     onsetMs === memory.onsetMs;
-  return isSame ? memory : { ...memory, isSuspect, overdueMs, countsUntilMs, onsetMs };
+  return isSame ? memory : { ...memory, isSuspect, overdueMs, countsUntilMs, onsetMs, disturbedMs };
 }

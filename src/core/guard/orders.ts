@@ -1,15 +1,17 @@
 import { freesAt, isSettled, recordOf } from './candidates.ts';
 import { planOf } from './config.ts';
 import type { Because, GateName, OrderAnswer, Refusal } from './decision.ts';
-import { atGate, authorityShut, firstShut, gatesOf, type Look, recordShut, scopeShut } from './gates.ts';
+import { atGate, authorityShut, epochShut, firstShut, gatesOf, type Look, recordShut, scopeShut } from './gates.ts';
 import { ageOf } from './health.ts';
-import type { Order } from './observation.ts';
+import type { Order, Witness } from './observation.ts';
 import { ORDER_SKIPS } from './phases-off.ts';
 import { powerOn } from './phases-on.ts';
 import { type Progress, with_, withDecision, withMove, withNewFencing } from './progress.ts';
 import type { FencingRecord, Phase } from './record.ts';
+import { notIdle } from './rehearsal.ts';
 import { deviceKey, type Fencing, type GuardState, type NodeMemory } from './state.ts';
-import type { Move } from './turn.ts';
+import { covers } from './storm.ts';
+import { DEVICE_IS_WRONG, type Move } from './turn.ts';
 import { FRESH_MS, leftOf } from './worth.ts';
 
 /** What has to be known first is awaited for this long; the command that gave the order waits 30 s. */
@@ -31,7 +33,7 @@ export function stepOrders(
   const { observation } = look;
   const awaited = new Set<string>();
   // Without authority nobody may answer: the next leader refuses what was not written for it.
-  if (authorityShut(look) !== null) return { progress: before, awaited };
+  if (authorityShut(look) !== null || epochShut(look) !== null) return { progress: before, awaited };
   let progress = before;
   for (const order of observation.orders) {
     const known = progress.state.orders.get(order.id);
@@ -50,10 +52,12 @@ const refuse = (why: Because | Refusal, gate: GateName | null = null) => ({ isAc
 const NOT_KNOWN = refuse('not-known-in-time');
 
 function answered(progress: Progress, look: Look, id: string, result: Exclude<Result, 'await'>): Progress {
-  const { apply, answer } = result.isAccepted
-    ? { apply: result.apply, answer: { isAccepted: true, fencing: result.fencing } satisfies OrderAnswer }
-    : { apply: (same: Progress) => same, answer: result };
-  return withDecision(apply(progress), look, { kind: 'answer', order: id, answer });
+  if (!result.isAccepted)
+    return withDecision(progress, look, { kind: 'answer', order: id, answer: result, carries: null });
+  const answer: OrderAnswer = { isAccepted: true, fencing: result.fencing };
+  const applied = result.apply(progress);
+  const [carried] = applied.decisions.slice(progress.decisions.length);
+  return withDecision(applied, look, { kind: 'answer', order: id, answer, carries: carried?.id ?? null });
 }
 
 function withSeen(
@@ -75,13 +79,14 @@ export function pruneOrders(orders: GuardState['orders'], present: readonly Orde
 function resultOf(order: Order, look: Look): Result {
   if (order.to !== look.observation.self.writer) return refuse('stale');
   if (order.by.trim() === '') return refuse('no-by');
+  if (look.config.dryRun) return refuse('dry-run');
   switch (order.verb) {
     case 'pause':
-      return accept((progress) => withPaused(progress, pausedBy(order, look)));
+      return afterAdoption(look, () => accept((progress) => withPaused(progress, pausedBy(order, look))));
     case 'resume':
-      return accept((progress) => withPaused(progress, null));
+      return afterAdoption(look, () => accept((progress) => withPaused(progress, null)));
     case 'release':
-      return release(order, look);
+      return afterAdoption(look, () => release(order, look));
     case 'fence':
       return onNode(order.node, look, (memory) => fence(order, memory, look));
     case 'confirm-off':
@@ -101,14 +106,24 @@ const accept = (apply: (progress: Progress) => Progress, fencing: string | null 
   apply,
 });
 
+/** What earlier leaders kept would take its place. */
+function afterAdoption({ state: { self }, observation }: Look, then: () => Result): Result {
+  const { leadership } = observation.self;
+  return leadership.isLeader && self.adoptedMs === leadership.sinceMs ? then() : 'await';
+}
+
 const pausedBy = ({ by, because }: Order, { observation: { wallMs } }: Look) => ({ by, because, wallMs });
 
 function withPaused(progress: Progress, paused: GuardState['paused']): Progress {
   return { ...progress, state: { ...progress.state, paused } };
 }
 
-function release({ scope, forMs, by }: Extract<Order, { verb: 'release' }>, { observation: { atMs } }: Look): Result {
+function release({ scope, forMs, by }: Extract<Order, { verb: 'release' }>, look: Look): Result {
+  const { atMs } = look.observation;
   if (!(forMs > 0 && forMs <= MAX_RELEASE_MS)) return refuse('more-than-2h');
+  const isDomain = scope.kind !== 'domain' || look.config.domainLabels.includes(scope.label);
+  const isMet = [...look.state.nodes.values()].some(({ object }) => covers(scope, object));
+  if (!isDomain || !isMet) return refuse(scope.kind === 'node' ? 'no-such-node' : 'no-such-domain', 'scope');
   return accept((progress) => {
     const { state } = progress;
     const lasting = state.releases.filter(({ untilMs }) => untilMs > atMs);
@@ -124,7 +139,7 @@ function onNode(
 ): Result {
   const memory = look.state.nodes.get(uid);
   if (memory === undefined || memory.object.name !== name) return refuse('no-such-node', 'scope');
-  return look.config.dryRun ? refuse('dry-run') : then(memory);
+  return then(memory);
 }
 
 const openFencing = ({ fencings }: GuardState, uid: string): Fencing | undefined =>
@@ -139,9 +154,7 @@ const move = (look: Look, fencing: Fencing, arrow: Move): Result =>
 function fence(order: Order, memory: NodeMemory, look: Look): Result {
   const open = openFencing(look.state, memory.object.uid);
   if (open?.pending != null) return 'await';
-  if (open !== undefined && !(BEGUN_AGAIN.has(open.record.phase) && open.record.onSent.length === 0)) {
-    return refuse('already-open');
-  }
+  if (open !== undefined && !isBegunAgain(open)) return refuse('already-open');
   const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), open?.record.id ?? null);
   const closed = firstShut(at, ORDER_SKIPS.fence);
   if (closed !== null) return NOT_ASKED.has(closed.because) ? 'await' : refuse(closed.because, closed.gate);
@@ -156,6 +169,8 @@ function fence(order: Order, memory: NodeMemory, look: Look): Result {
     record.id,
   );
 }
+const isBegunAgain = ({ record: { phase, purpose, onSent } }: Fencing): boolean =>
+  BEGUN_AGAIN.has(phase) && purpose === 'fence' && onSent.length === 0;
 const BEGUN_AGAIN: ReadonlySet<Phase> = new Set(['failed', 'stuck']);
 /** Closed only because nobody was asked yet. */
 const NOT_ASKED: ReadonlySet<Because> = new Set(['witness-unknown', 'silent']);
@@ -165,20 +180,20 @@ function rehearse(order: Order, memory: NodeMemory, look: Look): Result {
   const { object, isSuspect, facts } = memory;
   if (openFencing(look.state, object.uid) !== undefined) return refuse('already-open');
   if (isSuspect || !facts.isReady) return refuse('not-ready');
-  if (!object.isUnschedulable) return refuse('not-cordoned');
+  const busy = notIdle(memory, look);
+  if (busy !== null) return busy === 'unknown' ? 'await' : refuse(busy);
   const left = leftOf(object, look.observation, look.observation.atMs - FRESH_MS);
-  if (!left.known) return 'await';
-  const { pods, attachments } = left.value;
-  if (attachments.length > 0 || pods.some(({ ownerKind }) => ownerKind !== 'DaemonSet')) return refuse('not-drained');
   const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), null, true);
   const closed = firstShut(at, ORDER_SKIPS.rehearse);
   if (closed !== null) return NOT_ASKED.has(closed.because) ? 'await' : refuse(closed.because, closed.gate);
   const record = recordOf(at, saidBy(order, 'rehearse'));
   return accept(
-    (progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: left.value }),
+    (progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: left.known ? left.value : NONE }),
     record.id,
   );
 }
+
+const NONE = { pods: [], attachments: [] };
 
 /** A person stands for the proof (G1), not against what a device says now. */
 function confirmOff(order: Extract<Order, { verb: 'confirm-off' }>, memory: NodeMemory, look: Look): Result {
@@ -190,16 +205,19 @@ function confirmOff(order: Extract<Order, { verb: 'confirm-off' }>, memory: Node
   }
   if (recordShut(memory, look.observation) !== null) return refuse('unreadable-record', 'scope');
   if (!isSuspect) return refuse('alive', 'dead');
-  const word = deviceWord(memory, look, look.state.orders.get(order.id)?.seenMs ?? look.observation.atMs);
-  if (word === 'await') return 'await';
+  const sinceMs = look.state.orders.get(order.id)?.seenMs ?? look.observation.atMs;
+  const kubelet = kubeletWord(memory, look, sinceMs);
+  if (kubelet === 'answers') return refuse('kubelet-answers', 'witness');
+  const word = deviceWord(memory, look, sinceMs);
+  if (kubelet === 'await' || word === 'await') return 'await';
   if (word === 'on' && !order.isDeviceWrong) return refuse('device-says-on', 'device');
   const open = openFencing(look.state, object.uid);
   const said = saidBy(order, 'confirm-off');
   const proof = { by: 'person', name: order.by } as const;
-  const why = word === 'on' ? 'device-is-wrong' : null;
+  const why = word === 'on' ? DEVICE_IS_WRONG : null;
   if (open !== undefined) {
     if (open.pending !== null) return 'await';
-    if (!CONFIRMED.has(open.record.phase)) return refuse('already-open');
+    if (!CONFIRMED.has(open.record.phase) || open.record.purpose !== 'fence') return refuse('already-open');
     return move(look, open, { to: 'proving', change: { order: said, proof, why }, act: null, kind: 'confirm' });
   }
   const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), null);
@@ -211,6 +229,14 @@ function confirmOff(order: Extract<Order, { verb: 'confirm-off' }>, memory: Node
 }
 const CONFIRMED: ReadonlySet<Phase> = new Set(['proving', 'failed', 'stuck']);
 
+/** Whoever answers at its kubelet's port runs. What is not known by the order's end is taken for silence. */
+function kubeletWord({ object }: NodeMemory, look: Look, sinceMs: number): Witness | 'await' {
+  if (look.config.kubeletAnswers === 'ignore') return 'silent';
+  const witness = look.observation.asked.get(object.uid)?.witness;
+  if (witness?.known === true && witness.value.asOfMs >= sinceMs) return witness.value.value;
+  return isLate(look, sinceMs) ? 'silent' : 'await';
+}
+
 /** What the node's devices say to a status begun since the order: any `on` counts, and silence does not. */
 function deviceWord({ object }: NodeMemory, look: Look, sinceMs: number): 'on' | 'not-on' | 'await' {
   const plan = planOf(look.config, object.name);
@@ -218,9 +244,10 @@ function deviceWord({ object }: NodeMemory, look: Look, sinceMs: number): 'on' |
   const known = methods.map((method) => look.state.devices.get(deviceKey(object.uid, method)));
   const isAsked = known.map((device) => device !== undefined && device.begunMs !== null && device.begunMs >= sinceMs);
   if (known.some((device, i) => isAsked[i] && device?.says === 'on')) return 'on';
-  const isLate = look.observation.atMs - sinceMs >= AWAIT_MS - AWAIT_RESERVE_MS;
-  return isLate || isAsked.every((asked) => asked) ? 'not-on' : 'await';
+  return isLate(look, sinceMs) || isAsked.every((asked) => asked) ? 'not-on' : 'await';
 }
+const isLate = ({ observation: { atMs } }: Look, sinceMs: number): boolean =>
+  atMs - sinceMs >= AWAIT_MS - AWAIT_RESERVE_MS;
 /** So much before the order's end a silent device is taken for one that does not say on. */
 const AWAIT_RESERVE_MS = 5_000;
 

@@ -1,12 +1,13 @@
 import type { MonoMs } from '../reading.ts';
 import type { MethodKey } from './config.ts';
 import type { GateName, GateRow } from './decision.ts';
-import { levelOffAlready, STATUS_FRESH_MS, useOf } from './devices.ts';
+import { lackOfLevel, levelOffAlready, STATUS_FRESH_MS, useOf } from './devices.ts';
 import { atGate, firstShut } from './gates.ts';
 import { ageOf } from './health.ts';
 import { proofOf } from './proof.ts';
 import { controlPlaneHold } from './rate.ts';
 import type { FencingRecord, Phase } from './record.ts';
+import { notIdle } from './rehearsal.ts';
 import { holdOn } from './storm.ts';
 import {
   ask,
@@ -17,6 +18,7 @@ import {
   isUnchanged,
   levelOf,
   lifeSign,
+  livesOn,
   lookSince,
   predecessorEndsMs,
   ROUND_MS,
@@ -66,6 +68,7 @@ export const OFF_PHASES: { readonly [P in OffPhase]: (turn: Turn) => Turned } = 
 function decided(turn: Turn): Turned {
   const { record, fencing, observation } = turn;
   if (lifeSign(turn) !== null) return ended(turn, 'life');
+  if (isTooLate(turn)) return givenUp(turn, 'too-late');
   const isNew = !fencing.isTakenOver && observation.atMs - fencing.sinceMs <= FRESH_MS;
   const closed = gateOf(turn, isNew ? PASSED_AT_DECISION : []);
   // Somebody else decided, or long ago: what has changed since is looked at from the start, and waits for a better moment.
@@ -81,7 +84,7 @@ function decided(turn: Turn): Turned {
     );
     if (already !== null && record.order?.verb !== 'rehearse') return go('proving', { level: already });
     if (record.why === 'off-already') return ended(turn, 'not-off-any-more');
-    const level = firstLevel(turn);
+    const level = record.purpose === 'rehearse' ? levelRehearsed(turn) : firstLevel(turn);
     if (level === null) return ended(turn, 'silent');
     return isolation.length === 0 ? sendOff(turn, level, 1) : off(turn, 'isolating', { level }, isolation);
   });
@@ -90,6 +93,12 @@ function decided(turn: Turn): Turned {
 const PASSED_AT_DECISION: readonly GateName[] = ['dead', 'witness', 'worth', 'device', 'storm', 'rate'];
 /** These may open again by themselves, while nothing was sent. */
 const PASSING: readonly GateName[] = ['self', 'storm', 'rate', 'witness', 'worth', 'device'];
+
+/** The one that was chosen, and no other one. */
+function levelRehearsed({ record, state, observation: { atMs } }: Turn): number | null {
+  const lack = lackOfLevel(record.node.uid, levelOf(record), state.devices, atMs, 'rehearse');
+  return lack === null ? record.level : null;
+}
 
 /** Best effort: the fabric is no proof, and its failure no reason to stop. */
 function isolating(turn: Turn): Turned {
@@ -135,8 +144,8 @@ function offSentByAnother(turn: Turn): Turned {
 /** Two rounds of status, then a consistent look: all of guard.md 8.3. */
 function proving(turn: Turn): Turned {
   const { record, fencing } = turn;
-  const sign = lifeSign(turn);
-  if (sign !== null) return ended(turn, 'life');
+  if (lifeSign(turn) !== null) return ended(turn, 'life');
+  if (record.proof?.by === 'person' && saysOn(turn)) return ended(turn, 'device-says-on');
   const sinceMs = fencing.isTakenOver ? fencing.sinceMs : (fencing.offReturnedMs ?? fencing.sinceMs);
   const proof = proofOf(turn, sinceMs, sinceMs);
   switch (proof.kind) {
@@ -175,6 +184,7 @@ function notProven(turn: Turn, sinceMs: MonoMs): Turned {
 function afterProving(turn: Turn): Turned {
   const { record } = turn;
   if (record.offSent.length === 0) return ended(turn, 'not-off-any-more');
+  if (record.purpose === 'rehearse') return givenUp(turn, 'not-proven');
   if (record.attempt < ATTEMPTS) return afterLook(turn, () => sendOff(turn, record.level, record.attempt + 1));
   return nextLevel(turn);
 }
@@ -212,7 +222,8 @@ function failed(turn: Turn): Turned {
   if (turn.memory === null) return go('left-off', { staysOff: 'node-deleted' });
   if (lifeSign(turn) !== null) return ended(turn, 'life');
   // A rehearsal that did not work is no reason to cut again.
-  if (record.purpose === 'rehearse') return go('on-sent', onChange(record), onAct(record));
+  if (record.purpose === 'rehearse') return givenUp(turn, record.why ?? 'not-proven');
+  if (isTooLate(turn, Math.max(...RETRY_AFTER_MS))) return givenUp(turn, 'too-late');
   const afterMs = RETRY_AFTER_MS[record.retries];
   if (afterMs === undefined || record.onSent.length > 0) return go('stuck');
   const dueMs = fencing.sinceMs + afterMs;
@@ -223,7 +234,7 @@ function failed(turn: Turn): Turned {
 
 function stuck(turn: Turn): Turned {
   if (turn.memory === null) return go('left-off', { staysOff: 'node-deleted' });
-  return lifeSign(turn) === null ? stay() : ended(turn, 'life');
+  return lifeSign(turn) !== null || livesOn(turn) ? ended(turn, 'life') : stay();
 }
 
 /** Nothing was sent: it stays for a moment, so that it is seen. */
@@ -267,8 +278,27 @@ type OffSending = Extract<OffPhase, 'isolating' | 'off-sent'>;
 function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods: readonly MethodKey[]): Turned {
   const { record } = turn;
   if (record.onSent.length > 0) return go('stuck', { why: 'on-sent' });
-  if (isHeld(turn)) return askGates(turn);
+  if (isTooLate(turn)) return givenUp(turn, 'too-late');
+  const busy = record.purpose === 'rehearse' && turn.memory !== null ? notIdle(turn.memory, turn) : null;
+  if (busy === 'not-cordoned' || busy === 'not-drained') return givenUp(turn, busy);
+  if (busy !== null || isHeld(turn)) return askGates(turn);
   return go(to, { ...change, offSent: withSent(record, methods) }, { kind: 'off', methods });
+}
+
+/**
+ * A person had a living node switched off: nothing that it shows speaks against that any more. So it is done at once, by the
+ * process that was asked, or not at all. `waitMs`: what it waits for by itself.
+ */
+function isTooLate({ record, fencing, observation, config }: Turn, waitMs = 0): boolean {
+  if (record.renewed !== null) return false;
+  const untilMs = fencing.sinceMs + waitMs + 2 * config.deadlineMs + MINUTE_MS;
+  return fencing.isTakenOver || observation.atMs > untilMs;
+}
+
+/** Nothing more is sent but the way back. */
+function givenUp({ record }: Turn, why: string): Turned {
+  if (record.offSent.length === 0) return go('aborted', { why });
+  return go('on-sent', { why, ...onChange(record) }, onAct(record));
 }
 
 /** Since the decision, or since the last command, a storm began or another node of the control plane fell silent. */

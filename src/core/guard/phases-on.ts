@@ -1,11 +1,12 @@
-import type { MethodKey } from './config.ts';
 import { onAct, onChange } from './phases-off.ts';
 import type { FencingRecord, Phase, StaysOff } from './record.ts';
+import { liedOff, rehearsedBy } from './rehearsal.ts';
 import {
   ask,
   go,
   levelOf,
   lifeSign,
+  livesOn,
   nodeOf,
   owedOn,
   predecessorEndsMs,
@@ -15,6 +16,7 @@ import {
   stay,
   type Turn,
   type Turned,
+  watchedOf,
 } from './turn.ts';
 import { isNothing, leftOf } from './worth.ts';
 
@@ -44,7 +46,7 @@ export const ON_PHASES: { readonly [P in OnPhase]: (turn: Turn) => Turned } = {
 function tainted(turn: Turn): Turned {
   const { record, fencing, memory, observation, config } = turn;
   if (memory === null) return go('left-off', { staysOff: 'node-deleted' });
-  const sign = lifeSign(turn) ?? (isWatched(record) && saysOn(turn) ? 'power' : null);
+  const sign = lifeSign(turn) ?? (saysOn(turn) ? 'power' : null);
   if (sign !== null) {
     const reasons = [{ code: 'life-after-proof', node: nodeOf(turn), fencing: record.id, sign } as const];
     return go('untainting', { isAlive: true }, { kind: 'untell' }, { reasons });
@@ -52,16 +54,13 @@ function tainted(turn: Turn): Turned {
   const left = leftOf(record.node, observation, fencing.sinceMs);
   if (left.known && isNothing(left.value)) return go('untainting', {}, { kind: 'untell' });
   const dueMs = fencing.sinceMs + config.drainWaitMs;
-  const asks = { status: isWatched(record) ? levelOf(record) : [], againMs: WATCH_MS, stuck: true };
+  const asks = { status: watchedOf(record), againMs: WATCH_MS, stuck: true };
   if (observation.atMs < dueMs) return ask(asks, dueMs);
   const free = left.known ? left.value : { pods: [], attachments: [] };
   const reasons = [{ code: 'not-drained', node: record.node, fencing: record.id, left: free } as const];
   if (staysOff(record) === null) return go('untainting', {}, { kind: 'untell' }, { reasons });
   return { ...ask(asks), reasons, isOverdue: true };
 }
-
-/** A person who said that it is off may have overruled its devices. */
-const isWatched = ({ proof }: FencingRecord): boolean => proof?.by === 'devices';
 
 function untainting(turn: Turn): Turned {
   const { record, fencing, memory, observation } = turn;
@@ -130,31 +129,27 @@ function leftOff(turn: Turn): Turned {
   return backOf(turn) ?? stay();
 }
 
-/** The methods of a rehearsal that cut this node and no other one, as far as this process watched (guard.md 11.3). */
-function rehearsedBy({ record, fencing, state }: Turn): readonly MethodKey[] {
-  const { offReturnedMs } = fencing;
-  if (record.purpose !== 'rehearse' || record.proof === null || offReturnedMs === null) return [];
-  for (const { object, onsetMs } of state.nodes.values()) {
-    const isWithIt = onsetMs !== null && onsetMs >= offReturnedMs - WITH_IT_MS;
-    if (object.uid !== record.node.uid && isWithIt) return [];
-  }
-  return levelOf(record);
-}
-/** A node that was cut with it renewed its lease for the last time shortly before. */
-const WITH_IT_MS = 30_000;
-
 /** guard.md 9.3: Ready for long enough with another boot; the same one means that the machine never lost its power. */
 function backOf(turn: Turn): Turned | null {
   const { record, fencing, memory, observation, config } = turn;
-  if (memory === null || fencing.readyMs === null || lifeSign(turn) === null) return null;
+  if (memory === null || fencing.readyMs === null || (lifeSign(turn) === null && !livesOn(turn))) return null;
   const dueMs = fencing.readyMs + config.recovery.stableForMs;
   if (observation.atMs < dueMs) return stay({ dueMs });
   const clear = { kind: 'clear' } as const;
   const isSameBoot = memory.object.bootId === record.node.bootId;
-  if (!isSameBoot) return go('closed', {}, clear, { rehearsed: rehearsedBy(turn) });
-  if (record.proof === null) return go('closed', { why: 'alive' }, clear);
+  if (!isSameBoot) {
+    const why = rehearsedBy(turn);
+    if (why === null) return go('closed', {}, clear);
+    return go('closed', { why }, clear, { rehearsed: why === 'rehearsed' ? levelOf(record) : [] });
+  }
+  const { wallMs } = observation;
+  if (record.proof === null) {
+    const liars = liedOff(record);
+    const by = { why: 'off-while-alive', wallMs } as const;
+    return go('closed', { why: 'alive' }, clear, { contradicts: liars.length === 0 ? null : { methods: liars, by } });
+  }
   const reasons = [{ code: 'life-after-proof', node: nodeOf(turn), fencing: record.id, sign: 'same-boot' } as const];
-  const by = { why: 'life-after-proof', wallMs: observation.wallMs } as const;
+  const by = { why: 'life-after-proof', wallMs } as const;
   const contradicts =
     record.proof.by === 'devices' ? { methods: record.plan.levels[record.proof.level] ?? [], by } : null;
   return go('closed', { why: 'life-after-proof' }, clear, { reasons, contradicts });

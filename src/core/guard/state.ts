@@ -79,6 +79,8 @@ export type NodeMemory = {
   readonly onsetMs: MonoMs | null;
   /** Until then it counts as suspect in a storm, though it shows life. */
   readonly countsUntilMs: MonoMs;
+  /** When it last fell silent, or was last seen with another boot; it stays when the node is back. Null: never. */
+  readonly disturbedMs: MonoMs | null;
   /** The first read at which it was older than `deadAfter`; null: it is not. */
   readonly overdueMs: MonoMs | null;
   /** As its last own word has it: the controller, which speaks for a silent node, takes nothing back. */

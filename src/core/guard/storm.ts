@@ -80,10 +80,14 @@ export function isReleased(
   releases: readonly Release[],
   atMs: MonoMs,
 ): boolean {
-  return releases.some(({ scope, untilMs }) => atMs < untilMs && covers(scope, name, labels));
+  return releases.some(({ scope, untilMs }) => atMs < untilMs && covers(scope, { name, labels }));
 }
 
-function covers(scope: Release['scope'], name: string, labels: NodeMemory['object']['labels']): boolean {
+/** Whether a release of that scope is one of this node. */
+export function covers(
+  scope: Release['scope'],
+  { name, labels }: Pick<NodeMemory['object'], 'name' | 'labels'>,
+): boolean {
   switch (scope.kind) {
     case 'cluster':
       return true;

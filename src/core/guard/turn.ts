@@ -107,6 +107,10 @@ function changeOf({ node, renewed }: FencingRecord, bootId: string, token: strin
   return renewed !== null && token !== null && token !== renewed ? 'lease' : null;
 }
 
+/** It lived at the decision, and no token was taken since: any sign of life in this phase is one. */
+export const livesOn = ({ memory, record, fencing }: Turn): boolean =>
+  record.renewed === null && memory !== null && memory.signMs !== null && memory.signMs > fencing.sinceMs;
+
 /** GET of Lease and Node, sent at `sinceMs` or later; null: not there yet. */
 export function lookSince({ record, observation }: Turn, sinceMs: MonoMs): ConsistentLook | null {
   const look = observation.asked.get(record.node.uid)?.look;
@@ -158,9 +162,16 @@ export function saidSince(
   return said;
 }
 
-/** A device of the level that proved it off says on, in this phase. */
+/** Devices whose `on` ends what stands on its being off: of the level that proved it; if a person did, all they did not overrule. */
+export function watchedOf(record: FencingRecord): readonly MethodKey[] {
+  if (record.proof?.by !== 'person') return levelOf(record);
+  return record.why === DEVICE_IS_WRONG ? [] : record.plan.levels.flat();
+}
+export const DEVICE_IS_WRONG = 'device-is-wrong';
+
+/** One of them says on, in this phase. */
 export const saysOn = (turn: Turn): boolean =>
-  levelOf(turn.record).some(
+  watchedOf(turn.record).some(
     (method) => saidSince(turn, [method], turn.fencing.sinceMs)?.some(({ says }) => says === 'on') === true,
   );
 

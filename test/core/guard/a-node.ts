@@ -47,6 +47,7 @@ export function aMemory(rest: Partial<NodeMemory> & { readonly of?: Partial<Node
     isSuspect: false,
     onsetMs: null,
     countsUntilMs: 0,
+    disturbedMs: null,
     overdueMs: null,
     announced: null,
     cordonedMs: null,

@@ -149,7 +149,7 @@ export function aLook(given: Given = {}): Look {
   const devices = said.map(([method, answers]) => aDevice(method, answers as readonly Said[], given.device));
   const state: GuardState = {
     ...initial,
-    self: { ...initial.self, readMs: atMs, anySignMs: atMs },
+    self: { ...initial.self, readMs: atMs, anySignMs: atMs, adoptedMs: LEADS.sinceMs },
     nodes: new Map([...own, ...(given.others ?? [])].map((one) => [one.object.uid, one])),
     devices: new Map(devices.map((device) => [deviceKey(device.node, device.method), device])),
     ...given.state,

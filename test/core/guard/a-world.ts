@@ -57,6 +57,8 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     orders: [] as Order[],
     /** The API answers. */
     isApiUp: true,
+    /** Its ConfigMaps are read. */
+    areMapsRead: true,
     /** Stores fail with a conflict while it is true. */
     conflicts: false,
     epoch: 1,
@@ -120,6 +122,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
   }
 
   function observe(): GuardObservation {
+    const unread = unknown('stale', 'configmaps', '');
     if (world.isApiUp) readMs = nowMs;
     return {
       atMs: nowMs,
@@ -134,13 +137,13 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
         uptimeMs: nowMs + 5_000,
       },
       nodes: known({ value: api.viewsOf(world.isApiUp), asOfMs: readMs }),
-      records: known(api.stored()),
-      kept: known(kept),
+      records: world.areMapsRead ? known(api.stored()) : unread,
+      kept: world.areMapsRead ? known(kept) : unread,
       asked,
       attachments,
       answers,
       outcomes,
-      orders: world.orders,
+      orders: world.areMapsRead ? world.orders : [],
     };
   }
   function look(): void {

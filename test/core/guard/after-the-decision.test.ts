@@ -41,8 +41,9 @@ describe('what holds an off after the decision', () => {
     const machines = [...['c1', 'c2', 'c3'].map((name) => aMachine(name, { labels })), ...workers(3)];
     const world = aWorld(machines, aGuardConfig({ controlPlane: 'oneAtATime' })).run(5 * MINUTE);
     const node = { name: 'c1', uid: 'uid-c1' };
+    silent(world, 'c1').run(MINUTE);
     world.orders = [{ id: 'o1', to: world.writer(), by: 'ana', because: 'a test', verb: 'fence', node }];
-    until('proving', silent(world, 'c1'), 'c1');
+    until('proving', world, 'c1');
     Object.assign(world.machine('c1').lies, { 'vm c1': 'mute' });
     silent(world, 'c2').run(4 * MINUTE);
     expect(commands(world)).toEqual(['off vm c1']);

@@ -55,6 +55,23 @@ describe('the record with which a fencing begins', () => {
     );
     expect(record).toMatchObject({ purpose: 'rehearse', why: null, staysOff: null, order: by('rehearse') });
   });
+  it('for a rehearsal has the level that was rehearsed longest ago, of those that answer', () => {
+    const config = { defaultPlan: { isolation: [], levels: [['a'], ['b'], ['c']] } };
+    const level = (rehearsed: Partial<Record<string, number>>, silent: readonly string[] = []) => {
+      const look = aLook({ config, said: Object.fromEntries(['a', 'b', 'c'].map((one) => [one, ['on@9000']])) });
+      const devices = new Map(
+        [...look.state.devices].map(([key, device]) => {
+          const rehearsedWallMs = rehearsed[device.method] ?? null;
+          const says = silent.includes(device.method) ? ('unknown' as const) : device.says;
+          return [key, { ...device, rehearsedWallMs, says }];
+        }),
+      );
+      return recordOf(atGate({ ...look, state: { ...look.state, devices } }, only(look), 0, null, true), by('rehearse'))
+        .level;
+    };
+    expect([level({}), level({ a: 5 }), level({ a: 5, b: 6 }), level({ a: 7, b: 6, c: 8 })]).toEqual([0, 1, 2, 1]);
+    expect([level({ a: 5 }, ['b']), level({ a: 5 }, ['a', 'b', 'c'])]).toEqual([2, 0]);
+  });
   it('takes the token later of a node that lives', () => {
     expect(begun({ memory: { isSuspect: false } }, by('fence'))).toMatchObject({ purpose: 'fence', renewed: null });
   });

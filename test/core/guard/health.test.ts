@@ -128,6 +128,18 @@ describe('a class', () => {
     );
     expect(watched(aView({}, null)).class(500_000)).toBe('new');
   });
+  it('that was silent or has booted has that written down, also when it is back', () => {
+    const node = silent();
+    expect(node.memory().disturbedMs).toBeNull();
+    node.look(50_000, aView({}, 'r2'));
+    node.look(60_000, aView({}, 'r3'));
+    node.look(100_000, aView({}, 'r4'));
+    expect(node.memory()).toMatchObject({ onsetMs: null, disturbedMs: 1_000 });
+    node.look(110_000, aView({ bootId: 'boot-2' }, 'r5'));
+    expect(node.memory()).toMatchObject({ isSuspect: false, disturbedMs: 110_000 });
+    node.look(120_000, aView({ bootId: 'boot-2' }, 'r6'), { startsAnew: true });
+    expect(node.memory().disturbedMs).toBe(110_000);
+  });
   it('a suspect that shows life counts in a storm for 30 s more, with the onset of its silence', () => {
     const node = silent();
     node.after(50_000);

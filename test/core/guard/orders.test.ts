@@ -81,6 +81,30 @@ describe('an order', () => {
   it('that this version does not know is refused', () => {
     expect(answerTo({ verb: 'unknown', said: 'reboot' })).toBe('refused: unknown-verb');
   });
+  it.each<Said<Order>>([
+    { verb: 'pause' },
+    { verb: 'resume' },
+    { verb: 'release', scope: { kind: 'cluster' }, forMs: 1 },
+  ])('to $verb waits until it is known what earlier leaders kept', (said) => {
+    const self = { ...aLook().state.self, adoptedMs: null };
+    const { progress } = ordered(said, { state: { self } });
+    expect([progress.decisions, progress.state.paused, progress.state.releases]).toEqual([[], null, []]);
+  });
+  it('is refused in a dry run', () => {
+    const { progress } = ordered({ verb: 'pause' }, { config: { dryRun: true } });
+    expect(progress.decisions).toMatchObject([{ answer: { isAccepted: false, why: 'dry-run' } }]);
+    expect(progress.state.paused).toBeNull();
+  });
+  it('names the decision by which it is carried out', () => {
+    const { decisions } = ordered(FENCE).progress;
+    expect(decisions).toMatchObject([{ kind: 'fence' }, { kind: 'answer', carries: decisions[0]?.id }]);
+    expect(first({ verb: 'pause' })).toMatchObject({ kind: 'answer', carries: null });
+  });
+  it('waits for the leader of the newest record', () => {
+    const newer = { id: 'w9-1', version: '1', record: aRecord({ id: 'w9-1', epoch: 4 }) };
+    const { progress } = ordered(POWER_ON, { seen: { records: known([newer]) } });
+    expect([progress.decisions, progress.state.orders.size]).toEqual([[], 0]);
+  });
   it('waits for a leader with authority', () => {
     const { progress, awaited } = ordered({ verb: 'pause' }, { own: { leadership: { isLeader: false } } });
     expect([progress.decisions, progress.state.orders.size, awaited.size]).toEqual([[], 0, 0]);
@@ -127,6 +151,24 @@ describe('pause, resume and release', () => {
   ])('release for %i ms: %s', (forMs, expected) => {
     expect(answerTo({ verb: 'release', scope, forMs })).toBe(expected);
   });
+  rows({ verb: 'release', scope: { kind: 'domain', label: 'zone', value: 'a' }, forMs: 1 }, {}, [
+    ['of a failure domain', { memory: { of: { labels: { zone: 'a' } } } }, 'accepted null'],
+    ['of one without a node', {}, 'refused by scope: no-such-domain'],
+    [
+      'by a label that divides no domains',
+      { memory: { of: { labels: { zone: 'a' } } }, config: { domainLabels: ['rack'] } },
+      'refused by scope: no-such-domain',
+    ],
+  ]);
+  rows({ verb: 'release', scope: { kind: 'domain', label: 'rack', value: '' }, forMs: 1 }, {}, [
+    ['of the nodes without a label that divides no domains', {}, 'refused by scope: no-such-domain'],
+    ['of those that are all in one', { config: { domainLabels: ['rack'] } }, 'accepted null'],
+  ]);
+  it('release of a node that does not exist is refused', () => {
+    expect(answerTo({ verb: 'release', scope: { kind: 'node', name: 'w11' }, forMs: 1 })).toBe(
+      'refused by scope: no-such-node',
+    );
+  });
   it('release ends by itself, and the ended ones are forgotten', () => {
     const other = (untilMs: number) => ({ scope: { kind: 'cluster' } as const, untilMs, by: 'bob' });
     const releases = [other(AT), other(AT + 1)];
@@ -156,6 +198,7 @@ describe('fence', () => {
       'refused by device: contradicted',
     ],
     ['a node in a fencing', { open: { phase: 'tainted' } }, 'refused: already-open'],
+    ['a node whose rehearsal failed', { open: { phase: 'failed', purpose: 'rehearse' } }, 'refused: already-open'],
     ['a node whose fencing was switched on', { open: { phase: 'stuck', onSent: ['vm w1'] } }, 'refused: already-open'],
     ['a node whose fencing is being stored', { open: { phase: 'failed', isPending: true } }, 'awaited'],
     ['a node whose fencing failed', { open: { phase: 'failed' } }, 'accepted w1-1'],
@@ -228,10 +271,19 @@ describe('confirm-off', () => {
   const OFF = { said: { 'vm w1': ['off@10000'] } } as const;
   const ON = { said: { 'vm w1': ['on@10000'] } } as const;
   const TWO = { config: { defaultPlan: { isolation: [], levels: [['a'], ['b']] } } };
+  const never = unknown('not-asked', '', '');
+  const triedAt = (asOfMs: number) => ({
+    asked: new Map([[NODE.uid, { witness: known({ value: 'answers' as const, asOfMs }), pods: never, look: never }]]),
+  });
   rows(CONFIRM, OFF, [
     ['a suspect', {}, 'accepted w1-1'],
     ['a living node', { memory: { isSuspect: false } }, 'refused by dead: alive'],
     ['while paused', { state: { paused: { by: 'bob', because: '', wallMs: 0 } } }, 'refused by self: paused'],
+    ['a node whose kubelet answers', { witness: 'answers' }, 'refused by witness: kubelet-answers'],
+    ['unless that says nothing', { witness: 'answers', config: { kubeletAnswers: 'ignore' } }, 'accepted w1-1'],
+    ['a node whose kubelet refuses', { witness: 'refused' }, 'accepted w1-1'],
+    ['a node whose kubelet was tried before the order', { seen: triedAt(AT - 1) }, 'awaited'],
+    ['one that was not tried in time', { seen: triedAt(AT - 20_001), seenAgoMs: 20_000 }, 'accepted w1-1'],
     ['the own node', { own: { node: 'w1' } }, 'refused by scope: own-node'],
     [
       'the node of another owner',
@@ -254,6 +306,7 @@ describe('confirm-off', () => {
     ['in one that failed', { open: { phase: 'failed' } }, 'accepted w1-1'],
     ['in one that is stuck', { open: { phase: 'stuck' } }, 'accepted w1-1'],
     ['in one that goes on', { open: { phase: 'off-sent' } }, 'refused: already-open'],
+    ['in a rehearsal', { open: { phase: 'failed', purpose: 'rehearse' } }, 'refused: already-open'],
     ['in one that is being stored', { open: { phase: 'proving', isPending: true } }, 'awaited'],
   ]);
   it('names the node twice', () => {

@@ -52,7 +52,17 @@ describe('a fencing whose node is tainted', () => {
     ['when one of its devices does', { record: PAIR, said: { a: ['on@1'], b: ['off@1'] } }, LIVES],
     ['not for an on from before', { said: { 'vm w1': ['on@-1'] } }, WATCH],
     ['nor for silence', { said: { 'vm w1': ['unknown@1'] } }, WATCH],
-    ['nor against a person', { record: PERSON, said: { 'vm w1': ['on@1'] } }, '? stuck by 600000'],
+    ['also if a person was believed', { record: PERSON, said: { 'vm w1': ['on@1'] } }, LIVES],
+    [
+      'whichever device says it',
+      { record: { ...PERSON, plan: { isolation: [], levels: [['a'], ['b']] } }, said: { a: ['off@1'], b: ['on@1'] } },
+      LIVES,
+    ],
+    [
+      'but one that the person overruled',
+      { record: { ...PERSON, why: 'device-is-wrong' }, said: { 'vm w1': ['on@1'] } },
+      '? stuck by 600000',
+    ],
     ['waits until its time', { atMs: 599_999, said: {} }, WATCH],
     ['then goes on if it is to be switched on', { atMs: 600_000, said: {} }, '> untainting [untell] !not-drained'],
     ['and says so', { atMs: 600_000, said: {}, pods: null }, '> untainting [untell] !not-drained'],
@@ -61,7 +71,7 @@ describe('a fencing whose node is tainted', () => {
       { atMs: 600_000, said: {}, config: off, record: { staysOff: 'power-on-off' } },
       '? vm w1/10000 stuck !not-drained (overdue)',
     ],
-    ['also for a person', { atMs: 600_000, said: {}, record: PERSON }, '? stuck !not-drained (overdue)'],
+    ['also for a person', { atMs: 600_000, said: {}, record: PERSON }, '? vm w1/10000 stuck !not-drained (overdue)'],
     [
       'also if nothing was switched off',
       { atMs: 600_000, said: {}, record: { offSent: [] } },
@@ -184,26 +194,47 @@ describe('a fencing whose machine boots', () => {
     ['ends when the node is gone', { memory: null }, GONE],
   ]);
   const rehearsal = { ...sent, purpose: 'rehearse' } as const;
-  const other = (onsetMs: number | null, name = 'w2') => aMemory({ of: { name }, onsetMs });
+  const other = (disturbedMs: number | null, name = 'w2') => aMemory({ of: { name }, disturbedMs });
   const at = (given: Given = {}): Given => ({ atMs: MINUTE, ...back(0), ...given });
+  const DONE = '> closed why=rehearsed [clear] (rehearsed vm w1)';
   rows('booting', rehearsal, [
-    ['of a rehearsal shows that its methods cut it', at(), '> closed [clear] (rehearsed vm w1)'],
-    ['unless another node fell silent with it', at({ others: [other(SINCE - 130_000)] }), '> closed [clear]'],
+    ['of a rehearsal shows that its methods cut it', at(), DONE],
     [
-      'long before does not count',
-      at({ others: [other(SINCE - 130_001), other(null, 'w3')] }),
-      '> closed [clear] (rehearsed vm w1)',
+      'unless another node was silent or booted with it, also if it is back',
+      at({ others: [other(SINCE - 130_000)] }),
+      '> closed why=not-alone [clear]',
     ],
-    [
-      'nor its own silence',
-      at({ memory: { ...back(0).memory, onsetMs: SINCE - 90_000 } }),
-      '> closed [clear] (rehearsed vm w1)',
-    ],
+    ['long before does not count', at({ others: [other(SINCE - 130_001), other(null, 'w3')] }), DONE],
+    ['nor its own silence', at({ memory: { ...back(0).memory, disturbedMs: SINCE - 90_000 } }), DONE],
     ['unless it was not proven', at({ record: { proof: null } }), '> closed [clear]'],
+    ['or a person proved it', at({ record: PERSON }), '> closed [clear]'],
     [
       'unless this process did not watch it',
       at({ fencing: { readyMs: SINCE, offReturnedMs: null } }),
-      '> closed [clear]',
+      '> closed why=not-watched [clear]',
+    ],
+    [
+      'or not without a gap',
+      at({ memory: { ...back(0).memory, sinceMs: SINCE - 99_999 } }),
+      '> closed why=not-watched [clear]',
+    ],
+  ]);
+  const said = (phase: FencingRecord['phase'], says: 'on' | 'off', method = 'vm w1') =>
+    ({ method, act: 'status', says, phase, wallMs: 0, tookMs: 0 }) as const;
+  rows('booting', { ...sent, proof: null }, [
+    [
+      'with the same boot contradicts a device that said off after its off',
+      { atMs: MINUTE, ...back(0, 'boot-1'), record: { answers: [said('proving', 'off')] } },
+      '> closed why=alive [clear] (contradicts vm w1 off-while-alive)',
+    ],
+    [
+      'and no other one',
+      {
+        atMs: MINUTE,
+        ...back(0, 'boot-1'),
+        record: { answers: [said('on-sent', 'off'), said('proving', 'on'), said('proving', 'off', 'pdu')] },
+      },
+      '> closed why=alive [clear]',
     ],
   ]);
 });

@@ -237,6 +237,7 @@ describe('a rehearsal', () => {
     Object.assign(world.machine('w1'), drained, { broken: new Set(['vm w1']) });
     world.orders = [order(world)];
     world.run(10 * MINUTE);
+    expect(recordOf(world)).toMatchObject({ phase: 'closed', proof: null, offSent: ['vm w1'], attempt: 1 });
     expect(world.state().devices.get('uid-w1 vm w1')?.rehearsedWallMs).toBeNull();
     const both = settled();
     Object.assign(both.machine('w1'), drained);
@@ -245,6 +246,48 @@ describe('a rehearsal', () => {
     silent(both, 'w2').run(10 * MINUTE);
     expect(recordOf(both)?.phase).toBe('closed');
     expect(both.state().devices.get('uid-w1 vm w1')?.rehearsedWallMs).toBeNull();
+  });
+});
+
+describe('an order of a person', () => {
+  const fence = (world: World) => ({ id: 'f', to: world.writer(), ...ANA, verb: 'fence', node: on('w1') }) as const;
+  it('whose answer cannot be stored is carried out once, also when it was not read for a while', () => {
+    const world = settled();
+    const order = fence(world);
+    const run = (ms: number): void => {
+      for (let ranMs = 0; ranMs < ms; ranMs += 500) {
+        world.orders = [order];
+        world.run(500);
+      }
+    };
+    run(5 * MINUTE);
+    expect(recordOf(world)?.phase).toBe('closed');
+    world.areMapsRead = false;
+    run(MINUTE);
+    world.areMapsRead = true;
+    run(5 * MINUTE);
+    expect(world.machine('w1').offs).toBe(1);
+  });
+  it('that does not work on a living node ends, and leaves it alone', () => {
+    const world = settled();
+    world.machine('w1').broken.add('vm w1');
+    world.orders = [fence(world)];
+    world.run(30 * MINUTE);
+    expect(recordOf(world)).toMatchObject({ phase: 'closed', proof: null });
+    expect(world.machine('w1').offs).toBe(0);
+  });
+  it.each<[string, 'fence' | 'rehearse', Partial<Machine>]>([
+    ['to fence it', 'fence', {}],
+    ['to rehearse it', 'rehearse', { pods: [], attachments: [], isUnschedulable: true }],
+  ])('%s is not carried out on a living node by the next leader', (_, verb, drained) => {
+    const world = settled();
+    Object.assign(world.machine('w1'), drained);
+    world.orders = [{ ...fence(world), verb }];
+    while (world.phaseOf('w1') !== 'decided') world.run(500);
+    world.restart();
+    world.run(10 * MINUTE);
+    expect(recordOf(world)).toMatchObject({ why: 'too-late', offSent: [] });
+    expect(world.machine('w1').offs).toBe(0);
   });
 });
 

@@ -123,8 +123,8 @@ export function startGuard(parts: Parts): void {
     if (view.isLeader) parts.told(verdict, state);
     for (const decision of verdict.decisions) {
       if (decision.kind === 'resign') leading.resign(decision.forMs);
-      else hands.carryOut(decision);
     }
+    hands.carryOut(verdict.decisions);
     // What earlier leaders kept is read before anything is kept in its place.
     const isAdopted = view.isLeader && state.self.adoptedMs === view.sinceMs;
     if (isAdopted && !config.dryRun) keeper.keep(state);

@@ -23,8 +23,8 @@ type Parts = {
   readonly answer: (answer: DeviceAnswer) => void;
 };
 export type Hands = {
-  /** First the compare-and-swap, then, if it was stored, the act. */
-  readonly carryOut: (decision: GuardDecision) => void;
+  /** Of one look: first the compare-and-swap, then, if it was stored, the act; of an order, its answer before both. */
+  readonly carryOut: (decisions: readonly GuardDecision[]) => void;
   readonly ask: (asks: readonly StatusAsk[]) => void;
 };
 type Done<T> = (result: T) => void;
@@ -34,13 +34,20 @@ export function createHands(parts: Parts): Hands {
   const { store, agenda, tell } = world;
   const underWay = new Set<string>();
 
-  function carryOut(decision: GuardDecision): void {
+  function carryOut(decisions: readonly GuardDecision[]): void {
+    const carried = decisions.flatMap((decision) => (decision.kind === 'answer' ? (decision.carries ?? []) : []));
+    for (const decision of decisions) {
+      if (carried.includes(decision.id)) continue;
+      const of = decision.kind === 'answer' ? decision.carries : null;
+      if (decision.kind === 'answer') storeAnswer(decision, decisions.find(({ id }) => id === of) ?? null);
+      else carryOutOne(decision);
+    }
+  }
+
+  function carryOutOne(decision: Exclude<GuardDecision, { kind: 'answer' }>): void {
     switch (decision.kind) {
       case 'hold':
       case 'resign':
-        return;
-      case 'answer':
-        storeAnswer(decision);
         return;
       case 'unmark':
         perform(decision.act, decision.node, decision.value.replace(/^nodewarden\./, ''), (act) =>
@@ -243,25 +250,26 @@ export function createHands(parts: Parts): Hands {
     });
   }
 
-  /** An order's answer; written again if another writer came between, as a client retries on a conflict. */
-  function storeAnswer(decision: Extract<GuardDecision, { kind: 'answer' }>): void {
+  /** An order's answer, then what it carries; written again if another writer came between, as a client retries on a conflict. */
+  function storeAnswer(decision: Extract<GuardDecision, { kind: 'answer' }>, carried: GuardDecision | null): void {
+    const end = (version: string | null): void => {
+      settle(decision, null, version === null ? { kind: 'failed' } : { kind: 'stored', version }, null);
+      if (carried === null || carried.kind === 'answer') return;
+      if (version !== null) carryOutOne(carried);
+      else if ('record' in carried) settle(carried, carried.fencing, { kind: 'failed' }, null);
+    };
     if (!hasAuthority()) {
-      settle(decision, null, { kind: 'failed' }, null);
+      end(null);
       return;
     }
-    client.ask(
-      () => {
-        const { orders, answers } = storedOrders(store);
-        store.write(GUARD_ORDERS, store.read(GUARD_ORDERS)?.version ?? null, {
-          orders,
-          answers: { ...answers, [decision.order]: decision.answer },
-        });
-        return String(store.read(GUARD_ORDERS)?.version ?? '');
-      },
-      (version) => {
-        settle(decision, null, version === null ? { kind: 'failed' } : { kind: 'stored', version }, null);
-      },
-    );
+    client.ask(() => {
+      const { orders, answers } = storedOrders(store);
+      store.write(GUARD_ORDERS, store.read(GUARD_ORDERS)?.version ?? null, {
+        orders,
+        answers: { ...answers, [decision.order]: decision.answer },
+      });
+      return String(store.read(GUARD_ORDERS)?.version ?? '');
+    }, end);
   }
 
   return {
