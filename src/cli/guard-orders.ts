@@ -11,7 +11,8 @@ import {
   sayNoSuchNode,
   sayNotGiven,
 } from '../words/guard-order.ts';
-import { kubeconfigOption, namespaceOption, personsKubeconfig, withApi } from './guard-api.ts';
+import { type Api, kubeconfigOption, namespaceOption, personsKubeconfig, withApi } from './guard-api.ts';
+import { followRehearsal } from './guard-rehearse.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 
 type Options = {
@@ -33,6 +34,14 @@ const EXIT: { readonly [K in Exclude<OrderEnd['kind'], 'answered'>]: number } = 
   'no-answer': NO_ANSWER,
   failed: NO_ANSWER,
 };
+const REHEARSE_HELP = `
+It powers a machine off and on again by its own devices, and shows that they switch this machine and no other one: its
+lease alone falls silent, and it comes back with another boot. Nothing is tainted. The node must be Ready, cordoned and
+drained, and stay so:
+  kubectl drain w3 --ignore-daemonsets --delete-emptydir-data
+Each run takes the level of devices that was rehearsed longest ago; guard check shows when each was.
+Exit status: 0 when proven, 1 when refused or not proven, 2 for a usage error, or 3 when nobody answers or the rehearsal
+cannot be followed; the guard then carries on with it.`;
 const STATUS = `
 The order is written with your own kubeconfig into the ConfigMap guard-orders. The guard that leads answers within 30 s;
 otherwise the order is taken back.
@@ -70,6 +79,12 @@ export function guardOrderCommands(): readonly Command[] {
       'guard power-on w3 --by ann --because "new disk"',
     ).action((node: string, options: Options) => give(options, { verb: 'power-on', node, ...saidBy(options) })),
     nodeCommand(
+      'rehearse',
+      'Power a drained machine off and on, to prove the wiring of its devices',
+      'guard rehearse w3 --by ann',
+      { help: REHEARSE_HELP, because: 'a rehearsal' },
+    ).action((node: string, options: Options) => rehearse(options, { verb: 'rehearse', node, ...saidBy(options) })),
+    nodeCommand(
       'confirm-off',
       'Say that a machine is off, in place of the proof by its devices',
       'guard confirm-off w3 --checked w3 --by ann --because "both plugs are in my hand"',
@@ -87,27 +102,52 @@ export function guardOrderCommands(): readonly Command[] {
 
 const saidBy = ({ by, because }: Options): Said => ({ by, because });
 
-function orderCommand(verb: Verb, description: string, example: string): Command {
+/** `because`: the reason if none is given; absent: one must be given. */
+type More = { readonly help?: string; readonly because?: string };
+
+function orderCommand(
+  verb: Verb,
+  description: string,
+  example: string,
+  { help = STATUS, because }: More = {},
+): Command {
+  const reason = new Option('--because <text>', 'Your reason, for the record').argParser(wordOf);
   return new Command(verb)
     .description(description)
     .requiredOption('--by <who>', 'Your name, for the record', wordOf)
-    .requiredOption('--because <text>', 'Your reason, for the record', wordOf)
+    .addOption(because === undefined ? reason.makeOptionMandatory() : reason.default(because))
     .addOption(kubeconfigOption())
     .addOption(namespaceOption())
     .addOption(formatOption())
-    .addHelpText('after', `\nExample:\n  nodewarden ${example}\n${STATUS}`);
+    .addHelpText('after', `\nExample:\n  nodewarden ${example}\n${help}`);
 }
 
-const nodeCommand = (verb: Verb, description: string, example: string): Command =>
-  orderCommand(verb, description, example).addArgument(
+const nodeCommand = (verb: Verb, description: string, example: string, more?: More): Command =>
+  orderCommand(verb, description, example, more).addArgument(
     new Argument('<node>', 'Name of the node').argParser(nodeNameOf),
   );
 
 async function give(options: Options, given: OrderGiven): Promise<void> {
-  const { kubeconfig, namespace, output } = options;
-  const end = await withApi(personsKubeconfig(kubeconfig), ({ clock, connection }) =>
-    giveOrder(given, { api: connection, clock, namespace, id: newId(clock.wallMs()) }),
-  );
+  const end = await withApi(personsKubeconfig(options.kubeconfig), (api) => giveTo(api, options, given));
+  sayGiven(end, given, options);
+}
+
+/** Followed to its end, if the order is accepted. */
+async function rehearse(options: Options, given: OrderGiven): Promise<void> {
+  const { namespace, output } = options;
+  await withApi(personsKubeconfig(options.kubeconfig), async (api) => {
+    const end = await giveTo(api, options, given);
+    const fencing = end.kind === 'answered' && end.answer.isAccepted ? end.answer.fencing : null;
+    if (fencing === null) return sayGiven(end, given, options);
+    if (output === 'text') process.stdout.write(`${clean(sayEnd(end, given))}\n`);
+    process.exitCode = await followRehearsal(api, { namespace, fencing, output });
+  });
+}
+
+const giveTo = ({ clock, connection }: Api, { namespace }: Options, given: OrderGiven): Promise<OrderEnd> =>
+  giveOrder(given, { api: connection, clock, namespace, id: newId(clock.wallMs()) });
+
+function sayGiven(end: OrderEnd, given: OrderGiven, { output }: Options): void {
   const text = sayEnd(end, given);
   const isAccepted = end.kind === 'answered' && end.answer.isAccepted;
   if (isAccepted || output === 'json') printAs(output, { schema: 1, ...end }, () => `${clean(text)}\n`);

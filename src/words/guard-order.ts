@@ -1,5 +1,7 @@
 import type { OrderAnswer } from '../core/guard/decision.ts';
 import type { ReleaseScope } from '../core/guard/observation.ts';
+import type { FencingRecord } from '../core/guard/record.ts';
+import type { Rehearsed } from '../core/guard/rehearsal.ts';
 import { sayOrderAnswer } from './guard-gate.ts';
 
 /** How an order of a person ended, for that person. */
@@ -31,3 +33,31 @@ export function readScope(text: string): ReleaseScope | null {
   if (label !== undefined && value !== undefined) return { kind: 'domain', label, value };
   return text === '' ? null : { kind: 'node', name: text };
 }
+
+export const isRehearsed = ({ phase, why }: Pick<FencingRecord, 'phase' | 'why'>): boolean =>
+  phase === 'closed' && why === ('rehearsed' satisfies Rehearsed);
+
+/** What a rehearsal has shown, at its end. */
+export function sayRehearsal(record: Pick<FencingRecord, 'node' | 'phase' | 'why' | 'level' | 'plan'>): string {
+  const { node, phase, why, level, plan } = record;
+  const devices = (plan.levels[level] ?? []).join(' and ');
+  if (isRehearsed(record)) return `${node.name}: proven: ${devices} switched this machine, and no other one`;
+  const shown =
+    Object.entries(NOT_SHOWN).find(([code]) => code === why)?.[1] ?? `it ended ${phase} (${why ?? 'no reason'})`;
+  return `${node.name}: not proven by ${devices}: ${phase === 'not-back' ? NOT_BACK : shown}`;
+}
+const NOT_BACK = 'the machine is not back since it was switched on: look at it';
+const NOT_SHOWN: { readonly [code: string]: string } = {
+  'not-alone': 'another node fell silent or booted with it: a device cuts more than this machine',
+  'not-watched': 'the guard that leads now did not see all of it: rehearse it again',
+  alive: 'the machine did not lose its power: see guard history for what its devices said',
+  'life-after-proof': 'its devices said off, and the machine ran on: they are not believed any more',
+  'not-proven': 'its devices did not say off',
+  silent: 'a device did not answer',
+  'not-cordoned': 'it was uncordoned before it was cut',
+  'not-drained': 'pods came to it before it was cut',
+  'too-late': 'the guard that took the order did not come to it: give it again',
+  life: 'it booted, or renewed its lease, before it was cut',
+};
+export const NOT_FOLLOWED =
+  'the rehearsal goes on, and cannot be followed: its record cannot be read; see nodewarden guard history';
