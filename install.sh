@@ -11,6 +11,9 @@ SHARE=/usr/share/nodewarden
 STATE=/var/lib/nodewarden
 RUNTIME=/run/nodewarden
 GROUP=nodewarden
+GUARD_UNIT=$UNITS/nodewarden-guard.service
+GUARD_USER=nodewarden-guard
+GUARD_SECRETS=$ETC/guard-secrets
 # sha256sum lines of the installed files: at uninstall, a file that differs was changed by the user, and stays.
 SUMS=$LIB/installed.sha256
 ORDER=$UNITS/nodewarden.service.d/20-standalone-order.conf
@@ -19,6 +22,7 @@ NO_REALTIME=$UNITS/nodewarden.service.d/50-no-realtime.conf
 if command -v dpkg >/dev/null; then zsh=vendor-completions; else zsh=site-functions; fi
 PAGES="man/nodewarden.1:/usr/share/man/man1/nodewarden.1
 man/nodewarden.5:/usr/share/man/man5/nodewarden.5
+man/nodewarden-guard.5:/usr/share/man/man5/nodewarden-guard.5
 completion/nodewarden:/usr/share/bash-completion/completions/nodewarden
 completion/_nodewarden:/usr/share/zsh/$zsh/_nodewarden
 completion/nodewarden.fish:/usr/share/fish/vendor_completions.d/nodewarden.fish"
@@ -28,16 +32,19 @@ MIN_MINOR=19
 HERE=$(cd "$(dirname "$0")" && pwd)
 dry=no
 start=no
+guard=no
 what=install
 node=
 changed=no
 
 usage() {
   cat <<USAGE
-usage: ./install.sh [--start] [--node PATH] [--dry-run]
+usage: ./install.sh [--start] [--guard] [--node PATH] [--dry-run]
        ./install.sh --uninstall [--dry-run]
 
   --start      also start the service (it is enabled in any case)
+  --guard      also install nodewarden-guard.service, which fences dead machines of a cluster. It needs the agents of
+               the package fence-agents, and does not start before $ETC/guard.yaml exists
   --node PATH  the Node.js to use, $MIN_MAJOR.$MIN_MINOR or newer; default: node in PATH
   --uninstall  stop nodewarden (which stops no pod), start the units that an eviction still holds down, restore logind's
                earlier delay, and remove everything that you did not change
@@ -198,6 +205,17 @@ install_configuration() {
   fi
 }
 
+# The guard's service; an upgrade renews it where it is installed.
+install_guard() {
+  [ "$guard" = yes ] || [ -e $GUARD_UNIT ] || return 0
+  if ! getent passwd $GUARD_USER >/dev/null; then
+    act useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin $GUARD_USER
+    changed=yes
+  fi
+  put "$HERE/systemd/nodewarden-guard.service" $GUARD_UNIT 644
+  [ -d $GUARD_SECRETS ] || act install -d -m 750 -o root -g $GUARD_USER $GUARD_SECRETS
+}
+
 # Lists programs with their current sums, and the configuration only if this script wrote it, with the sum it had then.
 write_sums() {
   [ "$dry" = no ] || return 0
@@ -211,6 +229,7 @@ write_sums() {
     if [ -f "$file" ] && [ "$file" != $SUMS ]; then sha256sum "$file" >>"$sums"; fi
   done
   sha256sum $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER >>"$sums"
+  [ ! -e $GUARD_UNIT ] || sha256sum $GUARD_UNIT >>"$sums"
   cmp -s "$sums" $SUMS || cp "$sums" $SUMS
   chmod 644 $SUMS
   rm -f "$sums"
@@ -244,10 +263,14 @@ install_all() {
   install_examples
   install_pages
   install_configuration
+  install_guard
   write_sums
   if [ "$changed" = yes ]; then act systemctl daemon-reload; fi
   settle_realtime
   act systemctl --quiet enable nodewarden.service
+  if [ "$guard" = yes ]; then act systemctl --quiet enable nodewarden-guard.service; fi
+  # One that somebody has stopped stays stopped.
+  if [ "$changed" = yes ]; then act systemctl try-restart nodewarden-guard.service 2>/dev/null || true; fi
   if [ "$start" = yes ]; then
     if [ "$changed" = yes ]; then start_service restart; else start_service start; fi
   elif [ "$changed" = yes ] && systemctl --quiet is-active nodewarden.service; then
@@ -274,17 +297,17 @@ remove_file() {
 uninstall_all() {
   need_host
   # In any state: a service that keeps failing is restarted again and again, and is not "active".
-  act systemctl stop nodewarden.service 2>/dev/null || true
+  act systemctl stop nodewarden.service nodewarden-guard.service 2>/dev/null || true
   if [ -x $BIN ]; then
     act $BIN release-held || say "note: not everything that nodewarden changed could be restored, see above; also see: systemctl --failed and systemctl list-units --state=inactive"
   fi
-  act systemctl --quiet disable nodewarden.service 2>/dev/null || true
-  for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER $ETC/config.yaml "$LIB"/* "$SHARE"/* "$SHARE"/*/* "$SHARE"/*/*/* $(installed_pages); do
+  for unit in nodewarden nodewarden-guard; do act systemctl --quiet disable $unit.service 2>/dev/null || true; done
+  for file in $BIN $GUARD_UNIT $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER $ETC/config.yaml "$LIB"/* "$SHARE"/* "$SHARE"/*/* "$SHARE"/*/*/* $(installed_pages); do
     if [ ! -d "$file" ] && [ "$file" != $SUMS ]; then remove_file "$file"; fi
   done
   act rm -f $SUMS $NO_REALTIME
-  act rm -rf $STATE $RUNTIME
-  for directory in $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB "$SHARE"/*/*/ "$SHARE"/*/ $SHARE; do
+  act rm -rf $STATE $RUNTIME $STATE-guard $RUNTIME-guard
+  for directory in $GUARD_SECRETS $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB "$SHARE"/*/*/ "$SHARE"/*/ $SHARE; do
     if [ ! -d "$directory" ]; then continue; fi
     if [ "$dry" = yes ]; then
       say "would remove if empty: $directory"
@@ -292,6 +315,7 @@ uninstall_all() {
       say "kept: $directory is not empty"
     fi
   done
+  if getent passwd $GUARD_USER >/dev/null; then act userdel $GUARD_USER; fi
   members=$(getent group $GROUP | cut -d: -f4)
   if [ -n "$members" ]; then
     say "kept: group $GROUP has members: $members"
@@ -299,13 +323,14 @@ uninstall_all() {
     act groupdel $GROUP
   fi
   act systemctl daemon-reload
-  act systemctl reset-failed nodewarden.service 2>/dev/null || true
+  act systemctl reset-failed nodewarden.service nodewarden-guard.service 2>/dev/null || true
   if [ "$dry" = no ]; then say "nodewarden is uninstalled"; fi
 }
 
 while [ $# -gt 0 ]; do
   case $1 in
     --start) start=yes ;;
+    --guard) guard=yes ;;
     --dry-run) dry=yes ;;
     --uninstall) what=uninstall ;;
     --node)

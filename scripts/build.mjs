@@ -12,7 +12,7 @@ import { build, transform } from 'esbuild';
 import { bundledPackages, noticeOf, sbomOf } from './bundled.mjs';
 import { commandsOf } from './commands.mjs';
 import { bashCompletion, fishCompletion, zshCompletion } from './completion.mjs';
-import { commandsPage, configurationPage } from './man.mjs';
+import { commandsPage, configurationPage, guardConfigurationPage } from './man.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const { values } = parseArgs({ options: { outdir: { type: 'string' }, entry: { type: 'string' } } });
@@ -175,10 +175,11 @@ await put(path.join(outdir, 'sbom.cdx.json'), sbomOf(project, packages), 0o644);
 if (values.entry === undefined) {
   const { createProgram, allCommands } = createRequire(import.meta.url)(path.join(outdir, 'cli-program.js'));
   const commands = commandsOf(createProgram(allCommands()));
-  const schema = JSON.parse(await readFile(path.join(root, 'config/schema.json'), 'utf8'));
+  const schemaIn = async (name) => JSON.parse(await readFile(path.join(root, 'config', name), 'utf8'));
   const pages = {
     'man/nodewarden.1': commandsPage(commands, project.version),
-    'man/nodewarden.5': configurationPage(schema, project.version),
+    'man/nodewarden.5': configurationPage(await schemaIn('schema.json'), project.version),
+    'man/nodewarden-guard.5': guardConfigurationPage(await schemaIn('guard-schema.json'), project.version),
     'completion/nodewarden': bashCompletion(commands),
     'completion/_nodewarden': zshCompletion(commands),
     'completion/nodewarden.fish': fishCompletion(commands),

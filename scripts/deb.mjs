@@ -1,8 +1,9 @@
-// Makes release/nodewarden_<version>-1_all.deb with Debian's own tools, from the content of the release tarball, and
-// nodewarden-node_<version>-1_amd64.deb with the official binary of Node.js. The same commit gives the same bytes.
+// Makes release/nodewarden_<version>-1_all.deb with Debian's own tools, from the content of the release tarball;
+// nodewarden-guard_<version>-1_all.deb, the guard's service; and nodewarden-node_<version>-1_amd64.deb with the official
+// binary of Node.js. The same commit gives the same bytes.
 //   --outdir DIR        write there
 //   --version VERSION   another version than that of package.json, to try an upgrade
-//   --without-node      only the first
+//   --without-node      not the last one
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {

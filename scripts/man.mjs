@@ -1,4 +1,4 @@
-// The man pages: nodewarden(1) from the commands, nodewarden(5) from the schema of the configuration.
+// The man pages: nodewarden(1) from the commands, nodewarden(5) and nodewarden-guard(5) from the schemas of the configurations.
 
 /** Without a date, so that the same tree gives the same bytes. */
 function title(section, version) {
@@ -29,28 +29,49 @@ export function commandsPage(commands, version) {
       ['\\fI/etc/nodewarden/pods.d\\fR', 'manifests of the pods, in mode standalone'],
       ['\\fI/run/nodewarden\\fR', 'state and socket of the running agent'],
       ['\\fI/var/lib/nodewarden\\fR', 'the record of decisions'],
+      ['\\fI/etc/nodewarden/guard.yaml\\fR', 'the configuration of the guard, see nodewarden-guard(5)'],
+      ['\\fI/run/nodewarden\\-guard\\fR, \\fI/var/lib/nodewarden\\-guard\\fR', 'socket and record of the guard'],
       ['\\fI/usr/share/nodewarden\\fR', 'example manifests and scenarios'],
     ]),
     '.SH SEE ALSO',
     '.BR nodewarden (5),',
+    '.BR nodewarden\\-guard (5),',
     '.BR systemctl (1),',
     '.BR systemd.resource\\-control (5)',
   ]);
 }
 
 export function configurationPage(schema, version) {
-  return page([
-    title(5, version),
-    '.SH NAME',
-    'nodewarden \\- configuration of the node agent nodewarden',
-    '.SH SYNOPSIS',
-    '.I /etc/nodewarden/config.yaml',
-    '.SH DESCRIPTION',
-    roff(
+  return schemaPage(schema, {
+    head: title(5, version),
+    name: 'nodewarden \\- configuration of the node agent nodewarden',
+    file: '/etc/nodewarden/config.yaml',
+    about:
       'YAML with apiVersion nodewarden.dev/v1alpha1 and kind NodewardenConfiguration. Every field is optional. Fields that the kubelet has too have its names, meaning, syntax and defaults. The running agent reloads the file when it changes; a file with errors changes nothing.',
-    ),
+  });
+}
+
+export function guardConfigurationPage(schema, version) {
+  return schemaPage(schema, {
+    head: title(5, version).replace('NODEWARDEN', 'NODEWARDEN\\-GUARD'),
+    name: 'nodewarden\\-guard \\- configuration of the guard, which fences dead machines of a cluster',
+    file: '/etc/nodewarden/guard.yaml',
+    about:
+      'YAML with apiVersion nodewarden.dev/v1alpha1 and kind NodewardenGuardConfiguration. The running guard reloads the file when it changes; a file with errors changes nothing. Without the file, nodewarden-guard.service does not start.',
+  });
+}
+
+function schemaPage(schema, { head, name, file, about }) {
+  return page([
+    head,
+    '.SH NAME',
+    name,
+    '.SH SYNOPSIS',
+    `.I ${file}`,
+    '.SH DESCRIPTION',
+    roff(about),
     '.P',
-    roff('To check a file: nodewarden config check. To see every value in force: nodewarden config show.'),
+    roff('To check a file: nodewarden config check FILE. To see every value in force: nodewarden config show FILE.'),
     '.SH FIELDS',
     ...terms(fieldsOf(schema, '')),
     '.SH SEE ALSO',

@@ -1,4 +1,4 @@
-import type { GuardDecision } from '../core/guard/decision.ts';
+import type { GuardVerdict } from '../core/guard/decision.ts';
 import type { Phase } from '../core/guard/record.ts';
 
 /** Since this process started. */
@@ -7,6 +7,8 @@ export type GuardCounts = {
   /** Fencings that came to such a phase. */
   readonly fencings: { readonly [R in FencingResult]: number };
   readonly holds: number;
+  /** Machines that showed life though they were proven off. */
+  readonly livesAfterProof: number;
 };
 export type FencingResult = 'proven' | 'tainted' | 'aborted' | 'failed' | 'stuck' | 'left-off' | 'not-back' | 'closed';
 
@@ -25,7 +27,7 @@ const RESULTS: { readonly [P in Phase]: FencingResult | null } = {
 };
 
 export function createGuardCounts(): {
-  readonly decided: (decisions: readonly GuardDecision[]) => void;
+  readonly decided: (verdict: Pick<GuardVerdict, 'decisions' | 'reasons'>) => void;
   readonly now: () => GuardCounts;
 } {
   const fencings = {
@@ -33,8 +35,10 @@ export function createGuardCounts(): {
   };
   let decided = 0;
   let holds = 0;
+  let livesAfterProof = 0;
   return {
-    decided: (decisions) => {
+    decided: ({ decisions, reasons }) => {
+      livesAfterProof += reasons.filter(({ code }) => code === 'life-after-proof').length;
       for (const decision of decisions) {
         if (decision.kind === 'fence') decided += 1;
         else if (decision.kind === 'hold') holds += 1;
@@ -44,6 +48,6 @@ export function createGuardCounts(): {
         }
       }
     },
-    now: () => ({ decided, holds, fencings: { ...fencings } }),
+    now: () => ({ decided, holds, livesAfterProof, fencings: { ...fencings } }),
   };
 }

@@ -82,6 +82,42 @@ export const GUARD_METRICS: MetricRows<Report> = {
         value: Math.max(...fencings.map((one) => (one.phase === phase ? one.phaseMs : 0))) / 1_000,
       })),
   },
+  nodewarden_guard_open_fencing_seconds: {
+    help: 'How long each fencing that is not over has been in its phase; at most 100 of them.',
+    type: 'gauge',
+    labels: ['node', 'phase'],
+    samples: ({ report: { fencings } }) =>
+      fencings.map(({ node, phase, phaseMs }) => ({ labels: { node, phase }, value: phaseMs / 1_000 })),
+  },
+  nodewarden_guard_left_off: {
+    help: 'Machines that are left off, by the reason.',
+    type: 'gauge',
+    labels: ['because'],
+    samples: ({ report: { fencings } }) =>
+      counted(
+        'because',
+        fencings.flatMap(({ phase, staysOff }) => (phase === 'left-off' ? [staysOff ?? 'unknown'] : [])),
+      ),
+  },
+  nodewarden_guard_out_of_service_taints: {
+    help: 'Nodes with an out-of-service taint, by who set it.',
+    type: 'gauge',
+    labels: ['owner'],
+    samples: ({ report: { taints } }) => Object.entries(taints).map(([owner, value]) => ({ labels: { owner }, value })),
+  },
+  nodewarden_guard_domain_silent_nodes: {
+    help: 'Silent nodes of a failure domain; domains without one are left out.',
+    type: 'gauge',
+    labels: ['label', 'domain'],
+    samples: ({ report: { domains } }) =>
+      domains.map(({ label, value, silent }) => ({ labels: { label, domain: value }, value: silent })),
+  },
+  nodewarden_guard_devices: {
+    help: 'Devices, by what they said last; unknown: no answer.',
+    type: 'gauge',
+    labels: ['says'],
+    samples: ({ report: { devices } }) => Object.entries(devices).map(([says, value]) => ({ labels: { says }, value })),
+  },
   nodewarden_guard_device_contradictions: {
     help: 'Devices that said what cannot be true, and are not believed.',
     type: 'gauge',
@@ -114,6 +150,12 @@ export const GUARD_METRICS: MetricRows<Report> = {
     type: 'counter',
     labels: ['result'],
     samples: ({ counts }) => Object.entries(counts.fencings).map(([result, value]) => ({ labels: { result }, value })),
+  },
+  nodewarden_guard_lives_after_proof_total: {
+    help: 'Machines that showed life though they were proven off.',
+    type: 'counter',
+    labels: [],
+    samples: ({ counts }) => one(counts.livesAfterProof),
   },
   nodewarden_guard_holds_total: {
     help: 'Times at which a dead node was held, or by another gate than before.',

@@ -3,6 +3,7 @@ import { isSettled } from '../core/guard/candidates.ts';
 import { explainNode, type NodeExplanation } from '../core/guard/explain.ts';
 import { lookOf } from '../core/guard/gates.ts';
 import { ageOf, classOf, type NodeClass } from '../core/guard/health.ts';
+import type { PowerState } from '../core/guard/record.ts';
 import type { GuardState, NodeMemory } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { isObject, isText } from '../core/shape.ts';
@@ -50,6 +51,10 @@ export type GuardReport = {
   readonly paused: GuardState['paused'];
   readonly fencings: readonly OpenFencing[];
   readonly dryFenced: readonly { readonly node: string; readonly wallMs: number }[];
+  /** What the devices said last, and how many have not answered. */
+  readonly devices: { readonly [A in PowerState | 'unknown']: number };
+  /** Nodes with an out-of-service taint of the guard, and with one of somebody else. */
+  readonly taints: { readonly guard: number; readonly other: number };
   readonly contradicted: readonly { readonly node: string; readonly method: string; readonly why: string }[];
   readonly findings: readonly Finding[];
 };
@@ -68,6 +73,8 @@ export type OpenFencing = {
   readonly attempt: number;
   readonly why: string | null;
   readonly isConfirmed: boolean;
+  /** Why its machine is not switched on again; null: it is. */
+  readonly staysOff: string | null;
 };
 /** What `guard explain` shows; null: there is no such node. */
 export type ExplainReport = {
@@ -143,9 +150,11 @@ export function guardReport({
     fencings: [...state.fencings.values()].slice(0, MOST_SHOWN).map(({ record, sinceMs }) => ({
       ...{ id: record.id, node: record.node.name, phase: record.phase, phaseMs: nowMs - sinceMs },
       ...{ level: record.level, attempt: record.attempt, why: record.why },
-      isConfirmed: record.proof?.by === 'person',
+      ...{ isConfirmed: record.proof?.by === 'person', staysOff: record.staysOff },
     })),
     dryFenced: [...state.dryFenced].slice(0, MOST_SHOWN).map(([uid, { wallMs }]) => ({ node: nameOf(uid), wallMs })),
+    devices: devicesOf(state),
+    taints: taintsOf(state.nodes),
     contradicted: [...state.devices.values()]
       .flatMap(({ node, method, contradicted }) =>
         contradicted === null ? [] : [{ node: nameOf(node), method, why: contradicted.why }],
@@ -161,6 +170,21 @@ function classesOf({ observation, verdict: { state }, config }: GuardLook): Guar
   for (const memory of state.nodes.values()) {
     const ageMs = ageOf(memory, look.asOfMs, isSettled(look));
     counts[classOf(memory, ageMs, look.asOfMs, observation.atMs, config)] += 1;
+  }
+  return counts;
+}
+
+function devicesOf({ devices }: Pick<GuardState, 'devices'>): GuardReport['devices'] {
+  const counts = { on: 0, off: 0, unknown: 0 };
+  for (const { says } of devices.values()) counts[says] += 1;
+  return counts;
+}
+
+function taintsOf(nodes: ReadonlyMap<string, NodeMemory>): GuardReport['taints'] {
+  const counts = { guard: 0, other: 0 };
+  for (const { facts } of nodes.values()) {
+    if (facts.outOfServiceBy !== null) counts.guard += 1;
+    if (facts.foreignOutOfService !== null) counts.other += 1;
   }
   return counts;
 }

@@ -181,7 +181,7 @@ async function runParts(
     decided: (look) => {
       last = look;
       tell(look);
-      counts.decided(look.verdict.decisions);
+      counts.decided(look.verdict);
       for (const decision of look.verdict.decisions) if (decision.kind === 'resign') leader.resign(decision.forMs);
       effects.carryOut(look.verdict, look.observation);
       pulse();

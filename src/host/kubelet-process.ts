@@ -15,7 +15,7 @@ const MAX_BYTES = 128 * 1024;
  * another program: then there is none.
  */
 export async function findKubelet(clock: Clock, proc = '/proc'): Promise<Reading<KubeletProcess>> {
-  const found = await scanProcesses(clock, kubeletAt, 1, proc);
+  const found = await scanProcesses(clock, kubeletAt, 1, { proc });
   if (!found.known) return found;
   const [kubelet] = found.value;
   return kubelet === undefined ? unknown('absent', proc, 'there is no process named kubelet') : known(kubelet);

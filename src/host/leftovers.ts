@@ -41,7 +41,8 @@ export async function endLeftovers(clock: Clock, marks: Marks, isClosed: () => b
 }
 
 async function endFound(clock: Clock, marks: Marks): Promise<readonly string[]> {
-  const found = await scanProcesses(clock, (directory) => endIfOurs(directory, marks), MOST_ENDED);
+  // Without root, a run has only processes that we may end: /proc may hide all others.
+  const found = await scanProcesses(clock, (directory) => endIfOurs(directory, marks), MOST_ENDED, { whose: 'own' });
   return found.known ? found.value : [`something that could not be looked for: ${found.detail}`];
 }
 

@@ -19,7 +19,7 @@ const MOST = 8;
  * service with a matching name.
  */
 export async function findOomDaemons(clock: Clock, proc = '/proc'): Promise<Reading<readonly OomDaemon[]>> {
-  const found = await scanProcesses(clock, daemonAt, MOST, proc);
+  const found = await scanProcesses(clock, daemonAt, MOST, { proc });
   return ifKnown(found, (all) => known(all.filter(({ name }, i) => all.findIndex((one) => one.name === name) === i)));
 }
 

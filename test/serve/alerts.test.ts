@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
+import { GUARD_METRICS } from '../../src/guard/metrics.ts';
 import { METRIC_NAMES } from '../../src/serve/metrics.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -12,7 +13,9 @@ const ALERTS = 'config/prometheus/alerts.yaml';
 const DASHBOARD = 'config/prometheus/dashboard.json';
 
 type Rule = { readonly alert: string; readonly expr: string; readonly annotations: { readonly runbook: string } };
-const rules: readonly Rule[] = parse(read(ALERTS)).groups[0].rules;
+const rules: readonly Rule[] = parse(read(ALERTS)).groups.flatMap(({ rules: some }: { rules: Rule[] }) => some);
+const TESTS = ['alerts', 'guard-alerts', 'guard-dry-run-alert'].map((name) => `test/serve/${name}.promtool.yaml`);
+const METRICS = [...METRIC_NAMES, ...Object.keys(GUARD_METRICS)];
 
 /** Every expression of the dashboard, those of its variables apart. */
 function expressions(): readonly string[] {
@@ -26,8 +29,7 @@ function expressions(): readonly string[] {
 
 const namesIn = (text: string): readonly string[] => [...new Set(text.match(/\bnodewarden_[a-z_]+\b/g))];
 const OF_HISTOGRAM = /_(bucket|sum|count)$/;
-const isThere = (name: string): boolean =>
-  METRIC_NAMES.includes(name) || METRIC_NAMES.includes(name.replace(OF_HISTOGRAM, ''));
+const isThere = (name: string): boolean => METRICS.includes(name) || METRICS.includes(name.replace(OF_HISTOGRAM, ''));
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
 const promtool = (...args: readonly string[]) => {
@@ -42,8 +44,9 @@ describe('the alerts and the dashboard', () => {
     expect(names.length).toBeGreaterThan(1);
   });
   it('show every metric in the dashboard', () => {
-    const shown = namesIn(read(DASHBOARD)).map((name) => name.replace(OF_HISTOGRAM, ''));
-    expect(METRIC_NAMES.filter((name) => !shown.includes(name))).toEqual([]);
+    const names = namesIn(read(DASHBOARD));
+    const shown = [...names, ...names.map((name) => name.replace(OF_HISTOGRAM, ''))];
+    expect(METRICS.filter((name) => !shown.includes(name))).toEqual([]);
   });
   it('have a section for each alert in docs/alerts.md, named by its runbook, and no other section', () => {
     const sections = [...read('docs/alerts.md').matchAll(/^## (Nodewarden\w+)$/gm)].map(([, name]) => name);
@@ -53,13 +56,13 @@ describe('the alerts and the dashboard', () => {
     }
   });
   it('have a test for each alert', () => {
-    const tested = new Set(read('test/serve/alerts.promtool.yaml').match(/\bNodewarden\w+/g));
+    const tested = new Set(TESTS.flatMap((file) => read(file).match(/\bNodewarden\w+/g) ?? []));
     expect([...tested].sort()).toEqual(rules.map(({ alert }) => alert).sort());
   });
 
   it.runIf(hasPromtool)("pass Prometheus's checks and tests", () => {
     expect(promtool('check', 'rules', ALERTS)).toMatchObject({ status: 0 });
-    expect(promtool('test', 'rules', 'test/serve/alerts.promtool.yaml')).toEqual({
+    expect(promtool('test', 'rules', ...TESTS)).toEqual({
       status: 0,
       said: expect.stringContaining('SUCCESS'),
     });

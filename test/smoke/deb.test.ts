@@ -14,34 +14,45 @@ function has(program: string): boolean {
   return spawnSync('sh', ['-c', 'command -v "$0"', program]).status === 0;
 }
 
-/** The package without that of Node.js, made under another umask and time zone. */
-function build(name: string, timeZone: string, umask: string): string {
+type Built = { readonly agent: string; readonly guard: string };
+
+/** The packages without that of Node.js, made under another umask and time zone. */
+function build(name: string, timeZone: string, umask: string): Built {
   const outdir = path.join(scratch, name);
   const script = `umask ${umask}; exec "$0" scripts/deb.mjs --without-node --outdir "$1"`;
   const env = { ...process.env, TZ: timeZone };
   execFileSync('sh', ['-c', script, process.execPath, outdir], { cwd: ROOT, env });
-  const [deb = ''] = fs.readdirSync(outdir).filter((file) => file.endsWith('.deb'));
-  return path.join(outdir, deb);
+  const made = (start: string): string =>
+    path.join(outdir, fs.readdirSync(outdir).find((file) => file.startsWith(start) && file.endsWith('.deb')) ?? '');
+  return { agent: made('nodewarden_'), guard: made('nodewarden-guard_') };
 }
 
-describe.skipIf(!has('dpkg-buildpackage') || !has('dh'))('the Debian package [needs dpkg-dev and debhelper]', () => {
-  let deb = '';
+/** The files of a package. */
+function filesIn(deb: string): readonly string[] {
+  const listed = execFileSync('dpkg-deb', ['--fsys-tarfile', deb], { maxBuffer: 1 << 28 });
+  return execFileSync('tar', ['-t'], { input: listed, encoding: 'utf8' })
+    .split('\n')
+    .map((file) => file.slice(1))
+    .filter((file) => file !== '' && !file.endsWith('/'));
+}
+
+describe.skipIf(!has('dpkg-buildpackage') || !has('dh'))('the Debian packages [needs dpkg-dev and debhelper]', () => {
+  let deb: Built = { agent: '', guard: '' };
   let files: readonly string[] = [];
-  const field = (name: string): string => execFileSync('dpkg-deb', ['-f', deb, name], { encoding: 'utf8' }).trim();
+  const field = (of: string, name: string): string =>
+    execFileSync('dpkg-deb', ['-f', of, name], { encoding: 'utf8' }).trim();
 
   beforeAll(() => {
     deb = build('first', 'UTC', '022');
-    const listed = execFileSync('dpkg-deb', ['--fsys-tarfile', deb], { maxBuffer: 1 << 28 });
-    files = execFileSync('tar', ['-t'], { input: listed, encoding: 'utf8' })
-      .split('\n')
-      .map((file) => file.slice(1))
-      .filter((file) => file !== '' && !file.endsWith('/'));
+    files = filesIn(deb.agent);
   }, 600_000);
 
-  it('is byte-identical when it is built again', () => {
-    expect(fs.readFileSync(build('second', 'Pacific/Kiritimati', '077')).equals(fs.readFileSync(deb))).toBe(true);
+  it('are byte-identical when they are built again', () => {
+    const second = build('second', 'Pacific/Kiritimati', '077');
+    expect(fs.readFileSync(second.agent).equals(fs.readFileSync(deb.agent))).toBe(true);
+    expect(fs.readFileSync(second.guard).equals(fs.readFileSync(deb.guard))).toBe(true);
   }, 600_000);
-  it('contains the whole bundle, and the pages where people look for them', () => {
+  it('contain the whole bundle, and the pages where people look for them', () => {
     const bundle = fs
       .readdirSync(DIST)
       .filter((name) => !/\.(map|tmp)$/.test(name) && fs.statSync(path.join(DIST, name)).isFile());
@@ -56,20 +67,32 @@ describe.skipIf(!has('dpkg-buildpackage') || !has('dh'))('the Debian package [ne
         '/usr/share/doc/nodewarden/changelog.Debian.gz',
         '/usr/share/doc/nodewarden/copyright',
         '/usr/share/man/man1/nodewarden.1.gz',
+        '/usr/share/man/man5/nodewarden-guard.5.gz',
         '/usr/share/man/man5/nodewarden.5.gz',
         '/usr/share/nodewarden/scenarios/memory-leak.yaml',
       ]),
     );
     expect(files.filter((file) => /\.map$|^\/usr\/lib\/nodewarden\/node$/.test(file))).toEqual([]);
   });
-  it('depends on a recent Node.js, and has no conffile that dpkg could ask about', () => {
-    expect(field('Depends')).toContain('nodejs (>= 20.19) | nodewarden-node');
+  it('depend on a recent Node.js, and have no conffile that dpkg could ask about', () => {
+    expect(field(deb.agent, 'Depends')).toContain('nodejs (>= 20.19) | nodewarden-node');
     expect(files.filter((file) => file.startsWith('/etc/'))).toEqual([]);
   });
+  it('bring the guard apart: its service, which depends on the agents', () => {
+    expect(field(deb.guard, 'Depends')).toContain('fence-agents');
+    expect(field(deb.guard, 'Depends')).toContain(`nodewarden (= ${field(deb.agent, 'Version')})`);
+    expect(field(deb.agent, 'Depends')).not.toContain('fence-agents');
+    const own = filesIn(deb.guard).filter((file) => !file.startsWith('/usr/share/doc/'));
+    expect(own).toEqual([
+      '/usr/lib/systemd/system/nodewarden-guard.service',
+      '/usr/lib/sysusers.d/nodewarden-guard.conf',
+    ]);
+    expect(files).not.toContain(own[0]);
+  });
   it.skipIf(!has('lintian'))(
-    'has no error according to lintian [needs lintian]',
+    'have no error according to lintian [needs lintian]',
     () => {
-      const said = spawnSync('lintian', ['--fail-on', 'error', deb], { encoding: 'utf8' });
+      const said = spawnSync('lintian', ['--fail-on', 'error', deb.agent, deb.guard], { encoding: 'utf8' });
       expect({ status: said.status, errors: said.stdout.match(/^E: .*$/gm) }).toEqual({ status: 0, errors: null });
     },
     120_000,
