@@ -114,6 +114,8 @@ export type StopOrder = {
    * now.
    */
   readonly usedBefore?: Reading<number>;
+  /** Its largest processes at the choice; absent: not known. */
+  readonly processes?: readonly ProcessView[];
   /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what is reported to the API. */
   readonly first: 'sigterm' | 'sigkill';
   /** For a shutdown: because the agent itself is stopped; absent: after logind's signal. */
@@ -181,6 +183,8 @@ export type Left = {
   readonly begunMs: MonoMs | null;
   /** The memory that was charged to its victim then; null: not known. */
   readonly usedBefore: Reading<number> | null;
+  /** Its largest processes at the choice. */
+  readonly processes: readonly ProcessView[];
   /** What was done about its victim, in mode kubelet. */
   readonly rungs: readonly Rung[];
   /** It is in the record, but not yet in the state. */

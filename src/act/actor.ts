@@ -14,6 +14,7 @@ import type { Clock, Inbox, Inhibitor, Killer, Left, NodeMarks, Recorder, StopOr
 import { sayTies } from '../words/decision.ts';
 import { and, sayAmount, sayLimit, sayThreshold } from '../words/phrases.ts';
 import { type EndNeeds, ended, reported } from './ended.ts';
+import { olderThan } from './largest-processes.ts';
 import type { PreKill } from './pre-kill.ts';
 import type { Reclaim } from './reclaim.ts';
 import { NOT_MEASURED } from './released-memory.ts';
@@ -183,7 +184,7 @@ export function createActor(needs: ActorNeeds): Actor {
       const thresholds = thresholdsOf(eviction);
       const first = thresholds.some((met) => firstSignal(met) === 'sigkill') ? 'sigkill' : 'sigterm';
       if (begunMs === null && whole !== null) {
-        const largest = largestOf(whole);
+        const largest = olderThan(decidedMs, largestOf(whole));
         const begun: Begun = { decision: whole, largest, signalled: tellSignals(decision), resumedFromMs: decidedMs };
         carryEviction(decision, victim, (hasten) => evict(needs, begun, hasten));
         // It was hastened before it began (D4).
@@ -203,6 +204,7 @@ export function createActor(needs: ActorNeeds): Actor {
         resumedFromMs: decidedMs,
         sentBefore: begunMs === null ? undefined : sent,
         doneBefore: left.rungs,
+        processes: left.processes,
         ...(begunMs === null ? {} : { usedBefore: left.usedBefore ?? NOT_MEASURED }),
         first: isGraceOver ? 'sigkill' : first,
         givesBack: givesBackOf(threshold),
@@ -248,8 +250,9 @@ async function evict(
   const first = firstOf(decision);
   const isHard = threshold?.isHard ?? true;
   const usedBytes = killer.usedBytes(victim);
+  const processes = largest.known ? largest.value : [];
   const how = { graceMs, why: 'eviction', isHard, resumedFromMs, usedBefore: usedBytes, first, givesBack } as const;
-  const order: StopOrder = { decision: id, victim, ...how };
+  const order: StopOrder = { decision: id, victim, processes, ...how };
   recorder.began({ kind: 'evidence', of: id, stopBeganAtMs, usedBytes, largestProcesses: largest, podStatus });
   const telling = tellingOnce(needs, () => {
     log[needs.isDry() ? 'info' : 'warn'](

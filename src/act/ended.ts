@@ -17,16 +17,17 @@ export type EndNeeds = {
 
 /**
  * The outcome for a victim without processes: if an earlier run had signalled it, it did not end on its own. `asked`: how it
- * is asked to stop.
+ * is asked to stop; `isStartedAnew`: its cgroup has processes that started after the decision.
  */
 export function goneAs(
   { sentBefore }: Pick<StopOrder, 'sentBefore'>,
   asked: 'sigterm' | 'stop-unit',
   releasedBytes: Reading<number>,
+  isStartedAnew = false,
 ):
   | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes'>
   | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'> {
-  if (sentBefore === undefined) return { kind: 'dropped', because: 'gone' };
+  if (sentBefore === undefined) return { kind: 'dropped', because: isStartedAnew ? 'started-anew' : 'gone' };
   const via = sentBefore === 'sigkill' ? 'sigkill' : asked;
   return { kind: 'ended', via, releasedBytes };
 }

@@ -1,7 +1,6 @@
 import type { Signalled } from '../core/outcome.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
-import type { ProcessView } from '../core/pod/pod.ts';
-import { known, type MonoMs, type Reading } from '../core/reading.ts';
+import type { MonoMs, Reading } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import {
@@ -15,11 +14,12 @@ import {
 } from '../host/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
-import { processName, processState, rssBytes } from '../host/procfs.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
-import { releasedSince, usageBytes } from './released-memory.ts';
+import { createEscapes, type Escapes, type EscapesLeft, type Following, nowSinceBootMs } from './escapes.ts';
+import { leftIn, sayLeft, viewsOf } from './left-over.ts';
+import { type UsageWatch, usageBytes, watchUsage } from './released-memory.ts';
 import { rssOf, type Spent, spares, successorsIn } from './successors.ts';
-import { createSweep, type NotSent, type Sweep } from './sweep.ts';
+import { createSweep, type Sweep } from './sweep.ts';
 
 export type KillOrder = {
   readonly mounts: CgroupMounts;
@@ -44,6 +44,8 @@ export type KillOrder = {
   /** The current minimum of its grace period, which may grow meanwhile. Absent: none. */
   readonly leastGraceMs?: (() => number) | undefined;
   readonly help?: DyingHelp | undefined;
+  /** Its own processes that leave its cgroup belong to it as well. Absent: they do not. */
+  readonly follow?: Following | undefined;
   /**
    * Receives the processes that could not be signalled, or did not end within a second of SIGKILL, with their state. Null: none
    * is left.
@@ -61,10 +63,12 @@ export type KillEnd =
       readonly releasedBytes: Reading<number>;
       /** Dead processes that still hold their process ids because they have not been reaped. */
       readonly unreaped: number;
+      /** As in an outcome. */
+      readonly detail?: string;
     }
-  | { readonly kind: 'survived'; readonly left: readonly ProcessView[]; readonly detail: string }
-  /** It had no processes, or was already gone. */
-  | { readonly kind: 'gone' }
+  | ({ readonly kind: 'survived' } & Pick<EscapesLeft, 'left' | 'detail'> & Partial<EscapesLeft>)
+  /** It had no processes, or was already gone. `isStartedAnew`: what runs in it now is not part of the victim. */
+  | { readonly kind: 'gone'; readonly isStartedAnew?: true }
   | { readonly kind: 'spared' };
 
 /**
@@ -81,7 +85,8 @@ const HELP_MS = 20;
 const HELP_AGAIN_MS = 100;
 const FIRST_POLL_MS = 1;
 const MAX_POLL_MS = 20;
-const LEFT_SHOWN = 10;
+/** The core waits for KILL_MS, and chooses no other pod before it has heard of this end. */
+const HEARD_MS = 500;
 
 /** An order in progress. */
 type Kill = KillOrder & {
@@ -89,6 +94,8 @@ type Kill = KillOrder & {
   /** Processes that were sent SIGKILL. */
   readonly killed: Set<number>;
   readonly spent: Spent;
+  readonly usage: UsageWatch;
+  readonly escapes: Escapes | null;
 };
 
 /**
@@ -97,34 +104,44 @@ type Kill = KillOrder & {
  * before this function returns its promise.
  */
 export async function killCgroup(order: KillOrder): Promise<KillEnd> {
-  const { mounts, ref, clock } = order;
-  const before = order.usedBefore ?? usageBytes(mounts, ref);
+  const { mounts, ref, clock, follow } = order;
   const kill: Kill = {
     ...order,
+    usage: watchUsage(mounts, ref, order.usedBefore ?? usageBytes(mounts, ref)),
     sweep: createSweep(mounts, ref, clock),
+    escapes: follow === undefined ? null : createEscapes(mounts, ref, follow),
     killed: new Set(),
     spent: { sinceBootMs: null, wasEmpty: false },
   };
-  const endOf = (via: Extract<KillEnd, { kind: 'ended' }>['via']): KillEnd => {
-    const releasedBytes = releasedSince(mounts, ref, before);
-    return { kind: 'ended', via, releasedBytes, unreaped: unreaped(mounts, ref) };
-  };
   try {
-    let atFirst = kill.sweep.isGone ? 'ended' : progressOf(kill, isPopulated(mounts, ref));
-    // It may have been renamed since it was opened.
-    if (atFirst === 'ended' && !kill.sweep.isGone) atFirst = await progress(kill);
-    if (atFirst === 'ended') return { kind: 'gone' };
-    const politely = order.first === 'sigterm' ? await endPolitely(kill) : null;
-    if (politely === 'spared') return { kind: 'spared' };
-    if (politely !== null) return endOf(politely);
-    const { via, isEmpty } = await endByForce(kill, order.first === 'sigkill' ? atFirst : await progress(kill));
-    if (isEmpty) return endOf(via);
-    const left = leftIn(kill);
-    const detail = `processes are still in ${ref.path} ${KILL_MS / 1_000} s after SIGKILL: ${sayLeft(kill, left)}`;
-    return { kind: 'survived', left: left.known ? left.value.slice(0, LEFT_SHOWN).flatMap(viewOf) : [], detail };
+    return await endOf(kill);
   } finally {
     kill.sweep.close();
   }
+}
+
+async function endOf(kill: Kill): Promise<KillEnd> {
+  const { mounts, ref, first, escapes } = kill;
+  let atFirst = kill.sweep.isGone ? unlessEscaped(kill, 'ended') : progressOf(kill, isPopulated(mounts, ref));
+  // It may have been renamed since it was opened.
+  if (atFirst === 'ended' && !kill.sweep.isGone) atFirst = await progress(kill);
+  if (atFirst === 'ended') return { kind: 'gone' };
+  const politely = first === 'sigterm' ? await endPolitely(kill) : null;
+  if (politely === 'spared') return { kind: 'spared' };
+  if (politely !== null) return ended(kill, politely);
+  const { via, left } = await endByForce(kill, first === 'sigkill' ? atFirst : await progress(kill));
+  const outside = left === 'processes' ? null : (escapes?.left() ?? null);
+  if (outside !== null) return { kind: 'survived', ...outside };
+  if (left !== 'processes') return ended(kill, via);
+  const there = leftIn(kill);
+  const detail = `processes are still in ${ref.path} ${KILL_MS / 1_000} s after SIGKILL: ${sayLeft(kill, there)}`;
+  return { kind: 'survived', left: viewsOf(there), detail };
+}
+
+function ended({ mounts, ref, usage, escapes }: Kill, via: Extract<KillEnd, { kind: 'ended' }>['via']): KillEnd {
+  const detail = escapes?.sayKilled() ?? null;
+  const releasedBytes = usage.released();
+  return { kind: 'ended', via, releasedBytes, unreaped: unreaped(mounts, ref), ...(detail === null ? {} : { detail }) };
 }
 
 /** How it ended within its grace period; null if it did not. */
@@ -152,12 +169,17 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
     kill.signalled?.('sigterm');
     graceBegins();
   });
-  const sent = (): void => {
-    via = 'sigterm';
-    told();
-  };
   const isSpared = (): boolean => false;
-  const signal = (): Promise<unknown> => kill.sweep.signal('SIGTERM', { isOver: () => isOver, sent, isSpared });
+  const signal = async (): Promise<void> => {
+    const [pids, sinceBootMs] = [[] as number[], nowSinceBootMs()];
+    const sent = (pid: number): void => {
+      via = 'sigterm';
+      told();
+      pids.push(pid);
+    };
+    await kill.sweep.signal('SIGTERM', { isOver: () => isOver, sent, isSpared });
+    kill.escapes?.note(pids, sinceBootMs);
+  };
   const signalInstead = (): void => {
     via = 'sigterm';
     // Even if no process could be signalled: SIGKILL follows then.
@@ -165,6 +187,8 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   };
   if (ask === null) signalInstead();
   else {
+    // After the request, which the event loop sends.
+    clock.after(0, () => kill.escapes?.note(listed(kill), nowSinceBootMs()));
     void ask().then((asked) => {
       if (asked === 'told') told();
       else if (asked === 'spared') needNotEnd = true;
@@ -197,6 +221,7 @@ async function waitUntilEnded(kill: Kill, untilMs: () => MonoMs): Promise<boolea
   let pollMs = FIRST_POLL_MS;
   for (;;) {
     const isEnded = (await progress(kill)) === 'ended';
+    kill.usage.note();
     const hasMore = isEnded && (await kill.isCleaningUp?.()) === true;
     if (isEnded && !hasMore) return true;
     const leftMs = untilMs() - clock.monoMs();
@@ -210,7 +235,11 @@ async function waitUntilEnded(kill: Kill, untilMs: () => MonoMs): Promise<boolea
   }
 }
 
-type Forced = { readonly via: 'sigkill' | 'cgroup.kill'; readonly isEmpty: boolean };
+/** `left`: processes in its cgroup; processes outside that must not be killed there; or memory, with no process in it. */
+type Forced = {
+  readonly via: 'sigkill' | 'cgroup.kill';
+  readonly left: 'nothing' | 'processes' | 'escaped' | 'memory';
+};
 
 async function endByForce(kill: Kill, atFirst: Progress): Promise<Forced> {
   const help = kill.help?.begin(kill.ref) ?? null;
@@ -236,11 +265,18 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
   let via: Forced['via'] = 'sigkill';
   let pollMs = FIRST_POLL_MS;
   for (let now = atFirst; ; now = await progress(kill)) {
-    if (now === 'ended') return { via, isEmpty: true };
+    if (now === 'ended') return { via, left: 'nothing' };
+    if (now === 'populated' && isOver()) return { via, left: 'processes' };
+    if (now !== 'populated' && clock.monoMs() >= endsMs - HEARD_MS)
+      return { via, left: now === 'empty' ? 'memory' : 'escaped' };
     // Empty, but its memory is not free yet: there is nothing left to do but wait.
-    if (isOver()) return { via, isEmpty: now === 'empty' };
     if (now === 'empty') tellEmpty();
-    else {
+    else if (now === 'escaped') {
+      tellEmpty();
+      if (kill.escapes?.kill() === true) told();
+      // The others belong to somebody else now.
+      else if (kill.escapes?.isAny() === true) return { via, left: 'escaped' };
+    } else {
       const atOnce = killWhole(kill);
       const isWhole = atOnce !== null;
       if (isWhole) told();
@@ -281,8 +317,11 @@ async function signalAll(kill: Kill, isOver: () => boolean, told: () => void): P
     killed.add(pid);
     pids.push(pid);
   };
+  const sinceBootMs = nowSinceBootMs();
   const allSentMs = await sweep.signal('SIGKILL', { isOver, sent, isSpared: spares(kill) });
   spent.sinceBootMs ??= allSentMs;
+  // They were in it a moment ago.
+  if (kill.escapes !== null && sweep.refused().size > 0) kill.escapes.note([...sweep.refused().keys()], sinceBootMs);
   return pids;
 }
 
@@ -306,37 +345,6 @@ function once(run: () => void): () => void {
   };
 }
 
-const WHY_NOT: { readonly [how in NotSent]: string } = {
-  'not-ours': 'may not be signalled',
-  refused: 'the kernel refused the signal',
-};
-
-/** The processes that are left. */
-function leftIn({ mounts, ref }: Kill): Reading<readonly number[]> {
-  const pids = processesOf(mounts, ref);
-  return pids.known ? known(pids.value.filter((pid) => processState(pid).known)) : pids;
-}
-
-function viewOf(pid: number): readonly ProcessView[] {
-  const [rss, name] = [rssBytes(pid), processName(pid)];
-  return rss.known ? [{ pid, name: name.known ? name.value : '', rssBytes: rss.value }] : [];
-}
-
-/** For each: pid, name, state, and why it was not signalled or has not ended. */
-function sayLeft({ sweep, killed }: Kill, left: Reading<readonly number[]>): string {
-  if (!left.known) return `the remaining processes cannot be listed: ${left.detail}`;
-  const refused = sweep.refused();
-  const shown = left.value.slice(0, LEFT_SHOWN).map((pid) => {
-    const [state, name] = [processState(pid), processName(pid)];
-    const how = refused.get(pid);
-    const sent = killed.has(pid) ? 'was sent SIGKILL but has not ended' : 'has just started';
-    const why = how === undefined ? sent : WHY_NOT[how];
-    return `process ${pid} (${name.known ? name.value : 'no name'}, state ${state.known ? state.value : 'unknown'}) ${why}`;
-  });
-  const more = left.value.length - shown.length;
-  return [...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('; ');
-}
-
 /** cgroup.kill spares no process: if pid 1 or this process is in it, processes are signalled one by one instead. */
 function mayKillWhole({ mounts, ref }: KillOrder): boolean {
   return [1, process.pid].every((pid) => {
@@ -352,13 +360,20 @@ export function unreaped(mounts: CgroupMounts, ref: CgroupRef): number {
 }
 
 type Helped = ReturnType<DyingHelp['begin']>;
-type Progress = 'populated' | 'empty' | 'ended';
+type Progress = 'populated' | 'escaped' | 'empty' | 'ended';
 
 const progress = async (kill: Kill): Promise<Progress> =>
   progressOf(kill, kill.mounts.version === 2 ? isPopulated(kill.mounts, kill.ref) : await kill.sweep.isPopulated());
 
+const progressOf = (kill: Kill, populated: Reading<boolean>): Progress =>
+  unlessEscaped(kill, progressIn(kill, populated));
+
+/** `escaped`: of its own processes, none is left in it, and some live outside. */
+const unlessEscaped = ({ escapes }: Kill, now: Progress): Progress =>
+  now !== 'populated' && escapes?.isAny() === true ? 'escaped' : now;
+
 /** `empty`: only processes that joined after its end are in it, and its anonymous memory is not free yet. */
-function progressOf(kill: Kill, populated: Reading<boolean>): Progress {
+function progressIn(kill: Kill, populated: Reading<boolean>): Progress {
   const { mounts, ref, givesBack, spent } = kill;
   if (!populated.known) return populated.why === 'absent' ? 'ended' : 'populated';
   const successors = populated.value ? successorsIn(kill) : [];

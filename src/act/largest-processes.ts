@@ -1,8 +1,9 @@
 import type { ProcessView } from '../core/pod/pod.ts';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { processesOf } from '../host/cgroupfs.ts';
 import { processName, rssBytes } from '../host/procfs.ts';
+import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 
 type LargestNeeds = {
@@ -40,8 +41,19 @@ export function largestProcesses({
   const largest = sized.toSorted((a, b) => b.rssBytes - a.rssBytes || a.pid - b.pid).slice(0, count);
   return known(
     largest.map((process) => {
-      const name = processName(process.pid);
-      return { ...process, name: name.known ? name.value : '' };
+      const [name, ticks] = [processName(process.pid), startTicks(process.pid)];
+      return { ...process, name: name.known ? name.value : '', ...(ticks === null ? {} : { startTicks: ticks }) };
     }),
   );
+}
+
+/** What started after the decision is no evidence for it. */
+export function olderThan(
+  decidedMs: MonoMs,
+  largest: Reading<readonly ProcessView[]>,
+): Reading<readonly ProcessView[]> {
+  if (!largest.known) return largest;
+  const isOlder = ({ startTicks }: ProcessView): boolean =>
+    startTicks !== undefined && startTicks * MS_PER_TICK <= decidedMs;
+  return known(largest.value.filter(isOlder));
 }

@@ -22,6 +22,22 @@ export function releasedBy(mounts: CgroupMounts, ref: CgroupRef, before: Reading
   return unknown('not-asked', ref.path, 'other processes run in its cgroup');
 }
 
+/**
+ * What a victim frees, counted from the most that it held since `before`: it may grow in its grace period. `note` reads that
+ * now and then.
+ */
+export type UsageWatch = { readonly note: () => void; readonly released: () => Reading<number> };
+export function watchUsage(mounts: CgroupMounts, ref: CgroupRef, before: Reading<number>): UsageWatch {
+  let most = before;
+  return {
+    note: () => {
+      const now = usageBytes(mounts, ref);
+      if (most.known && now.known && now.value > most.value) most = now;
+    },
+    released: () => releasedSince(mounts, ref, most),
+  };
+}
+
 /** What was freed since it held `before`; all of that if the cgroup is gone. */
 export function releasedSince(mounts: CgroupMounts, ref: CgroupRef, before: Reading<number>): Reading<number> {
   if (!before.known) return before;

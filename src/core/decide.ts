@@ -41,6 +41,7 @@ export function decide(state: State, observation: Observation, config: CoreConfi
       ...(isDiskNear(observation, all) ? { isDiskNear: true } : {}),
       ...(isPaced ? { disksAfterMs: nextDisksMs(observation, all, config, heldToMs) } : {}),
       ...(glance === null ? {} : { glance }),
+      ...(step.state.escaped.length === 0 ? {} : { escaped: step.state.escaped }),
     },
     intentWaitMs: decisions.some(isUrgent) ? HARD_INTENT_MS : SOFT_INTENT_MS,
   };

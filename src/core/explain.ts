@@ -2,6 +2,7 @@ import type { CoreConfig } from './core-config.ts';
 import type { Decision, RankRow } from './decision.ts';
 import { firstCandidate, isGuarded } from './eviction/candidate.ts';
 import { COMPARATORS, type Comparator, measuredUsage, TIES, usageFor } from './eviction/comparator.ts';
+import { escapedAfter, isHeldOutside } from './eviction/escaped.ts';
 import { type Ranked, rank } from './eviction/rank.ts';
 import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './eviction/threshold.ts';
 import { timersNow } from './eviction/thresholds-met.ts';
@@ -110,6 +111,7 @@ type Question = {
   readonly guarded: (pod: PodView) => boolean;
   /** What the signal lacks for its threshold. */
   readonly lacking: number;
+  readonly isHeldOutside: boolean;
   /** No pod can use more than this. */
   readonly capacity: number;
 };
@@ -118,12 +120,15 @@ function questionOf(look: ExplainedLook, signal: Signal): Question | null {
   const { observation, config, state } = look;
   const { pods, atMs } = observation;
   if (!pods.known) return null;
+  const lacking = lackingOf(look, signal);
   return {
     signal,
     layout: layoutOf(observation),
     pods: pods.value,
     underWay: underWay(look).map(({ victim }) => victim.uid),
-    lacking: lackingOf(look, signal),
+    lacking,
+    isHeldOutside:
+      lacking > 0 && isHeldOutside({ escaped: escapedAfter(state, observation) }, observation, signal, lacking),
     guarded: (pod) => isGuarded(pod, state.ownerKills, config.guard, atMs),
     capacity: mostUsage(observation, signal),
   };
@@ -149,8 +154,9 @@ function lackingOf(look: ExplainedLook, signal: Signal): number {
   return met === undefined ? 0 : bytesUp(met.limit) - met.available;
 }
 
-function choose({ signal, underWay: stopping, guarded, lacking }: Question, ranking: readonly Ranked[]) {
-  return firstCandidate(signal, ranking, stopping, guarded, lacking);
+function choose(question: Question, ranking: readonly Ranked[]) {
+  const { signal, underWay: stopping, guarded, lacking } = question;
+  return firstCandidate(signal, ranking, stopping, guarded, lacking, question.isHeldOutside);
 }
 
 /** Whether this pod would be passed over if it ranked right before the chosen one. */

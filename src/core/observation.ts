@@ -1,3 +1,4 @@
+import type { DecisionId } from './decision.ts';
 import type { MemoryGrowth } from './eviction/attribution.ts';
 import type { Heard } from './outcome.ts';
 import type { PodUid, PodView } from './pod/pod.ts';
@@ -23,6 +24,8 @@ export type Observation = {
   readonly podsFor?: Signal | 'all' | null;
   /** What took the node's memory; present if the pods were read for memory.available. */
   readonly memoryGrowth?: Reading<MemoryGrowth>;
+  /** What victims hold outside their cgroups, of those that were asked for. Absent: none was. */
+  readonly escaped?: readonly HeldOutside[];
   /** What became of earlier decisions since the previous observation, oldest first. */
   readonly outcomes: readonly Heard[];
   /** Recorded and displayed, never acted on. */
@@ -33,6 +36,8 @@ export type Observation = {
   /** What this shutdown stopped and the API does not show as gone yet (beside-a-kubelet.md E16, E17). Absent: not applicable. */
   readonly unconfirmed?: Reading<Unconfirmed>;
 };
+/** Both 0: nothing any more. `processIds`: threads count, too. */
+export type HeldOutside = { readonly of: DecisionId; readonly memoryBytes: number; readonly processIds: number };
 /** `pods` as namespace/name with their uid, `volumes` as the node's `volumesInUse` has them. */
 export type Unconfirmed = { readonly pods: readonly string[]; readonly volumes: readonly string[] };
 export type ShutdownEvent =

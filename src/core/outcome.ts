@@ -1,5 +1,5 @@
 import type { DecisionId } from './decision.ts';
-import type { ProcessView } from './pod/pod.ts';
+import type { ProcessId, ProcessView } from './pod/pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { Signal } from './signal.ts';
 
@@ -25,6 +25,13 @@ export function withRung(rungs: readonly Rung[], rung: Rung): readonly Rung[] {
   const at = rungs.findIndex(({ atMs, act }) => atMs === rung.atMs && act === rung.act);
   return at === -1 ? [...rungs, rung] : rungs.with(at, rung);
 }
+/** What a victim still holds outside its cgroup, although no process of it is left there. */
+export type Escaped = {
+  /** Its own cgroup, by its inode: memory may still be charged to it. */
+  readonly cgroup: { readonly path: string; readonly inode: number };
+  /** Those of its processes that live on elsewhere; at most 100, the largest ones. */
+  readonly processes: readonly ProcessId[];
+};
 /** How a decision ended. `rungs`: the steps to end a victim, in mode kubelet. */
 export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly rungs?: readonly Rung[] } & (
   | {
@@ -46,6 +53,8 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
       readonly toldMs?: MonoMs | null;
       /** Its scratch directories; absent: it has none, or it was not evicted for a disk. */
       readonly emptied?: Emptied;
+      /** Which of its processes had left its cgroup, and where they were killed; absent: none. */
+      readonly detail?: string;
     }
   /** It has ended, and whether by the agent's request is not known: `detail` says why. */
   | { readonly kind: 'unknown'; readonly detail: string }
@@ -55,12 +64,16 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
       readonly left: readonly ProcessView[];
       readonly detail: string;
       readonly toldMs?: MonoMs | null;
+      /** Absent: its processes are still in its cgroup. */
+      readonly escaped?: Escaped;
     }
   | {
       readonly kind: 'dropped';
       readonly because:
         | 'no-longer-met'
         | 'gone'
+        /** It had ended before; what runs in its place started after the decision. */
+        | 'started-anew'
         | 'dry-run'
         | 'cancelled'
         | 'left-to-systemd'

@@ -51,6 +51,8 @@ export type Reason =
         | 'terminating'
         /** D3: it is within its request, and pods that others have deleted will free enough. */
         | 'others-end'
+        /** D3: it is not known to be to blame, and what victims hold outside their cgroups would be enough. */
+        | 'escaped'
         /** C9: it is not known to exceed its request, and another pod may. */
         | 'not-over-request'
         /** C9: its request is not known, and it holds less than is lacking, or another pod may be the one to blame. */
@@ -69,9 +71,10 @@ export type Reason =
       readonly threshold: MetThreshold;
       /**
        * D7: pods could be stopped, but not for this resource. D14: no pod's end is known to free anything. C9: what is lacking
-       * is held by pods of which more is to come, and no other pod is known to be to blame.
+       * is held by pods of which more is to come, and no other pod is known to be to blame. D3: the same is held by victims
+       * outside their cgroups.
        */
-      readonly because?: 'evict-for' | 'no-relief' | 'awaited';
+      readonly because?: 'evict-for' | 'no-relief' | 'awaited' | 'escaped';
       /** As in a decision to evict. */
       readonly growth?: Reading<Attribution>;
     }

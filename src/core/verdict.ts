@@ -2,7 +2,7 @@ import type { Decision } from './decision.ts';
 import type { MonoMs } from './reading.ts';
 import type { Reason } from './reason.ts';
 import type { Signal, SignalSample } from './signal.ts';
-import type { State } from './state/state.ts';
+import type { EscapedFrom, State } from './state/state.ts';
 
 /** What the next look must contain, and when it is due. */
 export type NextLook = {
@@ -12,6 +12,8 @@ export type NextLook = {
   readonly isDiskNear?: true;
   /** The interval for sampling file systems meanwhile; absent: at every look. */
   readonly disksAfterMs?: number;
+  /** What these still hold is needed; absent: nothing. */
+  readonly escaped?: readonly EscapedFrom[];
   /** A reader asked for it: also measure what no threshold needs. */
   readonly isForReader?: true;
   /** Nothing else is awaited: until then, reading memory.available alone is enough. */

@@ -344,10 +344,10 @@ export function isKernelThread(pid: number, root = ''): Reading<boolean> {
   return hasFlag(pid, PF_KTHREAD, root);
 }
 
-/** Its main thread is ending. Version 1 no longer shows its cgroup then, although it is in it until it has ended. */
-export const isExiting = (pid: number): Reading<boolean> => hasFlag(pid, PF_EXITING, '');
+/** This thread, or the main one, is ending. Version 1 no longer shows its cgroup then, although it is in it until it has ended. */
+export const isExiting = (thread: number | Thread): Reading<boolean> => hasFlag(thread, PF_EXITING, '');
 
-function hasFlag(pid: number, flag: number, root: string): Reading<boolean> {
+function hasFlag(pid: number | Thread, flag: number, root: string): Reading<boolean> {
   const flags = statField(pid, 6, /^\d{1,10}$/, root);
   return flags.known ? known(Math.floor(Number(flags.value) / flag) % 2 === 1) : flags;
 }
@@ -375,7 +375,7 @@ export function descentOf(pid: number): Reading<Descent> {
 }
 
 /** Fields are counted from the state, the first one after the name. */
-function statField(pid: number, index: number, form: RegExp, root: string): Reading<string> {
+function statField(pid: number | Thread, index: number, form: RegExp, root: string): Reading<string> {
   const where = `${root}/proc/${pid}/stat`;
   const bytes = readKernelFileShared(where, LINE_BYTES);
   if (!bytes.known) return bytes;

@@ -1,9 +1,10 @@
+import type { ProcessId } from '../core/pod/pod.ts';
 import type { CgroupRef } from '../ports.ts';
 import { isMember } from './cgroup-members.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { isSame } from './cgroupfs.ts';
 import { codeOf } from './file-error.ts';
-import { isExiting, isKernelThread } from './procfs.ts';
+import { descentOf, isExiting, isKernelThread } from './procfs.ts';
 
 /**
  * Signals a process that is in the cgroup or below it right now (beside-a-kubelet H10: since the pid was listed, it may have
@@ -19,12 +20,9 @@ export function signalInCgroup(
   signal: 'SIGTERM' | 'SIGKILL',
   isListed: () => boolean = () => false,
 ): 'sent' | 'gone' | 'not-ours' | 'refused' {
-  // kill(2) interprets a pid below 2 as a process group, as all processes, or as init.
-  if (!Number.isSafeInteger(pid) || pid < 2 || pid === process.pid) return 'not-ours';
   if (ref.path === '/') return 'not-ours';
-  const isKernel = isKernelThread(pid);
-  if (!isKernel.known) return isKernel.why === 'absent' ? 'gone' : 'not-ours';
-  if (isKernel.value) return 'not-ours';
+  const never = neverSignalled(pid);
+  if (never !== null) return never;
   // Right before the signal: nothing may come in between. The process has a path only, which its cgroup may have had.
   const wasSame = isSame(mounts, ref);
   const member = isMember(mounts, ref, pid);
@@ -34,6 +32,31 @@ export function signalInCgroup(
     const isEnding = isExiting(pid);
     return (isEnding.known ? isEnding.value : isEnding.why === 'absent') ? 'gone' : 'not-ours';
   }
+  return send(pid, signal);
+}
+
+/** The same for a known process, wherever it is. A later one with its pid is not signalled. */
+export function signalProcess(
+  { pid, startTicks }: ProcessId,
+  signal: 'SIGKILL',
+): 'sent' | 'gone' | 'not-ours' | 'refused' {
+  const never = neverSignalled(pid);
+  if (never !== null) return never;
+  const now = descentOf(pid);
+  if (!now.known || now.value.startedTicks !== startTicks) return 'gone';
+  return send(pid, signal);
+}
+
+/** Null: it may be signalled. */
+function neverSignalled(pid: number): 'gone' | 'not-ours' | null {
+  // kill(2) interprets a pid below 2 as a process group, as all processes, or as init.
+  if (!Number.isSafeInteger(pid) || pid < 2 || pid === process.pid) return 'not-ours';
+  const isKernel = isKernelThread(pid);
+  if (!isKernel.known) return isKernel.why === 'absent' ? 'gone' : 'not-ours';
+  return isKernel.value ? 'not-ours' : null;
+}
+
+function send(pid: number, signal: 'SIGTERM' | 'SIGKILL'): 'sent' | 'gone' | 'refused' {
   try {
     process.kill(pid, signal);
     return 'sent';

@@ -84,8 +84,9 @@ export type Ladder = {
   readonly kubelet: { isAtWork: boolean };
   /** Why it has not been accepted, as far as known. */
   unsaid: NotSaid;
-  /** What its cgroup has freed since the first request to end it. */
+  /** What its cgroup has freed since the first request to end it, and what is read for that meanwhile. */
   released: () => Reading<number>;
+  note: () => void;
   /** Called if it is known only after the outcome whether the API ends the pod. */
   readonly endKnown: EndKnown;
 };
@@ -247,12 +248,27 @@ export async function killAll(
   });
   // Recorded before the signal: if the agent is killed, its next run must know everything that was done.
   const at = tell(ladder, 'kill-containers', `${signal} to ${counted(refs.length, 'cgroup')}`);
-  const end = await killContainers(needs, refs, kill);
+  const ending = killContainers(needs, refs, kill);
+  const noted = how.first === 'sigterm' ? notedUntil(ladder, ending) : null;
+  const end = await ending;
   cancel();
+  await noted;
   await whole;
   if (end.kind === 'gone') at.correct(NOBODY);
   findings.clear(resistsId(uid));
   return end;
+}
+
+/** Reads what its cgroup uses now and then, while its processes may still take more. */
+async function notedUntil({ needs: { clock }, note }: Ladder, ending: Promise<unknown>): Promise<void> {
+  let isOver = false;
+  const over = ending.then(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    note();
+    await Promise.race([sleep(clock, POLL_MS), over]);
+  }
 }
 
 export function hastenedOf(hasten: AbortSignal): Promise<'hastened'> {
@@ -277,6 +293,7 @@ export async function untilEnded(ladder: Ladder, found: LivePod, ms: number): Pr
       return populated.known ? !populated.value : populated.why === 'absent';
     });
     if (isOver) return 'ended';
+    ladder.note();
     if (clock.monoMs() >= endsMs) return 'late';
     const next = await Promise.race([sleep(clock, POLL_MS), hastened]);
     if (next === 'hastened') return 'hastened';

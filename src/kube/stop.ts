@@ -2,7 +2,7 @@ import { goneAs } from '../act/ended.ts';
 import type { KillEnd } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
-import { NOT_MEASURED, releasedBy, releasedSince, usageBytes } from '../act/released-memory.ts';
+import { NOT_MEASURED, releasedBy, usageBytes, watchUsage } from '../act/released-memory.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { podName } from '../core/pod/pod.ts';
@@ -94,7 +94,7 @@ function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' |
   const { doneBefore: rungs = [], usedBefore = NOT_MEASURED } = of.order;
   // For a pod that no longer has a cgroup.
   const released = () => usedBefore;
-  return { ...of, rungs, isAccepted: isByUs({ rungs }), asked: null, unsaid: 'unheard', released };
+  return { ...of, rungs, isAccepted: isByUs({ rungs }), asked: null, unsaid: 'unheard', released, note: () => {} };
 }
 
 type End = ReturnType<typeof goneAs> | Extract<Result, { kind: 'survived' | 'unknown' | 'dropped' }>;
@@ -109,17 +109,17 @@ function endOf(ladder: Ladder, result: Result): End {
     case 'ended':
       return { kind: 'ended', via: result.via, releasedBytes: ladder.released() };
     case 'gone':
+      return goneBefore(ladder, result.isStartedAnew);
     case 'spared':
       return goneBefore(ladder);
   }
 }
 
 /** It had ended before this run did anything: through an earlier run, if that sent anything. */
-function goneBefore({ order, rungs, released }: Ladder): ReturnType<typeof goneAs> {
-  if (rungs.length === 0 || wasKilled(order)) return goneAs(order, 'sigterm', released());
-  return isByUs({ rungs })
-    ? { kind: 'ended', via: 'api', releasedBytes: released() }
-    : { kind: 'dropped', because: 'gone' };
+function goneBefore({ order, rungs, released }: Ladder, isStartedAnew = false): ReturnType<typeof goneAs> {
+  if (rungs.length === 0 || wasKilled(order)) return goneAs(order, 'sigterm', released(), isStartedAnew);
+  if (isByUs({ rungs })) return { kind: 'ended', via: 'api', releasedBytes: released() };
+  return goneAs({}, 'sigterm', released(), isStartedAnew);
 }
 
 async function stop(ladder: Ladder): Promise<Result> {
@@ -178,8 +178,8 @@ async function stopFound(ladder: Ladder, found: LivePod | null): Promise<Result>
   // Resumed: what runs now was started after the decision, so the victim has ended (B13).
   const isOver = resumedFromMs !== null && !hasLeft(ladder, now, resumedFromMs);
   const before = order.usedBefore ?? ifKnown(cgroup, (ref) => usageBytes(mounts, ref));
-  if (!isOver) ladder.released = () => ifKnown(cgroup, (ref) => releasedSince(mounts, ref, before));
-  const result: Result = isOver ? { kind: 'gone' } : await stopBy(ladder, now);
+  if (!isOver && cgroup.known) Object.assign(ladder, watchUsage(mounts, cgroup.value, before));
+  const result: Result = isOver ? { kind: 'gone', isStartedAnew: true } : await stopBy(ladder, now);
   source.stopEnded(uid, result.kind === 'survived' ? 'survived' : 'ended');
   return result;
 }

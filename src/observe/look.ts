@@ -1,5 +1,5 @@
 import type { StallSettings } from '../core/eviction/stall.ts';
-import type { Observation } from '../core/observation.ts';
+import type { HeldOutside, Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import {
@@ -10,8 +10,10 @@ import {
   type SignalSample,
   type SignalSource,
 } from '../core/signal.ts';
+import type { EscapedFrom } from '../core/state/state.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { heldOutside } from '../host/escaped.ts';
 import { createProcfs, type Procfs } from '../host/procfs.ts';
 import type { Clock, Findings, Observer, PodSource } from '../ports.ts';
 import { createAllocatableMemory } from './allocatable.ts';
@@ -134,6 +136,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     const pods = podsFor(want);
     return pods.known && want !== 'pid.available' ? { pods, memoryGrowth: growth.read(atMs, pods) } : { pods };
   };
+  const heldBy = (from: EscapedFrom): HeldOutside => ({ of: from.decision, ...heldOutside(mounts, from) });
 
   return {
     look: (want, arrived): Observation => {
@@ -151,6 +154,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
         fsLayout: disk.layout(),
         ...podsAndGrowth(want.pods, atMs),
         podsFor: want.pods,
+        ...(want.escaped === undefined ? {} : { escaped: want.escaped.map(heldBy) }),
         outcomes: arrived.outcomes,
         psi: pressure(atMs),
         shutdownEvents: arrived.events,

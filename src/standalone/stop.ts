@@ -1,9 +1,10 @@
 import { goneAs } from '../act/ended.ts';
+import { createEscapes, type Following } from '../act/escapes.ts';
 import { type Asked, type KillEnd, killCgroup, unreaped } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedBy, usageBytes } from '../act/released-memory.ts';
-import type { Outcome, Signalled } from '../core/outcome.ts';
+import type { Escaped, Outcome, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import { assertNever, ifKnown, known, type Reading, unknown } from '../core/reading.ts';
 import { graceFrom as graceOf, LAST_WORD_MS } from '../core/shutdown/chain.ts';
@@ -12,9 +13,11 @@ import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isMoved, isPopulated, isSame, whereIs } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
+import { chargedBytes, heldOutside } from '../host/escaped.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CgroupRef, Clock, Findings, Killer, StopOrder } from '../ports.ts';
 import { resists, resistsId, survivedId, unreapedId, unreapedProcesses } from '../words/finding-eviction.ts';
+import { ownerOf } from './cgroup-owner.ts';
 import type { Restart } from './restart.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
 import { unitsIn } from './slice-units.ts';
@@ -28,7 +31,7 @@ type StandaloneKillerNeeds = {
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;
   readonly systemd: Systemd;
-  readonly source: Pick<StandaloneSource, 'find' | 'stopBegan' | 'stopEnded'>;
+  readonly source: Pick<StandaloneSource, 'find' | 'pods' | 'stopBegan' | 'stopEnded'>;
   /** Null: nothing is restarted (dry run). */
   readonly restart: Pick<Restart, 'hold'> | null;
   /** Null: stops of a shutdown are not remembered (dry run). */
@@ -68,11 +71,11 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
   }
 
   /** It had ended, also while no agent ran, or its cgroup is not where it was any more. */
-  function gone(order: StopOrder, ref: CgroupRef, unit: string | null): Ending {
+  function gone(order: StopOrder, ref: CgroupRef, unit: string | null, isStartedAnew: boolean): Ending {
     const { why, sentBefore, usedBefore = NOT_MEASURED } = order;
     if (why === 'eviction' && sentBefore === undefined && isMoved(mounts, ref))
       return { kind: 'dropped', because: 'moved' };
-    return goneAs(order, askedBy(unit), releasedBy(mounts, ref, usedBefore));
+    return goneAs(order, askedBy(unit), releasedBy(mounts, ref, usedBefore), isStartedAnew);
   }
 
   /** What was measured, whatever has its path by now. */
@@ -108,7 +111,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       return {
         ...outcome,
         atMs: clock.monoMs(),
-        ...toOutcome(end, () => gone(order, unlisted.ref, unlisted.unit)),
+        ...toOutcome(end, (isAnew) => gone(order, unlisted.ref, unlisted.unit, isAnew)),
       };
     }
     if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
@@ -125,7 +128,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     }
     const ref = order.why === 'eviction' ? measuredAs(order.victim, live.cgroup.value) : live.cgroup.value;
     const end = await stopLive(needs, live, ref, order, { hasten, signalled });
-    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, () => gone(order, ref, live.unit)) };
+    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, (isAnew) => gone(order, ref, live.unit, isAnew)) };
   }
 
   return {
@@ -152,11 +155,18 @@ async function stopLive(
   const { manifest, unit, facts } = live;
   const { clock, mounts, source, restart } = needs;
   const { uid } = manifest.declared;
+  const follow = followed(needs, ref, order);
   const populated = isPopulated(mounts, ref);
-  if (populated.known ? !populated.value : !isSame(mounts, ref)) return { kind: 'gone' };
+  if (populated.known ? !populated.value : !isSame(mounts, ref)) {
+    const isLeft = follow !== undefined && hasLeft(needs, ref, order, follow);
+    if (!isLeft) return { kind: 'gone' };
+  }
   const oldestMs = order.resumedFromMs === null ? null : oldestStartMs(mounts, ref);
-  // Resumed: every process in it started after the decision, so the victim had already ended.
-  if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) return { kind: 'gone' };
+  // Resumed: every process in it started after the decision, so the victim had already ended, or left.
+  if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) {
+    const outside = follow === undefined ? null : createEscapes(mounts, ref, follow).left();
+    return outside === null ? { kind: 'gone', isStartedAnew: true } : { kind: 'survived', ...outside };
+  }
   source.stopBegan(uid);
   const isUnit = manifest.target.kind === 'unit';
   if (isUnit && unit !== null && order.why === 'eviction') restart?.hold(manifest, unit, facts);
@@ -201,6 +211,7 @@ async function stopLive(
             signalled?.(sent);
           },
     help,
+    follow,
     resists: tellLeft,
   };
   const end = await killCgroup({ mounts, ref, clock, ...how });
@@ -208,7 +219,7 @@ async function stopLive(
   findings.clear(resistsId(uid));
   if (end.kind === 'ended' && end.unreaped > 0) clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
   source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended');
-  if (end.kind === 'survived') clearWhenEmpty(needs, ref, order.victim);
+  if (end.kind === 'survived') clearWhenEmpty(needs, ref, order.victim, end.escaped);
   if (end.kind === 'ended' && (await isTimedOut(needs.systemd, order, unit, end.via))) {
     return { ...end, via: 'stop-timeout' };
   }
@@ -291,14 +302,34 @@ async function isTimedOut(systemd: Systemd, { why }: StopOrder, unit: string | n
   return commands.known && commands.value === 0;
 }
 
+/** A shutdown ends what is left anywhere, after the pods. */
+function followed({ mounts, source }: StandaloneKillerNeeds, ref: CgroupRef, order: StopOrder): Following | undefined {
+  const { why, processes = [], victim } = order;
+  if (why === 'shutdown') return undefined;
+  return { processes, ownerOf: ownerOf({ mounts, pods: source.pods }, victim.uid, ref.path) };
+}
+
+/** Its cgroup is empty, but its processes live elsewhere, or they were asked to end and its memory is still in use. */
+function hasLeft({ mounts }: StandaloneKillerNeeds, ref: CgroupRef, order: StopOrder, follow: Following): boolean {
+  if (createEscapes(mounts, ref, follow).isAny()) return true;
+  return order.sentBefore !== undefined && chargedBytes(mounts, ref) > 0;
+}
+
 /** A pod that survived its eviction may end later: a device answers again, or a debugger detaches. */
-function clearWhenEmpty(needs: StandaloneKillerNeeds, ref: CgroupRef, victim: StopOrder['victim']): void {
+function clearWhenEmpty(
+  needs: StandaloneKillerNeeds,
+  ref: CgroupRef,
+  victim: StopOrder['victim'],
+  escaped: Escaped | undefined,
+): void {
   const { mounts, clock, findings } = needs;
   clock.after(SURVIVOR_MS, () => {
     const populated = isPopulated(mounts, ref);
-    const isOver = populated.known ? !populated.value : populated.why === 'absent';
+    const isEmpty = populated.known ? !populated.value : populated.why === 'absent';
+    const held = escaped === undefined ? null : heldOutside(mounts, escaped);
+    const isOver = held === null ? isEmpty : held.memoryBytes === 0 && held.processIds === 0;
     if (isOver) findings.clear(survivedId(victim.uid));
-    else clearWhenEmpty(needs, ref, victim);
+    else clearWhenEmpty(needs, ref, victim, escaped);
   });
 }
 
@@ -338,18 +369,20 @@ async function askInTime(
 }
 
 type Ending =
-  | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes'>
-  | Pick<Extract<Outcome, { kind: 'survived' }>, 'kind' | 'left' | 'detail'>
+  | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes' | 'detail'>
+  | Pick<Extract<Outcome, { kind: 'survived' }>, 'kind' | 'left' | 'detail' | 'escaped'>
   | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'>;
 
-function toOutcome(end: KillEnd, gone: () => Ending): Ending {
+function toOutcome(end: KillEnd, gone: (isStartedAnew: boolean) => Ending): Ending {
   switch (end.kind) {
-    case 'ended':
-      return { kind: end.kind, via: end.via, releasedBytes: end.releasedBytes };
+    case 'ended': {
+      const { unreaped: _, ...ending } = end;
+      return ending;
+    }
     case 'survived':
       return end;
     case 'gone':
-      return gone();
+      return gone(end.isStartedAnew === true);
     case 'spared':
       return { kind: 'dropped', because: 'cancelled' };
     default:

@@ -59,7 +59,7 @@ export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
         sayRemoved(outcome.removed),
       );
     case 'ended':
-      return `ended by ${outcome.via}${after}, ${sayGivenBack(outcome)}`;
+      return and(`ended by ${outcome.via}${after}, ${sayGivenBack(outcome)}`, outcome.detail ?? '');
     case 'unknown':
       return `ended${after}; ${sayEndUnknown(outcome.detail)}`;
     case 'survived':
@@ -108,6 +108,7 @@ export const sayDropped = (because: Dropped): string => DROPPED[because];
 const DROPPED: { readonly [B in Dropped]: string } = {
   'no-longer-met': 'the threshold is no longer met',
   gone: 'the pod had already ended',
+  'started-anew': 'what it ran at the choice had already ended; what runs now started afterwards',
   'dry-run': 'this is a dry run',
   cancelled: 'the shutdown was cancelled before its turn',
   'left-to-systemd': 'it has no processes, and systemd stops it after the phases',

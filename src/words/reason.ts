@@ -32,7 +32,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'not-signalled':
       return `eviction ${reason.eviction}: ${nameOf(reason.uid)} could not be signalled for ${ms(UNSENT_MS)}: no longer waiting for it`;
     case 'clean-up-wait':
-      return `${reason.signal}: eviction ${reason.eviction} has ended and the signal is not getting worse: no other pod is chosen until what it left is cleaned up, ${ms(reason.remainingMs)} at most`;
+      return `${reason.signal}: eviction ${reason.eviction} is over and the signal is not getting worse: no other pod is chosen until what it left is cleaned up, ${ms(reason.remainingMs)} at most`;
     case 'reclaim-running':
       return `reclaim ${reason.decision} is running: no pod is evicted until it finishes`;
     case 'reclaim-sufficed':
@@ -75,6 +75,8 @@ function sayNobody({ signal, because, growth }: Extract<Reason, { code: 'no-cand
   switch (because) {
     case 'no-relief':
       return `${signal}: no pod is evicted, since none is known to free anything there`;
+    case 'escaped':
+      return `${signal}: no pod is evicted that is not known to be the cause: processes that left the cgroup of an evicted pod hold what is lacking`;
     case 'awaited':
       return `${signal}: no pod is evicted until the API server or the container runtime has said more about the pod that may be the cause`;
     case 'evict-for':
@@ -100,6 +102,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'budget-innocent':
     'it is not known to exceed its request, and is not stopped in place of a pod that a disruption budget keeps',
   'others-end': 'it uses no more than its request, and pods that were deleted already hold enough: they go first',
+  escaped: 'it is not known to be the cause, and processes that left the cgroup of an evicted pod hold what is lacking',
   'no-relief': 'stopping it is not known to help',
   'own-limit': 'it stalls at its own memory limit, not because the node is short of memory',
   'restart-guard': 'it has just restarted after an eviction',

@@ -288,7 +288,7 @@ describe('an eviction', () => {
 });
 
 describe('an eviction that an earlier run of the agent left in progress', () => {
-  const nothing: Left = { decision: null, begunMs: null, usedBefore: null, rungs: [], outcome: null };
+  const nothing: Left = { decision: null, begunMs: null, usedBefore: null, processes: [], rungs: [], outcome: null };
   const decided = evict(soft, 30);
   const left: Eviction = {
     decision: 'boot-1',
@@ -306,6 +306,20 @@ describe('an eviction that an earlier run of the agent left in progress', () => 
     actor.resume(left, { ...nothing, decision: decided, begunMs: 1, outcome });
     expect(await settled()).toEqual(outcome);
     expect([orders, recorded]).toEqual([[], []]);
+  });
+
+  it('shows no process as evidence that started after the decision', async () => {
+    const old = { pid: 2, name: 'old', rssBytes: 1, startTicks: 100 };
+    const later = { pid: 3, name: 'new', rssBytes: 9, startTicks: 101 };
+    const killer: ActorNeeds['killer'] = {
+      stop: async ({ decision }) => ({ of: decision, atMs: 5, kind: 'dropped', because: 'started-anew' }),
+      usedBytes: () => known(MI),
+      largestProcesses: () => known([later, old]),
+    };
+    const { actor, notes, settled } = stage({ killer });
+    actor.resume({ ...left, decidedMs: 1_005 }, { ...nothing, decision: decided });
+    await settled();
+    expect(notes).toMatchObject([{ kind: 'evidence', largestProcesses: known([old]) }]);
   });
 
   it('is reported again under the same name, in case the earlier run had not reported it', async () => {

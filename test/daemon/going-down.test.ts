@@ -106,7 +106,9 @@ function glued({
         clear: (id) => void raised.delete(id),
         all: () => [],
       },
-      recorder: { left: () => ({ decision: null, begunMs: null, usedBefore: null, rungs: [], outcome: null }) },
+      recorder: {
+        left: () => ({ decision: null, begunMs: null, usedBefore: null, processes: [], rungs: [], outcome: null }),
+      },
       progress: { seen: quiet, tell: (fact) => void facts.push(fact) },
       mode: {
         pods: { pods: () => known([]), follow: quiet, close: async () => quiet() },

@@ -305,7 +305,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
       killer(() => ['app'], {}),
       { resumedFromMs: 1_000 },
     );
-    expect(outcome).toMatchObject({ kind: 'dropped', because: 'gone' });
+    expect(outcome).toMatchObject({ kind: 'dropped', because: 'started-anew' });
     expect(app.isAlive()).toBe(true);
     expect(asked).toEqual([]);
   });

@@ -20,6 +20,7 @@
 #   bomb                fork, and let every child do the same, for ever
 #   stick FILE          make that file: on a frozen file system no signal ends it
 #   stubborn            ignore SIGTERM
+#   flee DIR,DIR        go on at SIGTERM, in these cgroups
 #   headless            end its main thread; another goes on
 #   hide DIR,DIR        join cgroups below these: 70 deep, with names that are no text
 #   litter DIR COUNT    so many empty cgroups in DIR, and join the last
@@ -187,6 +188,7 @@ sub obey {
   }
   elsif ($verb eq 'churn') { churn(@args) }
   elsif ($verb eq 'stubborn') { $SIG{TERM} = 'IGNORE' }
+  elsif ($verb eq 'flee') { my $directories = $args[0]; $SIG{TERM} = sub { enter($directories) } }
   elsif ($verb eq 'stay') { $stays = 1 }
   else { die "unknown command $verb" }
   print "done\n";

@@ -81,13 +81,41 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
     open();
-    expect(await stop('one', { resumedFromMs: decidedMs })).toMatchObject({ kind: 'dropped', because: 'gone' });
+    const dropped = { kind: 'dropped', because: 'started-anew' };
+    expect(await stop('one', { resumedFromMs: decidedMs })).toMatchObject(dropped);
     // Who was told by an earlier run, and is gone, did not go by itself.
     const told = { resumedFromMs: decidedMs, sentBefore: 'sigkill' } as const;
     const end = { kind: 'ended', via: 'sigkill', releasedBytes: { known: false, why: 'not-asked' } };
     expect(await stop('one', told)).toMatchObject(end);
     expect(cgroup(0).pids()).not.toEqual([]);
     expect(await stop('one', { resumedFromMs: clock.monoMs() + 1_000 })).toMatchObject({ kind: 'ended' });
+  });
+
+  it('are not killed among the processes of another pod, and nobody is said to have ended', async () => {
+    const moved = await cgroup(0).run(IGNORES);
+    for (const [i, name] of ['one', 'two'].entries()) write(name, `cgroup: ${cgroup(i).path}`);
+    open();
+    const stopping = stop('one', { graceMs: 300 });
+    for (const root of cgroup(1).roots) writeFileSync(join(root, 'cgroup.procs'), String(moved.pid));
+    const where = `in ${cgroup(1).path}, which belongs to default/two`;
+    expect(await stopping).toMatchObject({ kind: 'survived', detail: expect.stringContaining(where) });
+    expect(moved.isAlive()).toBe(true);
+  });
+
+  it('are followed by what was known of them if they left while no agent ran', async () => {
+    const moved = await cgroup(0).run('echo up; exec sleep 1000');
+    write('one', `cgroup: ${cgroup(0).path}`);
+    open();
+    const known = standalone.killer.largestProcesses(order('one').victim, 5, 1_000);
+    expect(known).toMatchObject({ known: true, value: [{ pid: moved.pid, startTicks: expect.any(Number) }] });
+    for (const root of cgroup(1).roots) writeFileSync(join(root, 'cgroup.procs'), String(moved.pid));
+    const resumed = { resumedFromMs: clock.monoMs(), sentBefore: 'sigterm', first: 'sigkill' } as const;
+    expect(await stop('one', { ...resumed, processes: known.known ? known.value : [] })).toMatchObject({
+      kind: 'ended',
+      via: 'sigkill',
+      detail: expect.stringContaining(cgroup(1).path),
+    });
+    await until(() => !moved.isAlive());
   });
 
   it('are not stopped if their manifest named something else at the decision', async () => {

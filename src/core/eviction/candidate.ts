@@ -35,7 +35,8 @@ export type Choice = {
  * pods that stall in their own memory limit (D17). Only if no other pod is left: DaemonSet pods for
  * signals without a request (D8), then protected ones (D7). Nobody is chosen while a pod that is still to be named or
  * declared may be to blame instead (C9), nor a pod that is not known to be to blame while one that is not, or not fully,
- * measured may come before it (D13). `lacking`: what the signal lacks.
+ * measured may come before it (D13), nor one that is not known to be to blame while victims hold outside their cgroups what
+ * is lacking (D3, `isHeldOutside`). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
   signal: Signal,
@@ -43,6 +44,7 @@ export function firstCandidate(
   underWay: readonly PodUid[],
   guarded: (pod: PodView) => boolean,
   lacking: number,
+  isHeldOutside = false,
 ): Choice {
   const isRequested = hasRequest(signal);
   const barred = new Map<PodUid, Why>();
@@ -56,12 +58,13 @@ export function firstCandidate(
   const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
   const awaited = ranking.filter(({ pod }) => isAwaited(barred.get(pod.uid)));
-  const allowed = firstOf({ signal, entries: pool, awaited, guarded, lacking });
+  const allowed = firstOf({ signal, entries: pool, awaited, guarded, lacking, isHeldOutside });
   const isRefused = ({ pod }: Ranked): boolean => BUDGETS.includes(barred.get(pod.uid) ?? null);
   const first = allowed !== null && isInsteadOfRefused(signal, allowed, ranking, isRefused, lacking) ? null : allowed;
   const because = ({ pod }: Ranked): Why => {
     const why = barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
-    return why === 'guard' && !guarded(pod) ? insteadBecause(pod, first, allowed) : why;
+    if (why !== 'guard' || guarded(pod)) return why;
+    return isHeldOutside && allowed === null ? 'escaped' : insteadBecause(pod, first, allowed);
   };
   /** It is barred only because it is not fully measured. A pod without directories is no candidate at all. */
   const isUnsure = ({ pod }: Ranked): boolean => {
@@ -77,6 +80,7 @@ export function firstCandidate(
   const isUseless = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief';
   const nobodyBecause = (): Choice['nobody'] => {
     if (allowed === null && mayBeToBlame(signal, awaited, lacking)) return 'awaited';
+    if (allowed === null && isHeldOutside && pool.length > 0) return 'escaped';
     return ranking.some(isSpared) ? 'evict-for' : ranking.some(isUseless) ? 'no-relief' : null;
   };
   const choice = { ...explainChoice(ranking, first, because), nobody: first === null ? nobodyBecause() : null };
@@ -195,6 +199,7 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   guard: 'D6',
   terminating: 'D3',
   'others-end': 'D3',
+  escaped: 'D3',
   'not-over-request': 'D13',
   'budget-innocent': 'D18',
   'no-relief': 'D14',

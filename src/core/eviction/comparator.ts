@@ -169,3 +169,10 @@ function unsaidOf({ unsaid }: PodView, what: 'priority' | 'requests'): Unknown |
 
 const map = <A, B>(reading: Reading<A>, change: (value: A) => B): Reading<B> =>
   reading.known ? known(change(reading.value)) : reading;
+
+/** The pods were read for another reason (a limit, a reader), and what this ranking compares was not measured. */
+export function isNotAsked({ usage }: PodView, signal: Signal): boolean {
+  const { counts } = SIGNAL_FACTS[signal];
+  const compared = counts === 'disk' ? usage.disk : countedOf(usage, counts);
+  return !compared.known && compared.why === 'not-asked';
+}

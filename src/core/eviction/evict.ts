@@ -3,7 +3,7 @@ import type { Decision, Difference } from '../decision.ts';
 import type { Observation } from '../observation.ts';
 import { isEnd } from '../outcome.ts';
 import { effectiveGraceMs, graceOf, HARD_GRACE_SECONDS } from '../pod/grace.ts';
-import { countedOf, type PodView } from '../pod/pod.ts';
+import type { PodView } from '../pod/pod.ts';
 import type { Reason } from '../reason.ts';
 import { type ReclaimCall, reclaimCalls } from '../reclaim/calls.ts';
 import { tiesOf } from '../shutdown/chain.ts';
@@ -12,7 +12,9 @@ import type { Eviction, Reclaim, State } from '../state/state.ts';
 import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from '../step.ts';
 import { attribute } from './attribution.ts';
 import { firstCandidate, guardAfter, isGuarded, withoutBudgets } from './candidate.ts';
+import { isNotAsked } from './comparator.ts';
 import { CONDITIONS, conditionsNow } from './condition.ts';
+import { isHeldOutside } from './escaped.ts';
 import {
   atChoiceOf,
   cleanUpOf,
@@ -289,7 +291,9 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   const ranking = withoutKubeletWait(state, observation, threshold, ranked);
   const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
-  const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lackingOf(threshold));
+  const lacking = lackingOf(threshold);
+  const isHeld = isHeldOutside(state, observation, threshold.signal, lacking);
+  const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lacking, isHeld);
   const { victim, passedOver, differences, unproven, nobody: why } = choice;
   if (config.isLive) {
     const joined = joinedOf(state, look, threshold, ranking, guarded);
@@ -352,13 +356,6 @@ function isOtherDisk({ observation, layout }: Look, { signal }: MetThreshold): b
   const asked = observation.podsFor;
   if (asked === undefined || !isDisk(signal)) return false;
   return asked === null || asked === 'all' || shortageOf(asked, layout) !== shortageOf(signal, layout);
-}
-
-/** The pods were read for another reason (a limit, a reader), and what this ranking compares was not measured. */
-function isNotAsked({ usage }: PodView, signal: Signal): boolean {
-  const { counts } = SIGNAL_FACTS[signal];
-  const compared = counts === 'disk' ? usage.disk : countedOf(usage, counts);
-  return !compared.known && compared.why === 'not-asked';
 }
 
 /** kubelet-eviction.md 1.4.4. */

@@ -11,6 +11,8 @@ type Pool = {
   readonly awaited: readonly Ranked[];
   readonly guarded: (pod: PodView) => boolean;
   readonly lacking: number;
+  /** As in isHeldOutside. */
+  readonly isHeldOutside: boolean;
 };
 
 /**
@@ -29,7 +31,7 @@ export function firstOf(pool: Pool): PodView | null {
   const open = unsaid.filter((entry) => !isWithin(signal, entry, lacking));
   const over = open.find((entry) => isToBlame(signal, entry, lacking));
   if (over !== undefined) return over.pod;
-  if (mayBeToBlame(signal, awaited, lacking)) return null;
+  if (pool.isHeldOutside || mayBeToBlame(signal, awaited, lacking)) return null;
   // Of several, it is unknown which one exceeds its request: the choice is left to the kernel and their oom_score_adj.
   if (open.length > 0) return open.length === 1 ? (open[0]?.pod ?? null) : null;
   return first === null ? (unsaid[0]?.pod ?? null) : beforeInnocent(first, said, pool);

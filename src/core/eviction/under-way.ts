@@ -4,6 +4,7 @@ import type { PodUid } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
 import type { FsLayout } from '../signal.ts';
 import type { Eviction, Proof, State } from '../state/state.ts';
+import { escapedAfter } from './escaped.ts';
 import { SHORTAGES, type Shortage, shortageOf } from './shortage.ts';
 import type { MetThreshold } from './threshold.ts';
 import { proofOf } from './usage-trend.ts';
@@ -20,7 +21,7 @@ export const UNSENT_MS = 10_000;
 /** D15, kubelet-eviction.md 4.13. */
 export const CLEAN_UP_MS = 30_000;
 
-type Settled = Pick<State, 'act' | 'proofs' | 'dryDropped' | 'dryOverLimit'>;
+type Settled = Pick<State, 'act' | 'proofs' | 'dryDropped' | 'dryOverLimit' | 'escaped'>;
 
 /**
  * D3: updates the evictions in progress. One with an outcome is over. One no longer holds back the next if its deadline has
@@ -73,7 +74,8 @@ export function settleEvictions(
       } else left.push(isSettling(settled) ? { ...signalled, settledMs: atMs } : signalled);
     }
   }
-  return { act: actOf(left), proofs: Object.fromEntries(proofs), dryDropped, dryOverLimit };
+  const escaped = escapedAfter(state, observation);
+  return { act: actOf(left), proofs: Object.fromEntries(proofs), dryDropped, dryOverLimit, escaped };
 }
 
 export function evictionsOf({ act }: Pick<State, 'act'>): readonly Eviction[] {
@@ -135,8 +137,12 @@ function settle(eviction: Eviction, atMs: number, isShort: (threshold: MetThresh
   return atMs >= eviction.deadlineMs ? 'out-of-time' : 'as-before';
 }
 
-/** It was asked to end and is no longer watched: its memory may be about to be freed, as after a proven end (D15). */
+/**
+ * It was asked to end and is no longer watched, or holds memory although no process is left in its cgroup: that may be about
+ * to be freed, as after a proven end (D15).
+ */
 function isLetGo({ signalledMs }: Eviction, outcome: Outcome | undefined): boolean {
+  if (outcome?.kind === 'survived') return outcome.escaped !== undefined;
   return outcome?.kind === 'dropped' && outcome.because === 'rebound' && signalledMs !== undefined;
 }
 

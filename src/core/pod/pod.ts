@@ -160,7 +160,15 @@ export type Victim = Pick<
   PodView,
   'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo' | 'cgroupInode' | 'unsaid'
 >;
-export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };
+/** `startTicks`: when it started, in clock ticks since boot; with its pid, the identity of a process. */
+export type ProcessId = { readonly pid: number; readonly startTicks: number };
+export type ProcessView = {
+  readonly pid: number;
+  readonly name: string;
+  readonly rssBytes: number;
+  /** Absent: not read. */
+  readonly startTicks?: number;
+};
 
 /** What a ranking counts of a pod, except for disk usage, which has several figures. */
 export function countedOf(usage: PodView['usage'], counts: Exclude<SignalFacts['counts'], 'disk'>): Reading<number> {

@@ -1,6 +1,6 @@
 import { SHORTAGES } from '../eviction/shortage.ts';
 import type { MetThreshold } from '../eviction/threshold.ts';
-import type { Unsaid, Victim } from '../pod/pod.ts';
+import type { ProcessId, Unsaid, Victim } from '../pod/pod.ts';
 import {
   listOf as anyListOf,
   type Check,
@@ -15,7 +15,7 @@ import {
 } from '../shape.ts';
 import { SIGNAL_FACTS, SIGNALS, type SignalSample } from '../signal.ts';
 import type { Quantity } from '../units/quantity.ts';
-import type { Eviction, Point, Proof, Reclaim, ShutdownStop, State, Stopping } from './state.ts';
+import type { EscapedFrom, Eviction, Point, Proof, Reclaim, ShutdownStop, State, Stopping } from './state.ts';
 
 /** What a saved state must look like to be trusted; anything else is a corrupt file. Bounds as in the docstrings of State. */
 export function readState(json: unknown): State | null {
@@ -23,7 +23,12 @@ export function readState(json: unknown): State | null {
   return isState(json) ? { ...NOTHING_KEPT, ...json } : null;
 }
 
-const NOTHING_KEPT: Pick<State, 'reclaims' | 'proofs' | 'trail'> = { reclaims: [], proofs: {}, trail: {} };
+const NOTHING_KEPT: Pick<State, 'reclaims' | 'proofs' | 'trail' | 'escaped'> = {
+  reclaims: [],
+  proofs: {},
+  trail: {},
+  escaped: [],
+};
 const LIST_MAX = 10_000;
 
 const isText: Check = (value) => typeof value === 'string' && value.length <= 4_096;
@@ -114,6 +119,15 @@ const isState = shape<State>({
   ),
   heldBackMs: optional(recordOf(isOneOf(...SHORTAGES), isNumber)),
   trail: optional(recordOf(isSignalName, listOf(shape<Point>({ atMs: isNumber, available: isNumber })))),
+  escaped: optional(
+    listOf(
+      shape<EscapedFrom>({
+        decision: isText,
+        cgroup: shape<EscapedFrom['cgroup']>({ path: isText, inode: isNumber }),
+        processes: listOf(shape<ProcessId>({ pid: isNumber, startTicks: isNumber })),
+      }),
+    ),
+  ),
   ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
   stops: listOf(
     shape<ShutdownStop>({

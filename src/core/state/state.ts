@@ -2,6 +2,7 @@ import type { ShutdownPhase } from '../core-config.ts';
 import type { DecisionId, StorageLimit } from '../decision.ts';
 import type { Shortage } from '../eviction/shortage.ts';
 import type { MetThreshold, ThresholdId } from '../eviction/threshold.ts';
+import type { Escaped } from '../outcome.ts';
 import type { PodUid, Victim } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
 import type { StopChain } from '../shutdown/chain.ts';
@@ -38,6 +39,8 @@ export type State = {
   readonly heldBackMs?: { readonly [S in Shortage]?: MonoMs };
   /** The last 3 s of the signals of shortages being acted on, oldest first; at most 31 points each. */
   readonly trail: { readonly [S in Signal]?: readonly Point[] };
+  /** What victims that survived hold outside their cgroups, as long as it is anything; the last 16. */
+  readonly escaped: readonly EscapedFrom[];
   readonly ownerKills: readonly { readonly ownerKey: string; readonly atMs: MonoMs }[];
   /** Stops for a shutdown in progress, of every phase. They outlast a cancelled shutdown. */
   readonly stops: readonly ShutdownStop[];
@@ -115,6 +118,7 @@ export type Proof = {
   readonly atMs: MonoMs;
   readonly available: { readonly [S in Signal]?: number };
 };
+export type EscapedFrom = Escaped & { readonly decision: DecisionId };
 export type Eviction = {
   readonly decision: DecisionId;
   readonly decidedMs: MonoMs;
@@ -156,6 +160,7 @@ export function initialState(bootId: string): State {
     reclaims: [],
     proofs: {},
     trail: {},
+    escaped: [],
     ownerKills: [],
     stops: [],
     shutdown: { kind: 'unarmed', why: 'not started' },

@@ -122,7 +122,7 @@ function idsOf(state: State): ReadonlySet<DecisionId> {
 }
 
 function leftOf(of: DecisionId, kept: readonly Kept[]): Left {
-  let left: Left = { decision: null, begunMs: null, usedBefore: null, rungs: [], outcome: null };
+  let left: Left = { decision: null, begunMs: null, usedBefore: null, processes: [], rungs: [], outcome: null };
   for (const { ids, lines } of kept) {
     if (!ids.includes(of)) continue;
     for (const { entry } of entriesOf(lines)) {
@@ -136,7 +136,10 @@ function leftOf(of: DecisionId, kept: readonly Kept[]): Left {
 }
 
 function noted(note: RecordNote, { rungs }: Left): Partial<Left> {
-  if (note.kind === 'evidence') return { begunMs: note.stopBeganAtMs, usedBefore: note.usedBytes ?? null };
+  if (note.kind === 'evidence') {
+    const { stopBeganAtMs, usedBytes = null, largestProcesses: largest } = note;
+    return { begunMs: stopBeganAtMs, usedBefore: usedBytes, processes: largest.known ? largest.value : [] };
+  }
   return note.kind === 'rung' ? { rungs: withRung(rungs, rungOf(note)) } : {};
 }
 

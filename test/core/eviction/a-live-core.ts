@@ -1,6 +1,6 @@
 import type { CoreConfig } from '../../../src/core/core-config.ts';
 import { decide } from '../../../src/core/decide.ts';
-import type { Observation } from '../../../src/core/observation.ts';
+import type { HeldOutside, Observation } from '../../../src/core/observation.ts';
 import type { Heard } from '../../../src/core/outcome.ts';
 import type { PodView } from '../../../src/core/pod/pod.ts';
 import { known } from '../../../src/core/reading.ts';
@@ -26,6 +26,7 @@ type Now = {
   readonly nodefs?: number;
   readonly pids?: number;
   readonly heard?: readonly Heard[];
+  readonly escaped?: readonly HeldOutside[];
 };
 /** A live core and its pods; amounts in MiB, and as many as nobody misses where none is named. */
 export function aCore(config: CoreConfig, given: readonly PodView[] = [leaker, writer, database]) {
@@ -39,7 +40,12 @@ export function aCore(config: CoreConfig, given: readonly PodView[] = [leaker, w
       'nodefs.available': { available: nodefs * MI, capacity: CAPACITY },
       'pid.available': { available: pids, capacity: 32_768 },
     };
-    const rest: Partial<Observation> = { pods: known(pods), outcomes: heard };
+    const { escaped } = now;
+    const rest: Partial<Observation> = {
+      pods: known(pods),
+      outcomes: heard,
+      ...(escaped === undefined ? {} : { escaped }),
+    };
     const verdict = decide(state, anObservation(atMs, signals, rest), { ...config, isLive: true });
     state = verdict.state;
     return verdict;

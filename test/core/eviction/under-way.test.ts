@@ -176,6 +176,7 @@ describe('what a dry run dropped', () => {
       proofs: {},
       dryDropped: [memory.id],
       dryOverLimit: ['uid-a-2'],
+      escaped: [],
     });
   });
 
@@ -206,7 +207,7 @@ describe('what a dry run dropped', () => {
       [met('memory.available')],
       'nodefs-only',
     );
-    expect(settled).toEqual({ act: { kind: 'idle' }, proofs: {}, dryDropped: [], dryOverLimit: [] });
+    expect(settled).toEqual({ act: { kind: 'idle' }, proofs: {}, dryDropped: [], dryOverLimit: [], escaped: [] });
   });
 
   it('is forgotten once its threshold is no longer met', () => {

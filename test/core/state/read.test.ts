@@ -120,6 +120,7 @@ function fullState(shutdown: State['shutdown']): Required<State> {
     proofs: { nodefs: { decision: 'a-3', atMs: 1, available: { 'nodefs.available': 1 } } },
     heldBackMs: { memory: 1, pids: 2 },
     trail: { 'memory.available': [{ atMs: 1, available: 2 }] },
+    escaped: [{ decision: 'a-4', cgroup: { path: '/a', inode: 1 }, processes: [{ pid: 2, startTicks: 3 }] }],
     ownerKills: [{ ownerKey: 'o', atMs: 1 }],
     stops: [stop],
     shutdown,
@@ -206,6 +207,7 @@ describe('a saved state with every field', () => {
       'chain',
       'confirm',
       'endsMs',
+      'escaped',
       'graceSeconds',
       'heldBackMs',
       'isUntimed',
@@ -220,9 +222,10 @@ describe('a saved state with every field', () => {
     ]);
   });
 
-  it('had none if its version kept no reclaims, proofs or trail', () => {
-    const { reclaims: _, proofs: __, trail: ___, heldBackMs: ____, ...old } = fullState(stopping);
-    expect(readState(JSON.parse(JSON.stringify(old)))).toEqual({ ...old, reclaims: [], proofs: {}, trail: {} });
+  it('had none if its version kept no reclaims, proofs, trail or escaped processes', () => {
+    const { reclaims: _, proofs: __, trail: ___, heldBackMs: ____, escaped: _____, ...old } = fullState(stopping);
+    const kept = { reclaims: [], proofs: {}, trail: {}, escaped: [] };
+    expect(readState(JSON.parse(JSON.stringify(old)))).toEqual({ ...old, ...kept });
   });
 
   it.each([

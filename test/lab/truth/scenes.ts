@@ -1,5 +1,6 @@
 import { diskScenes } from './disk.ts';
 import { episodeScenes } from './episodes.ts';
+import { escapedScenes } from './escaped.ts';
 import { freshScenes } from './fresh.ts';
 import { helperScenes, helperUnitScenes } from './helpers.ts';
 import { manifestScenes } from './manifests.ts';
@@ -22,6 +23,7 @@ export const SCENES: readonly TruthScene[] = [
   ...starvedScenes,
   ...stuckScenes,
   ...resistScenes,
+  ...escapedScenes,
   ...tenantScenes,
   ...unsureScenes,
   ...pidScenes,

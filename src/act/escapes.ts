@@ -1,0 +1,102 @@
+import type { Escaped } from '../core/outcome.ts';
+import type { ProcessId, ProcessView } from '../core/pod/pod.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { uptimeMs } from '../host/clock.ts';
+import { chargedBytes, whereaboutsOf } from '../host/escaped.ts';
+import { processName, rssBytes } from '../host/procfs.ts';
+import { signalProcess } from '../host/signal-process.ts';
+import { MS_PER_TICK, startTicks } from '../host/workload.ts';
+import type { CgroupRef } from '../ports.ts';
+import { type Escapee, sayEscaped, sayKilledOutside } from '../words/escaped.ts';
+
+/** A victim's own processes, known from its cgroup, to be found again if they leave it. */
+export type Escapes = {
+  /** They are in its cgroup, or were at `sinceBootMs`. */
+  readonly note: (pids: readonly number[], sinceBootMs: number) => void;
+  /** Whether one of them lives outside. */
+  readonly isAny: () => boolean;
+  /** SIGKILL to all that live outside in a cgroup that is nobody else's. Returns whether one was sent it. */
+  readonly kill: () => boolean;
+  /** What is left of the victim outside, in words as well; null: nothing. */
+  readonly left: () => EscapesLeft | null;
+  /** Which were killed outside; null: none. */
+  readonly sayKilled: () => string | null;
+};
+export type EscapesLeft = { readonly left: readonly ProcessView[]; readonly detail: string; readonly escaped: Escaped };
+export type Following = {
+  /** Some of its processes, as measured at the choice. */
+  readonly processes: readonly ProcessView[];
+  /** The pod or unit whose cgroup a path is in; null: nobody else's than the victim's. */
+  readonly ownerOf: (path: string, pid: number) => string | null;
+};
+
+/** The maximum to remember. */
+const MOST = 1_000;
+/** As many as an outcome and the state name. */
+const MOST_LEFT = 100;
+const SHOWN_LEFT = 10;
+
+export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes, ownerOf }: Following): Escapes {
+  /** The start time of each by its pid. Those that have ended are forgotten. */
+  const known = new Map<number, number>();
+  const killed = new Map<number, Escapee>();
+  for (const { pid, startTicks: ticks } of processes) if (ticks !== undefined) known.set(pid, ticks);
+
+  function* outside(): Generator<ProcessId & { readonly path: string | null }, void, void> {
+    for (const [pid, ticks] of known) {
+      const where = whereaboutsOf(mounts, ref, { pid, startTicks: ticks });
+      if (where === 'ended') known.delete(pid);
+      else if (where !== 'inside') yield { pid, startTicks: ticks, path: where.path.known ? where.path.value : null };
+    }
+  }
+  const viewOf = ({ pid, startTicks: ticks, path }: ProcessId & { readonly path: string | null }): Escapee => {
+    const [rss, name] = [rssBytes(pid), processName(pid)];
+    return {
+      ...{ pid, startTicks: ticks },
+      name: name.known ? name.value : '',
+      rssBytes: rss.known ? rss.value : 0,
+      path: path ?? 'an unknown cgroup',
+      owner: path === null ? 'an unknown owner' : ownerOf(path, pid),
+    };
+  };
+
+  return {
+    note: (pids, sinceBootMs) => {
+      for (const pid of pids) {
+        if (known.size >= MOST) return;
+        const ticks = known.has(pid) ? null : startTicks(pid);
+        // One that started later has the pid of one that ended.
+        if (ticks !== null && ticks * MS_PER_TICK <= sinceBootMs) known.set(pid, ticks);
+      }
+    },
+    isAny: () => outside().next().done !== true,
+    kill: () => {
+      let isSent = false;
+      for (const found of outside()) {
+        const view = viewOf(found);
+        if (view.owner !== null || signalProcess(found, 'SIGKILL') !== 'sent') continue;
+        isSent = true;
+        if (!killed.has(found.pid)) killed.set(found.pid, view);
+      }
+      return isSent;
+    },
+    left: () => {
+      const escapees = [...outside()].map(viewOf).toSorted((a, b) => b.rssBytes - a.rssBytes);
+      const charged = chargedBytes(mounts, ref);
+      if (escapees.length === 0 && charged === 0) return null;
+      const ids = escapees.slice(0, MOST_LEFT).map(({ pid, startTicks: ticks = 0 }) => ({ pid, startTicks: ticks }));
+      return {
+        left: escapees.slice(0, SHOWN_LEFT).map(({ pid, name, rssBytes: bytes }) => ({ pid, name, rssBytes: bytes })),
+        detail: sayEscaped(escapees, ref.path, charged),
+        escaped: { cgroup: ref, processes: ids },
+      };
+    },
+    sayKilled: () => (killed.size === 0 ? null : sayKilledOutside([...killed.values()])),
+  };
+}
+
+/** Since boot; for a process that is noted now. */
+export function nowSinceBootMs(): number {
+  const uptime = uptimeMs();
+  return uptime.known ? uptime.value : Number.POSITIVE_INFINITY;
+}

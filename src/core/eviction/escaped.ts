@@ -1,0 +1,43 @@
+import type { Observation } from '../observation.ts';
+import { SIGNAL_FACTS, type Signal, type SignalFacts } from '../signal.ts';
+import type { EscapedFrom, State } from '../state/state.ts';
+
+const MOST_KEPT = 16;
+
+/** After this look: victims whose outcome says that they hold something outside, as long as they do. */
+export function escapedAfter(
+  { escaped }: Pick<State, 'escaped'>,
+  { escaped: held = [], outcomes }: Pick<Observation, 'escaped' | 'outcomes'>,
+): State['escaped'] {
+  const isOver = ({ decision }: EscapedFrom): boolean =>
+    held.some(({ of, memoryBytes, processIds }) => of === decision && memoryBytes === 0 && processIds === 0);
+  const left = escaped.filter((one) => !isOver(one));
+  const joined = outcomes.flatMap((heard): readonly EscapedFrom[] =>
+    heard.kind === 'survived' && heard.escaped !== undefined ? [{ decision: heard.of, ...heard.escaped }] : [],
+  );
+  return [...left, ...joined].slice(-MOST_KEPT);
+}
+
+const COUNTS: { readonly [what in SignalFacts['comesBack']]: 'memoryBytes' | 'processIds' | null } = {
+  memory: 'memoryBytes',
+  swap: 'memoryBytes',
+  'process-ids': 'processIds',
+  stall: 'memoryBytes',
+  nothing: null,
+};
+
+/**
+ * D3: whether what victims hold outside their cgroups is all that the signal lacks, so that no pod that is not to blame is
+ * chosen for it. For one that has not been read yet, it may be.
+ */
+export function isHeldOutside(
+  { escaped }: Pick<State, 'escaped'>,
+  { escaped: held = [] }: Pick<Observation, 'escaped'>,
+  signal: Signal,
+  lacking: number,
+): boolean {
+  const counts = COUNTS[SIGNAL_FACTS[signal].comesBack];
+  if (counts === null || escaped.length === 0) return false;
+  if (escaped.some(({ decision }) => held.every(({ of }) => of !== decision))) return true;
+  return held.reduce((sum, one) => sum + one[counts], 0) >= lacking;
+}

@@ -1,0 +1,61 @@
+import type { HeldOutside } from '../core/observation.ts';
+import type { Escaped } from '../core/outcome.ts';
+import type { ProcessId } from '../core/pod/pod.ts';
+import { type Reading, unknown } from '../core/reading.ts';
+import type { CgroupRef } from '../ports.ts';
+import { cgroupPathOf, isMember } from './cgroup-members.ts';
+import type { CgroupMounts } from './cgroup-mounts.ts';
+import { anonBytes, isPopulated } from './cgroupfs.ts';
+import { descentOf, isExiting, rssBytes, threadsOf } from './procfs.ts';
+
+/** Less than this may stay charged to a cgroup without processes: kernels before 5.13 count per processor, and not exactly. */
+const CHARGED_LEAST_BYTES = 16 * 1024 * 1024;
+/** Any of them that is not ending shows that the process lives. */
+const FEW_THREADS = 64;
+const MOST_THREADS = 4_096;
+
+/** Where a process is in relation to a cgroup. `ended`: also if it is ending, or another one has its pid. */
+export type Whereabouts = 'ended' | 'inside' | { readonly path: Reading<string> };
+
+/** `path`: as of its main thread, in the hierarchy of the cgroup. */
+export function whereaboutsOf(mounts: CgroupMounts, ref: CgroupRef, id: ProcessId): Whereabouts {
+  if (!isSameProcess(id)) return 'ended';
+  const member = isMember(mounts, ref, id.pid);
+  if (member.known && member.value) return 'inside';
+  const path = cgroupPathOf(mounts, id.pid);
+  // A process that is ending shows another cgroup than its own, so this comes after that.
+  return isEnding(id.pid) || !isSameProcess(id) ? 'ended' : { path };
+}
+
+function isSameProcess({ pid, startTicks }: ProcessId): boolean {
+  const now = descentOf(pid);
+  return now.known && now.value.startedTicks === startTicks;
+}
+
+/** Whether all of its threads are. */
+function isEnding(pid: number): boolean {
+  const main = isExiting(pid);
+  if (!main.known || !main.value) return !main.known;
+  return threadsOf(pid, FEW_THREADS).every((tid) => {
+    const thread = isExiting(`${pid}/task/${tid}`);
+    return !thread.known || thread.value;
+  });
+}
+
+/** Anonymous memory that is charged to a cgroup without processes: others hold it. 0: nothing worth mentioning, or unknown. */
+export function chargedBytes(mounts: CgroupMounts, ref: CgroupRef): number {
+  const populated = isPopulated(mounts, ref);
+  const anon = populated.known && !populated.value ? anonBytes(mounts, ref) : unknown('not-asked', ref.path, 'in use');
+  return anon.known && anon.value >= CHARGED_LEAST_BYTES ? anon.value : 0;
+}
+
+export function heldOutside(mounts: CgroupMounts, { cgroup, processes }: Escaped): Omit<HeldOutside, 'of'> {
+  const outside = processes.filter((id) => typeof whereaboutsOf(mounts, cgroup, id) === 'object');
+  let [bytes, processIds] = [0, 0];
+  for (const { pid } of outside) {
+    const rss = rssBytes(pid);
+    if (rss.known) bytes += rss.value;
+    processIds += threadsOf(pid, MOST_THREADS).length;
+  }
+  return { memoryBytes: Math.max(bytes, chargedBytes(mounts, cgroup)), processIds };
+}

@@ -1,0 +1,106 @@
+import { writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Following } from '../../src/act/escapes.ts';
+import { type KillEnd, type KillOrder, killCgroup } from '../../src/act/kill.ts';
+import { until } from '../../src/demo/cast.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { heldOutside } from '../../src/host/escaped.ts';
+import { startTicks, type Workload } from '../../src/host/workload.ts';
+import { makeCgroup, mounts, needsCgroups, type TestCgroup } from './a-cgroup.ts';
+
+const clock = createClock();
+const MIB = 1024 * 1024;
+const HELD_MIB = 40;
+const HOLD = `exec perl -e '$SIG{TERM} = "IGNORE"; $| = 1; my @held = map { "x" x ${MIB} } 1 .. ${HELD_MIB}; print "up\\n"; sleep 1000 while 1'`;
+/** Twice as much once it is told to stop; then it ends. */
+const GROW = `exec perl -e '$| = 1; my @held = map { "x" x ${MIB} } 1 .. ${HELD_MIB}; $SIG{TERM} = sub { push @held, map { "x" x ${MIB} } 1 .. ${HELD_MIB}; select(undef, undef, undef, 0.5); exit }; print "up\\n"; sleep 1000 while 1'`;
+const nobody: Following = { processes: [], ownerOf: () => null };
+
+describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgroup ${needsCgroups}`, () => {
+  let cgroup: TestCgroup;
+  let elsewhere: TestCgroup;
+  beforeEach(() => {
+    cgroup = makeCgroup();
+    elsewhere = makeCgroup();
+  });
+  afterEach(async () => {
+    await cgroup.remove();
+    await elsewhere.remove();
+  });
+
+  const move = ({ pid }: Workload): void => {
+    for (const root of elsewhere.roots) writeFileSync(`${root}/cgroup.procs`, String(pid));
+  };
+  const kill = (overrides: Partial<KillOrder>): Promise<KillEnd> => {
+    if (mounts === null) throw new Error('no cgroups');
+    const how = { graceMs: 300, first: 'sigterm', givesBack: 'memory', ask: null, follow: nobody } as const;
+    return killCgroup({ mounts, ref: cgroup.ref, clock, hasten: new AbortController().signal, ...how, ...overrides });
+  };
+  /** It moves once it was told to stop. */
+  const killMoving = (workload: Workload, overrides: Partial<KillOrder> = {}): Promise<KillEnd> =>
+    kill({ signalled: (how) => how === 'sigterm' && setTimeout(() => move(workload), 50), ...overrides });
+  const identityOf = ({ pid }: Workload) => ({ pid, name: 'perl', rssBytes: 0, startTicks: startTicks(pid) ?? 0 });
+
+  it('are killed where they are, if that is nobody else’s cgroup, and the end says so', async () => {
+    const workload = await cgroup.run(HOLD);
+    const end = await killMoving(workload);
+    await until(clock, () => workload.ended() !== null, 10_000);
+    expect(workload.ended()?.signal).toBe('SIGKILL');
+    expect(end).toMatchObject({ kind: 'ended', via: 'sigkill', detail: expect.stringContaining(elsewhere.path) });
+    expect(end).toMatchObject({ detail: expect.stringContaining(`process ${workload.pid} (perl`) });
+    if (end.kind === 'ended' && end.releasedBytes.known)
+      expect(end.releasedBytes.value).toBeGreaterThan(HELD_MIB * MIB);
+  });
+
+  it('survive in the cgroup of somebody else, and what they hold is known as long as they live', async () => {
+    const workload = await cgroup.run(HOLD);
+    const follow = { processes: [], ownerOf: (path: string) => (path === elsewhere.path ? 'shop/db' : null) };
+    const end = await killMoving(workload, { follow });
+    expect(workload.isAlive()).toBe(true);
+    expect(end).toMatchObject({
+      kind: 'survived',
+      left: [{ pid: workload.pid }],
+      detail: expect.stringMatching(/belongs to shop\/db/),
+      escaped: { cgroup: cgroup.ref, processes: [{ pid: workload.pid, startTicks: startTicks(workload.pid) }] },
+    });
+    if (mounts === null || end.kind !== 'survived' || end.escaped === undefined) throw new Error('nothing is left');
+    const [cgroups, escaped] = [mounts, end.escaped];
+    const held = heldOutside(cgroups, escaped);
+    expect(held.memoryBytes).toBeGreaterThan(HELD_MIB * MIB);
+    expect(held.processIds).toBe(1);
+    workload.kill('SIGKILL');
+    await until(clock, () => heldOutside(cgroups, escaped).memoryBytes === 0, 10_000);
+    expect(heldOutside(cgroups, escaped)).toEqual({ memoryBytes: 0, processIds: 0 });
+  });
+
+  it('are found if they left before the first signal, and were known at the choice', async () => {
+    const workload = await cgroup.run(HOLD);
+    const follow = { processes: [identityOf(workload)], ownerOf: () => null };
+    move(workload);
+    const end = await kill({ first: 'sigkill', follow });
+    await until(clock, () => workload.ended() !== null, 10_000);
+    expect(end).toMatchObject({ kind: 'ended', via: 'sigkill', detail: expect.stringContaining(elsewhere.path) });
+  });
+
+  it('are not mistaken for a later process with the pid of one of them', async () => {
+    const other = await elsewhere.run(HOLD);
+    const known = identityOf(other);
+    const follow = { processes: [{ ...known, startTicks: known.startTicks - 1 }], ownerOf: () => null };
+    expect(await kill({ first: 'sigkill', follow })).toEqual({ kind: 'gone' });
+    expect(other.isAlive()).toBe(true);
+  });
+
+  it('are not followed if a shutdown stops them', async () => {
+    const workload = await cgroup.run(HOLD);
+    await killMoving(workload, { follow: undefined });
+    expect(workload.isAlive()).toBe(true);
+  });
+
+  it('counts as given back what a victim took in its grace period', async () => {
+    await cgroup.run(GROW);
+    const end = await kill({ graceMs: 10_000 });
+    expect(end).toMatchObject({ kind: 'ended', via: 'sigterm', releasedBytes: { known: true } });
+    if (end.kind === 'ended' && end.releasedBytes.known)
+      expect(end.releasedBytes.value).toBeGreaterThan(2 * HELD_MIB * MIB);
+  });
+});

@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest';
+import type { HeldOutside } from '../../../src/core/observation.ts';
+import type { Heard } from '../../../src/core/outcome.ts';
+import { known } from '../../../src/core/reading.ts';
+import { aConfig, aPod, MI } from '../../a.ts';
+import { aCore, codes, hardMemory, hardPids, idOf, sent, victims } from './a-live-core.ts';
+
+const requests = { memoryBytes: 500 * MI, ephemeralStorageBytes: 0 };
+const leaker = aPod({ name: 'leaker', workingSetBytes: 900 * MI });
+const innocent = aPod({ name: 'innocent', priority: 0, workingSetBytes: 300 * MI, requests });
+const escaped = (of: string, atMs: number): Heard => ({
+  ...{ of, atMs, kind: 'survived', left: [], detail: 'it left' },
+  escaped: { cgroup: { path: '/leaker', inode: 1 }, processes: [{ pid: 2, startTicks: 3 }] },
+});
+
+describe('a victim that holds memory outside its cgroup (D3)', () => {
+  /** 40 MiB of 100 are available: the leaker was stopped, and left its cgroup with so many MiB. */
+  const afterEscape = (others = [innocent]) => {
+    const core = aCore(aConfig([hardMemory]), [leaker, ...others]);
+    const id = idOf(core.look(0, { memory: 40 }));
+    core.look(100, { memory: 40, heard: [sent(id, 50, 'sigkill')] });
+    core.lose('leaker');
+    core.look(1_000, { memory: 40, heard: [escaped(id, 1_000)] });
+    const holding = (mib: number): readonly HeldOutside[] => [
+      { of: id, memoryBytes: mib * MI, processIds: mib === 0 ? 0 : 1 },
+    ];
+    return { core, holding };
+  };
+
+  it('is no reason to evict a pod within its request while that is what is lacking', () => {
+    const { core, holding } = afterEscape();
+    const looks = [31_500, 60_000, 3_600_000].map((ms) => core.look(ms, { memory: 40, escaped: holding(60) }));
+    expect(looks.flatMap(victims)).toEqual([]);
+    expect(looks[2]?.reasons).toContainEqual(
+      expect.objectContaining({ code: 'no-candidate', because: 'escaped', signal: 'memory.available' }),
+    );
+    expect(looks[2]?.reasons).toContainEqual({ code: 'passed-over', uid: innocent.uid, because: 'escaped' });
+  });
+
+  it('is read again at each look as long as it holds anything', () => {
+    const { core, holding } = afterEscape();
+    const asked = core.look(31_500, { memory: 40, escaped: holding(60) }).next.escaped;
+    expect(asked).toMatchObject([{ cgroup: { path: '/leaker', inode: 1 }, processes: [{ pid: 2, startTicks: 3 }] }]);
+    expect(core.look(32_000, { memory: 40, escaped: holding(0) }).next.escaped).toBeUndefined();
+  });
+
+  it('is not assumed to hold less before that is read', () => {
+    const { core } = afterEscape();
+    expect(victims(core.look(31_500, { memory: 40 }))).toEqual([]);
+  });
+
+  it.each([
+    ['a byte less than is lacking', 60 - 1 / MI],
+    ['nothing any more', 0],
+  ])('holds nobody back with %s', (_, mib) => {
+    const { core, holding } = afterEscape();
+    expect(victims(core.look(31_500, { memory: 40, escaped: holding(mib) }))).toEqual(['innocent']);
+  });
+
+  it('holds no pod back that exceeds its request', () => {
+    const { core, holding } = afterEscape([innocent, aPod({ name: 'other', workingSetBytes: 200 * MI })]);
+    expect(victims(core.look(31_500, { memory: 40, escaped: holding(900) }))).toEqual(['other']);
+  });
+
+  it('counts by its process IDs if these are lacking', () => {
+    const bomb = aPod({ name: 'bomb', processes: 5_000 });
+    const core = aCore(aConfig([hardPids]), [bomb, aPod({ name: 'small', processes: 10 })]);
+    const id = idOf(core.look(0, { pids: 500 }));
+    core.lose('bomb');
+    core.look(1_000, { pids: 500, heard: [sent(id, 50, 'sigkill'), escaped(id, 1_000)] });
+    const held = { of: id, memoryBytes: 900 * MI, processIds: 499 };
+    expect(codes(core.look(31_500, { pids: 500, escaped: [{ ...held, processIds: 500 }] }))).toContain('no-candidate');
+    expect(victims(core.look(31_600, { pids: 500, escaped: [held] }))).toEqual(['small']);
+  });
+});
+
+it('a proven end leaves nothing to wait for', () => {
+  const core = aCore(aConfig([hardMemory]), [leaker, innocent]);
+  const id = idOf(core.look(0, { memory: 40 }));
+  core.lose('leaker');
+  const heard: Heard = { of: id, atMs: 900, kind: 'ended', via: 'sigkill', releasedBytes: known(0) };
+  expect(core.look(1_000, { memory: 40, heard: [sent(id, 50, 'sigkill'), heard] }).next.escaped).toBeUndefined();
+});

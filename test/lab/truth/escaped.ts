@@ -1,0 +1,112 @@
+// Victims whose processes leave their cgroup in the grace period: nobody within its request goes for what they still hold.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { sleep } from '../../../src/host/clock.ts';
+import type { Workload } from '../../../src/host/workload.ts';
+import { clock, type Scene, until } from '../scene.ts';
+import { DATABASE, DATABASE_MIB, evictionsOf, HOG, has, isOver, type TruthScene, untilGone } from './truth.ts';
+
+const NODE_MIB = 512;
+const HOG_MIB = 300;
+const GRACE_S = 2;
+const CONFIG = [
+  'evictionSoft: { memory.available: "200Mi" }',
+  'evictionSoftGracePeriod: { memory.available: 200ms }',
+  `evictionMaxPodGracePeriod: ${GRACE_S}`,
+];
+/** Grace, 10 s to the proof, 30 s of clean-up (D15): then the next one would be chosen. */
+const NEXT_MS = (GRACE_S + 10 + 30 + 4) * 1_000;
+
+/** Directories of a cgroup of nobody in the node, to be joined. */
+function elsewhere(scene: Scene): readonly string[] {
+  const directories = scene.cgroups(HOG.name).map((one) => path.join(path.dirname(one), 'elsewhere'));
+  for (const one of directories) fs.mkdirSync(one, { recursive: true });
+  return directories;
+}
+
+function move(pid: number, directories: readonly string[]): void {
+  for (const one of directories) fs.writeFileSync(path.join(one, 'cgroup.procs'), String(pid));
+}
+
+async function hogUnderStop(scene: Scene, ...commands: readonly string[]): Promise<Workload> {
+  await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+  const hog = await scene.play(HOG.name, ...commands, `memory ${HOG_MIB}`);
+  await until('the hog is told to stop', () => evictionsOf(scene)[0] ?? null);
+  return hog;
+}
+
+/** It ends although it is elsewhere, and what the record says came back did. */
+async function endsWithTruth(scene: Scene, hog: Workload): Promise<string> {
+  const ms = await untilGone(scene, 'the hog', hog);
+  const { outcomes } = await until('its eviction is over', () => evictionsOf(scene).find(isOver) ?? null);
+  const [end] = outcomes;
+  assert(end?.kind === 'ended' && end.releasedBytes.known, `no end: ${JSON.stringify(outcomes)}`);
+  const releasedMiB = end.releasedBytes.value / 1024 ** 2;
+  assert(releasedMiB >= HOG_MIB, `${Math.round(releasedMiB)} MiB given back of ${HOG_MIB}`);
+  assert(/elsewhere/.test(end.detail ?? ''), `where they went is not said: ${end.detail}`);
+  return `gone ${Math.round(ms)} ms after it was told`;
+}
+
+const moved: TruthScene = {
+  name: 'a victim that root moves out of its cgroup in its grace period, beside a database within its request',
+  spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    const hog = await hogUnderStop(scene, 'stubborn');
+    move(hog.pid, elsewhere(scene));
+    return endsWithTruth(scene, hog);
+  },
+};
+
+const fled: TruthScene = {
+  name: 'a victim that leaves its cgroup when it is told to stop, beside a database within its request',
+  spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
+  culprits: [HOG.name],
+  body: async (scene) => endsWithTruth(scene, await hogUnderStop(scene, `flee ${elsewhere(scene).join(',')}`)),
+};
+
+/** Nobody within its request goes for what it holds, and it is told as long as it lives. */
+async function livesOnTold(scene: Scene, hog: Workload, where: RegExp): Promise<string> {
+  const isTold = (text: string): boolean => text.includes('survived its eviction') && where.test(text);
+  const record = await until('its eviction is over', () => evictionsOf(scene).find(isOver) ?? null);
+  assert(has('survived', record), `the record says ${JSON.stringify(record.outcomes)}`);
+  await until(
+    'it is told',
+    async () => (await scene.status()).findings.some(({ text }) => isTold(text)) || null,
+    5_000,
+  );
+  await sleep(clock, NEXT_MS);
+  assert(hog.isAlive(), 'it was killed among the processes of another pod');
+  const { findings } = await scene.status();
+  assert(
+    findings.some(({ text }) => isTold(text)),
+    'it is not told any more, and lives',
+  );
+  assert(
+    findings.some(({ id }) => id === 'no-candidate/memory.available'),
+    'it is not told why nobody is chosen',
+  );
+  hog.kill('SIGKILL');
+  await until(
+    'it is told no more',
+    async () => !(await scene.status()).findings.some(({ text }) => isTold(text)) || null,
+    10_000,
+  );
+  return 'left alone, and told';
+}
+
+const amongOthers: TruthScene = {
+  name: 'a victim that root moves into the cgroup of the database in its grace period',
+  mostRuns: 5,
+  mayOutlast: true,
+  spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    const hog = await hogUnderStop(scene, 'stubborn');
+    move(hog.pid, scene.cgroups(DATABASE.name));
+    return livesOnTold(scene, hog, /lab\/db/);
+  },
+};
+
+export const escapedScenes: readonly TruthScene[] = [moved, fled, amongOthers];
