@@ -52,7 +52,7 @@ function observationAt(atMs: number, value: readonly NodeView[]): GuardObservati
     self: { writer: 'bench', node: null, leadership, lastWriteMs: atMs, uptimeMs: atMs },
     nodes: known({ value, asOfMs: atMs }),
     records: known([]),
-    kept: known({ devices: [], state: { paused: null, holds: [] } }),
+    kept: known({ devices: [], state: { paused: null, holds: [], past: [] } }),
     asked: new Map(),
     attachments: known({ value: new Map(), asOfMs: atMs }),
     answers: [],

@@ -1,10 +1,13 @@
 import { Argument, Command } from 'commander';
-import type { FencingRecord, StoredRecord } from '../core/guard/record.ts';
+import type { FencingRecord, HoldScope, PastHold, StoredRecord } from '../core/guard/record.ts';
+import { partOf } from '../core/shape.ts';
 import { sayTenths } from '../core/units/duration.ts';
+import { GUARD_STATE, readPast } from '../guard/kept.ts';
 import { readRecord } from '../guard/records.ts';
 import type { ApiGet } from '../kube/connection.ts';
 import { listObjects, pathWith } from '../kube/object-list.ts';
 import { sayPhase } from '../words/guard.ts';
+import { sayPastHold, sayScope } from '../words/guard-decision.ts';
 import { sayNotGiven } from '../words/guard-order.ts';
 import { kubeconfigOption, namespaceOption, personsKubeconfig, withApi } from './guard-api.ts';
 import { clean, type Format, formatOption, type Paint, printAs, sayWhen } from './print.ts';
@@ -23,7 +26,7 @@ Exit status: 0, 1 when the records cannot be read, or 2 for a usage error.`;
 
 export function guardHistoryCommand(): Command {
   return new Command('history')
-    .description('Show fencings, closed and open, with the time of each phase')
+    .description('Show fencings with the time of each phase, and what was held back')
     .addArgument(new Argument('[node]', 'Only fencings of the node with this name'))
     .addOption(kubeconfigOption())
     .addOption(namespaceOption())
@@ -31,31 +34,59 @@ export function guardHistoryCommand(): Command {
     .addHelpText('after', HELP)
     .action(async (node: string | undefined, { kubeconfig, namespace, output }: Options) => {
       const file = personsKubeconfig(kubeconfig);
-      const listed = await withApi(file, ({ connection }) => listRecords(connection.get, namespace));
+      const listed = await withApi(file, ({ connection }) => listHistory(connection.get, namespace));
       if (typeof listed === 'string') {
         process.stderr.write(`${clean(sayNotGiven(`list the ConfigMaps of ${namespace} with ${file}`, listed))}\n`);
         process.exitCode = NOT_READ;
         return;
       }
-      for (const stored of listed) {
+      for (const stored of listed.records) {
         if (stored.record === null) process.stderr.write(`${clean(`not read: ${stored.id}: ${stored.problem}`)}\n`);
       }
-      const fencings = listed
+      const fencings = listed.records
         .flatMap(({ record }) => (record === null ? [] : [record]))
         .filter((record) => node === undefined || record.node.name === node)
         .toSorted((a, b) => beganMs(a) - beganMs(b));
+      const holds = listed.holds.filter(({ scope }) => node === undefined || isOf(scope, node));
       const nothing = `No fencings${node === undefined ? '' : ` of ${node}`} in the records of ${namespace}.`;
-      printAs(output, { schema: 1, fencings }, (paint) =>
-        fencings.length === 0 ? `${clean(nothing)}\n` : fencings.map((one) => fencingText(one, paint)).join('\n'),
-      );
+      printAs(output, { schema: 1, fencings, holds }, (paint) => {
+        const texts = fencings.length === 0 ? [`${clean(nothing)}\n`] : fencings.map((one) => fencingText(one, paint));
+        return [...texts, ...(holds.length === 0 ? [] : [holdsText(holds, paint)])].join('\n');
+      });
     });
 }
 
-/** A sentence: they cannot be listed. */
-async function listRecords(get: ApiGet, namespace: string): Promise<readonly StoredRecord[] | string> {
+type History = { readonly records: readonly StoredRecord[]; readonly holds: readonly PastHold[] };
+
+/** A sentence: it cannot be listed. */
+async function listHistory(get: ApiGet, namespace: string): Promise<History | string> {
   const pathOf = pathWith(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps`);
-  const listed = await listObjects(get, pathOf, '', LIST_MS, readRecord, () => Promise.resolve());
-  return listed.ok ? listed.objects.filter((stored) => stored !== null) : listed.detail;
+  const read = (map: unknown) => ({ record: readRecord(map), holds: isOfState(map) ? readPast(map) : [] });
+  const listed = await listObjects(get, pathOf, '', LIST_MS, read, () => Promise.resolve());
+  if (!listed.ok) return listed.detail;
+  return {
+    records: listed.objects.flatMap(({ record }) => record ?? []),
+    holds: listed.objects.flatMap(({ holds }) => holds),
+  };
+}
+
+const isOfState = (map: unknown): boolean => partOf(map, 'metadata')['name'] === GUARD_STATE;
+/** A storm of the cluster or of a domain says nothing of one node. */
+const isOf = (scope: HoldScope, node: string): boolean => scope.kind === 'nodes' && scope.nodes.includes(node);
+
+function holdsText(holds: readonly PastHold[], paint: Paint): string {
+  const rows = holds
+    .toSorted((one, other) => one.fromWallMs - other.fromWallMs)
+    .map(({ what, scope, fromWallMs, untilWallMs }) => {
+      const took = untilWallMs === null ? 'lasts' : sayTenths(untilWallMs - fromWallMs);
+      return `  ${sayWhen(fromWallMs)}  ${took.padStart(8)}  ${clean(
+        sayPastHold(
+          what,
+          sayScope(scope, (name) => name),
+        ),
+      )}\n`;
+    });
+  return `${paint('bold', 'held back')}\n${rows.join('')}`;
 }
 
 const beganMs = ({ steps }: FencingRecord): number => steps[0]?.wallMs ?? 0;
@@ -65,10 +96,17 @@ function fencingText(record: FencingRecord, paint: Paint): string {
   const what = purpose === 'rehearse' ? 'rehearsal' : 'fencing';
   const by = order === null ? '' : `, ordered by ${order.by}: ${order.because}`;
   const head = `${sayWhen(beganMs(record))}  ${paint('bold', clean(node.name))}  ${what} ${id}, ${phase}${clean(by)}\n`;
-  const silent = `  silent for ${sayTenths(silentMs)} before\n`;
+  const silent = `  silent for ${sayTenths(silentMs)} before${freedText(record)}\n`;
   const rows = steps.map((step) => {
     const after = `+${sayTenths(step.wallMs - beganMs(record))}`;
     return `  ${after.padStart(8)}  ${sayPhase(step.phase, proof?.by === 'person')}\n`;
   });
   return `${head}${silent}${rows.join('')}`;
+}
+
+/** From the last sign of life until nothing of it was left on the node: for so long none of its members ran elsewhere. */
+function freedText(record: FencingRecord): string {
+  const freed = record.steps.find(({ phase }) => phase === 'untainting');
+  if (freed === undefined || record.isAlive || record.why !== null) return '';
+  return `; free ${sayTenths(record.silentMs + freed.wallMs - beganMs(record))} after its last sign of life`;
 }

@@ -1,5 +1,6 @@
 import type { GuardConfig } from '../core/guard/config.ts';
 import { keptDevices } from '../core/guard/devices.ts';
+import { keptState } from '../core/guard/kept-state.ts';
 import type { GuardState } from '../core/guard/state.ts';
 import { devicesData, GUARD_DEVICES, GUARD_STATE, stateData } from './kept.ts';
 import { createKeptMap, type OwnMapNeeds } from './own-map.ts';
@@ -20,8 +21,7 @@ export function createKeeper(needs: OwnMapNeeds): Keeper {
   const devices = createKeptMap(needs, GUARD_DEVICES, DEVICES_EVERY_MS);
   return {
     keep: (state, config) => {
-      const { paused, holds } = state;
-      states.keep(stateData({ paused, holds: holds.map(({ kind, scope }) => ({ kind, scope })) }));
+      states.keep(stateData(keptState(state)));
       if (devices.isDue()) devices.keep(devicesData(keptDevices(state, config)));
     },
     settled: states.settled,

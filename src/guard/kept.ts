@@ -1,4 +1,4 @@
-import type { KeptDevice, KeptHold, KeptState } from '../core/guard/record.ts';
+import type { KeptDevice, KeptHold, KeptState, PastHold } from '../core/guard/record.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import {
   isFlag,
@@ -21,6 +21,8 @@ export const GUARD_DEVICES = 'guard-devices';
 export const GUARD_STATE = 'guard-state';
 const DEVICES_KEY = 'devices';
 const STATE_KEY = 'state';
+const PAST_KEY = 'past';
+const MOST_PAST = 200;
 const MAX_TEXT = 1_000;
 
 /** By node uid and method. What is null or false is left out: 5,000 nodes with two devices each have to fit. */
@@ -43,7 +45,10 @@ export function devicesData(devices: readonly KeptDevice[]): MapData {
   return { [DEVICES_KEY]: JSON.stringify(plain) };
 }
 
-export const stateData = (state: KeptState): MapData => ({ [STATE_KEY]: JSON.stringify(state, null, 1) });
+export const stateData = ({ past, ...state }: KeptState): MapData => ({
+  [STATE_KEY]: JSON.stringify(state, null, 1),
+  ...(past.length === 0 ? {} : { [PAST_KEY]: JSON.stringify(past, null, 1) }),
+});
 
 /** `map`: the ConfigMap as the API has it; null: there is none, and nothing was kept. */
 export function readDevices(map: unknown): Reading<readonly KeptDevice[]> {
@@ -63,9 +68,15 @@ export function readDevices(map: unknown): Reading<readonly KeptDevice[]> {
 
 /** As `readDevices`. */
 export function readState(map: unknown): Reading<KeptState> {
-  if (map === null) return known({ paused: null, holds: [] });
+  if (map === null) return known({ paused: null, holds: [], past: [] });
   const state = valueIn(map, STATE_KEY);
-  return isState(state) ? known(state) : malformed(GUARD_STATE);
+  return isState(state) ? known({ ...state, past: readPast(map) }) : malformed(GUARD_STATE);
+}
+
+/** Nothing is decided by it: what cannot be read is forgotten. */
+export function readPast(map: unknown): readonly PastHold[] {
+  const past = valueIn(map, PAST_KEY);
+  return isPast(past) ? (past as readonly PastHold[]) : [];
 }
 
 const malformed = (name: string) =>
@@ -96,7 +107,11 @@ const isScope = union<KeptHold['scope']>({
   domain: { label: isShort, value: isShort },
   nodes: { nodes: listOf(isShort) },
 });
-const isState = shape<KeptState>({
+const isPast = listOf(
+  shape<PastHold>({ what: isShort, scope: isScope, fromWallMs: isNumber, untilWallMs: orNull(isNumber) }),
+  MOST_PAST,
+);
+const isState = shape<Omit<KeptState, 'past'>>({
   paused: orNull(shape<NonNullable<KeptState['paused']>>({ by: isShort, because: isShort, wallMs: isNumber })),
   holds: listOf(shape<KeptHold>({ kind: isOneOf('cluster', 'domain', 'burst', 'all'), scope: isScope }), 10_000),
 });

@@ -3,7 +3,7 @@ import type { ActResult, AgentRun, GuardOutcome } from '../core/guard/observatio
 import type { FencingRecord, HoldScope, StormKind } from '../core/guard/record.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayPhase } from './guard.ts';
-import { sayGateRow, sayOrderAnswer } from './guard-gate.ts';
+import { sayBecause, sayGateRow, sayOrderAnswer } from './guard-gate.ts';
 import { counted, sayNames } from './phrases.ts';
 
 /** What the guard decides, for people. Names are as the API has them: whoever prints the sentence escapes it. */
@@ -44,6 +44,12 @@ export function sayStorm(isOver: boolean, kind: StormKind, scope: HoldScope, nam
     : `storm (${where}): ${STORM[kind]}; nobody of them is fenced until it is over, or until guard release`;
 }
 
+/** What held nodes back, in the history. `what`: as `PastHold`. */
+export function sayPastHold(what: string, where: string): string {
+  const storm = Object.entries(STORM).find(([kind]) => kind === what)?.[1];
+  return `${where}: ${storm ?? sayBecause(what)}`;
+}
+
 export function sayScope(scope: HoldScope, nameOf: (uid: string) => string): string {
   switch (scope.kind) {
     case 'cluster':
@@ -59,7 +65,9 @@ export function sayScope(scope: HoldScope, nameOf: (uid: string) => string): str
 export function sayGuardDecision(decision: GuardDecision): string | null {
   switch (decision.kind) {
     case 'fence':
-      return sayFence(decision.node.name, decision.isDry, decision.frees, decision.record.silentMs);
+      return decision.record.purpose === 'rehearse'
+        ? `${decision.node.name}: a rehearsal of its devices`
+        : sayFence(decision.node.name, decision.isDry, decision.frees, decision.record.silentMs);
     case 'hold':
       return sayHeld(decision.node.name, decision.gates);
     case 'unmark':

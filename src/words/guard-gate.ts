@@ -103,7 +103,11 @@ export function sayOrderAnswer(answer: OrderAnswer): string {
 
 /** An answer has no figures: a sentence that compares some is cut down to what it compares. */
 function sayRefusal(why: Because | Refusal): string {
-  if (why in REFUSAL) return REFUSAL[why as Refusal];
-  const said = BECAUSE[why as Because];
+  return why in REFUSAL ? REFUSAL[why as Refusal] : sayBecause(why);
+}
+
+/** A code of a gate without what it compared; another text, as it is. */
+export function sayBecause(why: string): string {
+  const said = Object.entries(BECAUSE).find(([because]) => because === why)?.[1];
   return typeof said === 'string' ? said : why.replaceAll('-', ' ');
 }

@@ -1,9 +1,46 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { PastHold } from '../../src/core/guard/record.ts';
+import { stateData } from '../../src/guard/kept.ts';
+import { recordData } from '../../src/guard/records.ts';
+import { aGuardApi, aRecord, type GuardApi, ID, withAuthority, writeGuardKubeconfig } from '../guard/a-guard-api.ts';
 import { aCommand } from './a-command.ts';
 
+withAuthority();
 const command = aCommand();
+let api: GuardApi;
+beforeEach(async () => {
+  api = await aGuardApi();
+});
+afterEach(() => api.close());
+
+const AT = 1_764_000_000_000;
+const past: readonly PastHold[] = [
+  { what: 'kubelet-answers', scope: { kind: 'nodes', nodes: ['w1'] }, fromWallMs: AT + 60_000, untilWallMs: null },
+  { what: 'cluster', scope: { kind: 'cluster', group: 'workers' }, fromWallMs: AT, untilWallMs: AT + 90_000 },
+];
+const history = (...args: readonly string[]) =>
+  command.run(['guard', 'history', ...args, '--kubeconfig', writeGuardKubeconfig(api)]);
 
 describe('guard history', () => {
+  it('shows the phases of a fencing, when its node was free, and what was held back', async () => {
+    const steps = (['decided', 'off-sent', 'proving', 'proven', 'tainted', 'untainting', 'closed'] as const).map(
+      (phase, at) => ({ phase, wallMs: AT + at * 10_000 }),
+    );
+    api.putMap(`fencing-${ID}`, recordData(aRecord({ phase: 'closed', steps, silentMs: 125_000 })));
+    api.putMap('guard-state', stateData({ paused: null, holds: [], past }));
+    const { code, out, err } = await history();
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    expect(out).toContain('silent for 2m5s before; free 2m55s after its last sign of life');
+    expect(out).toContain('    +50s  the taint is removed');
+    expect(out.split('held back\n')[1]).toBe(
+      '  2025-11-24 16:00:00 UTC     1m30s  cluster: too many nodes are silent\n' +
+        '  2025-11-24 16:01:00 UTC     lasts  w1: its kubelet answers\n',
+    );
+    const json = JSON.parse((await history('w1', '-o', 'json')).out);
+    expect(json).toMatchObject({ schema: 1, fencings: [{ id: ID }], holds: [{ what: 'kubelet-answers' }] });
+    expect((await history('w2')).out).toBe('No fencings of w2 in the records of nodewarden-guard.\n');
+  });
+
   it('says why the records cannot be read, with status 1', async () => {
     const kubeconfig = command.path('no-such-file');
     const { code, out, err } = await command.run(['guard', 'history', '--kubeconfig', kubeconfig]);

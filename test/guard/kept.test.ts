@@ -25,6 +25,10 @@ const STATE: KeptState = {
     { kind: 'domain', scope: { kind: 'domain', label: 'zone', value: 'a' } },
     { kind: 'burst', scope: { kind: 'nodes', nodes: ['u1', 'u2'] } },
   ],
+  past: [
+    { what: 'kubelet-answers', scope: { kind: 'nodes', nodes: ['w1'] }, fromWallMs: 1, untilWallMs: 5 },
+    { what: 'burst', scope: { kind: 'nodes', nodes: ['w1', 'w2'] }, fromWallMs: 3, untilWallMs: null },
+  ],
 };
 
 describe('what outlives a leader', () => {
@@ -33,9 +37,18 @@ describe('what outlives a leader', () => {
     expect(readState({ data: stateData(STATE) })).toEqual({ known: true, value: STATE });
   });
 
+  it.each([undefined, '{', '[{}]', '{"what": "x"}', JSON.stringify(Array.from({ length: 201 }, () => STATE.past[0]))])(
+    'is read without the holds of the past if somebody has made something else of them: %s',
+    (past) => {
+      const { state = '' } = stateData(STATE);
+      const read = readState({ data: past === undefined ? { state } : { state, past } });
+      expect(read).toEqual({ known: true, value: { ...STATE, past: [] } });
+    },
+  );
+
   it('is nothing as long as nothing was kept', () => {
     expect(readDevices(null)).toEqual({ known: true, value: [] });
-    expect(readState(null)).toEqual({ known: true, value: { paused: null, holds: [] } });
+    expect(readState(null)).toEqual({ known: true, value: { paused: null, holds: [], past: [] } });
   });
 
   it('fits into a ConfigMap for 5,000 nodes with two devices each', () => {

@@ -8,6 +8,7 @@ import { stepNodes } from './health.ts';
 import { stepMarks } from './marks.ts';
 import type { GuardObservation } from './observation.ts';
 import { pruneOrders, stepOrders } from './orders.ts';
+import { stepPastHolds } from './past-holds.ts';
 import { stepPatrol } from './patrol.ts';
 import { type Progress, withDecision } from './progress.ts';
 import type { Phase } from './record.ts';
@@ -48,7 +49,14 @@ export function decideGuard(before: GuardState, observation: GuardObservation, c
   const { patrol, asks } =
     authorityShut(look) === null ? stepPatrol(resigned.state, observation, config) : IDLE(resigned.state);
   const next = nextLook(now, dead, turned.wanted, ordered.awaited, asks);
-  return { ...resigned, state: { ...resigned.state, patrol }, next };
+  const state = { ...resigned.state, patrol, pastHolds: pastHoldsOf(resigned.state, observation) };
+  return { ...resigned, state, next };
+}
+
+/** Only by who knows what was told before. */
+function pastHoldsOf(state: GuardState, { wallMs, self: { leadership } }: GuardObservation): GuardState['pastHolds'] {
+  const isAdopted = leadership.isLeader && state.self.adoptedMs === leadership.sinceMs;
+  return isAdopted ? stepPastHolds(state.pastHolds, state, wallMs) : state.pastHolds;
 }
 
 const IDLE = ({ patrol }: GuardState) => ({ patrol, asks: [] });
@@ -92,6 +100,7 @@ function adoptKept(state: GuardState, { atMs, kept, self: { leadership } }: Guar
     paused: kept.value.state.paused,
     holds: adoptHolds(state.holds, kept.value.state.holds, atMs),
     releases: [],
+    pastHolds: kept.value.state.past,
   };
 }
 

@@ -58,7 +58,7 @@ function tainted(turn: Turn): Turned {
   if (observation.atMs < dueMs) return ask(asks, dueMs);
   const free = left.known ? left.value : { pods: [], attachments: [] };
   const reasons = [{ code: 'not-drained', node: record.node, fencing: record.id, left: free } as const];
-  if (staysOff(record) === null) return go('untainting', {}, { kind: 'untell' }, { reasons });
+  if (staysOff(record) === null) return go('untainting', { why: 'not-drained' }, { kind: 'untell' }, { reasons });
   return { ...ask(asks), reasons, isOverdue: true };
 }
 

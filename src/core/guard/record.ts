@@ -134,6 +134,18 @@ export type Contradiction = { readonly why: 'off-while-alive' | 'life-after-proo
 export type KeptState = {
   readonly paused: { readonly by: string; readonly because: string; readonly wallMs: number } | null;
   readonly holds: readonly KeptHold[];
+  /** For people alone. */
+  readonly past: readonly PastHold[];
+};
+/**
+ * What held nodes back, by the wall clock of who led. `what`: why the gate of a node is closed (`Because`), or the kind of a
+ * storm. `scope`: nodes by their names. `untilWallMs` null: it lasts.
+ */
+export type PastHold = {
+  readonly what: string;
+  readonly scope: HoldScope;
+  readonly fromWallMs: number;
+  readonly untilWallMs: number | null;
 };
 /** A storm: open, or in its cool-down. */
 export type KeptHold = { readonly kind: StormKind; readonly scope: HoldScope };

@@ -9,6 +9,7 @@ import type {
   FencingRecord,
   HoldScope,
   KeptState,
+  PastHold,
   PowerState,
   StormKind,
 } from './record.ts';
@@ -30,6 +31,8 @@ export type GuardState = {
   readonly paused: KeptState['paused'];
   readonly holds: readonly Hold[];
   readonly releases: readonly Release[];
+  /** The leader stores it beside the holds. */
+  readonly pastHolds: readonly PastHold[];
   /** By order id: when it was first seen, and whether it was answered. */
   readonly orders: ReadonlyMap<string, { readonly seenMs: MonoMs; readonly isAnswered: boolean }>;
   /** By node uid: what would have been fenced in dry run, until it lives again. */
@@ -163,6 +166,7 @@ export function initialGuardState(atMs: MonoMs, settleMs: number): GuardState {
     paused: null,
     holds: [],
     releases: [],
+    pastHolds: [],
     orders: new Map(),
     dryFenced: new Map(),
     held: new Map(),

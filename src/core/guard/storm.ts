@@ -124,7 +124,7 @@ function isIn(scope: HoldScope, uid: string, labels: NodeMemory['object']['label
 }
 
 /** A burst keeps its identity while its nodes change. */
-function keyOf({ kind, scope }: KeptHold): string {
+export function keyOf({ kind, scope }: { readonly kind: string; readonly scope: HoldScope }): string {
   switch (scope.kind) {
     case 'cluster':
       return `${kind} ${scope.group}`;

@@ -160,7 +160,7 @@ export function aLook(given: Given = {}): Look {
     self: { writer: 'me', node: 'w7', leadership: LEADS, lastWriteMs: atMs, uptimeMs: atMs, ...given.own },
     nodes: known({ value: [], asOfMs: atMs }),
     records: known([]),
-    kept: known({ devices: [], state: { paused: null, holds: [] } }),
+    kept: known({ devices: [], state: { paused: null, holds: [], past: [] } }),
     asked: new Map([[NODE.uid, asked]]),
     attachments: asOf(attachmentsByNode(given.attachments ?? [])),
     answers: [],

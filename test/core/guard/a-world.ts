@@ -2,6 +2,7 @@ import type { GuardConfig } from '../../../src/core/guard/config.ts';
 import { decideGuard } from '../../../src/core/guard/decide.ts';
 import type { Act, GuardDecision, GuardReason, NextGuardLook, Store } from '../../../src/core/guard/decision.ts';
 import { keptDevices } from '../../../src/core/guard/devices.ts';
+import { keptState as keptStateOf } from '../../../src/core/guard/kept-state.ts';
 import type {
   ActResult,
   AskedView,
@@ -47,7 +48,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
   let writers = 1;
   let electedMs = nowMs;
   let state: GuardState = initialGuardState(nowMs, config.settleMs);
-  let keptState: KeptState = { paused: null, holds: [] };
+  let keptState: KeptState = { paused: null, holds: [], past: [] };
   let kept = { devices: [], state: keptState } as { devices: ReturnType<typeof keptDevices>; state: KeptState };
   let next: NextGuardLook | null = null;
   let lookMs = nowMs;
@@ -151,7 +152,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     answers = [];
     outcomes = [];
     state = verdict.state;
-    keptState = { paused: state.paused, holds: state.holds.map(({ kind, scope }) => ({ kind, scope })) };
+    keptState = keptStateOf(state);
     next = verdict.next;
     lookMs = nowMs + Math.max(TICK_MS, verdict.next.afterMs);
     for (const reason of verdict.reasons) reasons.push({ atMs: nowMs - START_MS, reason });

@@ -80,7 +80,7 @@ function at(given: Given = {}) {
     self: { writer: 'me', node: 'w7', leadership: leader(), lastWriteMs: AT_MS, uptimeMs: AT_MS, ...given.own },
     nodes: known({ value: [], asOfMs: AT_MS }),
     records: known([]),
-    kept: known({ devices: [], state: { paused: null, holds: [] } }),
+    kept: known({ devices: [], state: { paused: null, holds: [], past: [] } }),
     asked: new Map([
       [
         'uid-w1',

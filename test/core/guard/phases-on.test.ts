@@ -64,8 +64,12 @@ describe('a fencing whose node is tainted', () => {
       '? stuck by 600000',
     ],
     ['waits until its time', { atMs: 599_999, said: {} }, WATCH],
-    ['then goes on if it is to be switched on', { atMs: 600_000, said: {} }, '> untainting [untell] !not-drained'],
-    ['and says so', { atMs: 600_000, said: {}, pods: null }, '> untainting [untell] !not-drained'],
+    [
+      'then goes on if it is to be switched on',
+      { atMs: 600_000, said: {} },
+      '> untainting why=not-drained [untell] !not-drained',
+    ],
+    ['and says so', { atMs: 600_000, said: {}, pods: null }, '> untainting why=not-drained [untell] !not-drained'],
     [
       'else stays tainted, overdue',
       { atMs: 600_000, said: {}, config: off, record: { staysOff: 'power-on-off' } },
@@ -80,7 +84,7 @@ describe('a fencing whose node is tainted', () => {
     [
       'not if a person has it switched on',
       { atMs: 600_000, said: {}, record: { ...PERSON, why: 'power-on' } },
-      '> untainting [untell] !not-drained',
+      '> untainting why=not-drained [untell] !not-drained',
     ],
     ['ends when the node is gone', { memory: null }, GONE],
   ]);

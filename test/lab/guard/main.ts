@@ -5,9 +5,10 @@ import { API_AWAY } from './scenes/api-away.ts';
 import { KILLS } from './scenes/kills.ts';
 import { LIES } from './scenes/lies.ts';
 import { ONE_MACHINE } from './scenes/one-machine.ts';
+import { ORDERS } from './scenes/orders.ts';
 import { STORM } from './scenes/storm.ts';
 
-const SCENES: readonly LabScene[] = [...STORM, ...API_AWAY, ...KILLS, ...LIES, ...ONE_MACHINE];
+const SCENES: readonly LabScene[] = [...STORM, ...API_AWAY, ...KILLS, ...LIES, ...ONE_MACHINE, ...ORDERS];
 
 /** Points of which nothing is shown yet. */
 const NOT_SHOWN: readonly string[] = [];

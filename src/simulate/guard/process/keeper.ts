@@ -1,6 +1,6 @@
 import type { GuardConfig } from '../../../core/guard/config.ts';
 import { keptDevices } from '../../../core/guard/devices.ts';
-import type { KeptState } from '../../../core/guard/record.ts';
+import { keptState } from '../../../core/guard/kept-state.ts';
 import type { GuardState } from '../../../core/guard/state.ts';
 import type { World } from '../world.ts';
 import type { Client, Clocks } from './lifeline.ts';
@@ -36,7 +36,7 @@ export function createKeeper({ world, clocks, client, config, hasAuthority }: Pa
   return {
     keep: (state) => {
       if (!hasAuthority()) return;
-      const kept = keptStateOf(state);
+      const kept = keptState(state);
       if (JSON.stringify(kept) !== said) {
         said = JSON.stringify(kept);
         put(GUARD_STATE, kept);
@@ -47,8 +47,4 @@ export function createKeeper({ world, clocks, client, config, hasAuthority }: Pa
       put(GUARD_DEVICES, keptDevices(state, config));
     },
   };
-}
-
-function keptStateOf({ paused, holds }: GuardState): KeptState {
-  return { paused, holds: holds.map(({ kind, scope }) => ({ kind, scope })) };
 }

@@ -214,6 +214,6 @@ function ordersIn(store: World['store']): readonly Order[] {
 function keptIn(store: World['store']): Kept {
   return {
     devices: (store.read(GUARD_DEVICES)?.value ?? []) as readonly KeptDevice[],
-    state: (store.read(GUARD_STATE)?.value ?? { paused: null, holds: [] }) as KeptState,
+    state: (store.read(GUARD_STATE)?.value ?? { paused: null, holds: [], past: [] }) as KeptState,
   };
 }
