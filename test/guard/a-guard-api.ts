@@ -94,8 +94,14 @@ export async function aGuardApi(times: Clock = clock): Promise<GuardApi> {
     if (method !== 'GET' || !/\/(nodes|leases|configmaps|pods|volumeattachments)$/.test(pathname)) return null;
     const isIn = (key: string): boolean => key.slice(0, key.lastIndexOf('/')) === pathname;
     if (searchParams.get('watch') === 'true') {
+      const from = Number(searchParams.get('resourceVersion') ?? version);
       return {
         watch: (emit) => {
+          // What has changed since it was listed.
+          for (const [key, object] of objects) {
+            const isNew = isIn(key) && Number(object.metadata['resourceVersion']) > from;
+            if (isNew) emit({ type: 'MODIFIED', object: structuredClone(object) });
+          }
           const tell = (key: string, type: string, object: Stored): void => {
             if (isIn(key) || key === pathname) emit({ type, object: structuredClone(object) });
           };
