@@ -3,7 +3,8 @@ import type { Decision, DecisionId } from './core/decision.ts';
 import type { PodStatus } from './core/eviction/pod-status.ts';
 import type { Observation, ShutdownEvent, Unconfirmed } from './core/observation.ts';
 import type { Emptied, Heard, Outcome, Removed, Rung, Signalled } from './core/outcome.ts';
-import type { ContainerUsage, DiskUsage, PodUid, PodView, ProcessView, Victim, VolumeUsage } from './core/pod/pod.ts';
+import type { DiskRound, DiskWalk, OpenFiles, SharedFiles, WalkedRound } from './core/pod/disk-walk.ts';
+import type { PodUid, PodView, ProcessView, Victim } from './core/pod/pod.ts';
 import type { MonoMs, Reading, Unknown } from './core/reading.ts';
 import type { PhaseEnd } from './core/reason.ts';
 import type { ReclaimCall } from './core/reclaim/calls.ts';
@@ -39,42 +40,19 @@ export type BoundPod = {
   readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
   /** How often this run of the agent has stopped it; absent: never. A restarted pod may use the same cgroup again. */
   readonly stops?: number;
-  /** `soFar` receives lower bounds while the walk lasts. Unknown `not-applicable`: the pod declares no directory. */
-  readonly disk: (soFar: (least: DiskWalk) => void) => Promise<Reading<DiskWalk>>;
+  /**
+   * `soFar` receives lower bounds while the walk lasts. `round`: what the walk finds is remembered for `sharedFiles`. Unknown
+   * `not-applicable`: the pod declares no directory.
+   */
+  readonly disk: (soFar: (least: DiskWalk) => void, round?: DiskRound) => Promise<Reading<DiskWalk>>;
   /** Deleted files that its processes hold open now; absent: the mode does not check. */
-  readonly openFiles?: () => Promise<Reading<OpenFiles>>;
+  readonly openFiles?: (round?: number) => Promise<Reading<OpenFiles>>;
+  /** The files of its walk and its open ones that other pods of the round have, too; absent: the mode does not check. */
+  readonly sharedFiles?: (walked: WalkedRound) => Promise<Reading<readonly SharedFiles[]>>;
   /** What counts as its disk; absent: the mode names no directories. */
   readonly directories?: readonly string[];
   /** Its directories that are emptied after it has ended; absent: none. */
   readonly scratch?: readonly string[];
-};
-export type DiskWalk = {
-  readonly pod: DiskUsage;
-  readonly containers: readonly Omit<ContainerUsage, 'workingSetBytes'>[];
-  readonly volumes: readonly VolumeUsage[];
-  /** The parts of the sum; absent: the mode names no directories. */
-  readonly directories?: readonly WalkedDirectory[];
-};
-/** One of the requested directories, without what is below another one of them. */
-export type WalkedDirectory = {
-  readonly path: string;
-  /** st_dev. */
-  readonly device: number;
-  /** Includes the directory itself: `ownBytes`, and one inode. */
-  readonly bytes: number;
-  readonly inodes: number;
-  readonly ownBytes: number;
-  /** The part, without the directory itself, that was created in the last minute, if the file system records that. */
-  readonly freshBytes: number;
-  readonly freshInodes: number;
-  /** The part that stays if the directory is removed: files known to have another name elsewhere. */
-  readonly linkedBytes: number;
-  readonly linkedInodes: number;
-};
-/** Deleted files that are held open, by st_dev, each file once. `isComplete` false: the figures mean "at least". */
-export type OpenFiles = {
-  readonly devices: readonly { readonly device: number; readonly bytes: number; readonly inodes: number }[];
-  readonly isComplete: boolean;
 };
 export type PodSource = {
   /** With their current cgroups; never waits for a network. */

@@ -8,7 +8,7 @@ import { createDiskWalker } from '../../src/host/disk-walk.ts';
 import { createPodDisk } from '../../src/observe/pod-disk.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import { clock } from '../../test/lab/scene.ts';
-import { aBoundPod } from '../../test/observe/a-bound-pod.ts';
+import { aBoundPod, someFindings } from '../../test/observe/a-bound-pod.ts';
 import { realMounts } from '../../test/observe/a-node.ts';
 import { quantile } from '../result.ts';
 
@@ -74,7 +74,10 @@ async function follow(root: string, pods: number, files: number, rounds: number)
     return aBoundPod({ name: `pod-${i}`, disk });
   });
   const idle = await gaps(() => false, clock.monoMs() + IDLE_MS);
-  const podDisk = createPodDisk({ clock, mounts: realMounts(), pods: () => known(bound), wake: () => undefined });
+  const podDisk = createPodDisk({
+    ...{ clock, mounts: realMounts(), findings: someFindings(), wake: () => undefined },
+    pods: () => known(bound),
+  });
   podDisk.follow({ afterMs: 10_000, pods: null, isDiskNear: true });
   let oldestMs = 0;
   const cpuBefore = process.cpuUsage();

@@ -78,8 +78,17 @@ export type Reason =
       /** As in a decision to evict. */
       readonly growth?: Reading<Attribution>;
     }
-  /** `uid` would be chosen, but `against` is not measured, or only in part, and may use more. */
-  | { readonly code: 'order-unproven'; readonly signal: Signal; readonly uid: PodUid; readonly against: PodUid }
+  /**
+   * `uid` would be chosen, but `against` is not measured, or only in part, and may use more. `isShared`: it is measured, but of
+   * some of its files it is not known whether they are another pod's.
+   */
+  | {
+      readonly code: 'order-unproven';
+      readonly signal: Signal;
+      readonly uid: PodUid;
+      readonly against: PodUid;
+      readonly isShared?: true;
+    }
   /** `pods`: how many the phase waits for. */
   | { readonly code: 'shutdown-phase'; readonly phase: number; readonly remainingMs: number; readonly pods: number }
   | {

@@ -11,7 +11,7 @@ const MAX_TOLD = 16;
 const MAX_TOLD_PATH = 256;
 
 // Used where no single directory is examined.
-const WHOLE = { linkedBytes: 0, linkedInodes: 0 };
+const WHOLE = { index: 0, linkedBytes: 0, linkedInodes: 0, forgotten: [0, 0, 0, 0] };
 
 function survey({ id, survey: path, by, least, deadlineMs, maxLinked }) {
   let root = null;
@@ -20,7 +20,7 @@ function survey({ id, survey: path, by, least, deadlineMs, maxLinked }) {
     const told = [];
     const state = {
       ...begin(id, deadlineMs, () => []),
-      linked: { small: new Map(), large: new Map(), most: maxLinked },
+      linked: linkedFiles(maxLinked),
       left: (level, above) => {
         const isRoot = above.length === 0;
         if (isRoot || (level.sum[by] >= least && told.length < MAX_TOLD)) {

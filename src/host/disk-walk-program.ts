@@ -1,10 +1,14 @@
+import { LINKED_PROGRAM } from './disk-linked-program.ts';
+import { OPEN_PROGRAM } from './disk-open-program.ts';
+import { SHARED_PROGRAM } from './disk-shared-program.ts';
 import { SURVEY_PROGRAM } from './disk-survey-program.ts';
 
 /**
  * What the child of host/disk-walk.ts runs. Each line of standard input is a request,
  * `{"id":…,"paths":[…],"deadlineMs":…,"maxLinked":…}` or `{"id":…,"cgroup":…,"inode":…,"deadlineMs":…}`, answered by
  * lines `[id,"least",counts]` and finally `[id,"done",counts,isComplete]` or `[id,"failed",path,why]`;
- * disk-survey-program.ts describes the request for what fills a file system. It is text because it runs without the
+ * disk-survey-program.ts describes the request for what fills a file system, disk-shared-program.ts that for files of
+ * several pods. It is text because it runs without the
  * bundle, which would take four times as long to start. Calls are synchronous: 4 µs per file, where one through the
  * thread pool takes 100. It walks by descriptors and from within each directory: if a directory is renamed or replaced
  * meanwhile, the opened one is still walked, each lookup resolves a single name, and no path is too long.
@@ -25,9 +29,6 @@ const REST_MS = 15;
 const MAX_HELD = 256;
 // Directories listed but not entered yet, on all levels together.
 const MAX_PENDING = 200_000;
-// Files with several names are remembered up to the number in the request, separately by size; beyond it, each name
-// counts its share.
-const LARGE_BYTES = 65_536;
 // Without an earlier walk to compare with, what was created within this time counts as growth.
 const FRESH_MS = 60_000;
 const MAX_PATHS = 64;
@@ -54,7 +55,7 @@ function open(path) {
   return { fd, stats: fs.fstatSync(fd) };
 }
 
-function walk({ id, paths, deadlineMs, maxLinked }) {
+function walk({ id, paths, deadlineMs, maxLinked, round, pod }) {
   const opened = [];
   try {
     for (const [at, path] of paths.slice(0, MAX_PATHS).entries()) {
@@ -71,7 +72,7 @@ function walk({ id, paths, deadlineMs, maxLinked }) {
       ...begin(id, deadlineMs, () => totals.map(asCounts)),
       freshMs: Date.now() - FRESH_MS,
       roots: new Set(opened.map(({ stats }) => identity(stats))),
-      linked: { small: new Map(), large: new Map(), most: maxLinked },
+      linked: linkedFiles(maxLinked),
     };
     state.isComplete = paths.length <= MAX_PATHS;
     const seen = new Set();
@@ -80,7 +81,7 @@ function walk({ id, paths, deadlineMs, maxLinked }) {
       seen.add(identity(stats));
       const own = stats.blocks * 512;
       // The directory itself stays, and does not count as growth.
-      const total = { at, device: stats.dev, own, bytes: own, inodes: 1, freshBytes: 0, freshInodes: 0, linkedBytes: 0, linkedInodes: 0 };
+      const total = { at, index: totals.length, device: stats.dev, inode: stats.ino, uid: stats.uid, own, bytes: own, inodes: 1, freshBytes: 0, freshInodes: 0, linkedBytes: 0, linkedInodes: 0, forgotten: [0, 0, 0, 0] };
       totals.push(total);
 
       tree(state, fd, stats, () => true, (name) => {
@@ -93,6 +94,7 @@ function walk({ id, paths, deadlineMs, maxLinked }) {
         return found.isDirectory() ? found : null;
       });
     }
+    if (round !== undefined) noteWalk(round, pod, totals, state.linked);
     say(id, 'done', state.counts(), state.isComplete);
   } finally {
     process.chdir('/');
@@ -101,8 +103,8 @@ function walk({ id, paths, deadlineMs, maxLinked }) {
 }
 
 // Shares of files with several names are rounded down to whole bytes and inodes.
-function asCounts({ at, device, own, bytes, inodes, freshBytes, freshInodes, linkedBytes, linkedInodes }) {
-  return [at, device, own, ...[bytes, inodes, freshBytes, freshInodes, linkedBytes, linkedInodes].map(Math.floor)];
+function asCounts({ at, device, inode, own, bytes, inodes, freshBytes, freshInodes, linkedBytes, linkedInodes }) {
+  return [at, device, inode, own, ...[bytes, inodes, freshBytes, freshInodes, linkedBytes, linkedInodes].map(Math.floor)];
 }
 
 // Walks a directory and everything below it. enter() is called within each directory and says whether to list it;
@@ -229,28 +231,6 @@ function count(state, total, stats) {
   total.freshInodes += share;
 }
 
-// A file with several names is counted at its first name. If one of its names is elsewhere, it outlives this directory.
-// If there are too many to remember, each name counts its share, so all names here add up to at most the whole.
-function shareOf(state, total, stats, bytes) {
-  const linked = bytes < LARGE_BYTES ? state.linked.small : state.linked.large;
-  const known = linked.get(identity(stats));
-  if (known !== undefined) {
-    known.left -= 1;
-    if (known.total !== total) known.left = Number.POSITIVE_INFINITY;
-    if (known.left === 0) {
-      total.linkedBytes -= bytes;
-      total.linkedInodes -= 1;
-    }
-    return 0;
-  }
-  const share = linked.size < state.linked.most ? 1 : 1 / stats.nlink;
-  total.linkedBytes += bytes * share;
-  total.linkedInodes += share;
-  if (share === 1) linked.set(identity(stats), { left: stats.nlink - 1, total });
-  else state.isComplete = false;
-  return share;
-}
-
 function isOutOfTime(state) {
   const now = nowMs();
   if (now > state.endsMs) {
@@ -264,104 +244,9 @@ function isOutOfTime(state) {
   return false;
 }
 
-// Deleted files that the processes of a cgroup hold open, each once.
-function openFiles({ id, cgroup, inode, deadlineMs }) {
-  const devices = new Map();
-  const state = begin(id, deadlineMs, () => [...devices].map(([device, { bytes, inodes }]) => [device, bytes, inodes]));
-  const pids = new Set();
-  const seen = new Set();
-  let root = null;
-  try {
-    root = open(cgroup);
-    if (root.stats.ino !== inode) return say(id, 'failed', cgroup, 'another cgroup has this path now');
-    tree(state, root.fd, root.stats, () => addPids(state, pids), (name, found) =>
-      found.isDirectory() ? statsOf(state, name) : null);
-    for (const pid of pids) {
-      if (isOutOfTime(state)) break;
-      let held = filesOf(state, '/proc/' + pid, devices, seen);
-      // Its main thread has ended, but others live.
-      if (held === 0) {
-        for (const thread of namesOf('/proc/' + pid + '/task').slice(0, MAX_THREADS)) {
-          if (held > 0 || isOutOfTime(state)) break;
-          held = filesOf(state, '/proc/' + pid + '/task/' + thread, devices, seen);
-        }
-      }
-    }
-    say(id, 'done', state.counts(), state.isComplete);
-  } catch (error) {
-    say(id, 'failed', cgroup, String(error.message));
-  } finally {
-    process.chdir('/');
-    if (root !== null) fs.closeSync(root.fd);
-  }
-}
-
-function addPids(state, pids) {
-  try {
-    for (const line of fs.readFileSync('cgroup.procs', 'latin1').split('\n')) {
-      if (!/^[1-9][0-9]*$/.test(line)) continue;
-      if (pids.size >= MAX_PIDS) {
-        state.isComplete = false;
-        return false;
-      }
-      pids.add(line);
-    }
-  } catch (error) {
-    // The processes of a threaded cgroup are listed at the root of its domain, which is above it.
-    if (error.code !== 'EOPNOTSUPP' && error.code !== 'ENOTSUP' && !GONE.includes(error.code)) state.isComplete = false;
-  }
-  return true;
-}
-
-const namesOf = (path) => {
-  try {
-    return fs.readdirSync(path);
-  } catch {
-    return [];
-  }
-};
-
-// Counts the files that it holds open. Only links that the kernel marks as deleted are followed: another one may hang.
-function filesOf(state, process, devices, seen) {
-  let directory = null;
-  let held = 0;
-  try {
-    directory = fs.opendirSync(process + '/fd', { bufferSize: READ_AHEAD });
-    for (let entry = next(state, directory); entry !== null; entry = next(state, directory)) {
-      held += 1;
-      if (isOutOfTime(state)) return held;
-      state.files += 1;
-      if (state.files > MAX_OPEN_FILES) {
-        state.isComplete = false;
-        return held;
-      }
-      addOpen(state, process + '/fd/' + entry.name, devices, seen);
-    }
-  } catch (error) {
-    if (!GONE.includes(error.code)) state.isComplete = false;
-  } finally {
-    if (directory !== null) directory.closeSync();
-  }
-  return held;
-}
-
-function addOpen(state, link, devices, seen) {
-  try {
-    if (!fs.readlinkSync(link, 'latin1').endsWith(' (deleted)')) return;
-    const stats = fs.statSync(link);
-    if (stats.nlink > 0 || seen.has(identity(stats))) return;
-    seen.add(identity(stats));
-    const of = devices.get(stats.dev) ?? { bytes: 0, inodes: 0 };
-    if (devices.size >= MAX_DEVICES && !devices.has(stats.dev)) {
-      state.isComplete = false;
-      return;
-    }
-    devices.set(stats.dev, { bytes: of.bytes + stats.blocks * 512, inodes: of.inodes + 1 });
-  } catch (error) {
-    if (!GONE.includes(error.code)) state.isComplete = false;
-  }
-}
-
+${LINKED_PROGRAM}
+${OPEN_PROGRAM}
+${SHARED_PROGRAM}
 ${SURVEY_PROGRAM}
 const bytes = Buffer.alloc(64 * 1024);
 let text = '';
@@ -372,6 +257,7 @@ for (let read = fs.readSync(0, bytes); read > 0; read = fs.readSync(0, bytes)) {
     const question = JSON.parse(Buffer.from(text.slice(0, at), 'latin1').toString('utf8'));
     text = text.slice(at + 1);
     if ('paths' in question) walk(question);
+    else if ('walks' in question) shared(question);
     else if ('survey' in question) survey(question);
     else openFiles(question);
   }

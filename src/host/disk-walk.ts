@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import type { OpenFiles, SharedFiles, WalkedDirectory, WalkedRound } from '../core/pod/disk-walk.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
-import type { Clock, OpenFiles, WalkedDirectory } from '../ports.ts';
+import type { Clock } from '../ports.ts';
 import { letGo, startChild } from './child-process.ts';
 import { WALK_PROGRAM } from './disk-walk-program.ts';
 
@@ -19,12 +20,20 @@ export type DiskWalker = {
    * from time to time with what was counted so far, which is a lower bound. A child that hangs in the kernel gets SIGKILL; the
    * promise stays open until it is gone, and the caller has a deadline (observe/pod-disk.ts).
    */
-  readonly walk: (paths: readonly string[], soFar?: (least: WalkedDisk) => void) => Promise<Reading<WalkedDisk>>;
+  readonly walk: (
+    paths: readonly string[],
+    soFar?: (least: WalkedDisk) => void,
+    of?: OfRound,
+  ) => Promise<Reading<WalkedDisk>>;
   /**
    * Files held open by all processes below the directory of a cgroup, which must have that inode. Bounded in processes,
    * files and time.
    */
-  readonly openFiles: (cgroup: string, inode: number) => Promise<Reading<OpenFiles>>;
+  readonly openFiles: (cgroup: string, inode: number, of?: OfRound) => Promise<Reading<OpenFiles>>;
+  /**
+   * Of what the walk and `openFiles` found for the pod in the round, the files that other pods of the round have, too.
+   */
+  readonly shared: (pod: string, walked: WalkedRound) => Promise<Reading<readonly SharedFiles[]>>;
   /**
    * What fills the file system of the directory, `by` bytes or inodes: the deepest directories that hold at least `least`, not
    * counting reported ones below them, and last the rest. The same guarantees as `walk`.
@@ -32,6 +41,8 @@ export type DiskWalker = {
   readonly survey: (path: string, by: 'bytes' | 'inodes', least: number) => Promise<Reading<DiskSurvey>>;
   readonly close: () => void;
 };
+/** What is found is remembered until the next round. */
+type OfRound = { readonly round: number; readonly pod: string };
 export type DiskSurvey = {
   readonly directories: readonly SurveyedDirectory[];
   /** The rest, outside all reported directories. */
@@ -132,17 +143,22 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
     });
 
   return {
-    walk: async (paths, soFar = () => undefined) => {
-      const answer = await ask({ paths, deadlineMs, maxLinked }, (counts) => soFar(walkedOf(paths, counts, false)));
+    walk: async (paths, soFar = () => undefined, of = undefined) => {
+      const question = { paths, deadlineMs, maxLinked, ...of };
+      const answer = await ask(question, (counts) => soFar(walkedOf(paths, counts, false)));
       return answer.known ? known(walkedOf(paths, answer.value.counts, answer.value.isComplete)) : answer;
     },
-    openFiles: async (cgroup, inode) => {
-      const question = { cgroup, inode, deadlineMs: Math.min(deadlineMs, OPEN_FILES_MS) };
+    openFiles: async (cgroup, inode, of = undefined) => {
+      const question = { cgroup, inode, deadlineMs: Math.min(deadlineMs, OPEN_FILES_MS), maxLinked, ...of };
       const answer = await ask(question, () => undefined);
       if (!answer.known) return answer;
       const { counts, isComplete } = answer.value;
       const devices = counts.map(([device = 0, bytes = 0, inodes = 0]) => ({ device, bytes, inodes }));
       return known({ devices, isComplete });
+    },
+    shared: async (pod, { number, walks, isWhole }) => {
+      const answer = await ask({ round: number, pod, walks, isWhole }, () => undefined);
+      return answer.known ? known(sharedOf(answer.value.counts)) : answer;
     },
     survey: async (path, by, least) => {
       const answer = await ask({ survey: path, by, least, deadlineMs, maxLinked }, () => undefined);
@@ -161,15 +177,35 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
 
 function walkedOf(paths: readonly string[], counts: Counts, isComplete: boolean): WalkedDisk {
   const directories = counts.map(
-    ([at = 0, device = 0, ownBytes = 0, bytes = 0, inodes = 0, freshBytes = 0, freshInodes = 0, ...linked]) => {
+    ([
+      at = 0,
+      device = 0,
+      inode = 0,
+      ownBytes = 0,
+      bytes = 0,
+      inodes = 0,
+      freshBytes = 0,
+      freshInodes = 0,
+      ...linked
+    ]) => {
       const [linkedBytes = 0, linkedInodes = 0] = linked;
       const path = paths[at] ?? '';
-      return { path, device, bytes, inodes, ownBytes, freshBytes, freshInodes, linkedBytes, linkedInodes };
+      return { path, device, inode, bytes, inodes, ownBytes, freshBytes, freshInodes, linkedBytes, linkedInodes };
     },
   );
   const sum = (count: 'bytes' | 'inodes'): number => directories.reduce((total, of) => total + of[count], 0);
   return { bytes: sum('bytes'), inodes: sum('inodes'), directories, isComplete };
 }
+
+function sharedOf(counts: Counts): readonly SharedFiles[] {
+  return counts.map(([device = 0, inode = 0, ...numbers]) => {
+    return { device, inode, unattributed: fileCounts(numbers.slice(0, 4)), others: fileCounts(numbers.slice(4)) };
+  });
+}
+
+const fileCounts = ([bytes = 0, inodes = 0, freshBytes = 0, freshInodes = 0]: readonly number[]) => ({
+  ...{ bytes, inodes, freshBytes, freshInodes },
+});
 
 /** False: not a line of our child. */
 function hear({ child, asked }: Walking, line: string): boolean {

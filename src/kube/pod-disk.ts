@@ -1,6 +1,7 @@
+import type { DiskWalk, WalkedDirectory } from '../core/pod/disk-walk.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
-import type { BoundPod, DiskWalk, WalkedDirectory } from '../ports.ts';
+import type { BoundPod } from '../ports.ts';
 import { isPodUid } from './cgroup-paths.ts';
 import type { LivePod } from './live-pods.ts';
 import { shortId } from './pod-containers.ts';

@@ -1,6 +1,8 @@
+import type { DiskWalk, OpenFiles, WalkedDirectory } from '../core/pod/disk-walk.ts';
 import type { DiskRelief, DiskUsage, PodUid, Relief } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import type { BoundPod, DiskWalk, OpenFiles, WalkedDirectory } from '../ports.ts';
+import type { BoundPod } from '../ports.ts';
+import { NOTHING_SHARED, sharedIn } from './shared-files.ts';
 
 /** A pod's last and earlier measurements: the facts for D14, for one file system. */
 type DiskFacts = {
@@ -47,13 +49,16 @@ export function createDiskFacts(): DiskFacts {
       const open = last?.life === life ? last.reading : unknown('not-asked', `open files of ${uid}`, NOT_LOOKED);
       const deletedOpen = held(open, device);
       const earlier = (walks.get(uid) ?? []).filter((old) => old.life === life && nowMs - old.atMs <= WINDOW_MS);
+      const { grown, unattributed } = grownOf(latest, device, life, earlier, nowMs);
+      const isUnclear = isSome(unattributed) || isSome(deletedOpen.unattributed);
       return {
         usage: usageOf(latest, device, deletedOpen, open.known && !open.value.isComplete),
         relief: {
           scratch: scratchOf(latest, device, pod.scratch ?? []),
-          deletedOpen,
-          grownLastMinute: grownOf(latest, device, life, earlier, nowMs),
+          deletedOpen: deletedOpen.own,
+          grownLastMinute: grown,
           writtenBytes: written,
+          ...(isUnclear ? { unattributed: sumOfBoth(unattributed, deletedOpen.unattributed) } : {}),
         },
       };
     },
@@ -63,12 +68,23 @@ export function createDiskFacts(): DiskFacts {
   };
 }
 
+type Amounts = { readonly bytes: number; readonly inodes: number };
+type Held = { readonly own: Relief; readonly unattributed: Amounts };
 const NONE: Relief = { bytes: known(0), inodes: known(0) };
+const NOTHING: Amounts = { bytes: 0, inodes: 0 };
+const isSome = ({ bytes, inodes }: Amounts): boolean => bytes > 0 || inodes > 0;
+const sumOfBoth = (a: Amounts, b: Amounts): Relief => ({
+  bytes: known(a.bytes + b.bytes),
+  inodes: known(a.inodes + b.inodes),
+});
 
-function held(open: Reading<OpenFiles>, device: number): Relief {
-  if (!open.known) return { bytes: open, inodes: open };
+function held(open: Reading<OpenFiles>, device: number): Held {
+  if (!open.known) return { own: { bytes: open, inodes: open }, unattributed: NOTHING };
   const found = open.value.devices.find((of) => of.device === device);
-  return found === undefined ? NONE : { bytes: known(found.bytes), inodes: known(found.inodes) };
+  if (found === undefined) return { own: NONE, unattributed: NOTHING };
+  const { unattributed, others } = found.shared ?? NOTHING_SHARED;
+  const own = (count: 'bytes' | 'inodes') => known(Math.max(0, found[count] - unattributed[count] - others[count]));
+  return { own: { bytes: own('bytes'), inodes: own('inodes') }, unattributed };
 }
 
 /**
@@ -77,23 +93,31 @@ function held(open: Reading<OpenFiles>, device: number): Relief {
 function usageOf(
   latest: Reading<DiskWalk>,
   device: number,
-  { bytes, inodes }: Relief,
+  { own: { bytes, inodes }, unattributed }: Held,
   isCut: boolean,
 ): Reading<DiskUsage> {
   const heldBytes = bytes.known ? bytes.value : 0;
   const heldInodes = inodes.known ? inodes.value : 0;
-  if (!latest.known && heldBytes === 0) return latest;
+  if (!latest.known && heldBytes === 0 && !isSome(unattributed)) return latest;
   const empty = { logsBytes: 0, rootfsBytes: 0, volumesBytes: 0, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 };
   const walked = latest.known ? latest.value.pod : empty;
   const here = latest.known ? latest.value.directories?.filter((of) => of.device === device) : [];
-  const volumesBytes = here?.reduce((sum, of) => sum + of.bytes, 0) ?? walked.volumesBytes;
-  const volumesInodes = here?.reduce((sum, of) => sum + of.inodes, 0) ?? walked.volumesInodes;
+  const unclear = (count: 'bytes' | 'inodes'): number =>
+    (here ?? []).reduce((sum, of) => sum + sharedIn(of).unattributed[count], unattributed[count]);
+  const [unattributedBytes, unattributedInodes] = [unclear('bytes'), unclear('inodes')];
   return known({
     ...walked,
-    volumesBytes: volumesBytes + heldBytes,
-    volumesInodes: volumesInodes + heldInodes,
+    volumesBytes: heldBytes + (here?.reduce((sum, of) => sum + ownIn(of, 'bytes'), 0) ?? walked.volumesBytes),
+    volumesInodes: heldInodes + (here?.reduce((sum, of) => sum + ownIn(of, 'inodes'), 0) ?? walked.volumesInodes),
     ...(latest.known && !isCut ? {} : { isAtLeast: true }),
+    ...(unattributedBytes + unattributedInodes > 0 ? { unattributedBytes, unattributedInodes } : {}),
   });
+}
+
+/** Without the files that other pods have, too, unless they are known to be this one's. A directory may have changed meanwhile. */
+function ownIn(of: WalkedDirectory, count: 'bytes' | 'inodes' | 'freshBytes' | 'freshInodes'): number {
+  const { unattributed, others } = sharedIn(of);
+  return Math.max(0, of[count] - unattributed[count] - others[count]);
 }
 
 /** Without the directories themselves and files with another name, which stay. */
@@ -109,7 +133,9 @@ function scratchOf(latest: Reading<DiskWalk>, device: number, scratch: readonly 
 
 /**
  * Growth since the oldest complete walk of the window, plus what was new in that walk, because a disk that fills within a
- * second was not walked before. An incomplete walk proves only what it found.
+ * second was not walked before. An incomplete walk proves only what it found. A file that gets a name in another pod's
+ * directory grows neither: what counts is the growth of the pod's own files, as far as all of its files grew. The rest of that
+ * may be its own, too, unless the files are known to be another pod's.
  */
 function grownOf(
   latest: Reading<DiskWalk & { readonly life: string | null }>,
@@ -117,25 +143,43 @@ function grownOf(
   life: string | null,
   earlier: readonly Noted[],
   nowMs: MonoMs,
-): Relief {
-  if (!latest.known) return { bytes: latest, inodes: latest };
+): { readonly grown: Relief; readonly unattributed: Amounts } {
+  if (!latest.known) return { grown: { bytes: latest, inodes: latest }, unattributed: NOTHING };
   if (life === null || latest.value.life !== life) {
     const stale = unknown('stale', 'growth', 'it was measured before the pod restarted');
-    return { bytes: stale, inodes: stale };
+    return { grown: { bytes: stale, inodes: stale }, unattributed: NOTHING };
   }
   const now = (latest.value.directories ?? []).filter((of) => of.device === device);
   const [first] = earlier;
   const isCut = latest.value.pod.isAtLeast === true;
   const isFresh = first === undefined || nowMs - first.atMs <= FRESH_FOR_MS;
-  const grown = (count: 'bytes' | 'inodes', fresh: 'freshBytes' | 'freshInodes'): Reading<number> => {
+  type Count = (of: WalkedDirectory) => number;
+  const sumOf = (count: Count, fresh: Count): number => {
     let sum = 0;
     for (const of of now) {
       const old = first?.directories.find(({ path }) => path === of.path);
       // It did not exist then, or was not measured: only new files certainly are growth.
-      if (old === undefined) sum += of[fresh];
-      else sum += Math.max(isCut ? 0 : Number.NEGATIVE_INFINITY, of[count] - old[count]) + (isFresh ? old[fresh] : 0);
+      if (old === undefined) sum += fresh(of);
+      else sum += Math.max(isCut ? 0 : Number.NEGATIVE_INFINITY, count(of) - count(old)) + (isFresh ? fresh(old) : 0);
     }
-    return known(Math.max(0, sum));
+    return Math.max(0, sum);
   };
-  return { bytes: grown('bytes', 'freshBytes'), inodes: grown('inodes', 'freshInodes') };
+  const grown = (count: 'bytes' | 'inodes', fresh: 'freshBytes' | 'freshInodes') => {
+    const ofAll = sumOf(
+      (of) => of[count],
+      (of) => of[fresh],
+    );
+    const ofOwn = sumOf(
+      (of) => ownIn(of, count),
+      (of) => ownIn(of, fresh),
+    );
+    const own = Math.min(ofOwn, ofAll);
+    const unclear = now.reduce((sum, of) => sum + sharedIn(of).unattributed[count], 0);
+    return { own: known(own), unattributed: Math.min(ofAll - own, unclear) };
+  };
+  const [bytes, inodes] = [grown('bytes', 'freshBytes'), grown('inodes', 'freshInodes')];
+  return {
+    grown: { bytes: bytes.own, inodes: inodes.own },
+    unattributed: { bytes: bytes.unattributed, inodes: inodes.unattributed },
+  };
 }

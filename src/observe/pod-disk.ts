@@ -1,16 +1,30 @@
-import type { DiskRelief, DiskUsage, PodUid } from '../core/pod/pod.ts';
+import type { DiskWalk, OpenFiles, WalkedDirectory } from '../core/pod/disk-walk.ts';
+import { type DiskRelief, type DiskUsage, type PodUid, podName } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { hasProcesses } from '../host/cgroupfs.ts';
-import type { BoundPod, Clock, DiskWalk } from '../ports.ts';
+import type { BoundPod, Clock, Findings } from '../ports.ts';
+import { SHARED_FILES, sharedFiles } from '../words/finding-eviction.ts';
 import { createDiskFacts } from './disk-facts.ts';
 import { createDiskWrites } from './disk-writes.ts';
+import {
+  mayShare,
+  type Overlap,
+  overlapsOf,
+  rootOf,
+  rootsTwice,
+  unattributedIn,
+  withOverlap,
+  withShared,
+  withSharedOpen,
+} from './shared-files.ts';
 
 type PodDiskNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
+  readonly findings: Findings;
   readonly pods: () => Reading<readonly BoundPod[]>;
   /** As in PodSource. */
   readonly podsLately?: () => Reading<readonly BoundPod[]>;
@@ -70,16 +84,28 @@ const FIRST_ROUND_MS = 10_000;
  */
 const READY_FOR_MS = 3 * ROUND_MS;
 const NEWS_PACE_MS = 1_000;
+/** Files of several pods are a finding from here on. */
+const LEAST_TOLD = { bytes: 1024 * 1024, inodes: 100 };
 
 type Walked = { readonly reading: Reading<PodWalk>; readonly atMs: MonoMs };
 /** `life`: the life that the figures are about; undefined: the walk failed. */
 type Tried = { readonly life: string | null | undefined; readonly endedMs: MonoMs; readonly tookMs: number };
 
+type Round = { readonly number: number; readonly overlaps: ReadonlyMap<PodUid, Overlap> };
+/** `isSteady`: the same processes ran throughout. `open`: null if they were not read. */
+type Measured = {
+  readonly pod: BoundPod;
+  readonly reading: Reading<PodWalk>;
+  readonly endedMs: MonoMs;
+  readonly isSteady: boolean;
+  readonly open: { readonly files: OpenFiles; readonly life: string | null } | null;
+};
+
 /**
  * Walks the pods' directories beside the loop, one pod after another: all pods while a disk threshold is met or near, else
  * only those with a limit.
  */
-export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: PodDiskNeeds): PodDisk {
+export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods, wake }: PodDiskNeeds): PodDisk {
   const facts = createDiskFacts();
   const writes = createDiskWrites({ clock, mounts, pods });
   const walked = new Map<PodUid, Walked>();
@@ -90,6 +116,10 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
   let asked: { readonly sinceMs: MonoMs; readonly rounds: number } | null = null;
   let fullRound: { readonly beganMs: MonoMs; readonly endedMs: MonoMs } | null = null;
   let lastRound: { readonly endedMs: MonoMs; readonly tookMs: number } | null = null;
+  /** So many have begun. */
+  let rounds = 0;
+  /** By the last round of all pods. */
+  let rootsOfSeveral: ReadonlySet<string> = new Set();
   let isRunning = false;
   let hasNews = false;
   let newsMs = Number.NEGATIVE_INFINITY;
@@ -113,14 +143,19 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
         });
     });
   };
-  const walk = async (pod: BoundPod, life: string | null): Promise<Reading<PodWalk>> => {
+  const isOfSeveral =
+    (uid: PodUid, { overlaps }: Round) =>
+    (directory: WalkedDirectory) =>
+      overlaps.get(uid)?.ofSeveral.has(directory.path) === true || rootsOfSeveral.has(rootOf(directory));
+  const walk = async (pod: BoundPod, life: string | null, of: Round): Promise<Reading<PodWalk>> => {
     const { uid } = pod.declared;
-    const reading = await inTime(`disk of ${uid}`, () => pod.disk((least) => putLeast(uid, { ...least, life })));
-    return reading.known ? known({ ...reading.value, life }) : reading;
+    const round = { number: of.number, inside: [...(of.overlaps.get(uid)?.inside ?? [])] };
+    const lived = (found: DiskWalk): PodWalk => withOverlap({ ...found, life }, isOfSeveral(uid, of));
+    const reading = await inTime(`disk of ${uid}`, () => pod.disk((least) => putLeast(uid, lived(least)), round));
+    return reading.known ? known(lived(reading.value)) : reading;
   };
   /** A failed walk does not replace the previous one, which becomes stale and says so. */
-  const put = (uid: PodUid, reading: Reading<PodWalk>): void => {
-    const atMs = clock.monoMs();
+  const put = (uid: PodUid, reading: Reading<PodWalk>, atMs = clock.monoMs()): void => {
     if (!reading.known && walked.get(uid)?.reading.known) return;
     const dated = reading.known
       ? known({ ...reading.value, pod: { ...reading.value.pod, sampledAtMs: atMs } })
@@ -145,16 +180,17 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
     const isForAll = isFull || isLimitsRoundDue();
     const meant = bound.value.filter((pod) => isFull || (hasLimit(pod) && (isForAll || isDueAlone(pod))));
     const beganMs = clock.monoMs();
+    rounds += 1;
+    const of: Round = { number: rounds, overlaps: overlapsOf(bound.value) };
+    const all: Measured[] = [];
     for (const pod of meant) {
       if (isClosed) return 'nobody';
-      await measure(pod);
-      const { openFiles, declared } = pod;
-      if (isFull && openFiles !== undefined) {
-        const life = lifeOf(pod);
-        facts.noteOpen(declared.uid, await inTime(`open files of ${declared.uid}`, openFiles), life);
-      }
+      const measured = await measure(pod, of);
+      if (isFull) all.push({ ...measured, open: await readOpen(pod, of) });
+      else if (measured.reading.known) note(measured, measured.reading.value);
       if (hasNews && clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
     }
+    if (isFull) await attribute(of, all);
     const endedMs = clock.monoMs();
     if (isForAll && meant.length > 0) lastRound = { endedMs, tookMs: endedMs - beganMs };
     if (isFull) fullRound = { beganMs, endedMs };
@@ -162,17 +198,61 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
     if (hasNews || isFull) tell();
     return isFull ? 'everybody' : 'limited';
   };
-  const measure = async (pod: BoundPod): Promise<void> => {
+  const measure = async (pod: BoundPod, of: Round): Promise<Measured> => {
     const { uid } = pod.declared;
     const life = runningAs(pod);
     const beganMs = clock.monoMs();
-    const reading = await walk(pod, life);
+    const reading = await walk(pod, life, of);
     const endedMs = clock.monoMs();
     tried.set(uid, { life: reading.known ? life : undefined, endedMs, tookMs: endedMs - beganMs });
     put(uid, reading);
-    const isWhole = reading.known && reading.value.pod.isAtLeast === undefined;
-    if (isWhole && life !== null && runningAs(pod) === life) facts.noteWalk(uid, reading.value, life, endedMs);
     hasNews ||= reading.known;
+    return { pod, reading, endedMs, isSteady: life !== null && runningAs(pod) === life, open: null };
+  };
+  const note = ({ pod, isSteady, endedMs }: Measured, { life, ...found }: PodWalk): void => {
+    const isWhole = found.pod.isAtLeast === undefined;
+    if (isWhole && isSteady && life !== null) facts.noteWalk(pod.declared.uid, found, life, endedMs);
+  };
+  const readOpen = async (pod: BoundPod, of: Round): Promise<Measured['open']> => {
+    const { openFiles, declared } = pod;
+    if (openFiles === undefined) return null;
+    const life = lifeOf(pod);
+    const reading = await inTime(`open files of ${declared.uid}`, () => openFiles(of.number));
+    facts.noteOpen(declared.uid, reading, life);
+    return reading.known ? { files: reading.value, life } : null;
+  };
+  /** At the end of a round: what is shared, and whose it is, as far as that is known. */
+  const attribute = async (of: Round, all: readonly Measured[]): Promise<void> => {
+    const walks = all.flatMap(({ reading }) => (reading.known ? [reading.value] : []));
+    const isWhole = all.every(({ reading }) =>
+      reading.known ? reading.value.pod.isAtLeast === undefined : reading.why === 'not-applicable',
+    );
+    rootsOfSeveral = rootsTwice(walks);
+    const sharers: Parameters<typeof sharedFiles>[0][number][] = [];
+    for (const measured of all) {
+      const { pod, reading, open } = measured;
+      const { uid } = pod.declared;
+      const isAsked = (reading.known && mayShare(reading.value)) || (open?.files.devices ?? []).length > 0;
+      const ask = () =>
+        pod.sharedFiles?.({ number: of.number, walks: walks.length, isWhole }) ?? Promise.resolve(known([]));
+      const files = isAsked ? await inTime(`shared files of ${uid}`, ask) : known([]);
+      if (!files.known) {
+        if (reading.known) note(measured, reading.value);
+        continue;
+      }
+      const held = open === null ? null : withSharedOpen(open.files, files.value);
+      if (open !== null && held !== null) facts.noteOpen(uid, known(held), open.life);
+      const found = reading.known ? withOverlap(withShared(reading.value, files.value), isOfSeveral(uid, of)) : null;
+      if (found !== null) {
+        put(uid, known(found), measured.endedMs);
+        note(measured, found);
+      }
+      const unclear = unattributedIn(found, held);
+      if (unclear.bytes >= LEAST_TOLD.bytes || unclear.inodes >= LEAST_TOLD.inodes)
+        sharers.push({ pod: podName(pod.declared), ...unclear });
+    }
+    if (sharers.length > 0) findings.raise(sharedFiles(sharers));
+    else findings.clear(SHARED_FILES);
   };
   const isLimitsRoundDue = (): boolean =>
     lastRound === null || clock.monoMs() - lastRound.endedMs + lastRound.tookMs >= LIMITS_ROUND_MS;
@@ -241,6 +321,7 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
       isNear = want.isDiskNear === true;
       writes.follow(isNear || wantsDisk(want.pods));
       if (!wantsDisk(want.pods)) {
+        if (!isNear) findings.clear(SHARED_FILES);
         asked = null;
         return;
       }

@@ -1,4 +1,5 @@
 import { isUnread } from '../core/eviction/relief.ts';
+import type { DiskWalk } from '../core/pod/disk-walk.ts';
 import { type DiskUsage, type PodUid, type PodView, podName, type Relief } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS, type SignalFacts } from '../core/signal.ts';
@@ -6,7 +7,7 @@ import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { swapBytes } from '../host/cgroup-swap.ts';
 import { countProcesses, isPopulated as isPopulatedNow, isSame, threadsIn, whereIs } from '../host/cgroupfs.ts';
-import type { BoundPod, CgroupRef, Clock, DiskWalk, Findings } from '../ports.ts';
+import type { BoundPod, CgroupRef, Clock, Findings } from '../ports.ts';
 import { PODS_UNREADABLE, podsUnreadable } from '../words/finding-eviction.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
 import { lifeOf, type PodDisk, type PodWalk } from './pod-disk.ts';

@@ -1,4 +1,5 @@
 import type { Decision, RankRow } from '../core/decision.ts';
+import { orderUnproven } from '../core/eviction/candidate.ts';
 import { timersNow } from '../core/eviction/thresholds-met.ts';
 import {
   type Candidate,
@@ -10,7 +11,7 @@ import {
   thresholdsOf,
   type WhatIf,
 } from '../core/explain.ts';
-import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
+import type { PodUid, PodView } from '../core/pod/pod.ts';
 import type { Reading, Unknown } from '../core/reading.ts';
 import type { Reason } from '../core/reason.ts';
 import { type Ties, tiesOf } from '../core/shutdown/chain.ts';
@@ -89,7 +90,7 @@ export function explainReport(
     podsUnknown: observation.pods.known ? null : observation.pods,
     pods: explanation?.pods.map((entry) => rowOf(signal, entry)) ?? [],
     victim: victim?.uid ?? null,
-    unproven: unproven && sayUnproven(signal, podName(unproven.first), podName(unproven.against)),
+    unproven: unproven && sayUnproven(orderUnproven(signal, unproven), nameOf),
     whatIf: subject === null ? null : counterfactuals(look, signal, subject),
   };
 }

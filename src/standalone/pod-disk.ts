@@ -1,31 +1,36 @@
+import type { DiskWalk } from '../core/pod/disk-walk.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
-import type { BoundPod, CgroupRef, DiskWalk } from '../ports.ts';
+import type { BoundPod, CgroupRef } from '../ports.ts';
 import type { ManifestPod } from './manifest.ts';
 
 /** Measures a pod's disk usage: the directories that it declares, and the files that its processes hold open. */
-export function podDisk(of: {
+export function podDisk(needs: {
   readonly walker: DiskWalker;
   readonly mounts: CgroupMounts;
   readonly manifest: ManifestPod;
   readonly cgroup: Reading<CgroupRef>;
-}): Pick<BoundPod, 'disk' | 'openFiles' | 'directories' | 'scratch'> {
-  const { walker, mounts, manifest, cgroup } = of;
+}): Pick<BoundPod, 'disk' | 'openFiles' | 'sharedFiles' | 'directories' | 'scratch'> {
+  const { walker, mounts, manifest, cgroup } = needs;
   const { declared, scratch } = manifest;
   const paths = [...manifest.disk, ...scratch];
+  const of = (round: number | undefined) => (round === undefined ? undefined : { round, pod: declared.uid });
   const noDirectory = unknown('not-applicable', `disk of ${declared.name}`, 'it declares no directory');
   return {
     directories: paths,
     scratch,
-    disk: async (soFar) => {
+    disk: async (soFar, round) => {
       if (paths.length === 0) return noDirectory;
-      const walked = await walker.walk(paths, (least) => soFar(asVolumes(declared, least)));
+      // Other pods' directories are counted separately.
+      const walkedPaths = [...paths, ...(round?.inside ?? [])];
+      const walked = await walker.walk(walkedPaths, (least) => soFar(asVolumes(declared, least)), of(round?.number));
       return walked.known ? known(asVolumes(declared, walked.value)) : walked;
     },
-    openFiles: async () =>
-      cgroup.known ? walker.openFiles(directoryOf(mounts, cgroup.value.path), cgroup.value.inode) : cgroup,
+    openFiles: async (round) =>
+      cgroup.known ? walker.openFiles(directoryOf(mounts, cgroup.value.path), cgroup.value.inode, of(round)) : cgroup,
+    sharedFiles: (walked) => walker.shared(declared.uid, walked),
   };
 }
 

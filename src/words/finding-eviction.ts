@@ -2,6 +2,7 @@ import type { PodUid } from '../core/pod/pod.ts';
 import type { Reason } from '../core/reason.ts';
 import type { Signal } from '../core/signal.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
+import { sayBytes } from '../core/units/quantity.ts';
 import type { Finding } from '../ports.ts';
 import { counted } from './phrases.ts';
 import { sayReason } from './reason.ts';
@@ -49,6 +50,22 @@ export function blockSizesDiffer(path: string, { bsize, frsize }: BlockSizes): F
   return {
     id: `statfs-block-size:${path}`,
     text: `${path} counts in blocks of ${frsize} bytes, but statfs reports ${bsize}: nodewarden counts in ${frsize}`,
+  };
+}
+
+export const SHARED_FILES = 'shared-files';
+const SHARERS_NAMED = 3;
+/** `sharers`: at least one. */
+export function sharedFiles(
+  sharers: readonly { readonly pod: string; readonly bytes: number; readonly inodes: number }[],
+): Finding {
+  const named = sharers
+    .slice(0, SHARERS_NAMED)
+    .map(({ pod, bytes, inodes }) => `${pod} has ${sayBytes(bytes)} in ${counted(inodes, 'such file')}`);
+  const more = sharers.length > SHARERS_NAMED ? `, and there are ${sharers.length - SHARERS_NAMED} more such pods` : '';
+  return {
+    id: SHARED_FILES,
+    text: `files belong to several pods (hard links, a directory that more than one declares, or deleted files that more than one holds open), and it is not known whose they are: ${named.join(', ')}${more}. For a full disk they count for no pod: let pods share no files, or declare a shared directory for one pod only`,
   };
 }
 

@@ -6,7 +6,6 @@ import type { PodUid } from '../core/pod/pod.ts';
 import { assertNever } from '../core/reading.ts';
 import type { PhaseEnd, Reason } from '../core/reason.ts';
 import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
-import type { Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { and, counted, countPods, sayNames, sayThreshold } from './phrases.ts';
 
@@ -42,7 +41,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'no-candidate':
       return sayNobody(reason);
     case 'order-unproven':
-      return sayUnproven(reason.signal, nameOf(reason.uid), nameOf(reason.against));
+      return sayUnproven(reason, nameOf);
     case 'shutdown-phase':
       return `shutdown phase ${reason.phase}: ${countPods(reason.pods)}, ${ms(reason.remainingMs)} left`;
     case 'shutdown-phase-over':
@@ -68,8 +67,13 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
   }
 }
 
-export const sayUnproven = (signal: Signal, first: string, against: string): string =>
-  `${signal}: no pod is chosen: ${first} ranks first, but ${against} is not fully measured and may use more`;
+type Unproven = Extract<Reason, { code: 'order-unproven' }>;
+export function sayUnproven({ signal, uid, against, isShared }: Unproven, nameOf: (uid: PodUid) => string): string {
+  const why = isShared
+    ? 'has files that other pods have, too, and may be the one that fills the disk'
+    : 'is not fully measured and may use more';
+  return `${signal}: no pod is chosen: ${nameOf(uid)} ranks first, but ${nameOf(against)} ${why}`;
+}
 
 function sayNobody({ signal, because, growth }: Extract<Reason, { code: 'no-candidate' }>): string {
   switch (because) {

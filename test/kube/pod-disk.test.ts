@@ -3,12 +3,12 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { DiskWalk } from '../../src/core/pod/disk-walk.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createDiskWalker, type DiskWalker } from '../../src/host/disk-walk.ts';
 import type { LivePod } from '../../src/kube/live-pods.ts';
 import { createKubePodDisk, type Layers } from '../../src/kube/pod-disk.ts';
-import type { DiskWalk } from '../../src/ports.ts';
 import { aUid } from './a-kubelet-tree.ts';
 import { anApiPod } from './an-api-pod.ts';
 

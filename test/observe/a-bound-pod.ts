@@ -1,5 +1,6 @@
+import type { DiskWalk } from '../../src/core/pod/disk-walk.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import type { BoundPod, CgroupRef, DiskWalk, Finding, Findings } from '../../src/ports.ts';
+import type { BoundPod, CgroupRef, Finding, Findings } from '../../src/ports.ts';
 import { aPod } from '../a.ts';
 
 type Overrides = Parameters<typeof aPod>[0] & {

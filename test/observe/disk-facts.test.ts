@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { DiskWalk, WalkedDirectory } from '../../src/core/pod/disk-walk.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import { createDiskFacts } from '../../src/observe/disk-facts.ts';
-import type { BoundPod, DiskWalk, WalkedDirectory } from '../../src/ports.ts';
+import type { BoundPod } from '../../src/ports.ts';
 import { aBoundPod, aDiskWalk } from './a-bound-pod.ts';
 
 const HERE = 41;
@@ -15,6 +16,7 @@ function directory(bytes: number, of: Partial<WalkedDirectory> = {}): WalkedDire
     device: HERE,
     bytes,
     inodes: 5,
+    inode: 9,
     ownBytes: 0,
     freshBytes: 0,
     freshInodes: 0,

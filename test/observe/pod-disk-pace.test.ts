@@ -39,7 +39,13 @@ const limit = { ephemeralStorageLimit: quantityOfBytes(1_000, 'decimal') };
 /** The walks of these pods in virtual time; `pass` lets so much of it go by. */
 function virtually(pods: readonly BoundPod[]) {
   const virtual = createVirtualClock(0);
-  const walks = createPodDisk({ clock: virtual, mounts, pods: () => known(pods), wake: () => undefined });
+  const walks = createPodDisk({
+    clock: virtual,
+    mounts,
+    findings: someFindings(),
+    pods: () => known(pods),
+    wake: () => undefined,
+  });
   opened = walks;
   const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   const pass = (ms: number) => virtual.run(virtual.monoMs() + ms, settled, new AbortController().signal);

@@ -6,7 +6,7 @@ import { createClock } from '../../src/host/clock.ts';
 import { createPodDisk, type PodDisk } from '../../src/observe/pod-disk.ts';
 import type { BoundPod, Clock } from '../../src/ports.ts';
 import { hurried } from '../standalone/needs.ts';
-import { aBoundPod, aDiskWalk, until } from './a-bound-pod.ts';
+import { aBoundPod, aDiskWalk, someFindings, until } from './a-bound-pod.ts';
 
 const clock = hurried(createClock(), 100);
 let opened: PodDisk | null = null;
@@ -22,7 +22,7 @@ const mounts: CgroupMounts = {
 afterEach(() => opened?.close());
 
 function open(pods: readonly BoundPod[], wake: () => void = () => undefined): PodDisk {
-  opened = createPodDisk({ clock, mounts, pods: () => known(pods), wake });
+  opened = createPodDisk({ clock, mounts, findings: someFindings(), pods: () => known(pods), wake });
   return opened;
 }
 function counted(
@@ -181,7 +181,13 @@ describe("walks of the pods' directories", () => {
       ...clock,
       after: (ms, run) => (ms === 10_000 && ++rounds > 1 ? () => undefined : clock.after(ms, run)),
     };
-    const disk = createPodDisk({ clock: once, mounts, pods: () => known([limited, free.pod]), wake: () => undefined });
+    const disk = createPodDisk({
+      clock: once,
+      mounts,
+      findings: someFindings(),
+      pods: () => known([limited, free.pod]),
+      wake: () => undefined,
+    });
     opened = disk;
     await until(() => !isFirst, 'the first round');
     disk.follow({ afterMs: 0, pods: 'nodefs.available' });

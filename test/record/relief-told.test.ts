@@ -26,7 +26,18 @@ const grown: PodView = {
   usage: { ...cut.usage, disk: cut.usage.disk.known ? known({ ...cut.usage.disk.value, isAtLeast: true }) : hidden },
 };
 const unwalked: PodView = { ...aPod({ name: 'unwalked' }), diskRelief: hidden };
-const pods = [large, grown, { ...unwalked, usage: { ...unwalked.usage, disk: hidden } }];
+const shared = aPod({ name: 'shared', diskBytes: GI });
+const linked: PodView = {
+  ...shared,
+  diskRelief: relief({ unattributed: { bytes: known(GI / 2), inodes: known(1) } }),
+  usage: {
+    ...shared.usage,
+    disk: shared.usage.disk.known
+      ? known({ ...shared.usage.disk.value, unattributedBytes: 4 * GI, unattributedInodes: 9 })
+      : hidden,
+  },
+};
+const pods = [large, grown, linked, { ...unwalked, usage: { ...unwalked.usage, disk: hidden } }];
 
 const config = aConfig([aThreshold('memory.available', 100 * MI), aThreshold('nodefs.available', 100 * MI)], {
   isLive: true,

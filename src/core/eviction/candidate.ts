@@ -9,7 +9,7 @@ import { COMPARATORS } from './comparator.ts';
 import { firstOf, isOverRequest, isToBlame, mayBeToBlame } from './give-way.ts';
 import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
-import { isAtLeast, isHelp, reliefOf } from './relief.ts';
+import { isAtLeast, isCutShort, isHelp, mostReliefOf, reliefOf } from './relief.ts';
 
 type Why = Extract<Reason, { code: 'passed-over' }>['because'];
 type Guard = { readonly kills: number; readonly windowMs: number } | null;
@@ -69,8 +69,9 @@ export function firstCandidate(
   /** It is barred only because it is not fully measured. A pod without directories is no candidate at all. */
   const isUnsure = ({ pod }: Ranked): boolean => {
     const why = barred.get(pod.uid);
+    if (why !== 'no-relief') return why === 'daemonset-within-request' && isAtLeast(signal, pod);
     // After a walk that was cut short, relief may be unknown although there is some.
-    return why === 'no-relief' ? pod.usage.disk.known : why === 'daemonset-within-request' && isAtLeast(signal, pod);
+    return pod.usage.disk.known && (isCutShort(pod) || mostReliefOf(signal, pod) > 0);
   };
   const isRival = (entry: Ranked): boolean =>
     (!barred.has(entry.pod.uid) || isUnsure(entry)) && turnOf(entry.pod) <= turn;
@@ -91,8 +92,8 @@ export function firstCandidate(
 
 /**
  * A pod that may use more than `first`, as far as is known. Null: none may, or the evidence against `first` is better: it is
- * known to be to blame. For a disk (D14): its end is known to free more than the end of each of them and, if theirs is not
- * known to free anything, as much as the signal lacks.
+ * known to be to blame. For a disk (D14): its end is known to free more than the end of each of them may and, if theirs is not
+ * known to free anything because their directories were not walked completely, as much as the signal lacks.
  */
 function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked[], lacking: number): PodView | null {
   const relief = reliefOf(signal, first);
@@ -100,14 +101,20 @@ function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked
   if (ranked === undefined) return null;
   if (relief === null && (isDisk(signal) || isToBlame(signal, ranked, lacking))) return null;
   const mayCome = (rival: Ranked): boolean =>
-    mightPrecede(rival, ranked) || (first.unsaid !== undefined && isAtLeast(signal, rival.pod));
+    mightPrecede(signal, rival, ranked) || (first.unsaid !== undefined && isAtLeast(signal, rival.pod));
   const isOpen = (rival: Ranked): boolean => {
     if (rival === ranked || !mayCome(rival)) return false;
     if (relief === null) return true;
-    const theirs = reliefOf(signal, rival.pod) ?? 0;
-    return relief <= theirs || (theirs === 0 && relief < lacking);
+    const isNothingKnown = isCutShort(rival.pod) && reliefOf(signal, rival.pod) === 0;
+    return relief <= mostReliefOf(signal, rival.pod) || (isNothingKnown && relief < lacking);
   };
   return rivals.find(isOpen)?.pod ?? null;
+}
+
+type OrderUnproven = Extract<Reason, { code: 'order-unproven' }>;
+export function orderUnproven(signal: Signal, { first, against }: NonNullable<Choice['unproven']>): OrderUnproven {
+  const isShared = isDisk(signal) && !isCutShort(against);
+  return { code: 'order-unproven', signal, uid: first.uid, against: against.uid, ...(isShared ? { isShared } : {}) };
 }
 
 function forAll(entry: Ranked): Ranked {

@@ -11,7 +11,7 @@ import { type FsLayout, isDisk, SIGNAL_FACTS, SIGNALS, type Signal, type SignalS
 import type { Eviction, Reclaim, State } from '../state/state.ts';
 import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from '../step.ts';
 import { attribute } from './attribution.ts';
-import { firstCandidate, guardAfter, isGuarded, withoutBudgets } from './candidate.ts';
+import { firstCandidate, guardAfter, isGuarded, orderUnproven, withoutBudgets } from './candidate.ts';
 import { isNotAsked } from './comparator.ts';
 import { CONDITIONS, conditionsNow } from './condition.ts';
 import { isHeldOutside } from './escaped.ts';
@@ -307,7 +307,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
     const nobody: Reason =
       unproven === null
         ? { code: 'no-candidate', signal, threshold, ...because, ...growthOf(observation, threshold) }
-        : { code: 'order-unproven', signal, uid: unproven.first.uid, against: unproven.against.uid };
+        : orderUnproven(signal, unproven);
     const isAwaited = why === 'awaited' || (unproven !== null && !isDisk(signal));
     const heldToMs = isAwaited ? AWAITED_PACE_MS : NOBODY_PACE_MS;
     return done({ ...asked, heldToMs, reasons: [...passedOver, nobody] });

@@ -2,7 +2,7 @@ import type { RankRow, RankValue } from '../decision.ts';
 import type { PodView } from '../pod/pod.ts';
 import { type FsLayout, isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
 import { COMPARATORS, type Comparator, measuredUsage, TIES } from './comparator.ts';
-import { isAtLeast } from './relief.ts';
+import { isAtLeast, isCutShort, unattributedOf } from './relief.ts';
 
 export type Ranked = { readonly pod: PodView; readonly row: RankRow };
 
@@ -114,10 +114,11 @@ function sortKey({ by, value }: RankValue): number {
  * Whether the true amounts could rank the first of the two above the other, although the known ones do not. Only lower
  * bounds may be higher; for the other, only what is proven counts.
  */
-export function mightPrecede({ row }: Ranked, other: Ranked): boolean {
+export function mightPrecede(signal: Signal, { pod, row }: Ranked, other: Ranked): boolean {
   if (row.values.every((entry) => entry.isAtLeast === undefined)) return false;
+  const more = isDisk(signal) && !isCutShort(pod) ? unattributedOf(signal, pod) : Number.POSITIVE_INFINITY;
   for (const entry of row.values.filter(({ by }) => !COMPARATORS[by].isTie)) {
-    const most = entry.isAtLeast === undefined ? sortKey(entry) : mostKey(entry.by);
+    const most = entry.isAtLeast === undefined ? sortKey(entry) : mostKey(entry, more);
     const against = other.row.values.find(({ by }) => by === entry.by) ?? entry;
     const way = compare(most, sortKey(against));
     if (way !== 0) return way < 0;
@@ -125,9 +126,11 @@ export function mightPrecede({ row }: Ranked, other: Ranked): boolean {
   return true;
 }
 
-/** The key of an amount that may be arbitrarily high. */
-const mostKey = (by: Comparator): number =>
-  COMPARATORS[by].first === 'true' ? sortKey({ by, value: { known: true, value: true } }) : Number.NEGATIVE_INFINITY;
+/** The key of an amount that may be that much higher. */
+const mostKey = (entry: RankValue, more: number): number =>
+  COMPARATORS[entry.by].first === 'true'
+    ? sortKey({ ...entry, value: { known: true, value: true } })
+    : sortKey(entry) - more;
 
 /** Not by subtraction: two infinities are equal. */
 const compare = <V extends number | string | boolean>(a: V, b: V): number => (a < b ? -1 : a > b ? 1 : 0);

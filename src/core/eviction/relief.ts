@@ -12,17 +12,26 @@ export function reliefOf(signal: Signal, pod: PodView): number | null {
   return parts === null ? null : parts.freed + parts.saved;
 }
 
+/** The most that it may be, as far as files that several pods have are concerned. */
+export function mostReliefOf(signal: Signal, pod: PodView): number {
+  const { diskRelief } = pod;
+  const more = diskRelief?.known ? diskRelief.value.unattributed : undefined;
+  return (reliefOf(signal, pod) ?? 0) + (more === undefined ? 0 : amountOf(signal, more));
+}
+
 type Parts = { readonly freed: number; readonly saved: number };
 function partsOf(signal: Signal, { diskRelief }: PodView): Parts | null {
   if (diskRelief === undefined || !isDisk(signal)) return null;
   if (!diskRelief.known) return { freed: 0, saved: 0 };
   const { scratch, deletedOpen, grownLastMinute, writtenBytes } = diskRelief.value;
   const isBytes = SIGNAL_FACTS[signal].unit === 'bytes';
-  const amount = (of: Relief): number => orNone(isBytes ? of.bytes : of.inodes);
   // Writing bytes does not imply creating files.
-  const saved = Math.max(amount(grownLastMinute), isBytes ? orNone(writtenBytes) : 0);
-  return { freed: amount(scratch) + amount(deletedOpen), saved };
+  const saved = Math.max(amountOf(signal, grownLastMinute), isBytes ? orNone(writtenBytes) : 0);
+  return { freed: amountOf(signal, scratch) + amountOf(signal, deletedOpen), saved };
 }
+
+const amountOf = (signal: Signal, of: Relief): number =>
+  orNone(SIGNAL_FACTS[signal].unit === 'bytes' ? of.bytes : of.inodes);
 
 /** A pod whose end frees less than this share of what the signal lacks, and saves nothing, is no help. */
 const LEAST_FREED = 0.01;
@@ -35,12 +44,23 @@ export function isHelp(signal: Signal, pod: PodView, lacking: number): boolean {
 
 /**
  * What the ranking compares is only a lower bound: the walk was cut short, or there was none, or what the pod has could not be
- * read: that is at least nothing.
+ * read: that is at least nothing. Or some of its files may be another pod's.
  */
-export function isAtLeast(signal: Signal, { usage, diskRelief }: PodView): boolean {
+export function isAtLeast(signal: Signal, pod: PodView): boolean {
   const { counts } = SIGNAL_FACTS[signal];
-  if (counts !== 'disk') return isUnread(countedOf(usage, counts));
-  return usage.disk.known ? usage.disk.value.isAtLeast === true : diskRelief !== undefined;
+  if (counts !== 'disk') return isUnread(countedOf(pod.usage, counts));
+  return isCutShort(pod) || unattributedOf(signal, pod) > 0;
+}
+
+/** Its directories were not walked completely. */
+export const isCutShort = ({ usage: { disk }, diskRelief }: PodView): boolean =>
+  disk.known ? disk.value.isAtLeast === true : diskRelief !== undefined;
+
+/** How much more of a disk it uses at most, if its directories were walked completely. */
+export function unattributedOf(signal: Signal, { usage: { disk } }: PodView): number {
+  if (!disk.known || !isDisk(signal)) return 0;
+  const { unattributedBytes = 0, unattributedInodes = 0 } = disk.value;
+  return SIGNAL_FACTS[signal].unit === 'bytes' ? unattributedBytes : unattributedInodes;
 }
 
 const COULD_NOT: readonly Unknown['why'][] = ['unreadable', 'malformed', 'timed-out', 'stale'];

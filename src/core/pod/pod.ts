@@ -139,6 +139,12 @@ export type DiskUsage = {
   readonly volumesInodes: number;
   /** The walk was cut short: every number here is a lower bound. */
   readonly isAtLeast?: true;
+  /**
+   * Not in the other numbers: files that other pods have, too, if it is not known whose they are. It may use up to this much
+   * more. Absent: there are none.
+   */
+  readonly unattributedBytes?: number;
+  readonly unattributedInodes?: number;
   /** When this was measured: walks of directories do not coincide with the look. */
   readonly sampledAtMs?: MonoMs;
 };
@@ -151,6 +157,8 @@ export type DiskRelief = {
   readonly deletedOpen: Relief;
   /** The measured growth of its declared directories during the last minute. */
   readonly grownLastMinute: Relief;
+  /** How much more its end may free or save at most: in files of which it is not known whose they are. Absent: nothing. */
+  readonly unattributed?: Relief;
   /** Writes to the device during the last 10 s, as attributed by the kernel (v2 `io.stat`). */
   readonly writtenBytes: Reading<number>;
 };

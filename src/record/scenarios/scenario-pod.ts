@@ -156,11 +156,16 @@ function unmeasuredIn({ workingSetBytes, swapBytes, processes }: PodView['usage'
 
 /** D14, for the requested file system, in keys of our own; unknown values are left out. */
 function reliefStats({ diskRelief, usage }: PodView): Json {
-  const isPart = usage.disk.known ? usage.disk.value.isAtLeast === true : diskRelief !== undefined;
-  const atLeast = isPart ? { diskIsAtLeast: true } : {};
+  const disk = usage.disk.known ? usage.disk.value : null;
+  const { unattributedBytes: bytes = 0, unattributedInodes: inodes = 0 } = disk ?? {};
+  const isPart = disk === null ? diskRelief !== undefined : disk.isAtLeast === true;
+  const atLeast = {
+    ...(isPart ? { diskIsAtLeast: true } : {}),
+    ...(bytes + inodes > 0 ? { diskUnattributed: { bytes, inodes } } : {}),
+  };
   if (diskRelief === undefined) return atLeast;
   if (!diskRelief.known) return { diskRelief: {}, ...atLeast };
-  const { scratch, deletedOpen, grownLastMinute, writtenBytes } = diskRelief.value;
+  const { scratch, deletedOpen, grownLastMinute, writtenBytes, unattributed } = diskRelief.value;
   const amounts: { readonly [key: string]: Reading<number> } = {
     scratchBytes: scratch.bytes,
     scratchInodes: scratch.inodes,
@@ -169,6 +174,7 @@ function reliefStats({ diskRelief, usage }: PodView): Json {
     grownBytes: grownLastMinute.bytes,
     grownInodes: grownLastMinute.inodes,
     writtenBytes,
+    ...(unattributed && { unattributedBytes: unattributed.bytes, unattributedInodes: unattributed.inodes }),
   };
   const known = Object.entries(amounts).flatMap(([key, amount]) =>
     amount.known ? [[key, amount.value] as const] : [],

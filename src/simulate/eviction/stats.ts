@@ -166,6 +166,7 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
     });
     const memory = sectionIn(entry, 'memory');
     const swap = sectionIn(entry, 'swap');
+    const unattributed = sectionIn(entry, 'diskUnattributed');
     const unmeasured = listIn(entry, 'unmeasured');
     const isUnmeasured = (part: string): boolean => unmeasured.includes(part);
     const memoryBytes = memory === null ? ABSENT : known(orZero(memory, 'workingSetBytes'));
@@ -177,7 +178,14 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
       processes: isUnmeasured('process_stats')
         ? UNMEASURED
         : reading(sectionIn(entry, 'process_stats'), 'process_count'),
-      disk: known<DiskUsage>(entry['diskIsAtLeast'] === true ? { ...disk, isAtLeast: true } : disk),
+      disk: known<DiskUsage>({
+        ...disk,
+        ...(entry['diskIsAtLeast'] === true ? { isAtLeast: true } : {}),
+        ...(unattributed && {
+          unattributedBytes: orZero(unattributed, 'bytes'),
+          unattributedInodes: orZero(unattributed, 'inodes'),
+        }),
+      }),
       ephemeralStorageBytes: reading(sectionIn(entry, 'ephemeral-storage'), 'usedBytes'),
       containers: known(containers),
       volumes: known(volumes),
@@ -205,6 +213,7 @@ function reliefOf(section: Json, numbers: Numbers): DiskRelief {
     deletedOpen: of('deletedOpen'),
     grownLastMinute: of('grown'),
     writtenBytes: amount('writtenBytes'),
+    ...('unattributedBytes' in section ? { unattributed: of('unattributed') } : {}),
   };
 }
 
@@ -342,7 +351,10 @@ const pod = theirs(
       grownBytes: count,
       grownInodes: count,
       writtenBytes: count,
+      unattributedBytes: count,
+      unattributedInodes: count,
     }),
+    diskUnattributed: theirs({ bytes: count, inodes: count }),
   },
   ['podRef'],
 );

@@ -128,8 +128,8 @@ describe('a pod of which only a part was measured', () => {
     const ranked = rank('nodefs.available', [part, whole], 'nodefs-only');
     const [one, two] = [part, whole].map(({ uid }) => ranked.find(({ pod }) => pod.uid === uid));
     if (one === undefined || two === undefined) throw new Error('not ranked');
-    expect(mightPrecede(two, one)).toBe(false);
-    return mightPrecede(one, two);
+    expect(mightPrecede('nodefs.available', two, one)).toBe(false);
+    return mightPrecede('nodefs.available', one, two);
   };
   it('might use more than any other, as far as that decides', () => {
     expect(precedes({}, 9)).toBe(true);

@@ -18,15 +18,18 @@ type Given = Parameters<typeof aPod>[0] & {
   readonly relief?: Partial<DiskRelief> | null;
   readonly atLeast?: number;
   readonly unwalked?: true;
+  readonly unattributedBytes?: number;
 };
 /** `relief` null: nothing of it is known. */
-function pod({ relief = {}, atLeast, unwalked, ...rest }: Given): PodView {
+function pod({ relief = {}, atLeast, unwalked, unattributedBytes, ...rest }: Given): PodView {
   const view = aPod({ ...rest, diskBytes: atLeast ?? rest.diskBytes ?? 0 });
   const diskRelief: Reading<DiskRelief> = relief === null ? hidden : known({ ...nothing, ...relief });
   const disk =
     view.usage.disk.known && atLeast !== undefined
       ? known({ ...view.usage.disk.value, isAtLeast: true as const })
-      : view.usage.disk;
+      : view.usage.disk.known && unattributedBytes !== undefined
+        ? known({ ...view.usage.disk.value, unattributedBytes })
+        : view.usage.disk;
   return { ...view, diskRelief, usage: { ...view.usage, disk: unwalked ? hidden : disk } };
 }
 function looked(pods: readonly PodView[], signal: Signal = 'nodefs.available', rest: Partial<Observation> = {}) {
@@ -168,5 +171,36 @@ describe('a usage that is only a lower bound', () => {
     const evict = looked([cut, honest(MI)]).decisions.find((decision) => decision.kind === 'evict');
     const marked = evict?.ranking.map(({ values }) => values.flatMap(({ by, isAtLeast }) => (isAtLeast ? [by] : [])));
     expect(marked).toEqual([['usage-over-request'], []]);
+  });
+});
+
+describe('files that may be those of another pod', () => {
+  const first = (relief: number) =>
+    pod({ name: 'first', diskBytes: 100 * MI, relief: { grownLastMinute: bytes(relief) } });
+  const grew = (most: number) => ({ grownLastMinute: bytes(MI), unattributed: bytes(most) });
+
+  it('put no pod above another, and none below that might use less', () => {
+    const linker = pod({ name: 'linker', diskBytes: 50 * MI, unattributedBytes: 60 * MI, relief: grew(20 * MI) });
+    const verdict = looked([first(20 * MI), linker]);
+    expect(verdict.decisions.filter(({ kind }) => kind === 'evict')).toEqual([]);
+    expect(verdict.reasons).toContainEqual(
+      expect.objectContaining({ code: 'order-unproven', uid: 'uid-first', against: 'uid-linker' }),
+    );
+  });
+
+  it.each([
+    ['frees more than the other may', 50 * MI, 60 * MI, 22 * MI, grew(20 * MI)],
+    ['uses more than the other may', 30 * MI, 60 * MI, 2 * MI, grew(20 * MI)],
+    ['grew, and the other did not, whatever it uses', 50 * MI, GI, 1, {}],
+  ])('save no pod that %s', (_, diskBytes, unattributedBytes, relief, theirs) => {
+    expect(victims([first(relief), pod({ name: 'linker', diskBytes, unattributedBytes, relief: theirs })])).toEqual([
+      'first',
+    ]);
+  });
+
+  it('make no pod a candidate', () => {
+    const linker = pod({ name: 'linker', unattributedBytes: GI, relief: { unattributed: bytes(GI) } });
+    expect(victims([linker])).toEqual([]);
+    expect(victims([first(MI), linker])).toEqual([]);
   });
 });
