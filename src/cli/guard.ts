@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { guardCaptureCommand } from './guard-capture.ts';
 import { guardCheckCommand } from './guard-check.ts';
 import { guardExplainCommand } from './guard-explain.ts';
 import { guardHistoryCommand } from './guard-history.ts';
@@ -19,7 +20,8 @@ export function guardCommand(): Command {
     .addCommand(guardStatusCommand())
     .addCommand(guardExplainCommand())
     .addCommand(guardHistoryCommand())
-    .addCommand(guardSimulateCommand());
+    .addCommand(guardSimulateCommand())
+    .addCommand(guardCaptureCommand());
   for (const order of guardOrderCommands()) guard.addCommand(order);
   return guard;
 }

@@ -9,7 +9,7 @@ const GROUP = 'nodewarden';
 /** How often it is made sure that the socket is still there. */
 const CHECK_MS = 10_000;
 
-/** Answers `guard status` and `guard explain` on its socket; if that is lost, it is opened again. */
+/** Answers `guard status`, `guard explain` and `guard capture` on its socket; if that is lost, it is opened again. */
 export async function openStatusSocket(needs: {
   readonly clock: Clock;
   readonly findings: Findings;
@@ -18,15 +18,18 @@ export async function openStatusSocket(needs: {
   readonly answer: () => GuardReport | null;
   /** Null: there is no such node. */
   readonly explain: (node: string) => ExplainReport | NodesUnknown | null;
+  /** JSON. */
+  readonly observe: () => string;
 }): Promise<{ readonly close: () => Promise<void> }> {
   const { clock, findings, path, answer, explain } = needs;
+  const observe = async (): Promise<string> => needs.observe();
   let socket: OpenSocket | null = null;
   let cancel = (): void => undefined;
   let isClosed = false;
 
   async function open(): Promise<void> {
     ensureDirectory(path.slice(0, Math.max(1, path.lastIndexOf('/'))), 0o750);
-    const served = await serveSocket({ clock, path, groupId: groupIdOf(GROUP), answer, explain });
+    const served = await serveSocket({ clock, path, groupId: groupIdOf(GROUP), answer, explain, observe });
     socket = served.known ? served.value : null;
     if (served.known) findings.clear(NO_SOCKET);
     else findings.raise(noSocket(served.where, served.detail));

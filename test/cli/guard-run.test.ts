@@ -62,6 +62,10 @@ describe('guard run', () => {
       });
     });
     expect((await command.run(['guard', 'explain', 'w9', '--config', file])).code).toBe(2);
+    const { code, out } = await command.run(['guard', 'capture', '--config', file]);
+    expect({ code, nodes: out.split('nodes:')[1] }).toEqual({ code: 0, nodes: expect.stringContaining('name: w1') });
+    writeFileSync(command.path('now.yaml'), out);
+    expect((await command.run(['guard', 'simulate', command.path('now.yaml')])).code).toBe(0);
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
     expect(metrics).toMatch(/^nodewarden_guard_leader 1$/m);
     expect(metrics).toMatch(/^nodewarden_guard_nodes\{class="new"\} 1$/m);

@@ -1,0 +1,124 @@
+import { keysOf, type NodePlan, planOf } from '../core/guard/config.ts';
+import type { PodOnNode } from '../core/guard/observation.ts';
+import { plannedBy } from '../core/guard/planned.ts';
+import { deviceKey, type NodeMemory } from '../core/guard/state.ts';
+import { isObject } from '../core/shape.ts';
+import type { GuardLook } from './loop.ts';
+
+/** A GuardScenario as plain JSON (docs/simulate.md). */
+export type CapturedScenario = {
+  readonly apiVersion: string;
+  readonly kind: 'GuardScenario';
+  readonly metadata: { readonly name: string };
+  readonly nodes: readonly object[];
+  readonly events: readonly CapturedEvent[];
+};
+type CapturedEvent = { readonly at: string; readonly node?: string; readonly [what: string]: unknown };
+
+/** Until then every node is alive: its guards need so long for their election, and their patrol to ask. */
+const LEAD_MS = 300_000;
+const CONTROL_PLANE = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
+
+export const isCaptured = (value: unknown): value is CapturedScenario =>
+  isObject(value) && value['kind'] === 'GuardScenario' && Array.isArray(value['nodes']);
+
+/**
+ * What a guard sees now, as a world in which it came about: nodes with their labels, devices, and those of their pods that are
+ * known, and who fell silent when and how. With `redacted`, no name of a node, pod or domain is in it.
+ */
+export function captureScenario(look: GuardLook, redacted: boolean): CapturedScenario {
+  const memories = [...look.verdict.state.nodes.values()].toSorted((a, b) => (a.object.name < b.object.name ? -1 : 1));
+  const onsets = memories.flatMap(({ onsetMs, isSuspect }) => (isSuspect && onsetMs !== null ? [onsetMs] : []));
+  const firstMs = Math.min(...onsets);
+  const alias = createAlias(redacted);
+  return {
+    ...{ apiVersion: 'nodewarden.dev/v1alpha1', kind: 'GuardScenario', metadata: { name: 'captured' } },
+    nodes: memories.map((memory) => nodeOf(memory, look, alias)),
+    events: memories.flatMap((memory) => {
+      const node = alias('n', memory.object.name);
+      const before = memory.object.isUnschedulable ? [{ at: '0s', node, cordon: true }] : [];
+      if (!memory.isSuspect || memory.onsetMs === null) return before;
+      const at = `${Math.round((LEAD_MS + memory.onsetMs - firstMs) / 1_000)}s`;
+      return [...before, ...silenceOf(memory, look).map((what): CapturedEvent => withNode({ at, ...what }, node))];
+    }),
+  };
+}
+
+const withNode = (event: CapturedEvent, node: string): CapturedEvent => {
+  if (event['cut'] !== undefined) return { ...event, cut: node };
+  return isObject(event['device']) ? { ...event, device: { node, ...event['device'] } } : { ...event, node };
+};
+
+type Alias = (kind: string, name: string) => string;
+
+/** The same name has the same alias. */
+function createAlias(redacted: boolean): Alias {
+  const known = new Map<string, string>();
+  return (kind, name) => {
+    if (!redacted) return name;
+    const key = `${kind} ${name}`;
+    const alias = known.get(key) ?? `${kind}${known.size + 1}`;
+    known.set(key, alias);
+    return alias;
+  };
+}
+
+function nodeOf({ object }: NodeMemory, { observation, config }: GuardLook, alias: Alias): object {
+  const { name, uid, labels } = object;
+  const domains = config.domainLabels.filter((label) => Object.hasOwn(labels, label));
+  const selecting = config.nodes.map(({ key }) => key).filter((key) => Object.hasOwn(labels, key));
+  const roles = CONTROL_PLANE.filter((label) => Object.hasOwn(labels, label));
+  const kept = [
+    ...[...new Set([...selecting, ...roles])].map((key) => [key, labels[key] ?? '']),
+    ...domains.map((key) => [key, alias('d', labels[key] ?? '')]),
+  ];
+  const pods = observation.asked.get(uid)?.pods;
+  const known = pods?.known === true ? pods.value.value : [];
+  const plan = planOf(config, name);
+  return {
+    name: alias('n', name),
+    ...(kept.length === 0 ? {} : { labels: Object.fromEntries(kept) }),
+    ...(known.length === 0 ? {} : { pods: known.map((pod) => podOf(pod, alias)) }),
+    devices: plan === null ? [] : devicesOf(plan),
+  };
+}
+
+function podOf({ namespace, name, ownerKind, priority, ...pod }: PodOnNode, alias: Alias): object {
+  const set = ownerKind === 'StatefulSet' ? name.replace(/-\d+$/, '') : null;
+  return {
+    name: alias('p', `${namespace}/${name}`),
+    ...(set === null ? {} : { statefulSet: alias('s', set) }),
+    ...(priority === 0 ? {} : { priority }),
+    ...(pod.hasAttachedVolume ? { volumes: 1 } : {}),
+    ...(pod.toleratesTaint ? { tolerates: true } : {}),
+    ...(pod.finalizers.length > 0 ? { finalizer: true } : {}),
+  };
+}
+
+/** That a BMC dies with its machine cannot be seen: it shows in what the device says. */
+const devicesOf = ({ isolation, levels }: NodePlan): readonly object[] => [
+  ...isolation.map(() => ({ kind: 'fabric' })),
+  ...levels.flatMap((level, at) => level.map(() => ({ kind: 'pdu', level: at + 1 }))),
+];
+
+/** How it fell silent, as far as witness, devices and its own word show; `node`, or what stands for it, is added. */
+function silenceOf(memory: NodeMemory, look: GuardLook): readonly { readonly [what: string]: unknown }[] {
+  const { observation, config, verdict } = look;
+  const { object } = memory;
+  const plan = planOf(config, object.name);
+  const said = (methods: readonly string[]) =>
+    methods.map((method) => verdict.state.devices.get(deviceKey(object.uid, method))?.says ?? 'unknown');
+  const witness = observation.asked.get(object.uid)?.witness;
+  const port = witness?.known === true ? witness.value.value : 'silent';
+  const planned = plannedBy(memory, observation.atMs);
+  const mute = (plan?.levels ?? []).flatMap((level, at) =>
+    said(level).includes('unknown') ? [{ device: { level: at + 1, says: 'unknown' } }] : [],
+  );
+  const how = (): { readonly [what: string]: unknown } => {
+    if (planned === 'agent' || planned === 'kubelet') return { announce: 'shutdown' };
+    if (plan !== null && said(keysOf(plan)).includes('off')) return { power: 'off' };
+    if (port === 'answers') return { cut: true, from: 'api' };
+    return port === 'refused' ? { kubelet: 'stop' } : { freeze: true };
+  };
+  return [how(), ...mute];
+}
