@@ -11,7 +11,13 @@ import { counted, sayNames } from './phrases.ts';
 const NAMES_SHOWN = 6;
 
 /** "w7: fence: silent for 2m5s; frees shop/db-0 and 1 volume". */
-export function sayFence(node: string, isDry: boolean, frees: Frees, silentMs: number): string {
+export function sayFence(
+  node: string,
+  isDry: boolean,
+  frees: Frees,
+  { purpose, silentMs }: Pick<FencingRecord, 'purpose' | 'silentMs'>,
+): string {
+  if (purpose === 'rehearse') return `${node}: a rehearsal of its devices`;
   const silent = `silent for ${sayDuration(Math.round(silentMs / 1_000) * 1_000)}`;
   return `${node}: ${isDry ? 'would be fenced (dry run)' : 'fence'}: ${silent}; frees ${sayFrees(frees)}`;
 }
@@ -65,9 +71,7 @@ export function sayScope(scope: HoldScope, nameOf: (uid: string) => string): str
 export function sayGuardDecision(decision: GuardDecision): string | null {
   switch (decision.kind) {
     case 'fence':
-      return decision.record.purpose === 'rehearse'
-        ? `${decision.node.name}: a rehearsal of its devices`
-        : sayFence(decision.node.name, decision.isDry, decision.frees, decision.record.silentMs);
+      return sayFence(decision.node.name, decision.isDry, decision.frees, decision.record);
     case 'hold':
       return sayHeld(decision.node.name, decision.gates);
     case 'unmark':

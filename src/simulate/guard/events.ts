@@ -143,6 +143,7 @@ function orderOf(
       return { ...head, verb, scope: releaseScope(name), forMs: forMs ?? 3_600_000 };
     case 'fence':
     case 'power-on':
+    case 'rehearse':
       return { ...head, verb, node };
     case 'confirm-off':
       return { ...head, verb, node, checked: name, isDeviceWrong };

@@ -17,7 +17,7 @@ import {
   whole,
 } from '../shape.ts';
 import { expandNames, sayStranger } from './names.ts';
-import type { ScenarioEvent, ScenarioNode } from './scenario.ts';
+import { ORDER_VERBS, type ScenarioEvent, type ScenarioNode } from './scenario.ts';
 
 /** `w1`, `w[1-9]`, or a list of such names. */
 export const NAMES: Shape = (value, at) => {
@@ -92,7 +92,7 @@ const ELSEWHERE: { readonly [key: string]: Shape } = {
   deleteRecords: yes,
   order: ours(
     {
-      verb: among(['pause', 'resume', 'release', 'fence', 'power-on', 'confirm-off']),
+      verb: among(ORDER_VERBS),
       node: text,
       scope: text,
       for: delay,
@@ -266,9 +266,8 @@ function guardEvent(atMs: number, part: Json, guard: string): Extract<ScenarioEv
 
 function orderOf(part: Json): Extract<ScenarioEvent, { kind: 'order' }>['order'] {
   const { verb, node, scope, by = 'somebody', because = 'the scenario says so' } = part;
-  const verbs = ['pause', 'resume', 'release', 'fence', 'power-on', 'confirm-off'] as const;
   return {
-    verb: verbs.find((valid) => valid === verb) ?? 'pause',
+    verb: ORDER_VERBS.find((valid) => valid === verb) ?? 'pause',
     scope: typeof node === 'string' ? node : typeof scope === 'string' ? scope : null,
     forMs: readMs(part['for']),
     by: String(by),

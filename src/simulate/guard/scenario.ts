@@ -126,8 +126,9 @@ export type GuardEvent = {
   readonly atPhase: string | null;
   readonly afterMs: number;
 };
+export const ORDER_VERBS = ['pause', 'resume', 'release', 'fence', 'power-on', 'confirm-off', 'rehearse'] as const;
 export type ScenarioOrder = {
-  readonly verb: 'pause' | 'resume' | 'release' | 'fence' | 'power-on' | 'confirm-off';
+  readonly verb: (typeof ORDER_VERBS)[number];
   /** A node; for `release` also `cluster`, or a domain as `label=value`. */
   readonly scope: string | null;
   readonly forMs: number | null;

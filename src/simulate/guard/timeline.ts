@@ -89,7 +89,7 @@ function orderText({ verb, scope, by }: Pick<ScenarioOrder, 'verb' | 'scope' | '
 }
 
 function decidedText({ node, isDry, frees, record }: KindOf<'decided'>): string {
-  return sayFence(node, isDry, frees, record.silentMs);
+  return sayFence(node, isDry, frees, record);
 }
 
 /** Only successors: what starts again on its own node is no news. */

@@ -292,7 +292,7 @@ const rehearsal: LabScene = {
     lab.check('it is back', isBack(fleet, 'm0'));
     // What a device has shown is stored once a minute.
     await sleep(clock, 70_000);
-    const check = await guard.run('check', 'm0');
+    const check = await guard.run('guard', 'check', 'm0');
     lab.check('check says when', /m0 .*20\d\d-\d\d/.test(check.stdout), said(check));
 
     // A wrong plug: the innocent one is off for as long as it takes to see it.
