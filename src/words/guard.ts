@@ -46,7 +46,7 @@ export function sayPhase(phase: string, isConfirmed = false): string {
   return Object.entries(PHASES).find(([name]) => name === phase)?.[1] ?? phase;
 }
 const PHASES: { readonly [P in Phase]: string } = {
-  decided: 'a fencing begins: last look',
+  decided: 'a last look before anything is done',
   isolating: 'its storage is cut off',
   'off-sent': 'power off is sent',
   proving: 'the devices are asked for proof',

@@ -66,7 +66,7 @@ describe('guard rehearse', () => {
     expect({ code, err }).toEqual({ code: 0, err: '' });
     expect(out.split('\n').map((line) => line.replace(/^\S+ \S+ UTC {2}/, ''))).toEqual([
       `g1-a: accepted, as fencing ${ID}`,
-      'a fencing begins: last look',
+      'a last look before anything is done',
       'power off is sent',
       'the devices are asked for proof',
       'off is proven',
