@@ -6,6 +6,7 @@ import { isDisk, SIGNAL_FACTS } from '../core/signal.ts';
 import type { Findings, Log, Observer, Scratch, StopOrder } from '../ports.ts';
 import { sayDropped, sayEndUnknown, sayGivenBack } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
+import { and } from '../words/phrases.ts';
 
 export type EndNeeds = {
   readonly observer: Pick<Observer, 'reread'>;
@@ -54,10 +55,10 @@ export function reported(
 ): Outcome {
   const pod = podName(victim);
   if (outcome.kind === 'ended') {
-    const { via, releasedBytes } = outcome;
+    const { via, releasedBytes, detail = '' } = outcome;
     log.warn(
       { event: 'evicted', decision: outcome.of, pod, via, releasedBytes: valueOrNull(releasedBytes) },
-      `${pod} was ended by ${via}${outcome.signal === undefined ? ' and' : ';'} ${sayGivenBack(outcome)}`,
+      and(`${pod} was ended by ${via}${outcome.signal === undefined ? ' and' : ';'} ${sayGivenBack(outcome)}`, detail),
     );
     findings.clear(survivedId(victim.uid));
   } else if (outcome.kind === 'unknown') {
@@ -69,7 +70,10 @@ export function reported(
   } else if (outcome.kind === 'survived') {
     log.error(
       { event: 'evict-failed', decision: outcome.of, pod, left: outcome.left },
-      `${pod} could not be ended: ${outcome.detail}; other evictions no longer wait for it`,
+      and(
+        `${pod} could not be ended: ${outcome.detail}`,
+        outcome.escaped === undefined ? 'other evictions no longer wait for it' : '',
+      ),
     );
     findings.raise(survived(victim.uid, pod, 'eviction', outcome.detail));
   } else if (outcome.kind === 'dropped') {

@@ -152,7 +152,7 @@ function heading({ start, steps }: Capture, interval: number, isRedacted: boolea
   const names = isRedacted ? ', with every name replaced' : '';
   return [
     `What nodewarden ${pkg.version} saw on one node, starting at ${start}: ${counted(steps.length, 'sample')}${apart}${names}.`,
-    'Grace periods and evictions in progress at the first sample are not included.',
+    'Grace periods that run at the first sample are not included.',
     'What is decided:        nodewarden simulate FILE',
     'With other thresholds:  nodewarden simulate FILE --config OTHER.yaml',
     'Why, for one sample:    nodewarden explain --scenario FILE --step 1',

@@ -6,9 +6,8 @@ import { escapedAfter, isHeldOutside } from './eviction/escaped.ts';
 import { type Ranked, rank } from './eviction/rank.ts';
 import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './eviction/threshold.ts';
 import { timersNow } from './eviction/thresholds-met.ts';
-import { evictionsOf } from './eviction/under-way.ts';
+import { underWay } from './eviction/under-way.ts';
 import type { Observation } from './observation.ts';
-import { isEnd } from './outcome.ts';
 import { evictResourceOf, mayGoFor } from './pod/evict-for.ts';
 import type { PodUid, PodView } from './pod/pod.ts';
 import { known, type Reading } from './reading.ts';
@@ -141,13 +140,6 @@ function mostUsage({ signals }: Observation, signal: Signal): number {
   return capacities.reduce((sum, { value }) => sum + value.capacity, 0);
 }
 const MEMORY_AND_SWAP = ['memory.available', 'swap.available'] as const;
-
-/** Evictions that this look still waited for: an outcome that arrived with it ends one. */
-function underWay({ state, observation }: ExplainedLook) {
-  return evictionsOf(state).filter(({ decision }) =>
-    observation.outcomes.filter(isEnd).every(({ of }) => of !== decision),
-  );
-}
 
 function lackingOf(look: ExplainedLook, signal: Signal): number {
   const met = metAt(look).find((threshold) => threshold.signal === signal);

@@ -2,7 +2,7 @@ import type { CoreConfig } from '../core/core-config.ts';
 import type { MemoryGrowth } from '../core/eviction/attribution.ts';
 import type { PodView } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
-import type { FsLayout } from '../core/signal.ts';
+import type { FsLayout, Signal } from '../core/signal.ts';
 
 /** A JSON object as it came from a document: its shape has been checked, its names are the format's. */
 export type Json = { readonly [key: string]: unknown };
@@ -29,6 +29,9 @@ export type GivenStats =
   | { readonly kind: 'whole'; readonly summary: Json }
   | { readonly kind: 'patch'; readonly patch: Json };
 
+/** `pod`: `namespace/name`. */
+export type Stopping = { readonly pod: string; readonly for: readonly Signal[] };
+
 /** scenarios.md 2.4, checked; `stats` are merged when the run comes to the step. */
 export type EvictionStep = {
   readonly atMs: MonoMs;
@@ -39,6 +42,8 @@ export type EvictionStep = {
   readonly afterReclaim: { readonly kind: 'patch'; readonly patch: Json } | { readonly kind: 'fails' } | null;
   /** What took memory according to a recorded look; null = not recorded. */
   readonly memoryGrowth: MemoryGrowth | null;
+  /** Pods whose stop a recorded look waited for, and the signals that waited. */
+  readonly stopping: readonly Stopping[];
   readonly killFails: 'all' | readonly string[];
   readonly reclaimFails: readonly ('containers' | 'images')[];
   /** As written; its shape has been checked (scenarios.md 4). */

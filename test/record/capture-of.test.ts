@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import type { Observation } from '../../src/core/observation.ts';
+import type { Heard } from '../../src/core/outcome.ts';
 import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { FsLayout, Signal } from '../../src/core/signal.ts';
@@ -16,6 +17,7 @@ import { redactLooks } from '../../src/record/scenarios/redact.ts';
 import { type EvictionLook, runEviction } from '../../src/simulate/eviction/run.ts';
 import { readEvictionScenario } from '../../src/simulate/eviction/scenario.ts';
 import { readScenarioFiles } from '../../src/simulate/source.ts';
+import { sayReason } from '../../src/words/reason.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'nodewarden-capture-'));
@@ -178,6 +180,32 @@ describe('a capture', () => {
       [['memory.available/soft'], []],
       [['memory.available/soft'], ['shop/db']],
     ]);
+  });
+
+  it('names whom the agent waited for, and simulate chooses nobody else until that is over', async () => {
+    const hard = aConfig([aThreshold('memory.available', 100 * MI)], { isLive: true });
+    const looks: CapturedLook[] = [];
+    let state = initialState('b');
+    // The recording begins while the agent waits.
+    for (const atMs of [0, 1_000, 2_000, 3_000]) {
+      const outcomes: Heard[] = atMs === 3_000 ? [{ of: 'b-2', atMs, kind: 'dropped', because: 'gone' }] : [];
+      const pods = known(atMs === 0 ? [web, db] : [{ ...web, isTerminating: true }, db]);
+      const observation = { ...seen(atMs, 50 * MI, []), pods, outcomes };
+      const { decisions, state: after } = decide(state, observation, hard);
+      if (atMs > 0) looks.push({ observation, decisions, state });
+      state = after;
+    }
+    const capture = captureOf('x', looks, hard);
+    const awaited = [{ pod: 'shop/web', for: ['memory.available'] }];
+    expect(capture?.steps.map(({ stopping }) => stopping)).toEqual([awaited, awaited, undefined]);
+    const run = await replayed(capture);
+    expect(run.map(({ result }) => result.evicted.map(({ pod }) => pod))).toEqual([[], [], ['shop/db']]);
+    expect(run[0]?.reasons.map((reason) => sayReason(reason, String))).toContain(
+      'eviction of shop/web is in progress: no other pod is chosen until its resources are free, 10s at most',
+    );
+    const redacted = JSON.stringify(captureOf('x', redactLooks(looks), hard));
+    expect(redacted).not.toMatch(/web|shop/);
+    expect(redacted).toContain('"stopping":[{"pod":"ns-1/pod-2"');
   });
 
   it('lists the pods again after an eviction, because they may still exist', () => {

@@ -82,6 +82,15 @@ export function evictionsOf({ act }: Pick<State, 'act'>): readonly Eviction[] {
   return act.kind === 'evicting' ? act.evictions : [];
 }
 
+/** Those in progress at a look: an outcome that arrived with it ends one. `state`: before it. */
+export function underWay(look: {
+  readonly state: Pick<State, 'act'>;
+  readonly observation: Pick<Observation, 'outcomes'>;
+}): readonly Eviction[] {
+  const ends = look.observation.outcomes.filter(isEnd);
+  return evictionsOf(look.state).filter(({ decision }) => ends.every(({ of }) => of !== decision));
+}
+
 export function actOf(evictions: readonly Eviction[]): State['act'] {
   return evictions.length === 0 ? { kind: 'idle' } : { kind: 'evicting', evictions };
 }

@@ -1,14 +1,26 @@
 import type { CoreConfig } from '../../core/core-config.ts';
 import type { Decision } from '../../core/decision.ts';
+import { thresholdsOf, underWay } from '../../core/eviction/under-way.ts';
 import type { Observation } from '../../core/observation.ts';
-import type { PodView } from '../../core/pod/pod.ts';
+import { type PodView, podName } from '../../core/pod/pod.ts';
+import type { State } from '../../core/state/state.ts';
 import { sayDuration } from '../../core/units/duration.ts';
 import type { EvictionScenario } from './scenario-of.ts';
 import { configOf, isInScenario, layoutOf, summaryOf } from './scenario-of.ts';
 import { type Json, podOf } from './scenario-pod.ts';
 
-export type CapturedLook = { readonly observation: Observation; readonly decisions: readonly Decision[] };
-type CaptureStep = { readonly at: number; readonly pods?: readonly Json[]; readonly summary: Json };
+export type CapturedLook = {
+  readonly observation: Observation;
+  readonly decisions: readonly Decision[];
+  /** Before the look. Absent: nothing was in progress. */
+  readonly state?: Pick<State, 'act'>;
+};
+type CaptureStep = {
+  readonly at: number;
+  readonly pods?: readonly Json[];
+  readonly stopping?: readonly Json[];
+  readonly summary: Json;
+};
 export type Capture = Omit<EvictionScenario, 'steps'> & {
   readonly start: string;
   readonly steps: readonly CaptureStep[];
@@ -16,9 +28,9 @@ export type Capture = Omit<EvictionScenario, 'steps'> & {
 
 /**
  * Looks of one configuration as a scenario, oldest first: what the agent saw, one step per look. A scenario cannot express
- * what the agent remembered before the first one (running grace periods, evictions in progress). Pods that could not be
- * chosen (being stopped by us, or excluded by the mode) are left out, and so are looks whose pods were not known. null: no look
- * is left.
+ * the grace periods that ran before the first one. Pods that could not be chosen (being stopped by us, or excluded by the mode)
+ * are left out, except for the names of those that were waited for, and so are looks whose pods were not known. null: no look is
+ * left.
  */
 export function captureOf(name: string, looks: readonly CapturedLook[], config: CoreConfig): Capture | null {
   const seen = looks.filter(({ observation }) => observation.pods.known);
@@ -29,7 +41,8 @@ export function captureOf(name: string, looks: readonly CapturedLook[], config: 
   const firstPods = podsOf(first).map(podOf);
   let before = JSON.stringify(firstPods);
   let hasEvicted = false;
-  for (const { observation, decisions } of seen) {
+  for (const look of seen) {
+    const { observation, decisions } = look;
     const at = Math.floor(observation.atMs - zeroMs);
     if (at <= (steps.at(-1)?.at ?? -1)) continue;
     const views = podsOf(observation);
@@ -37,7 +50,8 @@ export function captureOf(name: string, looks: readonly CapturedLook[], config: 
     const text = JSON.stringify(pods);
     // An evicted pod counts as gone until a list contains it again, as in a dry run or after a failed kill.
     const isNew = text !== before || hasEvicted;
-    steps.push({ at, ...(isNew ? { pods } : {}), summary: summaryOf(observation, views, zeroMs) });
+    const summary = summaryOf(observation, views, zeroMs);
+    steps.push({ at, ...(isNew ? { pods } : {}), ...stoppingIn(look), summary });
     before = text;
     hasEvicted = decisions.some(({ kind }) => kind === 'evict' || kind === 'evict-over-limit');
   }
@@ -51,6 +65,17 @@ export function captureOf(name: string, looks: readonly CapturedLook[], config: 
     pods: firstPods,
     steps,
   };
+}
+
+/** Whom it waited for, and for which signals (D3). */
+function stoppingIn({ state, observation }: CapturedLook): Pick<CaptureStep, 'stopping'> {
+  const awaited =
+    state === undefined ? [] : underWay({ state, observation }).filter(({ settledMs }) => settledMs === null);
+  const stopping = awaited.flatMap((eviction) => {
+    const signals = [...new Set(thresholdsOf(eviction).map(({ signal }) => signal))];
+    return signals.length === 0 ? [] : [{ pod: podName(eviction.victim), for: signals }];
+  });
+  return stopping.length === 0 ? {} : { stopping };
 }
 
 /** `simulate` lets the usage of captures react to its kills (simulate/eviction/freed.ts). */

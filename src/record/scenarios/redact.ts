@@ -1,4 +1,6 @@
+import { actOf, evictionsOf } from '../../core/eviction/under-way.ts';
 import { type PodView, podName } from '../../core/pod/pod.ts';
+import type { State } from '../../core/state/state.ts';
 import type { CapturedLook } from './capture-of.ts';
 
 /**
@@ -24,15 +26,20 @@ export function redactLooks(looks: readonly CapturedLook[]): readonly CapturedLo
       pods.flatMap(({ ownerKey }) => ownerKey ?? []),
     ),
   };
-  return looks.map(({ observation, decisions }) => {
+  return looks.map(({ observation, decisions, state }) => {
     const { pods: given } = observation;
     const redacted = given.known ? { ...given, value: given.value.map((pod) => redactPod(pod, names)) } : given;
-    return { observation: { ...observation, pods: redacted }, decisions };
+    const look = { observation: { ...observation, pods: redacted }, decisions };
+    return state === undefined ? look : { ...look, state: { act: redactAct(state.act, names) } };
   });
 }
 
 type Pseudonyms = ReadonlyMap<string, string>;
 type Names = { readonly [N in 'namespaces' | 'pods' | 'uids' | 'owners']: Pseudonyms };
+
+function redactAct(act: State['act'], names: Names): State['act'] {
+  return actOf(evictionsOf({ act }).map((eviction) => ({ ...eviction, victim: redactNames(eviction.victim, names) })));
+}
 
 /** Numbered in the order of the originals, all with the same number of digits. */
 function pseudonyms(prefix: string, originals: readonly string[]): Pseudonyms {
@@ -42,20 +49,27 @@ function pseudonyms(prefix: string, originals: readonly string[]): Pseudonyms {
   return new Map(sorted.map((original, i) => [original, `${prefix}-${String(i + 1).padStart(digits, '0')}`]));
 }
 
+const of = (map: Pseudonyms, original: string): string => map.get(original) ?? 'unknown';
+
+function redactNames<P extends Pick<PodView, 'uid' | 'namespace' | 'name'>>(pod: P, names: Names): P {
+  return {
+    ...pod,
+    uid: of(names.uids, pod.uid),
+    namespace: of(names.namespaces, `${pod.namespace}/`),
+    name: of(names.pods, podName(pod)),
+  };
+}
+
 function redactPod(pod: PodView, names: Names): PodView {
   const { usage } = pod;
   const usedContainers = usage.containers.known ? usage.containers.value : [];
   const usedVolumes = usage.volumes.known ? usage.volumes.value : [];
   const containers = numbered('container', [...pod.containers, ...usedContainers]);
   const volumes = numbered('volume', [...pod.volumes, ...usedVolumes]);
-  const of = (map: Pseudonyms, original: string): string => map.get(original) ?? 'unknown';
   const renamed = <T extends { readonly name: string }>(list: readonly T[], map: Pseudonyms): readonly T[] =>
     list.map((entry) => ({ ...entry, name: of(map, entry.name) }));
   return {
-    ...pod,
-    uid: of(names.uids, pod.uid),
-    namespace: of(names.namespaces, `${pod.namespace}/`),
-    name: of(names.pods, podName(pod)),
+    ...redactNames(pod, names),
     ownerKey: pod.ownerKey === null ? null : of(names.owners, pod.ownerKey),
     containers: renamed(pod.containers, containers),
     volumes: renamed(pod.volumes, volumes),

@@ -13,6 +13,7 @@ import type { Verdict } from '../../core/verdict.ts';
 import type { EvictionScenario, EvictionStep, GivenStats, Json, ScenarioPod } from '../scenario.ts';
 import { BLANK_OBSERVATION } from '../scenario-defaults.ts';
 import { isCapture, withFreed } from './freed.ts';
+import { withRecordedStops } from './recorded-stops.ts';
 import {
   doneOf,
   type Eviction,
@@ -84,9 +85,10 @@ export function* runEviction(
     observed: NOTHING_OBSERVED,
   };
   for (const [i, step] of scenario.steps.entries()) {
-    const before = { ...world, summary: summaryNow(world.summary, step), active: activeNow(world, step) };
+    const state = withRecordedStops(world.state, step);
+    const before = { ...world, state, summary: summaryNow(world.summary, step), active: activeNow(world, step) };
     const looked = step.stats.kind === 'failed' ? failedLook(before, step.atMs) : look(run, step, before);
-    yield { step: i + 1, atMs: step.atMs, ...looked.seen, state: world.state, config };
+    yield { step: i + 1, atMs: step.atMs, ...looked.seen, state, config };
     world = looked.world;
   }
 }

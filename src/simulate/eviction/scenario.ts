@@ -1,12 +1,12 @@
 import type { MemoryGrowth } from '../../core/eviction/attribution.ts';
 import { isNumber, isObject, shape } from '../../core/shape.ts';
-import type { FsLayout } from '../../core/signal.ts';
+import { type FsLayout, SIGNALS } from '../../core/signal.ts';
 import { sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import { parseInstant } from '../../document/instant.ts';
 import type { Problem } from '../../document/problem.ts';
 import { expectOf, HEAD, HEAD_KEYS, headOf } from '../envelope.ts';
-import type { EvictionScenario, EvictionStep, Json, ScenarioPod } from '../scenario.ts';
+import type { EvictionScenario, EvictionStep, Json, ScenarioPod, Stopping } from '../scenario.ts';
 import {
   among,
   createMistakes,
@@ -76,6 +76,7 @@ const ROOT = ours(
             if (typeof value !== 'boolean') listOf(POD_NAME)(value, at);
           },
           memoryGrowth: MEMORY_GROWTH,
+          stopping: listOf(ours({ pod: POD_NAME, for: listOf(among(SIGNALS), 1) }, ['pod', 'for'])),
           expect: EXPECT,
         },
         ['at'],
@@ -150,6 +151,7 @@ function readSteps(yaml: YamlDocument, list: readonly unknown[], mistakes: Mista
       stats: statsOf(step),
       pods: step['pods'] === undefined ? null : readPods(yaml, [...path, 'pods'], mistakes),
       afterReclaim: afterReclaimOf(step),
+      stopping: stoppingOf(step['stopping']),
       killFails: step['killFails'] === true ? 'all' : textsOf(step['killFails']),
       reclaimFails: textsOf(step['reclaimFails']).filter((call) => call === 'containers' || call === 'images'),
       memoryGrowth: isGrowth(step['memoryGrowth']) ? step['memoryGrowth'] : null,
@@ -175,6 +177,14 @@ function afterReclaimOf(step: Json): EvictionStep['afterReclaim'] {
   if (step['afterReclaimFails'] === true) return { kind: 'fails' };
   const patch = objectOf(step['afterReclaim']);
   return patch === null ? null : { kind: 'patch', patch };
+}
+
+/** Its shape has been checked, or is a mistake. */
+function stoppingOf(value: unknown): readonly Stopping[] {
+  return (Array.isArray(value) ? value : []).filter(isObject).map((one) => {
+    const signals = textsOf(one['for']);
+    return { pod: String(one['pod']), for: SIGNALS.filter((signal) => signals.includes(signal)) };
+  });
 }
 
 function objectOf(value: unknown): Json | null {
