@@ -1,45 +1,55 @@
-// What Kubernetes 1.20 lacks of what came with the out-of-service taint in 1.24, emulated by the rules of the later pod garbage
-// collector (pkg/controller/podgc, gcTerminating, and its quarantine of 20 s): a pod that is terminating on a node that is
-// not Ready and has the taint is deleted without waiting for its kubelet.
-import { ask, type KubeObject } from '../kube/api.ts';
+// What Kubernetes 1.20 lacks of what came with the out-of-service taint in 1.24, emulated by the rules of later versions:
+// - the pod garbage collector (pkg/controller/podgc, gcTerminating, and its quarantine of 20 s): a pod that is terminating on a
+//   node that is not Ready and has the taint is deleted without waiting for its kubelet;
+// - the attach/detach controller (pkg/controller/volume/attachdetach/reconciler, hasOutOfServiceTaint): it does not wait for
+//   the unmount of a volume on such a node. Here, nothing is mounted on it any more.
+import { ask, type KubeObject, MERGE } from '../kube/api.ts';
 import { clock } from '../scene.ts';
 import { isReady, OUT_OF_SERVICE } from './fleet.ts';
 
 const GC_MS = 20_000;
+const DETACH_MS = 1_000;
 
 /** The nodes as they are known at that moment. */
-export function podGc(nodes: () => readonly KubeObject[]): { readonly close: () => void } {
-  let isOver = false;
-  let cancel = (): void => undefined;
+export function after124(nodes: () => readonly KubeObject[]): { readonly close: () => void } {
+  const out = (): readonly KubeObject[] => nodes().filter(hasTaint);
   const collect = async (): Promise<void> => {
-    const out = new Set(
-      nodes()
-        .filter((node) => !isReady(node) && hasTaint(node))
-        .map(({ metadata }) => metadata.name),
-    );
-    if (out.size === 0) return;
+    const names = new Set(out().flatMap((node) => (isReady(node) ? [] : [node.metadata.name])));
+    if (names.size === 0) return;
     const { items } = await ask('/api/v1/pods');
     for (const { metadata, spec } of items as readonly KubeObject[]) {
-      if (metadata.deletionTimestamp === undefined || !out.has(spec.nodeName)) continue;
+      if (metadata.deletionTimestamp === undefined || !names.has(spec.nodeName)) continue;
       const body = { gracePeriodSeconds: 0, preconditions: { uid: metadata.uid } };
       await ask(`/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`, { method: 'DELETE', body });
     }
   };
+  const unmount = async (): Promise<void> => {
+    for (const { metadata, status } of out()) {
+      if ((status.volumesInUse ?? []).length === 0) continue;
+      const body = { status: { volumesInUse: [] } };
+      await ask(`/api/v1/nodes/${metadata.name}/status`, { method: 'PATCH', type: MERGE, body });
+    }
+  };
+  const ends = [every(GC_MS, collect), every(DETACH_MS, unmount)];
+  return { close: () => ends.forEach((end) => void end()) };
+}
+
+function every(ms: number, act: () => Promise<void>): () => void {
+  let isOver = false;
+  let cancel = (): void => undefined;
   const plan = (): void => {
-    cancel = clock.after(GC_MS, () => {
+    cancel = clock.after(ms, () => {
       // A node that is gone, or an API server that a scene has stopped.
       void Promise.resolve()
-        .then(collect)
+        .then(act)
         .catch(() => undefined)
         .then(() => (isOver ? undefined : plan()));
     });
   };
   plan();
-  return {
-    close: () => {
-      isOver = true;
-      cancel();
-    },
+  return () => {
+    isOver = true;
+    cancel();
   };
 }
 

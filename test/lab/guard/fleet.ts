@@ -1,6 +1,6 @@
 // The machines of a scene, ticked in turn, and what nobody may ever see of them.
 import path from 'node:path';
-import { ask, type KubeObject, watch } from '../kube/api.ts';
+import { ask, type KubeObject, MERGE, watch } from '../kube/api.ts';
 import { RUN } from '../kube/cluster.ts';
 import { clock, until } from '../scene.ts';
 import { aMachine, deleteNode, type Machine, type MachineSpec } from './machine.ts';
@@ -21,9 +21,11 @@ export type Fleet = {
   readonly node: (name: string) => KubeObject;
   /** Each change of our out-of-service taint, with the machine's power at that moment. */
   readonly marks: readonly Mark[];
-  /** What may never happen: a taint of ours on a machine that runs, a member of a StatefulSet that runs twice. */
+  /** What may never happen: a taint of ours on a machine that runs or without proof, a member that runs twice. */
   readonly wrong: readonly string[];
-  /** Its device lies: what follows from that is no fault of the guard's, as long as it ends in time. */
+  /** Members that ran twice because of somebody who deleted them by force. */
+  readonly overlaps: readonly string[];
+  /** Its pods are deleted by force, its device lies, or a person says that it is off: what follows from that is no fault of the guard's. */
   readonly believe: (name: string) => void;
   readonly close: () => Promise<void>;
 };
@@ -35,6 +37,7 @@ const AWAY_MS = 15_000;
 
 export async function aFleet(specs: readonly MachineSpec[]): Promise<Fleet> {
   const wrong: string[] = [];
+  const overlaps: string[] = [];
   const believed = new Set<string>();
   const marks: Mark[] = [];
   const nodes = new Map<string, KubeObject>();
@@ -42,7 +45,8 @@ export async function aFleet(specs: readonly MachineSpec[]): Promise<Fleet> {
   const started = (machine: string, key: string): void => {
     for (const other of machines) {
       if (other.name !== machine && other.isOn() && other.running.has(key)) {
-        wrong.push(`${key} starts on ${machine} while it runs on ${other.name}`);
+        const list = believed.has(other.name) ? overlaps : wrong;
+        list.push(`${key} starts on ${machine} while it runs on ${other.name}`);
       }
     }
   };
@@ -62,7 +66,9 @@ export async function aFleet(specs: readonly MachineSpec[]): Promise<Fleet> {
     if ((marks.findLast((mark) => mark.node === name)?.isTainted ?? false) === isTainted) return;
     const isOn = machine.isOn();
     marks.push({ atMs: Date.now(), node: name, isTainted, isOn });
-    if (isTainted && isOn && !believed.has(name)) wrong.push(`${name} got the taint while its machine runs`);
+    if (!isTainted || believed.has(name)) return;
+    if (isOn) wrong.push(`${name} got the taint while its machine runs`);
+    else if (!isProven(machine)) wrong.push(`${name} got the taint without two rounds of status since it is off`);
   };
   const endNodes = watch('/api/v1/nodes', seeNode);
   const endPods = watch('/api/v1/pods', (type, pod) => byName.get(pod['spec']?.nodeName)?.pod(type, pod));
@@ -96,6 +102,7 @@ export async function aFleet(specs: readonly MachineSpec[]): Promise<Fleet> {
     machines,
     marks,
     wrong,
+    overlaps,
     machine: (name) => {
       const machine = byName.get(name);
       if (machine === undefined) throw new Error(`no machine ${name}`);
@@ -118,8 +125,21 @@ export async function aFleet(specs: readonly MachineSpec[]): Promise<Fleet> {
   };
 }
 
+/** Two status of its device, 5 s apart, found the machine off since it was last on (guard.md 8.3). */
+function isProven({ calls }: Machine): boolean {
+  const said = calls().filter(({ action }) => action === 'ended-status');
+  const since = said.slice(said.findLastIndex(({ power }) => power === 'on') + 1);
+  return (since.at(-1)?.atMs ?? 0) - (since[0]?.atMs ?? 0) >= ROUNDS_APART_MS;
+}
+const ROUNDS_APART_MS = 5_000;
+
 type Taint = { readonly key: string; readonly value?: string };
 const taintsOf = (node: KubeObject): readonly Taint[] => node['spec'].taints ?? [];
+
+/** All of them; what the guard, or Kubernetes, has on it meanwhile is lost. */
+export async function setTaints(node: string, taints: readonly (Taint & { readonly effect: string })[]): Promise<void> {
+  await ask(`/api/v1/nodes/${node}`, { method: 'PATCH', type: MERGE, body: { spec: { taints } } });
+}
 
 /** The value of our out-of-service taint. */
 export function taintOf(node: KubeObject): string | null {
@@ -147,8 +167,12 @@ export function isReady(node: KubeObject | undefined): boolean {
   return conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
 }
 
-/** A StatefulSet of one member, which tolerates silence for as long as Kubernetes lets it. */
-export async function aStatefulSet(name: string, selector: { readonly [label: string]: string }): Promise<void> {
+/** A StatefulSet of one member, which tolerates silence for as long as Kubernetes lets it. `hasVolume`: of the claim data-<name>-0. */
+export async function aStatefulSet(
+  name: string,
+  selector: { readonly [label: string]: string },
+  hasVolume = false,
+): Promise<void> {
   const labels = { app: name };
   const template = {
     metadata: { labels },
@@ -163,7 +187,15 @@ export async function aStatefulSet(name: string, selector: { readonly [label: st
     method: 'POST',
     body: {
       ...{ apiVersion: 'apps/v1', kind: 'StatefulSet', metadata: { name } },
-      spec: { serviceName: name, replicas: 1, selector: { matchLabels: labels }, template },
+      spec: {
+        ...{ serviceName: name, replicas: 1, selector: { matchLabels: labels }, template },
+        ...(hasVolume ? { volumeClaimTemplates: [CLAIM] } : {}),
+      },
     },
   });
 }
+
+const CLAIM = {
+  metadata: { name: 'data' },
+  spec: { accessModes: ['ReadWriteOnce'], storageClassName: '', resources: { requests: { storage: '1Gi' } } },
+};

@@ -127,6 +127,9 @@ export async function aGuard({ name, namespace = NAMESPACE, config = {}, secret 
   };
 }
 
+/** Of somebody who may do everything, and gives orders. */
+export const personsKubeconfig = (): string => path.join(RUN, 'admin.conf');
+
 export function runProgram(...args: readonly string[]): Promise<Ran> {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [PROGRAM, ...args], {

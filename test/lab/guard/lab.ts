@@ -1,10 +1,11 @@
 // What a scene has at hand, and what it says.
 import { ask } from '../kube/api.ts';
 import { clock, until } from '../scene.ts';
-import { podGc } from './after-1-24.ts';
+import { after124 } from './after-1-24.ts';
 import { aFleet, type Fleet } from './fleet.ts';
 import { aGuard, cleanNamespace, type Guard, type GuardSpec } from './guard.ts';
 import type { MachineSpec } from './machine.ts';
+import { cleanVolumes } from './volumes.ts';
 
 export type Lab = {
   readonly fleet: (specs: readonly MachineSpec[]) => Promise<Fleet>;
@@ -52,7 +53,7 @@ export async function play(scene: LabScene, say: (line: string) => void): Promis
       const made = await aFleet(specs);
       fleet = made;
       ends.push(made.close);
-      const gc = podGc(() => made.machines.map(({ name }) => made.node(name)));
+      const gc = after124(() => made.machines.map(({ name }) => made.node(name)));
       ends.push(async () => gc.close());
       return made;
     },
@@ -96,6 +97,7 @@ async function cleanCluster(): Promise<void> {
   for (const { metadata } of (await ask(sets))['items']) await ask(`${sets}/${metadata.name}`, { method: 'DELETE' });
   for (const { metadata } of (await ask('/api/v1/nodes'))['items'])
     await ask(`/api/v1/nodes/${metadata.name}`, { method: 'DELETE' });
+  await cleanVolumes();
   const pods = '/api/v1/namespaces/default/pods';
   for (const { metadata } of (await ask(pods))['items']) {
     await ask(`${pods}/${metadata.name}`, { method: 'DELETE', body: { gracePeriodSeconds: 0 } }).catch(() => undefined);

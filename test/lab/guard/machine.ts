@@ -2,14 +2,17 @@
 // server.
 import fs from 'node:fs';
 import path from 'node:path';
-import { ask, type KubeObject } from '../kube/api.ts';
+import { ask, type KubeObject, MERGE, STRATEGIC } from '../kube/api.ts';
 import { createPort, type Port, type PortState } from './port.ts';
+import { nameInUse, type Volumes, volumesOf } from './volumes.ts';
 
 export type MachineSpec = {
   readonly name: string;
   readonly labels?: { readonly [name: string]: string };
   /** Of the kubelet’s port; absent: none. */
   readonly address?: string;
+  /** Its pods wait for their volumes; absent: they have none. */
+  readonly volumes?: Pick<Volumes, 'isAttached'>;
 };
 export type Machine = {
   readonly name: string;
@@ -23,7 +26,8 @@ export type Machine = {
   readonly kubelet: (state: 'up' | 'silent', port?: PortState) => void;
   /** Changes of its power: seconds since 1970, and to what. */
   readonly changes: () => readonly { readonly atMs: number; readonly to: string }[];
-  readonly calls: () => readonly { readonly atMs: number; readonly action: string }[];
+  /** Runs of its agent as they began and ended, with the true power at that moment. */
+  readonly calls: () => readonly { readonly atMs: number; readonly action: string; readonly power: string }[];
   /** Pods whose processes run on it: namespace/name and uid. */
   readonly running: ReadonlyMap<string, string>;
   /** The kubelet of a machine that runs: renews and looks at its pods. Called often. */
@@ -36,15 +40,13 @@ const RENEW_MS = 10_000;
 const STATUS_MS = 60_000;
 const BOOT_MS = 2_000;
 const LEASES = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
-const STRATEGIC = 'application/strategic-merge-patch+json';
-export const MERGE = 'application/merge-patch+json';
 
 let boots = 0;
 const newBoot = (): string =>
   `${String(++boots).padStart(8, '0')}-0000-4000-8000-${Date.now().toString(16).padStart(12, '0')}`;
 
 export async function aMachine(spec: MachineSpec, machines: string, started: PodStarted): Promise<Machine> {
-  const { name, labels = {}, address } = spec;
+  const { name, labels = {}, address, volumes } = spec;
   const directory = path.join(machines, name);
   fs.rmSync(directory, { recursive: true, force: true });
   fs.mkdirSync(directory, { recursive: true });
@@ -53,6 +55,8 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
   const port: Port | null = address === undefined ? null : createPort(address);
   await port?.set('answers');
   const running = new Map<string, string>();
+  /** By the uid of their pod: mounted volumes. */
+  const inUse = new Map<string, readonly string[]>();
   const pods = new Map<string, KubeObject>();
   let power = 'on';
   let boot = newBoot();
@@ -76,6 +80,7 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
     if (now === power) return;
     power = now;
     running.clear();
+    inUse.clear();
     if (now === 'on') {
       boot = newBoot();
       onSinceMs = nowMs;
@@ -94,18 +99,32 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
       await ask(`/api/v1/nodes/${name}/status`, {
         method: 'PATCH',
         type: STRATEGIC,
-        body: { status: statusOf({ name, boot, address }, nowMs) },
+        body: { status: statusOf({ name, boot, address, inUse: [...inUse.values()].flat() }, nowMs) },
       });
     }
+  };
+
+  /** The next status says so. */
+  const unmount = (uid: string): void => {
+    if (inUse.delete(uid)) toldMs = 0;
+  };
+  const mounts = async (pod: KubeObject, uid: string): Promise<boolean> => {
+    if (volumes === undefined) return true;
+    const names = await volumesOf(pod);
+    if (names === null || !names.every((volume) => volumes.isAttached(name, volume))) return false;
+    inUse.set(uid, names.map(nameInUse));
+    if (names.length > 0) toldMs = 0;
+    return true;
   };
 
   const runPod = async (pod: KubeObject): Promise<void> => {
     const { namespace = 'default', name: of, uid = '', deletionTimestamp } = pod.metadata;
     const place = `/api/v1/namespaces/${namespace}/pods/${of}`;
-    const key = `${namespace}/${of}`;
+    const key = keyOf(pod);
     if (deletionTimestamp !== undefined) {
       running.delete(key);
       const body = { gracePeriodSeconds: 0, preconditions: { uid } };
+      unmount(uid);
       await ask(place, { method: 'DELETE', body });
       pods.delete(uid);
       return;
@@ -114,6 +133,7 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
       ({ type, status }: { type: string; status: string }) => type === 'Ready' && status === 'True',
     );
     if (running.get(key) === uid && isReady) return;
+    if (running.get(key) !== uid && !(await mounts(pod, uid))) return;
     if (running.get(key) !== uid) started(name, key, uid);
     running.set(key, uid);
     pods.set(uid, await ask(`${place}/status`, { method: 'PATCH', type: STRATEGIC, body: { status: podStatus(pod) } }));
@@ -137,7 +157,7 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
       if (power === 'on') void port?.set(answers);
     },
     changes: () => timesIn(file('power.log')).map(({ atMs, word }) => ({ atMs, to: word })),
-    calls: () => timesIn(file('calls')).map(({ atMs, word }) => ({ atMs, action: word })),
+    calls: () => timesIn(file('calls')).map(({ atMs, word, rest }) => ({ atMs, action: word, power: rest })),
     tick: async (nowMs) => {
       await follow(nowMs);
       if (!isUp(nowMs)) return;
@@ -149,7 +169,10 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
       if (type === 'DELETED') pods.delete(uid);
       else pods.set(uid, pod);
       // Force-deleted: whether its process ends, only its machine knows.
-      if (type === 'DELETED' && isUp(Date.now())) running.delete(`${pod.metadata.namespace}/${pod.metadata.name}`);
+      if (type === 'DELETED' && isUp(Date.now()) && running.get(keyOf(pod)) === uid) {
+        running.delete(keyOf(pod));
+        unmount(uid);
+      }
     },
     close: async () => {
       await port?.set('refused');
@@ -157,23 +180,27 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
   };
 }
 
-/** `key`: namespace/name. */
+/** namespace/name. */
+const keyOf = ({ metadata: { namespace = 'default', name } }: KubeObject): string => `${namespace}/${name}`;
 export type PodStarted = (machine: string, key: string, uid: string) => void;
 
-function timesIn(file: string): readonly { readonly atMs: number; readonly word: string }[] {
+type Line = { readonly atMs: number; readonly word: string; readonly rest: string };
+
+function timesIn(file: string): readonly Line[] {
   if (!fs.existsSync(file)) return [];
   const lines = fs.readFileSync(file, 'utf8').split('\n').filter(Boolean);
   return lines.map((line) => {
-    const [seconds = '', word = ''] = line.split(' ');
-    return { atMs: Number(seconds) * 1_000, word };
+    const [seconds = '', word = '', rest = ''] = line.split(' ');
+    return { atMs: Number(seconds) * 1_000, word, rest };
   });
 }
 
 const micro = (ms: number): string => new Date(ms).toISOString().replace('Z', '000Z');
 const second = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 
-async function createNode(name: string, labels: { readonly [name: string]: string }): Promise<void> {
-  const node = { apiVersion: 'v1', kind: 'Node', metadata: { name, labels } };
+export async function createNode(name: string, labels: { readonly [name: string]: string }): Promise<void> {
+  const annotations = { 'volumes.kubernetes.io/controller-managed-attach-detach': 'true' };
+  const node = { apiVersion: 'v1', kind: 'Node', metadata: { name, labels, annotations } };
   await ask('/api/v1/nodes', { method: 'POST', body: node });
   const spec = { holderIdentity: name, leaseDurationSeconds: 40, renewTime: micro(Date.now()) };
   const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name }, spec };
@@ -187,7 +214,14 @@ export async function deleteNode(name: string): Promise<void> {
   await ask(`${LEASES}/${name}`, { method: 'DELETE' }).catch(() => undefined);
 }
 
-function statusOf({ name, boot, address }: { name: string; boot: string; address: string | undefined }, nowMs: number) {
+type Told = {
+  readonly name: string;
+  readonly boot: string;
+  readonly address: string | undefined;
+  readonly inUse: readonly string[];
+};
+
+function statusOf({ name, boot, address, inUse }: Told, nowMs: number) {
   const condition = (type: string, status: string) => ({
     ...{ type, status, reason: 'KubeletReady', message: 'fake kubelet' },
     lastHeartbeatTime: second(nowMs),
@@ -207,6 +241,7 @@ function statusOf({ name, boot, address }: { name: string; boot: string; address
       { type: 'Hostname', address: name },
       ...(address === undefined ? [] : [{ type: 'InternalIP', address }]),
     ],
+    volumesInUse: inUse,
     daemonEndpoints: { kubeletEndpoint: { Port: 10250 } },
     nodeInfo: {
       bootID: boot,

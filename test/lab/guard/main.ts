@@ -1,17 +1,39 @@
 // Plays the scenes that were asked for, by default all of them, one after the other.
 import { parseArgs } from 'node:util';
 import { type LabScene, type Played, play } from './lab.ts';
+import { ANNOUNCED } from './scenes/announced.ts';
 import { API_AWAY } from './scenes/api-away.ts';
+import { DRY_RUN } from './scenes/dry-run.ts';
+import { ENDS } from './scenes/ends.ts';
 import { KILLS } from './scenes/kills.ts';
 import { LIES } from './scenes/lies.ts';
 import { ONE_MACHINE } from './scenes/one-machine.ts';
 import { ORDERS } from './scenes/orders.ts';
+import { PERSONS } from './scenes/persons.ts';
+import { SECRETS } from './scenes/secrets.ts';
 import { STORM } from './scenes/storm.ts';
+import { VOLUMES } from './scenes/volumes.ts';
 
-const SCENES: readonly LabScene[] = [...STORM, ...API_AWAY, ...KILLS, ...LIES, ...ONE_MACHINE, ...ORDERS];
+const SCENES: readonly LabScene[] = [
+  ...STORM,
+  ...API_AWAY,
+  ...KILLS,
+  ...LIES,
+  ...ONE_MACHINE,
+  ...VOLUMES,
+  ...ANNOUNCED,
+  ...SECRETS,
+  ...ENDS,
+  ...ORDERS,
+  ...PERSONS,
+  ...DRY_RUN,
+];
 
 /** Points of which nothing is shown yet. */
-const NOT_SHOWN: readonly string[] = [];
+const NOT_SHOWN: readonly string[] = [
+  'a guest with a real kubelet (machines are files, and their kubelets are requests of the lab)',
+  'podgc-real, attachdetach-real, admission-policy, csi-node-mount (of Kubernetes 1.24 and later; here it is 1.20)',
+];
 
 const { values, positionals } = parseArgs({ options: { list: { type: 'boolean' } }, allowPositionals: true });
 const say = (line: string): void => void process.stdout.write(`${line}\n`);

@@ -37,6 +37,8 @@ const PLACES: { readonly [kind: string]: string } = {
 export const NODE = '/api/v1/nodes/lab-node';
 export const PODS = PLACES['Pod'] ?? '';
 export const EVENTS = '/api/v1/namespaces/default/events';
+export const STRATEGIC = 'application/strategic-merge-patch+json';
+export const MERGE = 'application/merge-patch+json';
 const ANSWER_DEADLINE_MS = 30_000;
 
 let agent: https.Agent | null = null;

@@ -5,7 +5,7 @@ import { clock, until } from '../../scene.ts';
 import type { LabScene } from '../lab.ts';
 import { someMachines } from './one-machine.ts';
 
-const AWAY_MS = 180_000;
+const AWAY_MS = 600_000;
 
 const away: LabScene = {
   name: 'the API server is away',
