@@ -20,6 +20,7 @@ import {
   lifeSign,
   livesOn,
   lookSince,
+  nodeDeleted,
   predecessorEndsMs,
   ROUND_MS,
   saidSince,
@@ -158,7 +159,7 @@ function proving(turn: Turn): Turned {
     case 'life':
       return ended(turn, 'life');
     case 'gone':
-      return go('left-off', { staysOff: 'node-deleted' });
+      return nodeDeleted(record);
     case 'rounds':
       return notProven(turn, sinceMs);
   }
@@ -206,7 +207,7 @@ function proven(turn: Turn): Turned {
     case 'life':
       return go('untainting', { isAlive: true }, { kind: 'untell' });
     case 'gone':
-      return go('left-off', { staysOff: 'node-deleted' });
+      return nodeDeleted(record);
     case 'wait':
       return ask(proof.asks, proof.dueMs);
     case 'rounds':
@@ -219,7 +220,6 @@ function proven(turn: Turn): Turned {
 /** Begun again after 1, 2 and 5 minutes, with all gates; then a person is asked. */
 function failed(turn: Turn): Turned {
   const { record, fencing, observation } = turn;
-  if (turn.memory === null) return go('left-off', { staysOff: 'node-deleted' });
   if (lifeSign(turn) !== null) return ended(turn, 'life');
   // A rehearsal that did not work is no reason to cut again.
   if (record.purpose === 'rehearse') return givenUp(turn, record.why ?? 'not-proven');
@@ -233,7 +233,6 @@ function failed(turn: Turn): Turned {
 }
 
 function stuck(turn: Turn): Turned {
-  if (turn.memory === null) return go('left-off', { staysOff: 'node-deleted' });
   return lifeSign(turn) !== null || livesOn(turn) ? ended(turn, 'life') : stay();
 }
 
@@ -303,7 +302,6 @@ function givenUp({ record }: Turn, why: string): Turned {
 
 /** Since the decision, or since the last command, a storm began or another node of the control plane fell silent. */
 function isHeld({ memory, record, observation, state }: Turn): boolean {
-  if (memory === null) return false;
   const isStorm = !skippedBy(record).includes('storm') && holdOn(memory, state, observation.atMs) !== null;
   return isStorm || (memory.facts.isControlPlane && controlPlaneHold(state, memory.object.uid) !== null);
 }
@@ -324,11 +322,7 @@ function afterLook(turn: Turn, then: () => Turned): Turned {
   const freshMs = Math.max(fencing.sinceMs, observation.atMs - LOOK_FRESH_MS);
   const look = lookSince(turn, freshMs);
   if (look === null) return ask({ look: true });
-  if (look.node === null) {
-    return record.offSent.length === 0
-      ? go('aborted', { why: 'node-deleted' })
-      : go('left-off', { staysOff: 'node-deleted' });
-  }
+  if (look.node === null) return nodeDeleted(record);
   return isUnchanged(record, look) ? then() : ended(turn, 'life');
 }
 /** "Right before": a look that is older is taken again. */
@@ -337,8 +331,6 @@ const LOOK_FRESH_MS = 3_000;
 /** The first closed gate but those passed over; a person's order passes over some by itself. */
 function gateOf(turn: Turn, passed: readonly GateName[]): GateRow | null {
   const { memory, record, observation, state } = turn;
-  if (memory === null)
-    return { gate: 'scope', isOpen: false, because: 'node-deleted', value: null, limit: null, opensMs: null };
   const ageMs = ageOf(memory, turn.asOfMs, observation.atMs >= state.self.settlesMs);
   const skipped = [...passed, ...skippedBy(record)];
   return firstShut(atGate(turn, memory, ageMs, record.id, record.purpose === 'rehearse'), skipped);

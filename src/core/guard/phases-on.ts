@@ -26,8 +26,6 @@ const WATCH_MS = 10_000;
 const UNTAINTED_MS = 25_000;
 /** Between two `on` of a device that says off. */
 const ON_AGAIN_MS = 60_000;
-/** A fencing whose Node was deleted stays visible for this long. */
-const DELETED_MS = 3_600_000;
 
 type OnPhase = Extract<Phase, 'tainted' | 'untainting' | 'on-sent' | 'booting' | 'left-off' | 'not-back' | 'closed'>;
 
@@ -44,8 +42,7 @@ export const ON_PHASES: { readonly [P in OnPhase]: (turn: Turn) => Turned } = {
 
 /** G2: any sign of life takes the taint away first. Else it stays until everything of the node is free. */
 function tainted(turn: Turn): Turned {
-  const { record, fencing, memory, observation, config } = turn;
-  if (memory === null) return go('left-off', { staysOff: 'node-deleted' });
+  const { record, fencing, observation, config } = turn;
   const sign = lifeSign(turn) ?? (saysOn(turn) ? 'power' : null);
   if (sign !== null) {
     const reasons = [{ code: 'life-after-proof', node: nodeOf(turn), fencing: record.id, sign } as const];
@@ -63,8 +60,7 @@ function tainted(turn: Turn): Turned {
 }
 
 function untainting(turn: Turn): Turned {
-  const { record, fencing, memory, observation } = turn;
-  if (memory === null) return go('left-off', { staysOff: 'node-deleted' });
+  const { record, fencing, observation } = turn;
   if (fencing.acted?.kind !== 'patched') return go('untainting', {}, { kind: 'untell' });
   const isAlive = record.isAlive || lifeSign(turn) !== null;
   const dueMs = fencing.sinceMs + UNTAINTED_MS;
@@ -89,9 +85,8 @@ export function powerOn(record: FencingRecord, change: Partial<FencingRecord>): 
 }
 
 function onSent(turn: Turn): Turned {
-  const { record, fencing, memory, observation, config } = turn;
+  const { record, fencing, observation, config } = turn;
   const { atMs } = observation;
-  if (memory === null) return go('left-off', { staysOff: 'node-deleted' });
   const sinceMs = fencing.isTakenOver ? predecessorEndsMs(turn) : fencing.sinceMs;
   if (atMs < sinceMs) return stay({ dueMs: sinceMs });
   if (fencing.acted?.kind === 'not-begun') return go('on-sent', {}, onAct(record));
@@ -109,8 +104,7 @@ function onSent(turn: Turn): Turned {
 }
 
 function booting(turn: Turn): Turned {
-  const { fencing, memory, observation, config } = turn;
-  if (memory === null) return go('left-off', { staysOff: 'node-deleted' });
+  const { fencing, observation, config } = turn;
   const back = backOf(turn);
   if (back !== null) return back;
   const dueMs = fencing.sinceMs + config.recovery.bootTimeMs;
@@ -119,11 +113,7 @@ function booting(turn: Turn): Turned {
 
 /** Stays visible until the node is back by somebody else's hand. */
 function leftOff(turn: Turn): Turned {
-  const { record, fencing, memory, observation } = turn;
-  if (memory === null) {
-    const dueMs = fencing.sinceMs + DELETED_MS;
-    return observation.atMs < dueMs ? stay({ dueMs }) : go('closed');
-  }
+  const { record } = turn;
   const owed = owedOn(record);
   if (owed.length > 0 && lifeSign(turn) !== null) return powerOn(record, { isAlive: true });
   return backOf(turn) ?? stay();
@@ -132,7 +122,7 @@ function leftOff(turn: Turn): Turned {
 /** guard.md 9.3: Ready for long enough with another boot; the same one means that the machine never lost its power. */
 function backOf(turn: Turn): Turned | null {
   const { record, fencing, memory, observation, config } = turn;
-  if (memory === null || fencing.readyMs === null || (lifeSign(turn) === null && !livesOn(turn))) return null;
+  if (fencing.readyMs === null || (lifeSign(turn) === null && !livesOn(turn))) return null;
   const dueMs = fencing.readyMs + config.recovery.stableForMs;
   if (observation.atMs < dueMs) return stay({ dueMs });
   const clear = { kind: 'clear' } as const;

@@ -43,7 +43,7 @@ export type Rehearsed = 'rehearsed' | 'not-alone' | 'not-watched';
 export function rehearsedBy({ record, fencing, memory, state }: Turn): Rehearsed | null {
   if (record.purpose !== 'rehearse' || record.proof?.by !== 'devices') return null;
   const { offReturnedMs } = fencing;
-  if (offReturnedMs === null || memory === null || memory.sinceMs > offReturnedMs) return 'not-watched';
+  if (offReturnedMs === null || memory.sinceMs > offReturnedMs) return 'not-watched';
   for (const { object, disturbedMs } of state.nodes.values()) {
     const isWithIt = disturbedMs !== null && disturbedMs >= offReturnedMs - WITH_IT_MS;
     if (object.uid !== record.node.uid && isWithIt) return 'not-alone';

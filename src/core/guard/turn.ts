@@ -11,8 +11,7 @@ import { deviceKey, type Fencing, type NodeMemory } from './state.ts';
 export type Turn = Look & {
   readonly fencing: Fencing;
   readonly record: FencingRecord;
-  /** Null: no node has its uid any more. */
-  readonly memory: NodeMemory | null;
+  readonly memory: NodeMemory;
 };
 
 /** What a phase does at a look: at most one arrow of guard.md 7.3, and what it wants to know meanwhile. */
@@ -82,6 +81,12 @@ export function go(
   return stay({ move: { to, change, act }, ...rest });
 }
 
+/** Its Node was deleted: its devices stay as they are. */
+export const nodeDeleted = ({ phase, offSent }: FencingRecord): Turned =>
+  phase === 'decided' && offSent.length === 0
+    ? go('aborted', { why: 'node-deleted' })
+    : go('left-off', { staysOff: 'node-deleted' });
+
 /** After a failed store or act a moment passes, whatever failed; null: none did. */
 export const retriesMs = ({ failedMs }: Fencing): MonoMs | null => (failedMs === null ? null : failedMs + AGAIN_MS);
 
@@ -94,7 +99,7 @@ export type LifeSign = 'lease' | 'boot' | 'power';
 
 export function lifeSign(turn: Turn): LifeSign | null {
   const { memory, record, observation } = turn;
-  const listed = memory === null ? null : changeOf(record, memory.object.bootId, memory.lease?.renewed ?? null);
+  const listed = changeOf(record, memory.object.bootId, memory.lease?.renewed ?? null);
   if (listed !== null) return listed;
   const look = observation.asked.get(record.node.uid)?.look;
   if (look === undefined || !look.known || look.value.value.node === null) return null;
@@ -109,7 +114,7 @@ function changeOf({ node, renewed }: FencingRecord, bootId: string, token: strin
 
 /** It lived at the decision, and no token was taken since: any sign of life in this phase is one. */
 export const livesOn = ({ memory, record, fencing }: Turn): boolean =>
-  record.renewed === null && memory !== null && memory.signMs !== null && memory.signMs > fencing.sinceMs;
+  record.renewed === null && memory.signMs !== null && memory.signMs > fencing.sinceMs;
 
 /** GET of Lease and Node, sent at `sinceMs` or later; null: not there yet. */
 export function lookSince({ record, observation }: Turn, sinceMs: MonoMs): ConsistentLook | null {
@@ -196,5 +201,5 @@ export const owedOn = ({ offSent, onSent }: FencingRecord): readonly MethodKey[]
 
 export const nodeOf = ({ record, memory }: Turn): NodeRef => ({
   ...record.node,
-  bootId: memory?.object.bootId ?? record.node.bootId,
+  bootId: memory.object.bootId,
 });

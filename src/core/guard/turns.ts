@@ -6,7 +6,7 @@ import { ON_PHASES } from './phases-on.ts';
 import { type Progress, withFencing, withMove } from './progress.ts';
 import type { Phase } from './record.ts';
 import type { Fencing } from './state.ts';
-import { retriesMs, type Turn, type Turned } from './turn.ts';
+import { go, nodeDeleted, retriesMs, stay, type Turn, type Turned } from './turn.ts';
 
 /** guard.md 7.3, one row for each phase. */
 const RULES: { readonly [P in Phase]: (turn: Turn) => Turned } = { ...OFF_PHASES, ...ON_PHASES };
@@ -25,7 +25,9 @@ export function stepTurns(before: Progress, look: Look): { readonly progress: Pr
   const witness: string[] = [];
   const status: NextGuardLook['status'][number][] = [];
   const { atMs } = look.observation;
-  const mayAct = authorityShut(look) === null && !look.config.dryRun && epochShut(look) === null;
+  // Before the nodes were listed once, every one of them would seem to be deleted.
+  const isKnown = look.observation.nodes.known;
+  const mayAct = isKnown && authorityShut(look) === null && !look.config.dryRun && epochShut(look) === null;
   for (const fencing of mayAct ? before.state.fencings.values() : []) {
     // An order may have moved it at this look.
     if (progress.state.fencings.get(fencing.record.id) !== fencing || fencing.pending !== null) continue;
@@ -72,9 +74,24 @@ export function askedMs({ asked }: Look['observation'], uid: string, what: 'witn
 /** What a fencing does at this look. */
 export function turnOf(fencing: Fencing, look: Look): Turned {
   const { record } = fencing;
-  const memory = look.state.nodes.get(record.node.uid) ?? null;
+  const memory = look.state.nodes.get(record.node.uid);
+  if (memory === undefined) return withoutNode(fencing, look.observation.atMs);
   return RULES[record.phase]({ ...look, fencing, record, memory });
 }
+
+/** No node has its uid any more. Its fencing ends, and stays visible for a while. */
+function withoutNode({ record, sinceMs }: Fencing, atMs: number): Turned {
+  if (record.phase === 'closed') return stay();
+  const shownMs = DELETED_MS[record.phase];
+  if (shownMs === undefined) return nodeDeleted(record);
+  const dueMs = sinceMs + shownMs;
+  return atMs < dueMs ? stay({ dueMs }) : go('closed');
+}
+const DELETED_MS: { readonly [P in Phase]?: number } = {
+  aborted: 60_000,
+  'left-off': 3_600_000,
+  'not-back': 3_600_000,
+};
 
 function withTurned(before: Progress, look: Look, fencing: Fencing, turned: Turned): Progress {
   const { move, contradicts, isOverdue } = turned;

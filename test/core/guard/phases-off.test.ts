@@ -53,7 +53,7 @@ describe('a fencing that is decided', () => {
       '> aborted why=life isAlive=true',
     ],
     ['goes on without a token if a person ordered it', { record: { ...ordered('fence'), renewed: null } }, OFF],
-    ['ends when the node is known no more', { memory: null }, '> aborted why=node-deleted isAlive=false'],
+    ['ends when the node is known no more', { memory: null }, '> aborted why=node-deleted'],
     [
       'ends when the node has announced a shutdown',
       { memory: { announced: 'agent' } },

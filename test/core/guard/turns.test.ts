@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { FencingRecord } from '../../../src/core/guard/record.ts';
+import { type FencingRecord, PHASES } from '../../../src/core/guard/record.ts';
 import type { Fencing } from '../../../src/core/guard/state.ts';
 import { stepTurns } from '../../../src/core/guard/turns.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
@@ -54,6 +54,10 @@ describe('the fencings at a look', () => {
       'under a record of a higher epoch',
       { seen: { records: known([{ id: 'x', version: '1', record: aRecord({ epoch: 4 }) }]) } },
     ],
+    [
+      'before the nodes were listed: every one would seem to be deleted',
+      { memory: null, seen: { nodes: unknown('not-asked', '/api/v1/nodes', '') } },
+    ],
     ['while one is stored', { open: [inPhase({}, { pending: { decision: '9', atMs: 0, becomes: aRecord() } })] }],
   ])('make none %s', (_, given) => {
     const open = given.open ?? [inPhase({})];
@@ -63,6 +67,23 @@ describe('the fencings at a look', () => {
     const failed = (agoMs: number) => stepped({ open: [inPhase({}, { failedMs: AT - agoMs })] });
     expect(failed(999)).toMatchObject({ told: [], wanted: { ...NOTHING, dueMs: AT + 1 } });
     expect(failed(1_000).told).toHaveLength(1);
+  });
+});
+
+describe('a fencing whose Node was deleted', () => {
+  const ended = (record: Partial<FencingRecord>, atMs = 10_000) => {
+    const { decisions, wanted } = stepped({ open: [inPhase(record)], memory: null, lookMs: null, atMs });
+    return [...decisions.flatMap((one) => ('record' in one ? [one.record] : [])), ...wanted.looks];
+  };
+  it.each(PHASES.slice(0, PHASES.indexOf('aborted')))('ends in the phase %s, without a look: left off', (phase) => {
+    expect(ended({ phase, offSent: ['vm w1'] })).toMatchObject([{ phase: 'left-off', staysOff: 'node-deleted' }]);
+  });
+  it('is aborted when nothing was sent', () => {
+    expect(ended({ phase: 'decided' })).toMatchObject([{ phase: 'aborted', why: 'node-deleted' }]);
+  });
+  it('is closed a minute later', () => {
+    expect(ended({ phase: 'aborted' }, 59_999)).toEqual([]);
+    expect(ended({ phase: 'aborted' }, 60_000)).toMatchObject([{ phase: 'closed' }]);
   });
 });
 

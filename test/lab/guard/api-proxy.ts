@@ -70,9 +70,16 @@ export function apiServer(): string {
   return parse(fs.readFileSync(path.join(RUN, 'admin.conf'), 'utf8')).clusters[0].cluster.server;
 }
 
+const LIST_OF_NODES = /^\/api\/v1\/nodes\?/;
 const WRITES: readonly (string | undefined)[] = ['POST', 'PUT', 'PATCH', 'DELETE'];
 
-export async function anApiProxy(name: string, certificate: string, directory: string): Promise<ApiProxy> {
+/** `nodes`: a label selector of those that it shows, as if the others were of another cluster. */
+export async function anApiProxy(
+  name: string,
+  certificate: string,
+  directory: string,
+  nodes: string | null = null,
+): Promise<ApiProxy> {
   const writes: Write[] = [];
   const sockets = new Set<Socket>();
   const server = new URL(apiServer());
@@ -101,7 +108,7 @@ export async function anApiProxy(name: string, certificate: string, directory: s
         host: server.hostname,
         port: server.port,
         method,
-        path: url,
+        path: nodes !== null && LIST_OF_NODES.test(url) ? `${url}&labelSelector=${encodeURIComponent(nodes)}` : url,
         agent,
         headers: { ...headers, host: server.host },
       },

@@ -12,9 +12,11 @@ import { MACHINES } from './fleet.ts';
 export type GuardSpec = {
   readonly name: string;
   readonly namespace?: string;
+  /** A label selector of the nodes that it sees; absent: all. */
+  readonly nodes?: string;
   /** Changes of the configuration. */
   readonly config?: { readonly [field: string]: unknown };
-  /** Of the machine it runs on; absent: outside of the cluster. */
+  /** What its device takes as password. */
   readonly secret?: string;
 };
 export type Guard = {
@@ -49,13 +51,13 @@ const QUICK = {
   patrol: { every: '1m', maxPerMinute: 600 },
 };
 
-export async function aGuard({ name, namespace = NAMESPACE, config = {}, secret }: GuardSpec): Promise<Guard> {
+export async function aGuard({ name, namespace = NAMESPACE, nodes, config = {}, secret }: GuardSpec): Promise<Guard> {
   clientCertificate(CERTIFICATE, '/O=nodewarden:guards/CN=nodewarden:guard');
   const directory = path.join(RUN, 'guards', name);
   fs.rmSync(directory, { recursive: true, force: true });
   fs.mkdirSync(path.join(directory, 'secrets'), { recursive: true, mode: 0o700 });
   if (secret !== undefined) fs.writeFileSync(path.join(directory, 'secrets', 'device'), `${secret}\n`, { mode: 0o600 });
-  const proxy = await anApiProxy(name, CERTIFICATE, directory);
+  const proxy = await anApiProxy(name, CERTIFICATE, directory, nodes);
   const configFile = path.join(directory, 'guard.yaml');
   const socket = path.join(directory, 'guard.sock');
   const document = {

@@ -125,11 +125,10 @@ async function twoGuards(lab: Lab, lane: string): Promise<Lane> {
   const namespace = `guard-${lane}`;
   await aNamespace(namespace);
   await cleanNamespace(namespace);
-  const config = { fenceWhen: 'always', storm: NO_STORM, nodes: { matchLabels: { lane } } };
-  const guards = [
-    await lab.guard({ name: `${lane}-a`, namespace, config }),
-    await lab.guard({ name: `${lane}-b`, namespace, config }),
-  ];
+  const config = { fenceWhen: 'always', storm: NO_STORM };
+  // The lanes are clusters of their own: a guard takes the marks of another one for forgotten.
+  const spec = { namespace, nodes: `lane=${lane}`, config };
+  const guards = [await lab.guard({ ...spec, name: `${lane}-a` }), await lab.guard({ ...spec, name: `${lane}-b` })];
   for (const guard of guards) guard.start();
   return { namespace, guards, member: `${lane}-0` };
 }

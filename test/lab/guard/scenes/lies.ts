@@ -1,8 +1,8 @@
 // Devices that lie, hang, or say yes to everything.
 import { sleep } from '../../../../src/host/clock.ts';
 import { clock, until } from '../../scene.ts';
-import { fencings } from '../guard.ts';
 import type { LabScene } from '../lab.ts';
+import type { Machine } from '../machine.ts';
 import { NO_STORM } from './api-away.ts';
 import { someMachines } from './one-machine.ts';
 
@@ -77,10 +77,21 @@ const lies: LabScene = {
     for (const machine of [hangs, yes, flips, offHangs, offFails]) {
       lab.check(`${machine.name}: no taint`, !marked(machine.name), JSON.stringify(machine.calls().slice(-5)));
     }
-    const phases = (await fencings()).map(
-      ({ record }) => `${(record?.['node'] as { name: string })?.name}=${record?.['phase']}`,
-    );
-    lab.figure('where they stand', phases.join(' '));
+    flips.kubelet('up');
+    const reported: readonly (readonly [Machine, string, string])[] = [
+      [hangs, 'a status that hangs', 'held by gate device'],
+      [yes, 'exit status 0 for everything', 'held by gate device'],
+      [flips, 'off, then on, and the same boot', 'what a device said cannot be true'],
+      [offHangs, 'an off that hangs', 'off is not proven'],
+      [offFails, 'an off that fails', 'off is not proven'],
+      [liar, 'off while the machine runs', 'what a device said cannot be true'],
+    ];
+    for (const [{ name }, what, words] of reported) {
+      const isTold = await until(what, () => guard.logText().includes(`${name}: ${words}`) || null, 100_000).catch(
+        () => false,
+      );
+      lab.check(`reported: ${what}`, isTold);
+    }
     lab.check(
       'no machine was switched off by another one',
       [...fleet.machines].every(({ name, changes }) => changes().length === 0 || ['m3'].includes(name)),
