@@ -17,7 +17,7 @@ const ends: LabScene = {
   point: 9,
   body: async (lab) => {
     const fleet = await lab.fleet(someMachines(10));
-    const recovery = { powerOn: true, bootTime: '1m', stableFor: '5s', attempts: 2, perNodePerDay: 1 };
+    const recovery = { powerOn: true, bootTime: '2m', stableFor: '5s', attempts: 2, perNodePerDay: 1 };
     const config = { fenceWhen: 'always', storm: NO_STORM, recovery };
     const [guard] = await lab.led({ name: 'g1', config });
     const [loops, late, gone, foreign, added, refuses] = fleet.machines;

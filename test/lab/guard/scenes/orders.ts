@@ -1,11 +1,10 @@
 // Orders of persons, given by the program with their own kubeconfig, and carried out by a guard that leads.
 import { sleep } from '../../../../src/host/clock.ts';
-import { ask } from '../../kube/api.ts';
+import { ask, MERGE } from '../../kube/api.ts';
 import { clock, until } from '../../scene.ts';
 import { type Fleet, isReady, MACHINES, marksOf } from '../fleet.ts';
 import { fencings, type Guard, type Ran } from '../guard.ts';
 import { type Lab, type LabScene, leads } from '../lab.ts';
-import { MERGE } from '../machine.ts';
 import { aPerson, type Person } from '../person.ts';
 import { someMachines } from './one-machine.ts';
 
