@@ -1,6 +1,9 @@
-/** The part of the child's program (disk-walk-program.ts) that remembers the files with several names of one walk. */
+/**
+ * The part of the child's program (disk-walk-program.ts) that remembers the files of one walk that other pods may have, too: those
+ * with several names, and all in a directory of several pods.
+ */
 export const LINKED_PROGRAM = `
-// Files with several names are remembered up to the number in the request, separately by size; beyond it, each name
+// These files are remembered up to the number in the request, separately by size; beyond it, each name
 // counts its share.
 const LARGE_BYTES = 65_536;
 const FRESH = 1;
@@ -26,6 +29,9 @@ function keyOf(linked, { dev, ino }) {
   return dev === linked.device ? ino : dev + ':' + ino;
 }
 
+// A file in a directory of several pods always has a name elsewhere.
+const isOne = (stats, total) => stats.isDirectory() || (stats.nlink === 1 && !total.isOfSeveral);
+
 // A file with several names is counted at its first name. If one of its names is elsewhere, it outlives this directory.
 // If there are too many to remember, each name counts its share, so all names here add up to at most the whole.
 function shareOf(state, total, stats, bytes) {
@@ -34,7 +40,7 @@ function shareOf(state, total, stats, bytes) {
   const key = keyOf(linked, stats);
   const known = files.at.get(key);
   if (known !== undefined) {
-    files.left[known] -= 1;
+    if (!total.isOfSeveral) files.left[known] -= 1;
     if (files.total[known] !== total.index) files.flags[known] |= SPREAD;
     if (files.left[known] === 0 && !(files.flags[known] & SPREAD)) {
       total.linkedBytes -= files.bytes[known];
@@ -49,12 +55,12 @@ function shareOf(state, total, stats, bytes) {
   total.linkedBytes += bytes * share;
   total.linkedInodes += share;
   if (!isRemembered) {
-    state.isComplete = false;
+    if (stats.nlink > 1) state.isComplete = false;
     addCounts(total.forgotten, bytes * share, share, isFresh);
     return share;
   }
   files.at.set(key, at);
-  files.left[at] = stats.nlink - 1;
+  files.left[at] = stats.nlink - 1 + (total.isOfSeveral ? 1 : 0);
   files.bytes[at] = bytes;
   files.ctimeMs[at] = stats.ctimeMs;
   files.uid[at] = stats.uid;

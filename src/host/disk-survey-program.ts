@@ -37,7 +37,7 @@ function survey({ id, survey: path, by, least, deadlineMs, maxLinked }) {
     tree(state, root.fd, root.stats, () => true, (name, found, level) => {
       const stats = statsOf(state, name);
       if (stats === null || stats.dev !== root.stats.dev) return null;
-      const share = stats.nlink > 1 && !stats.isDirectory() ? shareOf(state, WHOLE, stats, stats.blocks * 512) : 1;
+      const share = isOne(stats, WHOLE) ? 1 : shareOf(state, WHOLE, stats, stats.blocks * 512);
       level.sum.bytes += stats.blocks * 512 * share;
       level.sum.inodes += share;
       vote(level.sum, stats.uid, (by === 'bytes' ? stats.blocks * 512 : 1) * share);

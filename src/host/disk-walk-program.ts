@@ -55,7 +55,7 @@ function open(path) {
   return { fd, stats: fs.fstatSync(fd) };
 }
 
-function walk({ id, paths, deadlineMs, maxLinked, round, pod }) {
+function walk({ id, paths, deadlineMs, maxLinked, round, pod, several = [] }) {
   const opened = [];
   try {
     for (const [at, path] of paths.slice(0, MAX_PATHS).entries()) {
@@ -81,7 +81,8 @@ function walk({ id, paths, deadlineMs, maxLinked, round, pod }) {
       seen.add(identity(stats));
       const own = stats.blocks * 512;
       // The directory itself stays, and does not count as growth.
-      const total = { at, index: totals.length, device: stats.dev, inode: stats.ino, uid: stats.uid, own, bytes: own, inodes: 1, freshBytes: 0, freshInodes: 0, linkedBytes: 0, linkedInodes: 0, forgotten: [0, 0, 0, 0] };
+      const isOfSeveral = several.includes(paths[at]);
+      const total = { at, index: totals.length, isOfSeveral, device: stats.dev, inode: stats.ino, uid: stats.uid, own, bytes: own, inodes: 1, freshBytes: 0, freshInodes: 0, linkedBytes: 0, linkedInodes: 0, forgotten: [0, 0, 0, 0] };
       totals.push(total);
 
       tree(state, fd, stats, () => true, (name) => {
@@ -223,7 +224,7 @@ function statsOf(state, name) {
 
 function count(state, total, stats) {
   const bytes = stats.blocks * 512;
-  const share = stats.nlink > 1 && !stats.isDirectory() ? shareOf(state, total, stats, bytes) : 1;
+  const share = isOne(stats, total) ? 1 : shareOf(state, total, stats, bytes);
   total.bytes += bytes * share;
   total.inodes += share;
   if (stats.birthtimeMs < state.freshMs) return;

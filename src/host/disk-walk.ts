@@ -23,7 +23,7 @@ export type DiskWalker = {
   readonly walk: (
     paths: readonly string[],
     soFar?: (least: WalkedDisk) => void,
-    of?: OfRound,
+    of?: OfRound & { readonly several: readonly string[] },
   ) => Promise<Reading<WalkedDisk>>;
   /**
    * Files held open by all processes below the directory of a cgroup, which must have that inode. Bounded in processes,
@@ -41,7 +41,7 @@ export type DiskWalker = {
   readonly survey: (path: string, by: 'bytes' | 'inodes', least: number) => Promise<Reading<DiskSurvey>>;
   readonly close: () => void;
 };
-/** What is found is remembered until the next round. */
+/** What is found is remembered until the next round. `several`: those of the paths that several pods have. */
 type OfRound = { readonly round: number; readonly pod: string };
 export type DiskSurvey = {
   readonly directories: readonly SurveyedDirectory[];

@@ -1,4 +1,4 @@
-import type { DiskWalk, OpenFiles, WalkedDirectory } from '../core/pod/disk-walk.ts';
+import type { DiskWalk, OpenFiles } from '../core/pod/disk-walk.ts';
 import { type DiskRelief, type DiskUsage, type PodUid, podName } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk } from '../core/signal.ts';
@@ -13,12 +13,11 @@ import {
   mayShare,
   type Overlap,
   overlapsOf,
-  rootOf,
   rootsTwice,
   unattributedIn,
-  withOverlap,
   withShared,
   withSharedOpen,
+  withTwice,
 } from './shared-files.ts';
 
 type PodDiskNeeds = {
@@ -143,14 +142,11 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
         });
     });
   };
-  const isOfSeveral =
-    (uid: PodUid, { overlaps }: Round) =>
-    (directory: WalkedDirectory) =>
-      overlaps.get(uid)?.ofSeveral.has(directory.path) === true || rootsOfSeveral.has(rootOf(directory));
   const walk = async (pod: BoundPod, life: string | null, of: Round): Promise<Reading<PodWalk>> => {
     const { uid } = pod.declared;
-    const round = { number: of.number, inside: [...(of.overlaps.get(uid)?.inside ?? [])] };
-    const lived = (found: DiskWalk): PodWalk => withOverlap({ ...found, life }, isOfSeveral(uid, of));
+    const { inside = [], ofSeveral = [] } = of.overlaps.get(uid) ?? {};
+    const round = { number: of.number, inside: [...inside], ofSeveral: [...ofSeveral] };
+    const lived = (found: DiskWalk): PodWalk => ({ ...withTwice(found, rootsOfSeveral), life });
     const reading = await inTime(`disk of ${uid}`, () => pod.disk((least) => putLeast(uid, lived(least)), round));
     return reading.known ? known(lived(reading.value)) : reading;
   };
@@ -242,7 +238,7 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
       }
       const held = open === null ? null : withSharedOpen(open.files, files.value);
       if (open !== null && held !== null) facts.noteOpen(uid, known(held), open.life);
-      const found = reading.known ? withOverlap(withShared(reading.value, files.value), isOfSeveral(uid, of)) : null;
+      const found = reading.known ? withTwice(withShared(reading.value, files.value), rootsOfSeveral) : null;
       if (found !== null) {
         put(uid, known(found), measured.endedMs);
         note(measured, found);

@@ -43,13 +43,12 @@ function ancestorsOf(path: string): readonly string[] {
 
 /** The same directory under two names, such as a bind mount, by st_dev and st_ino. */
 export function rootsTwice(walks: Iterable<DiskWalk>): ReadonlySet<string> {
-  const seen = new Set<string>();
+  const paths = new Map<string, string>();
   const several = new Set<string>();
-  for (const { directories = [] } of walks) {
-    for (const root of new Set(directories.map(rootOf))) {
-      if (seen.has(root)) several.add(root);
-      seen.add(root);
-    }
+  for (const directory of [...walks].flatMap(({ directories = [] }) => directories)) {
+    const root = rootOf(directory);
+    if ((paths.get(root) ?? directory.path) !== directory.path) several.add(root);
+    paths.set(root, directory.path);
   }
   return several;
 }
@@ -60,10 +59,10 @@ export function withShared<W extends DiskWalk>(walk: W, files: readonly SharedFi
   return withEach(walk, (directory) => ({ ...directory, shared: found.get(rootOf(directory)) ?? NOTHING_SHARED }));
 }
 
-/** All of a directory that several pods have is shared. */
-export const withOverlap = <W extends DiskWalk>(walk: W, isOfSeveral: (directory: WalkedDirectory) => boolean): W =>
+/** All of a directory that two pods have under different names is shared: its files are not remembered one by one. */
+export const withTwice = <W extends DiskWalk>(walk: W, roots: ReadonlySet<string>): W =>
   withEach(walk, (directory) =>
-    isOfSeveral(directory) ? { ...directory, shared: { unattributed: directory, others: NO_FILES } } : directory,
+    roots.has(rootOf(directory)) ? { ...directory, shared: { unattributed: directory, others: NO_FILES } } : directory,
   );
 
 function withEach<W extends DiskWalk>(walk: W, change: (directory: WalkedDirectory) => WalkedDirectory): W {

@@ -16,7 +16,6 @@ export function podDisk(needs: {
   const { walker, mounts, manifest, cgroup } = needs;
   const { declared, scratch } = manifest;
   const paths = [...manifest.disk, ...scratch];
-  const of = (round: number | undefined) => (round === undefined ? undefined : { round, pod: declared.uid });
   const noDirectory = unknown('not-applicable', `disk of ${declared.name}`, 'it declares no directory');
   return {
     directories: paths,
@@ -25,11 +24,17 @@ export function podDisk(needs: {
       if (paths.length === 0) return noDirectory;
       // Other pods' directories are counted separately.
       const walkedPaths = [...paths, ...(round?.inside ?? [])];
-      const walked = await walker.walk(walkedPaths, (least) => soFar(asVolumes(declared, least)), of(round?.number));
+      const several = round?.ofSeveral ?? [];
+      const asked = round === undefined ? undefined : { round: round.number, pod: declared.uid, several };
+      const walked = await walker.walk(walkedPaths, (least) => soFar(asVolumes(declared, least)), asked);
       return walked.known ? known(asVolumes(declared, walked.value)) : walked;
     },
-    openFiles: async (round) =>
-      cgroup.known ? walker.openFiles(directoryOf(mounts, cgroup.value.path), cgroup.value.inode, of(round)) : cgroup,
+    openFiles: async (round) => {
+      const asked = round === undefined ? undefined : { round, pod: declared.uid };
+      return cgroup.known
+        ? walker.openFiles(directoryOf(mounts, cgroup.value.path), cgroup.value.inode, asked)
+        : cgroup;
+    },
     sharedFiles: (walked) => walker.shared(declared.uid, walked),
   };
 }

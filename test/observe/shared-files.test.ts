@@ -229,6 +229,19 @@ describe('a file with names in the directories of two pods', () => {
 describe('a directory that two pods declare', () => {
   const unclear = { uses: 0, most: 1, grew: 0, mostGrew: 1 };
 
+  it('is counted for the one that has its files open for writing', async () => {
+    const both = at('both');
+    mkdirSync(both);
+    const writer = pod('writer', [both], [await holding('>>', at('both', 'log'))]);
+    const reader = pod('reader', [both], [await holding('<', at('both', 'log'))]);
+    writeFileSync(at('both', 'log'), 'x'.repeat(FILE));
+    writeFileSync(at('both', 'old'), 'x'.repeat(FILE));
+    expect(await measured(reader, writer)).toMatchObject({
+      writer: { uses: 1, most: 2, grew: 1 },
+      reader: { uses: 0, most: 1, grew: 0 },
+    });
+  });
+
   it('is counted for neither', async () => {
     const both = at('both');
     const pods = [pod('one', [both]), pod('two', [both])];

@@ -1,7 +1,14 @@
 import type { ContainerUsage, DiskUsage, VolumeUsage } from './pod.ts';
 
-/** All pods' directories, walked one after another. `inside`: directories of other pods that are in this one's. */
-export type DiskRound = { readonly number: number; readonly inside: readonly string[] };
+/**
+ * All pods' directories, walked one after another. `inside`: directories of other pods that are in this one's. `ofSeveral`: these,
+ * and those of its own that are, or are in, another pod's.
+ */
+export type DiskRound = {
+  readonly number: number;
+  readonly inside: readonly string[];
+  readonly ofSeveral: readonly string[];
+};
 /** `walks`: how many walks the round had. `isWhole`: each of them was complete. */
 export type WalkedRound = { readonly number: number; readonly walks: number; readonly isWhole: boolean };
 export type DiskWalk = {
