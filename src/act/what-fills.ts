@@ -142,9 +142,15 @@ async function sayDisk(needs: WhatFillsNeeds, signal: Signal, observation: Obser
 function sayOwner({ pods, userName }: WhatFillsNeeds, { path, uid }: SurveyedDirectory): string {
   const bound = pods();
   const isIn = (directory: string): boolean => path === directory || path.startsWith(`${directory}/`);
-  const pod = bound.known ? bound.value.find(({ directories = [] }) => directories.some(isIn)) : undefined;
+  const declared = (bound.known ? bound.value : []).flatMap((pod) =>
+    (pod.directories ?? []).filter(isIn).map((directory) => ({ pod: podName(pod.declared), depth: directory.length })),
+  );
+  // A directory inside another pod's is that of the pod that declares it.
+  const deepest = Math.max(...declared.map(({ depth }) => depth));
+  const owners = declared.filter(({ depth }) => depth === deepest).map(({ pod }) => pod);
   const user = sayUser(uid, userName(uid));
-  return pod === undefined ? user : `of pod ${podName(pod.declared)}, ${user}`;
+  if (owners.length === 0) return user;
+  return `of ${owners.length === 1 ? 'pod' : 'pods'} ${owners.join(', ')}, ${user}`;
 }
 
 async function sayMemory(

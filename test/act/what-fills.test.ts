@@ -1,17 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { createWhatFills } from '../../src/act/what-fills.ts';
-import { known, unknown } from '../../src/core/reading.ts';
+import { known } from '../../src/core/reading.ts';
 import type { Signal } from '../../src/core/signal.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
 import type { DiskSurvey } from '../../src/host/disk-walk.ts';
 import type { SharedMemory } from '../../src/host/shared-memory.ts';
+import type { BoundPod } from '../../src/ports.ts';
 import { anObservation, GI, MI } from '../a.ts';
+import { aBoundPod } from '../observe/a-bound-pod.ts';
 
 const NOTHING: SharedMemory = { mounts: [], segments: [], unread: null };
 const settled = () => new Promise((resolve) => setTimeout(resolve, 0));
 
-function open(shared: SharedMemory, survey: DiskSurvey) {
+function open(shared: SharedMemory, survey: DiskSurvey, pods: readonly BoundPod[] = []) {
   const present = new Map<string, string>();
   const asked: string[] = [];
   let nowMs = 0;
@@ -29,7 +31,7 @@ function open(shared: SharedMemory, survey: DiskSurvey) {
       },
     },
     sharedMemory: async () => known(shared),
-    pods: () => unknown('absent', 'pods', 'none'),
+    pods: () => known(pods),
     userName: (uid) => (uid === 33 ? 'www-data' : null),
     ...{ nodefsPath: '/', imagefsPath: null, containerfsPath: null },
   });
@@ -63,6 +65,21 @@ const nobody = (signal: Signal) => ({ code: 'no-candidate', signal, because: 'no
 const met = (signal: Signal) => ({ code: 'below-threshold', threshold: { signal } });
 
 describe('pressure that no eviction relieves', () => {
+  it('names the pods that declare the directory most closely', async () => {
+    const pod = (name: string, path: string) => ({ ...aBoundPod({ name }), directories: [path] });
+    const told = async (...pods: readonly BoundPod[]) =>
+      (await open(NOTHING, survey, pods).look('nodefs.available', [nobody('nodefs.available')])).join('');
+    const [outer, other, web, log] = [
+      pod('outer', '/srv'),
+      pod('other', '/srv/we'),
+      pod('web', '/srv/web'),
+      pod('log', '/srv/web'),
+    ];
+    expect(await told(outer, other)).toContain('in /srv/web (of pod default/outer, user www-data)');
+    expect(await told(outer, web, other)).toContain('in /srv/web (of pod default/web, user www-data)');
+    expect(await told(web, outer, log)).toContain('in /srv/web (of pods default/web, default/log, user www-data)');
+  });
+
   it('is reported with directory, bytes and owner, until the threshold is no longer met', async () => {
     const { look } = open(NOTHING, survey);
     const [text] = await look('nodefs.available', [nobody('nodefs.available')]);
