@@ -18,12 +18,23 @@ export function memoryOf(pid: number): readonly Memory[] {
   });
 }
 
-/** What all threads of it and of its children ran, by the scheduler's clock: ticks of 10 ms are too coarse for a tenth of a percent. */
+/** What all threads of it and of its children ran. */
 export function cpuMsOf(pid: number): number {
-  const ns = [pid, ...childrenOf(pid)]
-    .flatMap(tasksOf)
-    .map((task) => Number(read(path.join(task, 'schedstat')).split(' ')[0]));
+  return [pid, ...childrenOf(pid)].reduce((sum, one) => sum + ownCpuMsOf(one), 0);
+}
+
+/** What its own threads ran, by the scheduler's clock: ticks of 10 ms are too coarse for a tenth of a percent. */
+export function ownCpuMsOf(pid: number): number {
+  const ns = tasksOf(pid).map((task) => Number(read(path.join(task, 'schedstat')).split(' ')[0]));
   return ns.reduce((sum, one) => sum + one, 0) / 1e6;
+}
+
+/** What its children ran that have ended, and theirs, in ticks of 10 ms. */
+export function endedCpuMsOf(pid: number): number {
+  const [, , ...fields] = read(`/proc/${pid}/stat`)
+    .replace(/\(.*\)/, '()')
+    .split(' ');
+  return (Number(fields[13]) + Number(fields[14])) * 10;
 }
 
 function childrenOf(pid: number): readonly number[] {
