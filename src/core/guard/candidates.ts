@@ -128,12 +128,11 @@ function nextCount({ memory, observation: { records }, state }: AtGate): number 
 export function withHolds(progress: Progress, look: Look, all: readonly DeadNode[]): Progress {
   const before = look.state.held;
   const dead = all.filter((one) => !isBeingAsked(one, look));
+  const news = dead.filter(({ at, closed }) => before.get(at.memory.object.uid) !== whatHolds(closed));
+  if (news.length === 0 && dead.length === before.size) return progress;
   const held = new Map(dead.map(({ at, closed }) => [at.memory.object.uid, whatHolds(closed)]));
-  if (held.size === before.size && [...held].every(([uid, what]) => before.get(uid) === what)) return progress;
-  const news = dead.filter(
-    ({ at, closed }) => closed !== null && before.get(at.memory.object.uid) !== whatHolds(closed),
-  );
-  const bodies = news.map(({ at }) => ({ kind: 'hold', node: refOf(at.memory), gates: gatesOf(at) }) as const);
+  const shut = news.filter(({ closed }) => closed !== null);
+  const bodies = shut.map(({ at }) => ({ kind: 'hold', node: refOf(at.memory), gates: gatesOf(at) }) as const);
   const told = withDecisions(progress, look, bodies);
   return { ...told, state: { ...told.state, held } };
 }

@@ -208,13 +208,14 @@ function burstOf({ members, state, config: { storm } }: Question): readonly stri
   const proven = new Set(
     [...state.fencings.values()].filter(({ record }) => record.proof !== null).map(({ record }) => record.node.uid),
   );
-  const onsets = members
-    .flatMap(({ memory: { object, onsetMs, signMs } }) => {
-      // When it fell silent is not known, but why is.
-      const isExplained = signMs === null && proven.has(object.uid);
-      return onsetMs === null || isExplained ? [] : [{ uid: object.uid, onsetMs }];
-    })
-    .sort((a, b) => a.onsetMs - b.onsetMs);
+  const onsets: { readonly uid: string; readonly onsetMs: MonoMs }[] = [];
+  for (const { memory } of members) {
+    const { object, onsetMs, signMs } = memory;
+    // When it fell silent is not known, but why is.
+    const isExplained = signMs === null && proven.has(object.uid);
+    if (onsetMs !== null && !isExplained) onsets.push({ uid: object.uid, onsetMs });
+  }
+  onsets.sort((a, b) => a.onsetMs - b.onsetMs);
   const { nodes, withinMs } = storm.burst;
   const inBurst: string[] = [];
   let first = 0;
