@@ -110,10 +110,8 @@ function settles(before: GuardState, { self: { settlesMs, settlesFor } }: GuardS
 
 /** None on standby, which tells nothing: the reason comes once it leads. */
 function unreadableOf({ unreadable }: GuardState, { records, self }: GuardObservation): GuardState['unreadable'] {
-  if (!self.leadership.isLeader) return unreadable.length === 0 ? unreadable : [];
-  if (!records.known) return unreadable;
-  const now = records.value.filter(({ record }) => record === null).map(({ id }) => id);
-  return now.length === 0 && unreadable.length === 0 ? unreadable : now;
+  if (!self.leadership.isLeader) return [];
+  return records.known ? records.value.flatMap(({ id, record }) => (record === null ? [id] : [])) : unreadable;
 }
 
 function newlyUnreadable({ unreadable }: GuardState, { records, self }: GuardObservation): readonly GuardReason[] {
@@ -126,9 +124,7 @@ function newlyUnreadable({ unreadable }: GuardState, { records, self }: GuardObs
 }
 
 function stillSilent(dryFenced: GuardState['dryFenced'], nodes: GuardState['nodes']): GuardState['dryFenced'] {
-  const isSilent = (uid: string): boolean => nodes.get(uid)?.isSuspect === true;
-  if ([...dryFenced.keys()].every(isSilent)) return dryFenced;
-  return new Map([...dryFenced].filter(([uid]) => isSilent(uid)));
+  return new Map([...dryFenced].filter(([uid]) => nodes.get(uid)?.isSuspect === true));
 }
 
 function withResignation(progress: Progress, look: Look): Progress {

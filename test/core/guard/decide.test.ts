@@ -1,0 +1,130 @@
+import { describe, expect, it } from 'vitest';
+import { decideGuard } from '../../../src/core/guard/decide.ts';
+import type { GuardObservation } from '../../../src/core/guard/observation.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
+import { aGuardConfig } from './a-guard-config.ts';
+import { aMachine } from './a-machine.ts';
+import { aLook, type Given } from './a-turn.ts';
+import { aWorld } from './a-world.ts';
+import { sayDecision } from './say-decision.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60_000;
+const three = () => ['w1', 'w2', 'w3'].map((name) => aMachine(name));
+const aQuietWorld = (machines = three()) => aWorld(machines, aGuardConfig({ patrol: null }));
+const decided = (given: Given) => {
+  const { state, observation, config } = aLook({ memory: null, ...given });
+  return decideGuard(state, observation, config);
+};
+const leads = (sinceMs: number, atMs = sinceMs) =>
+  ({ isLeader: true, epoch: 3, sinceMs, authorityUntilMs: atMs + 9_000 }) as const;
+
+describe('a node that was silent all along', () => {
+  it('has no age until the guard has settled', () => {
+    const world = aQuietWorld();
+    world.machine('w1').isHeard = false;
+    world.run(119 * SECOND);
+    const { settlesMs } = world.state().self;
+    const seen = world.observe();
+    const isSuspectAt = (atMs: number) => {
+      const laterMs = atMs - seen.atMs;
+      const later: GuardObservation = {
+        ...{ ...seen, atMs, wallMs: seen.wallMs + laterMs },
+        self: { ...seen.self, uptimeMs: seen.self.uptimeMs + laterMs },
+      };
+      return decideGuard(world.state(), later, world.config).state.nodes.get('uid-w1')?.isSuspect;
+    };
+    expect([isSuspectAt(settlesMs - 1), isSuspectAt(settlesMs)]).toEqual([false, true]);
+  });
+});
+
+describe('the first sign after a time without any', () => {
+  it('begins every age anew: what was read meanwhile may have been stale', () => {
+    const world = aQuietWorld().run(3 * MINUTE);
+    for (const { name } of three()) world.machine(name).isHeard = false;
+    world.run(MINUTE);
+    expect(world.state().nodes.get('uid-w1')?.isSuspect).toBe(true);
+    for (const name of ['w2', 'w3']) world.machine(name).isHeard = true;
+    world.run(20 * SECOND);
+    expect(world.state().nodes.get('uid-w1')).toMatchObject({ isSuspect: false, signMs: null, onsetMs: null });
+    expect(world.reasons.map(({ reason }) => reason)).toContainEqual(
+      expect.objectContaining({ code: 'settling', for: 'api-return' }),
+    );
+  });
+});
+
+describe('what earlier leaders kept', () => {
+  const PAUSED = { by: 'ana', because: 'works', wallMs: 1 };
+  const kept = known({ devices: [], state: { paused: PAUSED, holds: [] } });
+  const release = { scope: { kind: 'cluster' }, untilMs: Number.MAX_SAFE_INTEGER, by: 'bo' } as const;
+  const elected = (given: Given) => decided({ own: { leadership: leads(5_000) }, ...given }).state;
+
+  it('is adopted once it is read after an election, and orders of before end', () => {
+    expect(elected({ seen: { kept }, state: { releases: [release] } })).toMatchObject({ paused: PAUSED, releases: [] });
+    const unread = unknown('not-asked', 'configmaps', '');
+    expect(elected({ seen: { kept: unread }, state: { releases: [release] } })).toMatchObject({
+      paused: null,
+      releases: [release],
+    });
+  });
+  it('is not adopted on standby', () => {
+    expect(decided({ own: { leadership: { isLeader: false } }, seen: { kept } }).state.paused).toBeNull();
+  });
+  it('is not adopted again by the same leader, who may have changed it', () => {
+    expect(decided({ seen: { kept }, own: { leadership: leads(0) } }).state.paused).toBeNull();
+  });
+});
+
+describe('that it settles', () => {
+  it('is told when it begins, and not again', () => {
+    const atMs = 500_000;
+    const own = { leadership: leads(atMs + 1_000_000) };
+    const first = decided({ atMs, own, config: { settleMs: MINUTE } });
+    expect(first.reasons).toEqual([{ code: 'settling', for: 'election', untilMs: own.leadership.sinceMs + MINUTE }]);
+    expect(decided({ atMs, own, state: first.state, config: { settleMs: MINUTE } }).reasons).toEqual([]);
+  });
+});
+
+describe('a leader on a node of the cluster', () => {
+  const running = (rest: { readonly isLeader?: boolean; readonly self?: string | null; readonly silent?: string }) => {
+    const world = aQuietWorld().run(3 * MINUTE);
+    Object.assign(world, { isLeader: true, self: 'w1', ...rest });
+    if (rest.silent !== undefined) world.machine(rest.silent).isHeard = false;
+    world.run(50 * SECOND);
+    return world.told.flatMap(({ decision }) => (decision.kind === 'resign' ? [decision.forMs] : []));
+  };
+  it('resigns when its own node is silent', () => {
+    expect(new Set(running({ silent: 'w1' }))).toEqual(new Set([5 * MINUTE]));
+    expect(running({})).toEqual([]);
+    expect(running({ silent: 'w2' })).toEqual([]);
+    expect(running({ silent: 'w1', isLeader: false })).toEqual([]);
+    expect(running({ silent: 'w1', self: null })).toEqual([]);
+  });
+});
+
+describe('a dry run', () => {
+  it('tells once that it would fence, and again after the node has lived', () => {
+    const world = aWorld(three(), aGuardConfig({ dryRun: true })).run(5 * MINUTE);
+    const fenced = () => world.kinds().filter((kind) => kind.startsWith('fence'));
+    world.machine('w1').isHeard = false;
+    expect(world.run(8 * MINUTE).commands).toEqual([]);
+    expect(fenced()).toHaveLength(1);
+    expect([...world.state().dryFenced.keys()]).toEqual(['uid-w1']);
+    world.machine('w1').isHeard = true;
+    expect([...world.run(MINUTE).state().dryFenced.keys()]).toEqual([]);
+    world.machine('w1').isHeard = false;
+    world.run(8 * MINUTE);
+    expect(fenced()).toHaveLength(2);
+  });
+});
+
+describe('its decisions', () => {
+  it('have ids that follow each other', () => {
+    const world = aWorld(three(), aGuardConfig()).run(5 * MINUTE);
+    world.machine('w1').isHeard = false;
+    const ids = world.run(10 * MINUTE).told.map(({ decision }) => Number(decision.id));
+    expect(ids.length).toBeGreaterThan(5);
+    expect(ids).toEqual(ids.map((_, i) => (ids[0] ?? 0) + i));
+    expect(world.told.map(({ decision }) => sayDecision(decision).split(' ')[0])).toContain('fence');
+  });
+});
