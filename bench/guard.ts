@@ -123,10 +123,13 @@ function liveBars({ costs, death }: Live, { rssMiB, cpuPercent }: (typeof LIVE)[
   });
   return [
     ...ofGuards,
-    atMost(`death to decision, ${death.nodes} nodes`, DECISION_S, death.toDecisionS, 's'),
+    atMost(`death to decision, ${death.nodes} nodes${sayAnew(death)}`, DECISION_S, death.toDecisionS, 's'),
     atMost(`proof to taint, ${death.nodes} nodes`, 2_000, death.proofToTaintMs, 'ms'),
   ];
 }
+
+const sayAnew = ({ begunAnew }: Live['death']): string =>
+  begunAnew === 0 ? '' : `, in which the API server answered too late ${begunAnew} times`;
 
 const { values } = parseArgs({ options: { over: { type: 'string', default: '120' } } });
 const on = machine();

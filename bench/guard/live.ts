@@ -25,6 +25,8 @@ export type Death = {
   /** From the last renewal of its lease to the decision, and from the stored proof to the taint. */
   readonly toDecisionS: number;
   readonly proofToTaintMs: number;
+  /** How often all ages began anew meanwhile, because answers of the API server came too late. */
+  readonly begunAnew: number;
 };
 export type Live = { readonly costs: readonly Cost[]; readonly death: Death };
 
@@ -54,7 +56,9 @@ export async function measureLive(nodes: number, overMs: number): Promise<Live> 
     guards.push(startGuard('g2', cluster, directory));
     await sleep(clock, SETTLE_S * 1_000 + REST_MS);
     const costs = await costsOf(guards, cluster, nodes, overMs);
-    return { costs, death: await deathOf(`w${Math.ceil(nodes / 2)}`, cluster, nodes) };
+    const settled = settlesIn(guards);
+    const death = await deathOf(`w${Math.ceil(nodes / 2)}`, cluster, nodes);
+    return { costs, death: { ...death, begunAnew: settlesIn(guards) - settled } };
   } finally {
     for (const { child } of guards) child.kill('SIGKILL');
     await cluster.close();
@@ -130,7 +134,10 @@ async function costsOf(
 const mostRssMiB = (pid: number): number =>
   Number(/^VmHWM:\s+(\d+) kB/m.exec(fs.readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) / 1024;
 
-async function deathOf(node: string, cluster: FakeCluster, nodes: number): Promise<Death> {
+const settlesIn = (guards: readonly Guard[]): number =>
+  guards.reduce((sum, { log }) => sum + (fs.readFileSync(log, 'utf8').match(/"event":"settling"/g)?.length ?? 0), 0);
+
+async function deathOf(node: string, cluster: FakeCluster, nodes: number): Promise<Omit<Death, 'begunAnew'>> {
   const lastMs = cluster.kill(node);
   const decidedMs = await until('the death is decided on', () => cluster.storedMs('decided'), DEATH_DEADLINE_MS);
   const taintedMs = await until('the node has the taint', () => cluster.taintedMs(), DEATH_DEADLINE_MS);

@@ -55,7 +55,7 @@ describe('the first sign after a time without any', () => {
 
 describe('what earlier leaders kept', () => {
   const PAUSED = { by: 'ana', because: 'works', wallMs: 1 };
-  const kept = known({ devices: [], state: { paused: PAUSED, holds: [] } });
+  const kept = known({ devices: [], state: { paused: PAUSED, holds: [], past: [] } });
   const release = { scope: { kind: 'cluster' }, untilMs: Number.MAX_SAFE_INTEGER, by: 'bo' } as const;
   const elected = (given: Given) => decided({ own: { leadership: leads(5_000) }, ...given }).state;
 
