@@ -92,7 +92,7 @@ const onGuard = fc
   .map(([name, act, when]) => ({ guard: { name, ...act, ...('atPhase' in when ? when : {}) } }));
 const order = fc
   .oneof(
-    fc.record({ verb: fc.constantFrom('fence', 'power-on', 'confirm-off'), node: nodeName }),
+    fc.record({ verb: fc.constantFrom('fence', 'power-on', 'confirm-off', 'rehearse'), node: nodeName }),
     fc.record({ verb: fc.constant('confirm-off'), node: nodeName, deviceIsWrong: fc.constant(true) }),
     fc.constantFrom<Json>({ verb: 'pause' }, { verb: 'resume' }, { verb: 'release', scope: 'cluster', for: '1h' }),
   )

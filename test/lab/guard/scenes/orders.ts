@@ -294,6 +294,9 @@ const rehearsal: LabScene = {
     const check = await guard.run('guard', 'check', 'm0');
     lab.check('check says when', /m0 .*20\d\d-\d\d/.test(check.stdout), said(check));
 
+    const capture = await guard.run('guard', 'capture');
+    lab.check('what it sees is captured', capture.code === 0 && capture.stdout.includes('name: m4'), said(capture));
+
     // A wrong plug: the innocent one is off for as long as it takes to see it.
     await cordon('m3', true);
     await expect('of a crossed wire', rehearse('m3'), 1, 'm3: not proven by');
