@@ -1,4 +1,5 @@
 import { CommanderError } from 'commander';
+import type { GuardEffective } from '../config/guard/effective.ts';
 import { DEFAULT_GUARD_FILE, guardConfigOf } from '../config/guard/load.ts';
 import { readConfigFile } from '../config/source.ts';
 import { sayProblem } from '../document/problem.ts';
@@ -10,19 +11,24 @@ const DEFAULT_SOCKET = '/run/nodewarden-guard/guard.sock';
 /** As whom nodewarden-guard.service runs: its socket is believed as root's own. */
 export const GUARD_USER = 'nodewarden-guard';
 
-/** The socket that a configuration of the guard names; null = the file at the default path, if there is one. */
-export function guardSocketOf(configFile: string | null): string {
+export type GuardPlaces = Pick<GuardEffective, 'socket' | 'stateDirectory'>;
+const DEFAULT_PLACES: GuardPlaces = { socket: DEFAULT_SOCKET, stateDirectory: '/var/lib/nodewarden-guard' };
+
+export const guardSocketOf = (configFile: string | null): string => guardPlacesOf(configFile).socket;
+
+/** What a configuration of the guard names; null = the file at the default path, if there is one. */
+export function guardPlacesOf(configFile: string | null): GuardPlaces {
   const file = configFile ?? DEFAULT_GUARD_FILE;
   const text = readConfigFile(file, 'anybody');
-  if (text === null && configFile === null) return DEFAULT_SOCKET;
+  if (text === null && configFile === null) return DEFAULT_PLACES;
   const { effective, problems } =
     typeof text === 'string'
       ? guardConfigOf(text, file, undefined, 'anybody')
       : { effective: null, problems: text === null ? [] : [text] };
-  if (effective !== null) return effective.socket;
+  if (effective !== null) return effective;
   if (text === null) process.stderr.write(`${clean(file)} does not exist\n`);
   for (const problem of problems) process.stderr.write(`${clean(sayProblem(problem))}\n`);
-  process.stderr.write('without it, the socket of the guard is unknown\n');
+  process.stderr.write('without it, the socket and the record of the guard are unknown\n');
   throw new CommanderError(2, 'commander.noPlaces', 'the configuration names no socket');
 }
 

@@ -9,10 +9,18 @@ import { listObjects, pathWith } from '../kube/object-list.ts';
 import { sayPhase } from '../words/guard.ts';
 import { sayPastHold, sayScope } from '../words/guard-decision.ts';
 import { sayNotGiven } from '../words/guard-order.ts';
+import { guardPlacesOf } from './guard-answer.ts';
 import { kubeconfigOption, namespaceOption, personsKubeconfig, withApi } from './guard-api.ts';
+import { showLocalHistory } from './guard-history-local.ts';
 import { clean, type Format, formatOption, type Paint, printAs, sayWhen } from './print.ts';
 
-type Options = { readonly kubeconfig?: string; readonly namespace: string; readonly output: Format };
+type Options = {
+  readonly kubeconfig?: string;
+  readonly namespace: string;
+  readonly local?: true;
+  readonly config?: string;
+  readonly output: Format;
+};
 
 const NOT_READ = 1;
 const LIST_MS = 20_000;
@@ -20,8 +28,10 @@ const HELP = `
 Examples:
   nodewarden guard history
   nodewarden guard history w3 -o json
+  nodewarden guard history --local
 
-It reads the records with your own kubeconfig, and needs no running guard.
+It reads the records with your own kubeconfig, and needs no running guard. A dry run writes none: with --local, it reads
+what the guard of this machine keeps on its disk while it leads.
 Exit status: 0, 1 when the records cannot be read, or 2 for a usage error.`;
 
 export function guardHistoryCommand(): Command {
@@ -30,9 +40,15 @@ export function guardHistoryCommand(): Command {
     .addArgument(new Argument('[node]', 'Only fencings of the node with this name'))
     .addOption(kubeconfigOption())
     .addOption(namespaceOption())
+    .option('--local', 'Show what the guard of this machine held, and would have fenced in dry run')
+    .option('-c, --config <file>', 'Configuration file that names the directory of that record')
     .addOption(formatOption())
     .addHelpText('after', HELP)
-    .action(async (node: string | undefined, { kubeconfig, namespace, output }: Options) => {
+    .action(async (node: string | undefined, { kubeconfig, namespace, local, config, output }: Options) => {
+      if (local === true) {
+        process.exitCode = showLocalHistory(guardPlacesOf(config ?? null).stateDirectory, node, output);
+        return;
+      }
       const file = personsKubeconfig(kubeconfig);
       const listed = await withApi(file, ({ connection }) => listHistory(connection.get, namespace));
       if (typeof listed === 'string') {
@@ -48,7 +64,7 @@ export function guardHistoryCommand(): Command {
         .filter((record) => node === undefined || record.node.name === node)
         .toSorted((a, b) => beganMs(a) - beganMs(b));
       const holds = listed.holds.filter(({ scope }) => node === undefined || isOf(scope, node));
-      const nothing = `No fencings${node === undefined ? '' : ` of ${node}`} in the records of ${namespace}.`;
+      const nothing = `No fencings${node === undefined ? '' : ` of ${node}`} in the records of ${namespace}. Of a dry run: --local.`;
       printAs(output, { schema: 1, fencings, holds }, (paint) => {
         const texts = fencings.length === 0 ? [`${clean(nothing)}\n`] : fencings.map((one) => fencingText(one, paint));
         return [...texts, ...(holds.length === 0 ? [] : [holdsText(holds, paint)])].join('\n');

@@ -21,6 +21,7 @@ import { captureScenario } from './capture.ts';
 import { createGuardCounts } from './counts.ts';
 import { createEffects } from './effects.ts';
 import { keepHttp } from './http.ts';
+import { keepLocalRecord } from './keep-local-record.ts';
 import { createLeader } from './leader.ts';
 import { type GuardLook, type GuardLoop, startLoop } from './loop.ts';
 import { watchNodes } from './nodes.ts';
@@ -154,6 +155,7 @@ async function runParts(
     tell: ({ what, node, detail }) => log.warn({ event: 'fence', what, node }, sayEffect(what, node, detail)),
   });
   const tell = createTeller(log);
+  const record = keepLocalRecord({ clock, findings, directory: started.stateDirectory });
   const pulse = createPulse(clock, notify);
   for (const { text } of warnings) log.warn({ event: 'config' }, text);
   log.info({ event: 'config', version, writer, hash: started.hash }, sayGuardStarts(started.file, started.core.dryRun));
@@ -183,6 +185,7 @@ async function runParts(
     decided: (look) => {
       last = look;
       tell(look);
+      record.keep(look);
       counts.decided(look.verdict);
       for (const decision of look.verdict.decisions) if (decision.kind === 'resign') leader.resign(decision.forMs);
       effects.carryOut(look.verdict, look.observation);
@@ -197,6 +200,7 @@ async function runParts(
   await socket.close();
   await http.close();
   await leader.close();
+  await record.close();
   support?.close();
   nodes.close();
   maps.close();

@@ -67,6 +67,13 @@ export function sayScope(scope: HoldScope, nameOf: (uid: string) => string): str
   }
 }
 
+/** In dry run: it was silent long enough to be fenced. */
+export const sayAliveAgain = (node: string, afterMs: number): string =>
+  `${node}: shows life again ${sayDuration(Math.round(afterMs / 1_000) * 1_000)} after it would have been fenced`;
+
+export const sayLostEntries = (entries: number): string =>
+  `${counted(entries, 'line')} could not be kept: the disk refused them`;
+
 /** What is to be done, before any of it is; null: it is told otherwise, or there is nothing to do once it is stored. */
 export function sayGuardDecision(decision: GuardDecision): string | null {
   switch (decision.kind) {

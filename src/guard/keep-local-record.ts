@@ -1,0 +1,94 @@
+import type { GuardDecision } from '../core/guard/decision.ts';
+import type { GuardState } from '../core/guard/state.ts';
+import { openRecordDisk } from '../host/record-disk.ts';
+import type { Clock, Findings } from '../ports.ts';
+import { createSpool } from '../record/writing/spool.ts';
+import { recordDamaged } from '../words/finding-own.ts';
+import { sayAliveAgain, sayGuardDecision, sayLostEntries, sayStorm } from '../words/guard-decision.ts';
+import { LOCAL_LINE_START, LOCAL_RECORD, LOCAL_RECORD_BYTES, type LocalEntry, sayLocalEntry } from './local-record.ts';
+import type { GuardLook } from './loop.ts';
+
+/** How often it is made sure that the file is still there. */
+const CHECK_MS = 60_000;
+
+/** Keeps what was held, and in dry run what would have been done. A disk that refuses is a finding, and never waited for. */
+export function keepLocalRecord({
+  clock,
+  findings,
+  directory,
+}: {
+  readonly clock: Clock;
+  readonly findings: Findings;
+  readonly directory: string;
+}): { readonly keep: (look: GuardLook) => void; readonly close: () => Promise<void> } {
+  const disk = openRecordDisk({
+    ...{ clock, directory, name: LOCAL_RECORD, lineStart: LOCAL_LINE_START, maxBytes: LOCAL_RECORD_BYTES },
+    onRestored: () => undefined,
+    onCorrupt: (keptAs, line) => findings.raise(recordDamaged(line, keptAs)),
+  });
+  const sayLost = (lost: number): string =>
+    sayLocalEntry({
+      wallMs: clock.wallMs(),
+      dryRun: false,
+      kind: 'lost',
+      node: null,
+      gate: null,
+      text: sayLostEntries(lost),
+    });
+  const spool = createSpool({ clock, disk, findings, sayLost });
+  let dryFenced: GuardState['dryFenced'] = new Map();
+  let checkedMs = clock.monoMs();
+
+  return {
+    keep: (look) => {
+      const before = dryFenced;
+      dryFenced = look.verdict.state.dryFenced;
+      if (clock.monoMs() - checkedMs >= CHECK_MS) {
+        checkedMs = clock.monoMs();
+        spool.check();
+      }
+      if (!look.observation.self.leadership.isLeader) return;
+      for (const entry of entriesOf(look, before)) spool.put(sayLocalEntry(entry));
+    },
+    close: async () => {
+      await spool.drained();
+      await disk.close();
+    },
+  };
+}
+
+type Entry = Omit<LocalEntry, 'schema'>;
+
+function entriesOf({ observation, verdict, config }: GuardLook, before: GuardState['dryFenced']): readonly Entry[] {
+  const { state, decisions, reasons } = verdict;
+  const common = { wallMs: observation.wallMs, dryRun: config.dryRun, node: null, gate: null };
+  const nameOf = (uid: string): string => state.nodes.get(uid)?.object.name ?? uid;
+  const alive = [...before].flatMap(([uid, { wallMs }]): readonly Entry[] => {
+    const memory = state.nodes.get(uid);
+    if (state.dryFenced.has(uid) || memory === undefined) return [];
+    const { name } = memory.object;
+    return [{ ...common, kind: 'alive', node: name, text: sayAliveAgain(name, observation.wallMs - wallMs) }];
+  });
+  const storms = reasons.flatMap((reason): readonly Entry[] =>
+    reason.code === 'storm-began' || reason.code === 'storm-ended'
+      ? [
+          {
+            ...common,
+            kind: reason.code,
+            text: sayStorm(reason.code === 'storm-ended', reason.kind, reason.scope, nameOf),
+          },
+        ]
+      : [],
+  );
+  return [...alive, ...storms, ...decisions.flatMap((decision) => ofDecision(decision, common))];
+}
+
+function ofDecision(decision: GuardDecision, common: Omit<Entry, 'kind' | 'text'>): readonly Entry[] {
+  const text = sayGuardDecision(decision) ?? '';
+  if (decision.kind === 'fence' && decision.isDry) {
+    return [{ ...common, kind: 'would-fence', node: decision.node.name, text }];
+  }
+  if (decision.kind !== 'hold') return [];
+  const gate = decision.gates.find(({ isOpen }) => !isOpen)?.gate ?? null;
+  return [{ ...common, kind: 'held', node: decision.node.name, gate, text }];
+}
