@@ -1,7 +1,6 @@
 import { type RightAttributes, reviewAttributes } from '../kube/access-review.ts';
 import type { GuardSend } from '../kube/connection.ts';
 import { LEADER_LEASE } from './api-writes.ts';
-import { GUARD_ORDERS } from './orders.ts';
 
 /** One right of guard.md 13.1; `where`: the Role or ClusterRole of config/kubernetes/guard/rbac.yaml that gives it. */
 export type GuardRight = {
@@ -45,8 +44,13 @@ const needed = (own: string): readonly (readonly [where: string, rows: readonly 
         name: LEADER_LEASE,
         verbs: ['get', 'update'],
       },
-      { group: '', resource: 'configmaps', namespace: own, verbs: ['list', 'watch'], armed: ['create', 'delete'] },
-      { group: '', resource: 'configmaps', namespace: own, name: GUARD_ORDERS, verbs: ['get'], armed: ['update'] },
+      {
+        group: '',
+        resource: 'configmaps',
+        namespace: own,
+        verbs: ['get', 'list', 'watch'],
+        armed: ['create', 'update', 'delete'],
+      },
     ],
   ],
 ];

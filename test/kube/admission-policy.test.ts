@@ -1,69 +1,8 @@
-import fs from 'node:fs';
-import path from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
-import { Environment } from '@marcbachmann/cel-js';
 import { describe, expect, it } from 'vitest';
-import { parseAllDocuments } from 'yaml';
+import { type Asked, aPolicy } from './a-policy.ts';
 import { anApi, BOOT, type Json, NODE, NODE_PATH, NODE_UID, POD_PATH, VICTIM, writesTo } from './an-api.ts';
 
-const FILE = path.resolve(import.meta.dirname, '../../config/kubernetes/admission-policy.yaml');
-type Named = { readonly name: string; readonly expression: string };
-type Policy = {
-  readonly spec: {
-    readonly matchConditions: readonly Named[];
-    readonly variables: readonly Named[];
-    readonly validations: readonly { readonly expression: string; readonly message: string }[];
-  };
-};
-const [policy] = parseAllDocuments(fs.readFileSync(FILE, 'utf8')).map((document): Policy => document.toJS());
-if (policy === undefined) throw new Error(`${FILE} is empty`);
-const { matchConditions, variables, validations } = policy.spec;
-
-type Maybe = { readonly hasValue: () => boolean; readonly value: () => unknown };
-const insideOf = (maybe: Maybe): unknown => (maybe.hasValue() ? [maybe.value()] : []);
-/** As the API server's: a field that is not there is none, and two that are not there are equal. */
-const cel = new Environment({
-  unlistedVariablesAreDyn: true,
-  enableOptionalTypes: true,
-  homogeneousAggregateLiterals: false,
-}).registerOperator('optional == optional', (a: Maybe, b: Maybe) => isDeepStrictEqual(insideOf(a), insideOf(b)));
-
-type Asked = {
-  readonly operation: 'CREATE' | 'UPDATE' | 'DELETE';
-  readonly resource: string;
-  readonly object?: unknown;
-  readonly oldObject?: unknown;
-  readonly options?: unknown;
-  readonly username?: string;
-  readonly extra?: Json;
-};
-const AGENT = `nodewarden:node:${NODE}`;
-
-/** The messages of what refuses it; null: the policy is not for this caller. */
-function refusals(asked: Asked): readonly string[] | null {
-  const [resource, subResource = ''] = asked.resource.split('/');
-  const userInfo = {
-    username: asked.username ?? AGENT,
-    groups: ['system:authenticated'],
-    ...(asked.extra === undefined ? {} : { extra: asked.extra }),
-  };
-  const { operation, object = null, oldObject = null, options = {} } = asked;
-  const request = { operation, resource: { resource }, subResource, userInfo, options };
-  const known: Json = {};
-  const scope = { request, object, oldObject, variables: known };
-  if (!matchConditions.every(({ expression }) => cel.evaluate(expression, scope))) return null;
-  for (const { name, expression } of variables) {
-    // The server evaluates a variable where it is used: what fails fails there.
-    Object.defineProperty(known, name, { enumerable: true, get: () => cel.evaluate(expression, scope) });
-  }
-  return validations.flatMap(({ expression, message }) => {
-    try {
-      return cel.evaluate(expression, scope) === true ? [] : [message];
-    } catch (cause) {
-      return [`${message}: ${String(cause)}`];
-    }
-  });
-}
+const refusals = aPolicy('admission-policy.yaml', `nodewarden:node:${NODE}`);
 const of = (change: Json, base: Json): Json => ({ ...structuredClone(base), ...change });
 
 const aPod = (more: Json = {}): Json => ({
