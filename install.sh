@@ -176,6 +176,7 @@ install_program() {
 
 # The schema of the configuration, and the examples that README.md and --help name.
 install_examples() {
+  put "$HERE/scripts/node-kubeconfig" "$SHARE/node-kubeconfig" 755
   for source in "$HERE"/config/* "$HERE"/config/*/* "$HERE"/config/*/*/*; do
     [ ! -f "$source" ] || put "$source" "$SHARE/${source#"$HERE"/config/}" 644
   done

@@ -3,11 +3,14 @@ import { join } from 'node:path';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { fileUnknown } from './file-error.ts';
 import { distrustPath } from './own-directory.ts';
+import { groupIdOf } from './socket-file.ts';
 
 export const MAX_SECRET_BYTES = 4096;
 /** What a key of a Kubernetes Secret may be, which is also a name of a file here. */
 const NAME = /^[-._a-zA-Z0-9]{1,253}$/;
 const CONTROL = /\p{Cc}/u;
+/** Of the guard's service, whose secrets these are: also root, who checks them by hand, believes it. */
+const GUARD_GROUP = 'nodewarden-guard';
 const READ_BY_GROUP = 0o040;
 const USED_BY_OTHERS = 0o037;
 
@@ -49,10 +52,14 @@ function readWhole(fd: number): Buffer {
   return bytes.subarray(0, length);
 }
 
-/** Who else may read it. The group may if it is root's or ours: systemd's credentials and mounted Secrets say so. */
+/** Who else may read it. The group may if it is root's, ours or the guard's: systemd's credentials and mounted Secrets say so. */
 function sharedWith({ uid, gid, mode }: Stats): string | null {
   if (uid !== 0 && uid !== process.getuid?.()) return `it belongs to user ${uid}`;
-  const isOurGroup = gid === 0 || gid === process.getgid?.() || process.getgroups?.().includes(gid) === true;
+  const isOurGroup =
+    gid === 0 ||
+    gid === process.getgid?.() ||
+    process.getgroups?.().includes(gid) === true ||
+    gid === groupIdOf(GUARD_GROUP);
   const refused = isOurGroup ? USED_BY_OTHERS : USED_BY_OTHERS | READ_BY_GROUP;
   return (mode & refused) === 0 ? null : `others may use it (mode ${(mode & 0o7777).toString(8).padStart(4, '0')})`;
 }
