@@ -282,6 +282,9 @@ install_all() {
   if ! systemctl --quiet is-active nodewarden.service; then
     say "describe your services in $ETC/pods.d, then: systemctl start nodewarden"
   fi
+  if [ "$guard" = yes ] && [ ! -e $ETC/guard.yaml ]; then
+    say "describe your devices in $ETC/guard.yaml (example: $SHARE/guard.yaml), then: systemctl start nodewarden-guard"
+  fi
   say "next: nodewarden doctor shows what is in the way, and what to do about it"
 }
 

@@ -3,6 +3,7 @@ import type { GuardEffective } from '../config/guard/effective.ts';
 import { DEFAULT_GUARD_FILE, guardConfigOf } from '../config/guard/load.ts';
 import { readConfigFile } from '../config/source.ts';
 import { sayProblem } from '../document/problem.ts';
+import { kindOf } from '../host/files.ts';
 import type { Asked } from '../serve/ask.ts';
 import { shellWord } from '../words/own-command.ts';
 import { clean } from './print.ts';
@@ -10,6 +11,8 @@ import { clean } from './print.ts';
 const DEFAULT_SOCKET = '/run/nodewarden-guard/guard.sock';
 /** As whom nodewarden-guard.service runs: its socket is believed as root's own. */
 export const GUARD_USER = 'nodewarden-guard';
+
+const UNIT_FILE = '/usr/lib/systemd/system/nodewarden-guard.service';
 
 export type GuardPlaces = Pick<GuardEffective, 'socket' | 'stateDirectory'>;
 const DEFAULT_PLACES: GuardPlaces = { socket: DEFAULT_SOCKET, stateDirectory: '/var/lib/nodewarden-guard' };
@@ -35,7 +38,10 @@ export function guardPlacesOf(configFile: string | null): GuardPlaces {
 /** Prints why the guard did not answer, and returns the exit status. */
 export function failGuard(asked: Exclude<Asked, { kind: 'answer' }>, socket: string, configFile: string | null): 1 | 3 {
   if (asked.kind === 'not-running') {
-    const start = `nodewarden guard run --config ${shellWord(configFile ?? DEFAULT_GUARD_FILE)}`;
+    const isInstalled = configFile === null && kindOf(UNIT_FILE) === 'file';
+    const start = isInstalled
+      ? 'systemctl start nodewarden-guard'
+      : `nodewarden guard run --config ${shellWord(configFile ?? DEFAULT_GUARD_FILE)}`;
     process.stderr.write(`${clean(`no guard runs here: nothing listens on ${socket}; start it with: ${start}`)}\n`);
     return 3;
   }
