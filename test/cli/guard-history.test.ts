@@ -38,7 +38,9 @@ describe('guard history', () => {
     );
     const json = JSON.parse((await history('w1', '-o', 'json')).out);
     expect(json).toMatchObject({ schema: 1, fencings: [{ id: ID }], holds: [{ what: 'kubelet-answers' }] });
-    expect((await history('w2')).out).toBe('No fencings of w2 in the records of nodewarden-guard. Of a dry run: --local.\n');
+    expect((await history('w2')).out).toBe(
+      'No fencings of w2 in the records of nodewarden-guard. Of a dry run: --local.\n',
+    );
   });
 
   it('says why the records cannot be read, with status 1', async () => {
