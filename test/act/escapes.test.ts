@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Following } from '../../src/act/escapes.ts';
 import { type KillEnd, type KillOrder, killCgroup } from '../../src/act/kill.ts';
+import { usageBytes } from '../../src/act/released-memory.ts';
 import { until } from '../../src/demo/cast.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { heldOutside } from '../../src/host/escaped.ts';
@@ -12,8 +13,8 @@ const clock = createClock();
 const MIB = 1024 * 1024;
 const HELD_MIB = 40;
 const HOLD = `exec perl -e '$SIG{TERM} = "IGNORE"; $| = 1; my @held = map { "x" x ${MIB} } 1 .. ${HELD_MIB}; print "up\\n"; sleep 1000 while 1'`;
-/** Twice as much once it is told to stop; then it ends. */
-const GROW = `exec perl -e '$| = 1; my @held = map { "x" x ${MIB} } 1 .. ${HELD_MIB}; $SIG{TERM} = sub { push @held, map { "x" x ${MIB} } 1 .. ${HELD_MIB}; select(undef, undef, undef, 0.5); exit }; print "up\\n"; sleep 1000 while 1'`;
+/** Twice as much once it is told to stop. */
+const GROW = `exec perl -e '$| = 1; my @held = map { "x" x ${MIB} } 1 .. ${HELD_MIB}; $SIG{TERM} = sub { push @held, map { "x" x ${MIB} } 1 .. ${HELD_MIB} }; print "up\\n"; sleep 1000 while 1'`;
 const nobody: Following = { processes: [], ownerOf: () => null };
 
 describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgroup ${needsCgroups}`, () => {
@@ -36,9 +37,14 @@ describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgrou
     const how = { graceMs: 300, first: 'sigterm', givesBack: 'memory', ask: null, follow: nobody } as const;
     return killCgroup({ mounts, ref: cgroup.ref, clock, hasten: new AbortController().signal, ...how, ...overrides });
   };
-  /** It moves once it was told to stop. */
+  /** It moves as soon as it was told to stop. */
   const killMoving = (workload: Workload, overrides: Partial<KillOrder> = {}): Promise<KillEnd> =>
-    kill({ signalled: (how) => how === 'sigterm' && setTimeout(() => move(workload), 50), ...overrides });
+    kill({ signalled: (how) => how === 'sigterm' && move(workload), ...overrides });
+  const usedBytes = (): number => {
+    if (mounts === null) return 0;
+    const used = usageBytes(mounts, cgroup.ref);
+    return used.known ? used.value : 0;
+  };
   const identityOf = ({ pid }: Workload) => ({ pid, name: 'perl', rssBytes: 0, startTicks: startTicks(pid) ?? 0 });
 
   it('are killed where they are, if that is nobody else’s cgroup, and the end says so', async () => {
@@ -91,15 +97,19 @@ describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgrou
   });
 
   it('are not followed if a shutdown stops them', async () => {
-    const workload = await cgroup.run(HOLD);
+    const workload = await cgroup.run("trap '' TERM; echo up; exec sleep 1000");
     await killMoving(workload, { follow: undefined });
     expect(workload.isAlive()).toBe(true);
   });
 
   it('counts as given back what a victim took in its grace period', async () => {
     await cgroup.run(GROW);
-    const end = await kill({ graceMs: 10_000 });
-    expect(end).toMatchObject({ kind: 'ended', via: 'sigterm', releasedBytes: { known: true } });
+    const hasten = new AbortController();
+    const ending = kill({ graceMs: 60_000, hasten: hasten.signal });
+    await until(clock, () => usedBytes() > 2 * HELD_MIB * MIB, 30_000);
+    hasten.abort();
+    const end = await ending;
+    expect(end).toMatchObject({ kind: 'ended', releasedBytes: { known: true } });
     if (end.kind === 'ended' && end.releasedBytes.known)
       expect(end.releasedBytes.value).toBeGreaterThan(2 * HELD_MIB * MIB);
   });
