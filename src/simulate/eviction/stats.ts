@@ -54,6 +54,7 @@ export function createStatsReader(startWallMs: number | null): StatsReader {
       ...(entry?.['isStalledByOwnLimit'] === true ? { isStalledByOwnLimit: true } : {}),
       ...(unsaid === null ? {} : { unsaid: unsaidOf(unsaid) }),
       ...(entry?.['isAwaited'] === true ? { limitedBy: 'unnamed' } : {}),
+      ...(entry?.['isDeletedByOthers'] === true ? { isTerminating: true, isDeletedByOthers: true } : {}),
     };
     seen.set(pod, { entry, view });
     return view;
@@ -338,11 +339,12 @@ const pod = theirs(
     'ephemeral-storage': theirs({ usedBytes: count }),
     volume: listOf(theirs({ name: text, usedBytes: count, inodesUsed: count }, ['name'])),
     containers: listOf(container),
-    // Our own: what a recorded look knew for D13, D17, C9 and D14.
+    // Our own: what a recorded look knew for D13, D17, C9, C10 and D14.
     unmeasured: listOf(text),
     isStalledByOwnLimit: flag,
     unsaid: theirs({ why: text, priority: flag, requests: flag }),
     isAwaited: flag,
+    isDeletedByOthers: flag,
     diskRelief: theirs({
       scratchBytes: count,
       scratchInodes: count,
