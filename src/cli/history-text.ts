@@ -9,10 +9,9 @@ import { sayBytes } from '../core/units/quantity.ts';
 import type { DecisionRecord } from '../record/entry.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
 import type { ShutdownRecord } from '../record/reading/shutdown-record.ts';
-import { sayDecision, sayMs, sayOutcome, sayRung, sayTies, victimIn } from '../words/decision.ts';
+import { sayDecision, sayFirstUnknown, sayMs, sayOutcome, sayRung, sayTies, victimIn } from '../words/decision.ts';
 import { isHeld, sayAmount, sayKilled, sayLimit, sayUsage } from '../words/phrases.ts';
 import { sayReason } from '../words/reason.ts';
-import { sayUnsaid } from '../words/unsaid.ts';
 import { shutdownText, ungracefulText } from './history-shutdowns-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
 
@@ -168,8 +167,8 @@ export function whyChosen(ranking: readonly RankRow[], uid: PodUid): string {
   if (row === undefined) return 'not in the ranking';
   if (row.decidedBy === null) return ranking.length === 1 ? 'the only pod' : 'last in the ranking';
   const passed = place === 0 ? '' : `, ${place} passed over,`;
-  const unsaid = sayUnsaid(row.decidedBy, row.values);
-  const how = unsaid === null ? ` by ${comparatorNamed(row.decidedBy)?.by ?? row.decidedBy}` : `: ${unsaid}`;
+  const unknown = sayFirstUnknown(row.decidedBy, row.values);
+  const how = unknown === null ? ` by ${comparatorNamed(row.decidedBy)?.by ?? row.decidedBy}` : `: ${unknown}`;
   return `of ${ranking.length} pods${passed} it comes first${how}`;
 }
 

@@ -2,9 +2,8 @@ import { COMPARATORS } from '../core/eviction/comparator.ts';
 import { podName } from '../core/pod/pod.ts';
 import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { ExplainedRow, ExplainReport } from '../serve/explain-report.ts';
-import { sayTies } from '../words/decision.ts';
+import { sayFirstUnknown, sayTies } from '../words/decision.ts';
 import { sayPassedOver } from '../words/reason.ts';
-import { sayUnsaid } from '../words/unsaid.ts';
 import { sayChange } from '../words/what-if.ts';
 import { byId, el, emptyNote, keep, nameOf, setText } from './dom.ts';
 import { capital, sayUsage } from './say.ts';
@@ -130,5 +129,5 @@ function whyOf({ candidate, decidedBy, values }: ExplainedRow, i: number, count:
   const passed =
     candidate.kind === 'passed-over' ? [el('span', {}, `${capital(sayPassedOver(candidate.because))}.`), ' '] : [];
   if (decidedBy === null) return [...passed, count === 1 ? 'The only pod.' : 'Last.'];
-  return [...passed, `Before ${i + 2}: ${sayUnsaid(decidedBy, values) ?? COMPARATORS[decidedBy].because}.`];
+  return [...passed, `Before ${i + 2}: ${sayFirstUnknown(decidedBy, values) ?? COMPARATORS[decidedBy].because}.`];
 }

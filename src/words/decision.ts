@@ -1,5 +1,6 @@
-import type { Decision, DecisionId } from '../core/decision.ts';
+import type { Decision, DecisionId, RankValue } from '../core/decision.ts';
 import { sayCulprit } from '../core/eviction/attribution.ts';
+import { type Comparator, UNSAID } from '../core/eviction/comparator.ts';
 import type { Outcome, Removed, Rung } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import { assertNever } from '../core/reading.ts';
@@ -37,6 +38,15 @@ export function sayDecision(decision: Decision, victimOf: (id: DecisionId) => st
     default:
       return assertNever(decision);
   }
+}
+
+/** Why the pod ranks first by a value that is unknown; null: it is known. */
+export function sayFirstUnknown(by: Comparator, values: readonly RankValue[]): string | null {
+  const value = values.find((entry) => entry.by === by)?.value;
+  if (value === undefined || value.known) return null;
+  // A pod without any comes before all others (kubelet-eviction.md 5.5).
+  if (value.where !== UNSAID) return 'it has no statistics';
+  return `its ${by === 'priority' ? 'priority' : 'request'} is unknown (${value.detail})`;
 }
 
 /** The victim of one of these decisions; the decision's own id if it is not there. */

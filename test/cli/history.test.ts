@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type History, historyText, whyChosen } from '../../src/cli/history-text.ts';
 import { jsonText, painter } from '../../src/cli/print.ts';
 import { rank } from '../../src/core/eviction/rank.ts';
-import { known } from '../../src/core/reading.ts';
+import { known, unknown } from '../../src/core/reading.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { type EntryBody, entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
@@ -108,6 +108,19 @@ describe('the history as text', () => {
     );
   });
 
+  it('does not say that a pod without statistics exceeds its request', () => {
+    const pods = [aPod({ name: 'db' }), aPod({ name: 'new', usage: { containers: unknown('absent', 'summary', '') } })];
+    const ranking = rank('memory.available', pods, 'nodefs-only').map(({ row }) => row);
+    expect(whyChosen(ranking, 'uid-new')).toBe('of 2 pods it comes first: it has no statistics');
+  });
+
+  it('does not say that a pod within its request exceeds it', () => {
+    const requests = { memoryBytes: 100, ephemeralStorageBytes: 0 };
+    const pods = ['web', 'db'].map((name, i) => aPod({ name, requests, workingSetBytes: 10 * i }));
+    const ranking = rank('memory.available', pods, 'nodefs-only').map(({ row }) => row);
+    expect(whyChosen(ranking, 'uid-db')).toBe('of 2 pods it comes first by the highest usage relative to its request');
+  });
+
   it('is one block per eviction: which pod, for what, why this pod, what it freed', () => {
     const joined = joinDecisions(entries().map((body) => entryOf(head, body)));
     const text = historyText(
@@ -120,7 +133,7 @@ describe('the history as text', () => {
   signal    memory.available, hard threshold, met for 100ms
   observed  92 MiB
   threshold 100 MiB
-  why       of 2 pods it comes first by the most usage above its request
+  why       of 2 pods it comes first by the highest usage relative to its request
             shop/db is passed over: it is protected, and chosen only when no other pod is left
   ranking   POD       OVER-REQUEST  PRIORITY  USAGE-OVER-REQUEST
             shop/web  yes           0         300 MiB

@@ -28,7 +28,7 @@ describe('the story in virtual time', () => {
     const { text, lines, isProven } = await told();
     expect(isProven).toBe(true);
     expect(text).toMatch(/1 {2}demo\/web .*above request .*<- evicted\n +2 {2}demo\/batch .*above request/);
-    expect(text).toContain('demo/web, not demo/batch: both exceed their requests at equal priority, this one by more');
+    expect(text).toContain('demo/web, not demo/batch: at equal priority, its usage is higher relative to its request');
     expect(text).toContain('memory recovered');
     expect(text).toContain('MemoryPressure is cleared');
     expect(lines.at(-1)).toMatch(/^ok: demo\/web evicted, memory\.available 59 MiB < 60 MiB, .* \(simulated\)$/);

@@ -55,8 +55,8 @@ const ROWS = {
     difference: null,
     isMeasured: true,
     isUsage: true,
-    by: 'the most usage above its request',
-    because: 'both exceed their requests at equal priority, this one by more',
+    by: 'the highest usage relative to its request',
+    because: 'at equal priority, its usage is higher relative to its request',
   },
   usage: {
     compare: (pod, signal, layout) => usageFor(signal, pod, layout),
