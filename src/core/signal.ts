@@ -35,6 +35,10 @@ export type SignalFacts = {
   readonly difference: 'D17' | null;
   /** A source that is expensive to sample is read only if a threshold uses it. */
   readonly sampled: 'always' | 'if-configured';
+  /** The section that has it in a summary of the kubelet (scenarios.md 2.5): of the node, its system container `pods`, or its runtime. */
+  readonly section: { readonly of: 'node' | 'pods' | 'runtime'; readonly name: string };
+  /** What that section calls its amounts: two of them, from which the third one follows. */
+  readonly figures: { readonly [amount in 'available' | 'used' | 'capacity']?: string };
 };
 
 const MIB = 1024 ** 2;
@@ -53,6 +57,7 @@ const MEMORY = {
   comesBack: 'memory',
   rankedBy: REQUESTED,
   firstWhenHard: 'sigkill',
+  figures: { available: 'availableBytes', used: 'workingSetBytes' },
   margin: { least: Math.max(128 * MIB, FILLED_BYTES), share: 0.02 },
 } as const;
 /** D17: most of a pod may be in swap instead of memory. */
@@ -71,9 +76,16 @@ const DISK = {
   comesBack: 'nothing',
   rankedBy: REQUESTED,
   firstWhenHard: 'sigterm',
+  figures: { available: 'availableBytes', capacity: 'capacityBytes' },
   margin: { least: 1024 * MIB, share: 0.01 },
 } as const;
-const INODES = { ...DISK, unit: 'inodes', resource: 'inodes', margin: { least: 0, share: 0.01 } } as const;
+const INODES = {
+  ...DISK,
+  unit: 'inodes',
+  resource: 'inodes',
+  figures: { available: 'inodesFree', capacity: 'inodes' },
+  margin: { least: 0, share: 0.01 },
+} as const;
 const PIDS = {
   ...KUBELETS,
   unit: 'pids',
@@ -83,19 +95,34 @@ const PIDS = {
   comesBack: 'process-ids',
   rankedBy: ['priority', 'usage'],
   firstWhenHard: 'sigkill',
+  figures: { used: 'curproc', capacity: 'maxpid' },
   margin: { least: 512, share: 0.01 },
 } as const;
 
 /** kubelet-eviction.md 1. In display order. */
 const ROWS = {
-  'memory.available': { ...MEMORY, source: 'node-memory', hostSize: 'memoryBytes', order: { class: 0, place: 0 } },
-  'allocatableMemory.available': { ...MEMORY, source: 'pods-memory', hostSize: null, order: { class: 0, place: 1 } },
+  'memory.available': {
+    ...MEMORY,
+    source: 'node-memory',
+    hostSize: 'memoryBytes',
+    section: { of: 'node', name: 'memory' },
+    order: { class: 0, place: 0 },
+  },
+  'allocatableMemory.available': {
+    ...MEMORY,
+    source: 'pods-memory',
+    hostSize: null,
+    section: { of: 'pods', name: 'memory' },
+    order: { class: 0, place: 1 },
+  },
   'swap.available': {
     ...MEMORY_AND_SWAP,
     configuredIn: 'own-kind',
     source: 'swap',
     hostSize: 'swapBytes',
     comesBack: 'swap',
+    section: { of: 'node', name: 'swap' },
+    figures: { available: 'swapAvailableBytes', used: 'swapUsageBytes' },
     order: { class: 0, place: 2 },
   },
   // Milliseconds of the window in which not all tasks were stalled on memory.
@@ -106,16 +133,60 @@ const ROWS = {
     source: 'memory-stall',
     hostSize: null,
     comesBack: 'stall',
+    section: { of: 'node', name: 'memoryStall' },
+    figures: { used: 'stalledMs', capacity: 'windowMs' },
     order: { class: 0, place: 3 },
     margin: { least: 0, share: 0 },
   },
-  'nodefs.available': { ...DISK, source: 'nodefs', hostSize: 'nodefs', order: { class: 1, place: 1 } },
-  'nodefs.inodesFree': { ...INODES, source: 'nodefs', hostSize: 'nodefs', order: { class: 1, place: 2 } },
-  'imagefs.available': { ...DISK, source: 'imagefs', hostSize: 'imagefs', order: { class: 1, place: 3 } },
-  'imagefs.inodesFree': { ...INODES, source: 'imagefs', hostSize: 'imagefs', order: { class: 1, place: 4 } },
-  'containerfs.available': { ...DISK, source: 'containerfs', hostSize: null, order: { class: 1, place: 5 } },
-  'containerfs.inodesFree': { ...INODES, source: 'containerfs', hostSize: null, order: { class: 1, place: 6 } },
-  'pid.available': { ...PIDS, source: 'pids', hostSize: 'pids', order: { class: 1, place: 0 } },
+  'nodefs.available': {
+    ...DISK,
+    source: 'nodefs',
+    hostSize: 'nodefs',
+    section: { of: 'node', name: 'fs' },
+    order: { class: 1, place: 1 },
+  },
+  'nodefs.inodesFree': {
+    ...INODES,
+    source: 'nodefs',
+    hostSize: 'nodefs',
+    section: { of: 'node', name: 'fs' },
+    order: { class: 1, place: 2 },
+  },
+  'imagefs.available': {
+    ...DISK,
+    source: 'imagefs',
+    hostSize: 'imagefs',
+    section: { of: 'runtime', name: 'imageFs' },
+    order: { class: 1, place: 3 },
+  },
+  'imagefs.inodesFree': {
+    ...INODES,
+    source: 'imagefs',
+    hostSize: 'imagefs',
+    section: { of: 'runtime', name: 'imageFs' },
+    order: { class: 1, place: 4 },
+  },
+  'containerfs.available': {
+    ...DISK,
+    source: 'containerfs',
+    hostSize: null,
+    section: { of: 'runtime', name: 'containerFs' },
+    order: { class: 1, place: 5 },
+  },
+  'containerfs.inodesFree': {
+    ...INODES,
+    source: 'containerfs',
+    hostSize: null,
+    section: { of: 'runtime', name: 'containerFs' },
+    order: { class: 1, place: 6 },
+  },
+  'pid.available': {
+    ...PIDS,
+    source: 'pids',
+    hostSize: 'pids',
+    section: { of: 'node', name: 'rlimit' },
+    order: { class: 1, place: 0 },
+  },
 } as const satisfies { readonly [signal: string]: SignalFacts };
 
 export type Signal = keyof typeof ROWS;

@@ -5,8 +5,8 @@ import type { MetThreshold, Threshold, ThresholdValue } from '../../core/evictio
 import { isMetWithMinReclaim } from '../../core/eviction/thresholds-met.ts';
 import type { Observation } from '../../core/observation.ts';
 import { isAwaited, isBeingStopped, type PodUid, type PodView } from '../../core/pod/pod.ts';
-import type { MonoMs, Reading } from '../../core/reading.ts';
-import { fileSystemOf, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
+import type { MonoMs } from '../../core/reading.ts';
+import { fileSystemOf, SIGNAL_FACTS, SIGNALS, type SignalFacts, type SignalSample } from '../../core/signal.ts';
 import { sayDuration } from '../../core/units/duration.ts';
 import { percentText } from '../../core/units/float32.ts';
 import { isLess } from '../../core/units/quantity.ts';
@@ -134,80 +134,41 @@ export function layoutOf({ fsLayout }: Observation): Json {
 
 /** scenarios.md 2.5. `zeroMs`: the time of `at: 0`. */
 export function summaryOf(observation: Observation, pods: readonly PodView[], zeroMs: MonoMs): Json {
-  const node = Object.values(NODE_STATS).map((stats) => withoutNull(stats(observation, zeroMs)));
-  return { node: Object.assign({}, ...node), pods: pods.flatMap((pod) => statsOf(pod) ?? []) };
-}
-
-/** The node statistics from which `simulate` reads the signals of a source. */
-const NODE_STATS: { readonly [S in SignalSource]: (observation: Observation, zeroMs: MonoMs) => Json } = {
-  'node-memory': (observation, zeroMs) => ({ memory: memory(observation, 'memory.available', zeroMs) }),
-  'pods-memory': (observation, zeroMs) => {
-    const pods = memory(observation, 'allocatableMemory.available', zeroMs);
-    return { systemContainers: pods === null ? null : [{ name: 'pods', memory: pods }] };
-  },
-  swap: ({ signals }, zeroMs) => ({
-    swap: map(signals['swap.available'], (sample) => {
-      // Negative if a limit was lowered below the usage.
-      const swapAvailableBytes = Math.max(0, sample.available);
-      return {
-        time: since(zeroMs, sample),
-        swapAvailableBytes,
-        swapUsageBytes: Math.max(0, sample.capacity - swapAvailableBytes),
-      };
-    }),
-  }),
-  'memory-stall': ({ signals }, zeroMs) => ({
-    memoryStall: map(signals['memory.stallFree'], (sample) => ({
-      time: since(zeroMs, sample),
-      stalledMs: Math.ceil(sample.capacity - sample.available),
-      windowMs: sample.capacity,
-    })),
-  }),
-  pids: ({ signals }, zeroMs) => ({
-    rlimit: map(signals['pid.available'], (sample) => ({
-      time: since(zeroMs, sample),
-      maxpid: sample.capacity,
-      curproc: Math.max(0, sample.capacity - sample.available),
-    })),
-  }),
-  nodefs: (observation, zeroMs) => ({ fs: fileSystem(observation, 'nodefs', zeroMs) }),
-  imagefs: (observation, zeroMs) => ({
-    runtime: withoutNull({
-      imageFs: fileSystem(observation, 'imagefs', zeroMs),
-      containerFs: fileSystem(observation, 'containerfs', zeroMs),
-    }),
-  }),
-  // It is with imagefs, in `runtime`.
-  containerfs: () => ({}),
-};
-
-function memory({ signals }: Observation, signal: Signal, zeroMs: MonoMs): Json | null {
-  return map(signals[signal], (sample) => {
-    // By the `reclaimable` formula, it may be negative, which the format cannot express.
-    const availableBytes = Math.max(0, sample.available);
-    const workingSetBytes = Math.max(0, sample.capacity - availableBytes);
-    return { time: since(zeroMs, sample), availableBytes, workingSetBytes };
-  });
-}
-
-function fileSystem({ signals }: Observation, name: 'nodefs' | 'imagefs' | 'containerfs', zeroMs: MonoMs): Json | null {
-  const bytes = signals[`${name}.available`];
-  const inodes = signals[`${name}.inodesFree`];
-  const sampled = bytes.known ? bytes.value : inodes.known ? inodes.value : null;
-  if (sampled === null) return null;
+  const { node, pods: systemPods, runtime } = nodeSections(observation, zeroMs);
+  const systemContainers = [{ name: 'pods', ...systemPods }];
   return {
-    time: since(zeroMs, sampled),
-    ...map(bytes, ({ available, capacity }) => ({ availableBytes: available, capacityBytes: capacity })),
-    ...map(inodes, ({ available, capacity }) => ({ inodesFree: available, inodes: capacity })),
+    node: { ...node, ...(Object.keys(systemPods).length > 0 ? { systemContainers } : {}), runtime },
+    pods: pods.flatMap((pod) => statsOf(pod) ?? []),
   };
 }
 
-const since = (zeroMs: MonoMs, { sampledAtMs }: SignalSample): number => Math.floor(sampledAtMs - zeroMs);
+type Sections = { [of in SignalFacts['section']['of']]: { [name: string]: Json } };
 
-function map(reading: Reading<SignalSample>, change: (sample: SignalSample) => Json): Json | null {
-  return reading.known ? change(reading.value) : null;
+function nodeSections({ signals }: Observation, zeroMs: MonoMs): Sections {
+  const sections: Sections = { node: {}, pods: {}, runtime: {} };
+  for (const signal of SIGNALS) {
+    const sample = signals[signal];
+    if (!sample.known) continue;
+    const { section, figures } = SIGNAL_FACTS[signal];
+    const time = Math.floor(sample.value.sampledAtMs - zeroMs);
+    // Bytes and inodes share a section, with the time of the bytes.
+    sections[section.of][section.name] = {
+      time,
+      ...sections[section.of][section.name],
+      ...figuresOf(figures, sample.value),
+    };
+  }
+  return sections;
 }
 
-function withoutNull(object: Json): Json {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
+function figuresOf(figures: SignalFacts['figures'], { available, capacity }: SignalSample): Json {
+  // It may be negative, by the `reclaimable` formula or by a limit lowered below the usage, which the format cannot express.
+  const written = figures.available === undefined ? available : Math.max(0, available);
+  const amounts = { available: written, used: Math.max(0, Math.ceil(capacity - written)), capacity };
+  const named: { [name: string]: number } = {};
+  for (const amount of ['available', 'used', 'capacity'] as const) {
+    const name = figures[amount];
+    if (name !== undefined) named[name] = amounts[amount];
+  }
+  return named;
 }

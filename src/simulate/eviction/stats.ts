@@ -9,7 +9,7 @@ import type {
 } from '../../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../../core/reading.ts';
 import { isObject } from '../../core/shape.ts';
-import { forEachSignal, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
+import { forEachSignal, SIGNAL_FACTS, type Signal, type SignalFacts, type SignalSample } from '../../core/signal.ts';
 import type { Json, ScenarioPod } from '../scenario.ts';
 import { noUsage } from '../scenario-defaults.ts';
 import { count, flag, listOf, readCount, readTime, type Shape, text, theirs, time } from '../shape.ts';
@@ -228,46 +228,29 @@ type Times = {
 
 function signalsOf(summary: Json, numbers: Numbers, at: Times): Signals {
   const node = sectionIn(summary, 'node') ?? EMPTY;
-  const runtime = sectionIn(node, 'runtime') ?? EMPTY;
-  const pods = objectsIn(node, 'systemContainers').find(({ name }) => name === 'pods') ?? EMPTY;
-  const of = (section: Json | null, name: string): number | null => (section === null ? null : numbers(section, name));
-  const sample = (signal: Signal, section: Json | null, available: number | null, capacity: number | null) => {
-    if (section === null || available === null || capacity === null) return at.known.has(signal) ? ABSENT : NEVER_NAMED;
+  const parents = {
+    node,
+    pods: objectsIn(node, 'systemContainers').find(({ name }) => name === 'pods') ?? EMPTY,
+    runtime: sectionIn(node, 'runtime') ?? EMPTY,
+  };
+  return forEachSignal((signal, facts): Reading<SignalSample> => {
+    const section = sectionIn(parents[facts.section.of], facts.section.name);
+    const amounts = section === null ? null : amountsIn(section, facts, numbers);
+    if (facts.source === 'swap' && amounts?.capacity === 0) return NO_SWAP;
+    if (section === null || amounts === null) return at.known.has(signal) ? ABSENT : NEVER_NAMED;
     at.known.add(signal);
-    return known({ available, capacity, ...measuredAt(section, at) });
-  };
-  const memory = (signal: Signal, section: Json | null) => {
-    const [available, used] = [of(section, 'availableBytes'), of(section, 'workingSetBytes')];
-    return sample(signal, section, available, available === null || used === null ? null : available + used);
-  };
-  const fs = (signal: Signal, section: Json | null) => {
-    const [free, all] =
-      SIGNAL_FACTS[signal].unit === 'inodes' ? ['inodesFree', 'inodes'] : ['availableBytes', 'capacityBytes'];
-    return sample(signal, section, of(section, free), of(section, all));
-  };
-  const swap = (signal: Signal, section: Json | null) => {
-    const [available, used] = [of(section, 'swapAvailableBytes'), of(section, 'swapUsageBytes')];
-    const capacity = available === null || used === null ? null : available + used;
-    return capacity === 0 ? NO_SWAP : sample(signal, section, available, capacity);
-  };
-  const stall = (signal: Signal, section: Json | null) => {
-    const [stalledMs, windowMs] = [of(section, 'stalledMs'), of(section, 'windowMs')];
-    const isWhole = stalledMs !== null && windowMs !== null && windowMs > 0 && stalledMs <= windowMs;
-    return sample(signal, section, isWhole ? windowMs - stalledMs : null, windowMs);
-  };
-  const rlimit = sectionIn(node, 'rlimit');
-  const [most, running] = [of(rlimit, 'maxpid'), of(rlimit, 'curproc')];
-  const read: { readonly [S in SignalSource]: (signal: Signal) => Reading<SignalSample> } = {
-    'node-memory': (signal) => memory(signal, sectionIn(node, 'memory')),
-    'pods-memory': (signal) => memory(signal, sectionIn(pods, 'memory')),
-    swap: (signal) => swap(signal, sectionIn(node, 'swap')),
-    'memory-stall': (signal) => stall(signal, sectionIn(node, 'memoryStall')),
-    nodefs: (signal) => fs(signal, sectionIn(node, 'fs')),
-    imagefs: (signal) => fs(signal, sectionIn(runtime, 'imageFs')),
-    containerfs: (signal) => fs(signal, sectionIn(runtime, 'containerFs')),
-    pids: (signal) => sample(signal, rlimit, most === null || running === null ? null : most - running, most),
-  };
-  return forEachSignal((signal, { source }) => read[source](signal));
+    return known({ ...amounts, ...measuredAt(section, at) });
+  });
+}
+
+/** Null: a figure is missing, or a part of a time is longer than the whole. */
+function amountsIn(section: Json, { figures, unit }: SignalFacts, numbers: Numbers) {
+  const amount = (name: string | undefined): number | null => (name === undefined ? null : numbers(section, name));
+  const [free, used, all] = [amount(figures.available), amount(figures.used), amount(figures.capacity)];
+  const available = free ?? (all === null || used === null ? null : all - used);
+  const capacity = all ?? (free === null || used === null ? null : free + used);
+  if (available === null || capacity === null) return null;
+  return unit === 'ms' && (available < 0 || capacity === 0) ? null : { available, capacity };
 }
 
 /** scenarios.md 2.5.4. */
@@ -316,10 +299,18 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return merged ?? base;
 }
 
-const memory = theirs({ time, availableBytes: count, workingSetBytes: count });
-const fs = theirs({ time, availableBytes: count, capacityBytes: count, inodesFree: count, inodes: count });
+/** The sections with the node's amounts. */
+function sectionsOf(parent: SignalFacts['section']['of']): { readonly [name: string]: Shape } {
+  const names: { [section: string]: { [figure: string]: Shape } } = {};
+  for (const { section, figures } of Object.values(SIGNAL_FACTS)) {
+    if (section.of !== parent) continue;
+    names[section.name] ??= { time };
+    for (const figure of Object.values(figures)) Object.assign(names[section.name] ?? {}, { [figure]: count });
+  }
+  return Object.fromEntries(Object.entries(names).map(([name, figures]) => [name, theirs(figures)]));
+}
+
 const used = theirs({ usedBytes: count, inodesUsed: count });
-const swapUse = { swapAvailableBytes: count, swapUsageBytes: count };
 const workingSet = theirs({ workingSetBytes: count });
 const container = theirs({ name: text, memory: workingSet, rootfs: used, logs: used }, ['name']);
 const podRefTexts = theirs({ name: text, namespace: text, uid: text });
@@ -334,7 +325,7 @@ const pod = theirs(
   {
     podRef,
     memory: workingSet,
-    swap: theirs(swapUse),
+    swap: theirs({ swapAvailableBytes: count, swapUsageBytes: count }),
     process_stats: theirs({ process_count: count }),
     'ephemeral-storage': theirs({ usedBytes: count }),
     volume: listOf(theirs({ name: text, usedBytes: count, inodesUsed: count }, ['name'])),
@@ -361,10 +352,10 @@ const pod = theirs(
   ['podRef'],
 );
 
-const stallFigures = theirs({ time, stalledMs: count, windowMs: count });
+const sections = sectionsOf('node');
 /** A stall cannot exceed its window, nor be part of an empty one. */
 const memoryStall: Shape = (value, at) => {
-  stallFigures(value, at);
+  sections['memoryStall']?.(value, at);
   if (!isObject(value)) return;
   const [stalled, window] = [readCount(value['stalledMs']), readCount(value['windowMs'])];
   if (stalled.ok && window.ok && (window.value === 0 || stalled.value > window.value)) {
@@ -378,14 +369,11 @@ const memoryStall: Shape = (value, at) => {
  */
 export const SUMMARY = theirs({
   node: theirs({
-    memory,
-    systemContainers: listOf(theirs({ name: text, memory })),
-    fs,
-    runtime: theirs({ imageFs: fs, containerFs: fs }),
-    swap: theirs({ time, ...swapUse }),
+    ...sections,
     // Our own: D17.
     memoryStall,
-    rlimit: theirs({ time, maxpid: count, curproc: count }),
+    systemContainers: listOf(theirs({ name: text, ...sectionsOf('pods') })),
+    runtime: theirs(sectionsOf('runtime')),
   }),
   pods: listOf(pod),
 });
