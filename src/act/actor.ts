@@ -6,15 +6,15 @@ import { graceLeftMs, thresholdsOf } from '../core/eviction/under-way.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
 import { type PodUid, type ProcessView, podName, type Victim } from '../core/pod/pod.ts';
-import { assertNever, type MonoMs, type Reading, sayCause, unknown } from '../core/reading.ts';
-import { SIGNAL_FACTS, type SignalSample } from '../core/signal.ts';
+import { assertNever, type MonoMs, type Reading, sayCause } from '../core/reading.ts';
+import { SIGNAL_FACTS } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state/state.ts';
-import { isLess } from '../core/units/quantity.ts';
 import type { Clock, Inbox, Inhibitor, Killer, Left, NodeMarks, Recorder, StopOrder } from '../ports.ts';
 import { sayTies } from '../words/decision.ts';
-import { and, sayAmount, sayLimit, sayThreshold } from '../words/phrases.ts';
+import { and, sayLimit, sayThreshold } from '../words/phrases.ts';
 import { type EndNeeds, ended, reported } from './ended.ts';
 import { olderThan } from './largest-processes.ts';
+import { lastLook } from './last-look.ts';
 import type { PreKill } from './pre-kill.ts';
 import type { Reclaim } from './reclaim.ts';
 import { NOT_MEASURED } from './released-memory.ts';
@@ -69,8 +69,6 @@ type Largest = Reading<readonly ProcessView[]>;
  * and 10 s more.
  */
 const PRE_KILL_MS = 6_000;
-/** D9: a reading that takes longer does not stop the kill. */
-const LAST_LOOK_MS = 10;
 const LARGEST_SHOWN = 5;
 /** product.md section 6: how long the search for the largest processes may take under D12, and otherwise. */
 const LARGEST_BUDGET_MS = { sigkill: 2, sigterm: 20 } as const;
@@ -336,27 +334,6 @@ function collectEvidence(
     const cancel = clock.after(PRE_KILL_MS, resolve);
     hasten.addEventListener('abort', () => resolve(), { once: true });
     preKill.collect(decision).finally(cancel).then(resolve, reject);
-  });
-}
-
-/** D9: the sentence why the kill is dropped; null if it proceeds, also because the reading is unknown or too slow. */
-async function lastLook(needs: ActorNeeds, threshold: MetThreshold): Promise<string | null> {
-  const { signal, target } = threshold;
-  const sample = await inTime(needs.clock, needs.observer.reread(signal));
-  if (!sample.known || isLess(sample.value.available, target)) return null;
-  return `${signal} ${sayAmount(signal, sample.value.available)} has recovered to ${sayLimit(signal, target)} or more`;
-}
-
-function inTime(clock: Clock, reading: Promise<Reading<SignalSample>>): Promise<Reading<SignalSample>> {
-  return new Promise((resolve) => {
-    const late = unknown('timed-out', 'last check', `no reading within ${LAST_LOOK_MS} ms`);
-    const cancel = clock.after(LAST_LOOK_MS, () => resolve(late));
-    reading
-      .catch((error: unknown) => unknown('unreadable', 'last check', String(error)))
-      .then((value) => {
-        cancel();
-        resolve(value);
-      });
   });
 }
 

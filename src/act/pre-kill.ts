@@ -2,8 +2,7 @@ import type { Decision } from '../core/decision.ts';
 import { type CommandRunner, TELLING_MAX_BYTES } from '../host/transient.ts';
 import type { Findings } from '../ports.ts';
 import { PRE_KILL, preKillFailed } from '../words/finding-eviction.ts';
-import { failureOf } from './command-failure.ts';
-import { inputOf } from './command-input.ts';
+import { failureOf, inputOf } from './operator-command.ts';
 
 export type PreKill = {
   /** Collects evidence before a soft eviction; the command gets the decision on standard input. */

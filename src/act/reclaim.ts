@@ -8,7 +8,7 @@ import type { Clock, Findings, Log, NodeReclaim, Observer } from '../ports.ts';
 import { sayRemoved } from '../words/decision.ts';
 import { reclaimFailed, reclaimId } from '../words/finding-eviction.ts';
 import { and, sayAmount } from '../words/phrases.ts';
-import { failureOf } from './command-failure.ts';
+import { failureOf } from './operator-command.ts';
 
 type ReclaimCommand = {
   readonly signal: Signal;

@@ -1,5 +1,4 @@
-import { failureOf } from '../act/command-failure.ts';
-import { inputOf } from '../act/command-input.ts';
+import { failureOf, inputOf } from '../act/operator-command.ts';
 import type { Effective } from '../config/effective.ts';
 import type { Decision, DecisionId } from '../core/decision.ts';
 import type { Outcome } from '../core/outcome.ts';
