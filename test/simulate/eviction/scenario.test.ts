@@ -48,6 +48,7 @@ describe('an eviction scenario', () => {
         memoryGrowth: null,
         killFails: [],
         reclaimFails: [],
+        stopping: [],
         expect: null,
       },
     ]);
