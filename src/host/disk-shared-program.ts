@@ -4,8 +4,8 @@
  * `pod` are remembered until the next round. `{"id":…,"round":…,"pod":…,"walks":…,"isWhole":…}` is answered with
  * `[id,"done",[[device,inode,…],…],true]`: for each of the pod's directories, and for the open files on each device (inode 0),
  * bytes, inodes, fresh bytes and fresh inodes of the files that cannot be attributed to one pod, then of those attributed to
- * another pod. It fails if not
- * all `walks` of the round were made by this child. `isWhole` false: not every pod was walked completely.
+ * another pod. It fails if not all `walks` of the round were made by this child. `isWhole` false: not every pod was walked
+ * completely.
  */
 export const SHARED_PROGRAM = String.raw`
 const ROOT = 0;
