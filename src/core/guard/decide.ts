@@ -14,7 +14,7 @@ import { type Progress, withDecision } from './progress.ts';
 import type { Phase } from './record.ts';
 import { stepSelf, withSign } from './self.ts';
 import type { GuardState } from './state.ts';
-import { adoptHolds, stepStorm } from './storm.ts';
+import { adoptHolds, isSameStorms, stepStorm } from './storm.ts';
 import { ASK_AGAIN_MS, askedMs, stepTurns, type Wanted } from './turns.ts';
 
 /** Leases are listed this often, and less often in a large cluster (guard.md 5). */
@@ -49,14 +49,20 @@ export function decideGuard(before: GuardState, observation: GuardObservation, c
   const { patrol, asks } =
     authorityShut(look) === null ? stepPatrol(resigned.state, observation, config) : IDLE(resigned.state);
   const next = nextLook(now, dead, turned.wanted, ordered.awaited, asks);
-  const state = { ...resigned.state, patrol, pastHolds: pastHoldsOf(resigned.state, observation) };
+  const state = { ...resigned.state, patrol, pastHolds: pastHoldsOf(before, resigned.state, observation) };
   return { ...resigned, state, next };
 }
 
-/** Only by who knows what was told before. */
-function pastHoldsOf(state: GuardState, { wallMs, self: { leadership } }: GuardObservation): GuardState['pastHolds'] {
-  const isAdopted = leadership.isLeader && state.self.adoptedMs === leadership.sinceMs;
-  return isAdopted ? stepPastHolds(state.pastHolds, state, wallMs) : state.pastHolds;
+/** Only by who knows what was told before, and only when that changes: in a storm thousands are held. */
+function pastHoldsOf(
+  before: GuardState,
+  state: GuardState,
+  { wallMs, self: { leadership } }: GuardObservation,
+): GuardState['pastHolds'] {
+  const { self, held, holds, pastHolds } = state;
+  const isAdopted = leadership.isLeader && self.adoptedMs === leadership.sinceMs;
+  const isSame = self.adoptedMs === before.self.adoptedMs && held === before.held && isSameStorms(holds, before.holds);
+  return isAdopted && !isSame ? stepPastHolds(pastHolds, state, wallMs) : pastHolds;
 }
 
 const IDLE = ({ patrol }: GuardState) => ({ patrol, asks: [] });

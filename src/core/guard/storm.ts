@@ -135,6 +135,10 @@ export function keyOf({ kind, scope }: { readonly kind: string; readonly scope: 
   }
 }
 
+export function isSameStorms(some: readonly KeptHold[], others: readonly KeptHold[]): boolean {
+  return some.map(keyOf).join() === others.map(keyOf).join();
+}
+
 /**
  * G5: that some nodes of a burst came back says nothing of the others; only their own life or a person does. One of which
  * nothing was heard since a start or an outage may be as silent as before.

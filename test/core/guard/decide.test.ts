@@ -128,3 +128,36 @@ describe('its decisions', () => {
     expect(world.told.map(({ decision }) => sayDecision(decision).split(' ')[0])).toContain('fence');
   });
 });
+
+describe('what held a node back', () => {
+  it('is remembered from when to when by its leader, and by nobody on standby', () => {
+    const past = (isLeader: boolean) => {
+      const world = aWorld(three(), aGuardConfig()).run(5 * MINUTE);
+      world.isLeader = isLeader;
+      world.machine('w1').witness = 'answers';
+      world.machine('w1').isHeard = false;
+      world.run(5 * MINUTE);
+      const lasting = world.state().pastHolds.map(({ untilWallMs }) => untilWallMs);
+      world.machine('w1').isHeard = true;
+      return { lasting, after: world.run(MINUTE).state().pastHolds };
+    };
+    const { lasting, after } = past(true);
+    expect(lasting).toEqual([null]);
+    expect(after).toMatchObject([{ what: 'kubelet-answers', scope: { kind: 'nodes', nodes: ['w1'] } }]);
+    expect((after[0]?.untilWallMs ?? 0) - (after[0]?.fromWallMs ?? 0)).toBeGreaterThan(2 * MINUTE);
+    expect(past(false)).toEqual({ lasting: [], after: [] });
+  });
+  it('is remembered of a storm too', () => {
+    const world = aWorld(
+      Array.from({ length: 9 }, (_, i) => aMachine(`w${i + 1}`)),
+      aGuardConfig(),
+    ).run(5 * MINUTE);
+    for (const name of ['w1', 'w2', 'w3']) world.machine(name).isHeard = false;
+    world.run(MINUTE);
+    expect(world.state().pastHolds.map(({ what }) => what)).toContain('burst');
+    expect(world.state().pastHolds.map(({ untilWallMs }) => untilWallMs)).toContain(null);
+    for (const name of ['w1', 'w2', 'w3']) world.machine(name).isHeard = true;
+    world.run(15 * MINUTE);
+    expect(world.state().pastHolds.filter(({ untilWallMs }) => untilWallMs === null)).toEqual([]);
+  });
+});

@@ -52,6 +52,10 @@ describe('the next look', () => {
     world.isLeader = false;
     silence(world, 1).run(60 * SECOND);
     expect(world.next()).toMatchObject({ afterMs: 5 * SECOND, witness: [], pods: [], attachments: false, status: [] });
+    const patrolling = settled(5, {});
+    patrolling.isLeader = false;
+    const asked = Array.from({ length: 60 }, () => patrolling.run(500).next()?.status.length);
+    expect(new Set(asked.slice(1))).toEqual(new Set([0]));
   });
   it('of many silent nodes asks 20, first those of which least is known, and does not hurry', () => {
     const world = silence(settled(60), 21).run(40 * SECOND);
