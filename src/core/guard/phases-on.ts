@@ -87,7 +87,7 @@ export function powerOn(record: FencingRecord, change: Partial<FencingRecord>): 
 function onSent(turn: Turn): Turned {
   const { record, fencing, observation, config } = turn;
   const { atMs } = observation;
-  const sinceMs = fencing.isTakenOver ? predecessorEndsMs(turn) : fencing.sinceMs;
+  const sinceMs = fencing.isTakenOver ? predecessorEndsMs(turn, stepsSent(record)) : fencing.sinceMs;
   if (atMs < sinceMs) return stay({ dueMs: sinceMs });
   if (fencing.acted?.kind === 'not-begun') return go('on-sent', {}, onAct(record));
   const power = record.plan.levels.flat().filter((method) => record.onSent.includes(method));
@@ -102,6 +102,10 @@ function onSent(turn: Turn): Turned {
   if (atMs >= givesUpMs) return go('not-back', { why: 'power-unknown' });
   return ask({ status: power, againMs: ROUND_MS }, isOff ? againMs : givesUpMs);
 }
+
+/** An `on` of isolation and power is one run after the other (see `onAct`), each up to its deadline. */
+const stepsSent = ({ plan, onSent: sent }: FencingRecord): number =>
+  [plan.isolation, ...plan.levels].filter((step) => step.some((method) => sent.includes(method))).length;
 
 function booting(turn: Turn): Turned {
   const { fencing, observation, config } = turn;

@@ -90,9 +90,9 @@ export const nodeDeleted = ({ phase, offSent }: FencingRecord): Turned =>
 /** After a failed store or act a moment passes, whatever failed; null: none did. */
 export const retriesMs = ({ failedMs }: Fencing): MonoMs | null => (failedMs === null ? null : failedMs + AGAIN_MS);
 
-/** Until then a command of the process that wrote this phase may run (G8). */
-export const predecessorEndsMs = ({ fencing, config }: Turn): MonoMs =>
-  fencing.sinceMs + config.deadlineMs + DEADLINE_RESERVE_MS;
+/** Until then a command of the process that wrote this phase may run (G8), the `steps` of which follow each other. */
+export const predecessorEndsMs = ({ fencing, config }: Turn, steps = 1): MonoMs =>
+  fencing.sinceMs + steps * config.deadlineMs + DEADLINE_RESERVE_MS;
 
 /** A sign of life since the record's; null: none is known. */
 export type LifeSign = 'lease' | 'boot' | 'power';

@@ -132,6 +132,12 @@ describe('a fencing that has sent on', () => {
   const said = (text: 'on' | 'off' | 'unknown', ms = 1) => ({ said: { 'vm w1': [`${text}@${ms}`] } }) as const;
   const AGAIN = '> on-sent onSent=vm w1 onAttempt=2 [on vm w1]';
   rows('on-sent', sent, [
+    ['taken over waits for the predecessor’s command', { ...TAKEN, atMs: 44_999, said: {} }, 'stays by 45000'],
+    [
+      'the steps of which follow each other',
+      { ...TAKEN, atMs: 84_999, said: {}, record: { onSent: ['f', 'vm w1'] } },
+      'stays by 85000',
+    ],
     ['boots when its device says on', said('on'), '> booting'],
     ['or when it lives', { memory: RENEWED, said: {} }, '> booting'],
     ['asks its power methods alone, those that got an on', { said: {} }, '? vm w1/6000 by 600000'],
