@@ -5,11 +5,11 @@ import { ANNOUNCED } from './scenes/announced.ts';
 import { API_AWAY } from './scenes/api-away.ts';
 import { DRY_RUN } from './scenes/dry-run.ts';
 import { ENDS } from './scenes/ends.ts';
+import { GUEST } from './scenes/guest.ts';
 import { KILLS } from './scenes/kills.ts';
 import { LIES } from './scenes/lies.ts';
 import { ONE_MACHINE } from './scenes/one-machine.ts';
 import { ORDERS } from './scenes/orders.ts';
-import { PERSONS } from './scenes/persons.ts';
 import { SECRETS } from './scenes/secrets.ts';
 import { STORM } from './scenes/storm.ts';
 import { VOLUMES } from './scenes/volumes.ts';
@@ -21,17 +21,17 @@ const SCENES: readonly LabScene[] = [
   ...LIES,
   ...ONE_MACHINE,
   ...VOLUMES,
+  ...GUEST,
   ...ANNOUNCED,
   ...SECRETS,
   ...ENDS,
   ...ORDERS,
-  ...PERSONS,
   ...DRY_RUN,
 ];
 
 /** Points of which nothing is shown yet. */
 const NOT_SHOWN: readonly string[] = [
-  'a guest with a real kubelet (machines are files, and their kubelets are requests of the lab)',
+  'a guest with a real kubelet (machines are files or a guest without one, and their kubelets are requests of the lab)',
   'podgc-real, attachdetach-real, admission-policy, csi-node-mount (of Kubernetes 1.24 and later; here it is 1.20)',
 ];
 

@@ -27,7 +27,7 @@ const ends: LabScene = {
       () => fleet.machines.every((one) => one.calls().some(({ action }) => action === 'status')) || null,
       300_000,
     );
-    const is = (what: string, holds: () => boolean | Promise<boolean>, deadlineMs = 400_000): Promise<boolean> =>
+    const is = (what: string, holds: () => boolean | Promise<boolean>, deadlineMs = 900_000): Promise<boolean> =>
       until(what, async () => (await holds()) || null, deadlineMs);
     const offs = ({ changes }: Machine): number => changes().filter(({ to }) => to === 'off').length;
     const commands = ({ calls }: Machine, which: string): number =>
