@@ -2,7 +2,7 @@ import type { Escaped } from '../core/outcome.ts';
 import type { ProcessId, ProcessView } from '../core/pod/pod.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { uptimeMs } from '../host/clock.ts';
-import { chargedBytes, whereaboutsOf } from '../host/escaped.ts';
+import { CHARGED_LEAST_BYTES, chargedBytes, whereaboutsOf } from '../host/escaped.ts';
 import { processName, rssBytes } from '../host/procfs.ts';
 import { signalProcess } from '../host/signal-process.ts';
 import { MS_PER_TICK, startTicks } from '../host/workload.ts';
@@ -15,7 +15,10 @@ export type Escapes = {
   readonly note: (pids: readonly number[], sinceBootMs: number) => void;
   /** Whether one of them lives outside. */
   readonly isAny: () => boolean;
-  /** SIGKILL to all that live outside in a cgroup that is nobody else's. Returns whether one was sent it. */
+  /**
+   * SIGKILL to those in which nobody else has a part, while memory stays charged to the victim's cgroup without a process in
+   * it. Returns whether one was sent it.
+   */
   readonly kill: () => boolean;
   /** What is left of the victim outside, in words as well; null: nothing. */
   readonly left: () => EscapesLeft | null;
@@ -26,9 +29,11 @@ export type EscapesLeft = { readonly left: readonly ProcessView[]; readonly deta
 export type Following = {
   /** Some of its processes, as measured at the choice. */
   readonly processes: readonly ProcessView[];
-  /** The pod or unit whose cgroup a path is in; null: nobody else's than the victim's. */
-  readonly ownerOf: (path: string, pid: number) => string | null;
+  /** The pod or unit that has a part in the process; null: nobody else than the victim. */
+  readonly ownerOf: (pid: number) => string | null;
 };
+
+type Outside = ProcessId & { readonly path: string | null };
 
 /** The maximum to remember. */
 const MOST = 1_000;
@@ -42,21 +47,21 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
   const killed = new Map<number, Escapee>();
   for (const { pid, startTicks: ticks } of processes) if (ticks !== undefined) known.set(pid, ticks);
 
-  function* outside(): Generator<ProcessId & { readonly path: string | null }, void, void> {
+  function* outside(): Generator<Outside, void, void> {
     for (const [pid, ticks] of known) {
       const where = whereaboutsOf(mounts, ref, { pid, startTicks: ticks });
       if (where === 'ended') known.delete(pid);
       else if (where !== 'inside') yield { pid, startTicks: ticks, path: where.path.known ? where.path.value : null };
     }
   }
-  const viewOf = ({ pid, startTicks: ticks, path }: ProcessId & { readonly path: string | null }): Escapee => {
+  const viewOf = ({ pid, startTicks: ticks, path }: Outside): Escapee => {
     const [rss, name] = [rssBytes(pid), processName(pid)];
     return {
       ...{ pid, startTicks: ticks },
       name: name.known ? name.value : '',
       rssBytes: rss.known ? rss.value : 0,
       path: path ?? 'an unknown cgroup',
-      owner: path === null ? 'an unknown owner' : ownerOf(path, pid),
+      owner: path === null ? 'an unknown owner' : ownerOf(pid),
     };
   };
 
@@ -72,7 +77,10 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
     isAny: () => outside().next().done !== true,
     kill: () => {
       let isSent = false;
+      // A process may have been in the cgroup for a moment only, such as an administrator's shell. What it has, it had before.
+      if (chargedBytes(mounts, ref) === 0) return false;
       for (const found of outside()) {
+        if (!holdsMuch(found)) continue;
         const view = viewOf(found);
         if (view.owner !== null || signalProcess(found, 'SIGKILL') !== 'sent') continue;
         isSent = true;
@@ -93,6 +101,11 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
     },
     sayKilled: () => (killed.size === 0 ? null : sayKilledOutside([...killed.values()])),
   };
+}
+
+function holdsMuch({ pid }: ProcessId): boolean {
+  const rss = rssBytes(pid);
+  return !rss.known || rss.value >= CHARGED_LEAST_BYTES;
 }
 
 /** Since boot; for a process that is noted now. */

@@ -16,13 +16,13 @@ const LOOK_PROCESSES_IN_KILLS = 10_000;
 const KILLS_LAST_MS = 10_000;
 const BUFFERED_NAMES = 256;
 
-/** Where the main thread of a process is, in the hierarchy whose paths a CgroupRef has. */
-export function cgroupPathOf(mounts: CgroupMounts, pid: number): Reading<string> {
-  const path = pathIn(mounts, cgroupPathsOf(pid), pid);
+/** Where a thread, or the main thread of a process, is in the hierarchy whose paths a CgroupRef has. */
+export function cgroupPathOf(mounts: CgroupMounts, process: number | Thread): Reading<string> {
+  const path = pathIn(mounts, cgroupPathsOf(process), process);
   return path.known ? known(Buffer.from(path.value, 'latin1').toString()) : path;
 }
 
-function pathIn(mounts: CgroupMounts, paths: ReturnType<typeof cgroupPathsOf>, pid: number): Reading<string> {
+function pathIn(mounts: CgroupMounts, paths: ReturnType<typeof cgroupPathsOf>, pid: number | Thread): Reading<string> {
   if (!paths.known) return paths;
   const path = paths.value.get(mounts.version === 1 ? 'memory' : '');
   return path === undefined ? unknown('absent', `/proc/${pid}/cgroup`, 'the hierarchy is not listed') : known(path);

@@ -1,30 +1,60 @@
 import type { HeldOutside } from '../core/observation.ts';
 import type { Escaped } from '../core/outcome.ts';
 import type { ProcessId } from '../core/pod/pod.ts';
-import { type Reading, unknown } from '../core/reading.ts';
+import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import { cgroupPathOf, isMember } from './cgroup-members.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { anonBytes, isPopulated } from './cgroupfs.ts';
-import { descentOf, isExiting, rssBytes, threadsOf } from './procfs.ts';
+import { cgroupPathsOf, descentOf, isExiting, rssBytes, type Thread, threadsOf } from './procfs.ts';
 
 /** Less than this may stay charged to a cgroup without processes: kernels before 5.13 count per processor, and not exactly. */
-const CHARGED_LEAST_BYTES = 16 * 1024 * 1024;
+export const CHARGED_LEAST_BYTES = 16 * 1024 * 1024;
 /** Any of them that is not ending shows that the process lives. */
 const FEW_THREADS = 64;
 const MOST_THREADS = 4_096;
+/** On version 1, where a thread whose process has ended is said to be. */
+const ROOT = '/';
 
 /** Where a process is in relation to a cgroup. `ended`: also if it is ending, or another one has its pid. */
 export type Whereabouts = 'ended' | 'inside' | { readonly path: Reading<string> };
 
-/** `path`: as of its main thread, in the hierarchy of the cgroup. */
+/** `path`: as of its first live thread, in the hierarchy of the cgroup. */
 export function whereaboutsOf(mounts: CgroupMounts, ref: CgroupRef, id: ProcessId): Whereabouts {
   if (!isSameProcess(id)) return 'ended';
   const member = isMember(mounts, ref, id.pid);
   if (member.known && member.value) return 'inside';
-  const path = cgroupPathOf(mounts, id.pid);
+  const path = cgroupPathOf(mounts, firstLive(id.pid));
   // A process that is ending shows another cgroup than its own, so this comes after that.
   return isEnding(id.pid) || !isSameProcess(id) ? 'ended' : { path };
+}
+
+/** The main thread; if that has ended, the next one that has not. */
+function firstLive(pid: number): number | Thread {
+  const main = isExiting(pid);
+  if (!main.known || !main.value) return pid;
+  const tid = threadsOf(pid, FEW_THREADS).find((one) => {
+    const exiting = isExiting(`${pid}/task/${one}`);
+    return exiting.known && !exiting.value;
+  });
+  return tid === undefined ? pid : `${pid}/task/${tid}`;
+}
+
+/**
+ * Every cgroup that one of its threads is in, in any hierarchy: whoever has one of them has a part in the process. Unknown if
+ * one cannot be read.
+ */
+export function placesOf(pid: number): Reading<ReadonlySet<string>> {
+  const places = new Set<string>();
+  const tids = threadsOf(pid, MOST_THREADS);
+  if (tids.length === MOST_THREADS) return unknown('unreadable', `/proc/${pid}/task`, 'too many threads');
+  for (const tid of tids) {
+    const paths = cgroupPathsOf(`${pid}/task/${tid}`);
+    if (!paths.known && paths.why !== 'absent') return paths;
+    if (paths.known) for (const path of paths.value.values()) places.add(Buffer.from(path, 'latin1').toString());
+  }
+  places.delete(ROOT);
+  return known(places);
 }
 
 function isSameProcess({ pid, startTicks }: ProcessId): boolean {

@@ -1,49 +1,39 @@
 import { podName } from '../core/pod/pod.ts';
 import type { Reading } from '../core/reading.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { cgroupPathsOf } from '../host/procfs.ts';
+import { placesOf } from '../host/escaped.ts';
 import { unitOfCgroup } from '../host/unit-path.ts';
 import type { BoundPod } from '../ports.ts';
 
-type OwnerNeeds = {
-  readonly mounts: CgroupMounts;
-  readonly pods: () => Reading<readonly BoundPod[]>;
-};
-/** A slice only groups units, and belongs to none. */
-const UNIT = /\.(?:service|scope|socket|mount|swap)$/;
+/** A slice only groups units, and belongs to none. The manager of a user has units of its own below it. */
+const UNIT = /^(?!user@).*\.(?:service|scope|socket|mount|swap)$/;
 
 /**
- * Whose cgroup a process of a victim has moved to: that of another pod, or of another unit of systemd. `home`: the victim's
- * own cgroup. Null: nobody else's.
+ * Who else than the victim has a part in a process of the victim that has left its cgroup: the pod or the unit of systemd that
+ * has one of its threads in one of its cgroups, in any hierarchy. `home`: the victim's own cgroup. Null: nobody.
  */
 export function ownerOf(
-  { mounts, pods }: OwnerNeeds,
+  pods: () => Reading<readonly BoundPod[]>,
   victim: string,
   home: string,
-): (path: string, pid: number) => string | null {
-  return (path, pid) => {
-    const bound = pods();
+): (pid: number) => string | null {
+  return (pid) => {
+    const [bound, places] = [pods(), placesOf(pid)];
     if (!bound.known) return 'an unknown pod';
-    const isIn = (top: string): boolean => path === top || path.startsWith(`${top}/`);
+    if (!places.known) return 'an unknown owner';
+    const paths = [...places.value];
+    const isIn = (top: string): boolean => paths.some((path) => path === top || path.startsWith(`${top}/`));
     const other = bound.value.find(
       ({ declared, cgroup }) => declared.uid !== victim && cgroup.known && isIn(cgroup.value.path),
     );
-    return other === undefined ? (unitIn(path, home) ?? unitNamedFor(mounts, pid, home)) : podName(other.declared);
+    if (other !== undefined) return podName(other.declared);
+    const unit = paths.map((path) => unitIn(path)).find((name) => name !== null && name !== unitIn(home));
+    return unit === undefined || unit === null ? null : unitOfCgroup(unit.slice(unit.lastIndexOf('/') + 1));
   };
 }
 
-/** The first unit on the way to `path` that `home` is not in. */
-function unitIn(path: string, home: string): string | null {
-  const [there, here] = [path.split('/'), home.split('/')];
-  const apart = there.findIndex((part, i) => part !== here[i]);
-  const unit = apart < 0 ? undefined : there.slice(apart).find((part) => UNIT.test(part));
-  return unit === undefined ? null : unitOfCgroup(unit);
-}
-
-/** On version 1, systemd may keep the memory of a unit with others; its own hierarchy has each apart. */
-function unitNamedFor({ version }: CgroupMounts, pid: number, home: string): string | null {
-  if (version === 2 || !home.split('/').some((part) => UNIT.test(part) || part.endsWith('.slice'))) return null;
-  const paths = cgroupPathsOf(pid);
-  const path = paths.known ? paths.value.get('name=systemd') : undefined;
-  return path === undefined ? null : unitIn(path, home);
+/** The path down to the first unit: what is below it is delegated to that unit, whatever its name. Null: there is none. */
+function unitIn(path: string): string | null {
+  const parts = path.split('/');
+  const at = parts.findIndex((part) => UNIT.test(part));
+  return at < 0 ? null : parts.slice(0, at + 1).join('/');
 }

@@ -303,10 +303,10 @@ async function isTimedOut(systemd: Systemd, { why }: StopOrder, unit: string | n
 }
 
 /** A shutdown ends what is left anywhere, after the pods. */
-function followed({ mounts, source }: StandaloneKillerNeeds, ref: CgroupRef, order: StopOrder): Following | undefined {
+function followed({ source }: StandaloneKillerNeeds, ref: CgroupRef, order: StopOrder): Following | undefined {
   const { why, processes = [], victim } = order;
   if (why === 'shutdown') return undefined;
-  return { processes, ownerOf: ownerOf({ mounts, pods: source.pods }, victim.uid, ref.path) };
+  return { processes, ownerOf: ownerOf(source.pods, victim.uid, ref.path) };
 }
 
 /** Its cgroup is empty, but its processes live elsewhere, or they were asked to end and its memory is still in use. */

@@ -1,15 +1,15 @@
 import type { ProcessView } from '../core/pod/pod.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import { sayBytes } from '../core/units/quantity.ts';
-import { counted } from './phrases.ts';
 
 /** A process of a victim that lives outside its cgroup. `owner`: the pod or unit whose cgroup that is; null: nobody's. */
 export type Escapee = ProcessView & { readonly path: string; readonly owner: string | null };
 
 const SHOWN = 5;
+const countProcesses = (count: number): string => `${count} ${count === 1 ? 'process' : 'processes'}`;
 
 export function sayKilledOutside(killed: readonly Escapee[]): string {
-  return `${counted(killed.length, 'process')} had left its cgroup and got SIGKILL there: ${sayAll(killed)}`;
+  return `${countProcesses(killed.length)} had left its cgroup and got SIGKILL there: ${sayAll(killed)}`;
 }
 
 /** `chargedBytes`: what is still charged to its empty cgroup. */
@@ -18,7 +18,7 @@ export function sayEscaped(escapees: readonly Escapee[], path: string, chargedBy
   if (escapees.length === 0)
     return `no process is left in its cgroup, but ${charged}, by processes that left it unseen; ${HELD}`;
   const live = escapees.length === 1 ? 'lives' : 'live';
-  return `${counted(escapees.length, 'process')} that left its cgroup ${live} on: ${sayAll(escapees)}; ${HELD}`;
+  return `${countProcesses(escapees.length)} that left its cgroup ${live} on: ${sayAll(escapees)}; ${HELD}`;
 }
 const HELD = 'until that ends, no pod is evicted for it that is not known to be the cause';
 

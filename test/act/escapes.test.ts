@@ -60,7 +60,7 @@ describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgrou
 
   it('survive in the cgroup of somebody else, and what they hold is known as long as they live', async () => {
     const workload = await cgroup.run(HOLD);
-    const follow = { processes: [], ownerOf: (path: string) => (path === elsewhere.path ? 'shop/db' : null) };
+    const follow = { ...nobody, ownerOf: () => 'shop/db' };
     const end = await killMoving(workload, { follow });
     expect(workload.isAlive()).toBe(true);
     expect(end).toMatchObject({
@@ -81,7 +81,7 @@ describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgrou
 
   it('are found if they left before the first signal, and were known at the choice', async () => {
     const workload = await cgroup.run(HOLD);
-    const follow = { processes: [identityOf(workload)], ownerOf: () => null };
+    const follow = { ...nobody, processes: [identityOf(workload)] };
     move(workload);
     const end = await kill({ first: 'sigkill', follow });
     await until(clock, () => workload.ended() !== null, 10_000);
@@ -91,9 +91,22 @@ describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgrou
   it('are not mistaken for a later process with the pid of one of them', async () => {
     const other = await elsewhere.run(HOLD);
     const known = identityOf(other);
-    const follow = { processes: [{ ...known, startTicks: known.startTicks - 1 }], ownerOf: () => null };
+    const follow = { ...nobody, processes: [{ ...known, startTicks: known.startTicks - 1 }] };
     expect(await kill({ first: 'sigkill', follow })).toEqual({ kind: 'gone' });
     expect(other.isAlive()).toBe(true);
+  });
+
+  it('are left alone if they hold nothing of it, such as a shell that was in it for a moment', async () => {
+    const visitor = await elsewhere.run(HOLD);
+    const shell = await elsewhere.run('echo up; exec sleep 1000');
+    const hog = await cgroup.run(HOLD);
+    const follow = { ...nobody, processes: [identityOf(visitor), identityOf(shell)] };
+    expect(await kill({ first: 'sigkill', follow })).toMatchObject({
+      kind: 'survived',
+      left: [{ pid: visitor.pid }, { pid: shell.pid }],
+    });
+    expect(hog.ended()).not.toBeNull();
+    expect([visitor.isAlive(), shell.isAlive()]).toEqual([true, true]);
   });
 
   it('are not followed if a shutdown stops them', async () => {

@@ -103,7 +103,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   });
 
   it('are followed by what was known of them if they left while no agent ran', async () => {
-    const moved = await cgroup(0).run('echo up; exec sleep 1000');
+    const moved = await cgroup(0).run(`exec perl -e '$| = 1; my $held = "x" x 40_000_000; print "up\n"; sleep 1000'`);
     write('one', `cgroup: ${cgroup(0).path}`);
     open();
     const known = standalone.killer.largestProcesses(order('one').victim, 5, 1_000);
