@@ -150,7 +150,7 @@ function sayOwner({ pods, userName }: WhatFillsNeeds, { path, uid }: SurveyedDir
   const owners = declared.filter(({ depth }) => depth === deepest).map(({ pod }) => pod);
   const user = sayUser(uid, userName(uid));
   if (owners.length === 0) return user;
-  return `of ${owners.length === 1 ? 'pod' : 'pods'} ${owners.join(', ')}, ${user}`;
+  return `directory of ${owners.length === 1 ? 'pod' : 'pods'} ${owners.join(', ')}, ${user}`;
 }
 
 async function sayMemory(

@@ -91,10 +91,11 @@ function addOpen(state, process, entry, devices, seen) {
     const link = process + '/fd/' + entry;
     const isDeleted = fs.readlinkSync(link, 'latin1').endsWith(' (deleted)');
     if (!isDeleted && state.sharedInodes.size === 0) return;
-    const { ino, isForWriting } = openedAs(process + '/fdinfo/' + entry);
+    const info = process + '/fdinfo/' + entry;
+    const { ino, isForWriting } = openedAs(info);
     if (!isDeleted && !(isForWriting && state.sharedInodes.has(ino))) return;
     const stats = fs.statSync(link);
-    if (stats.nlink > 0) return noteWriter(state, stats);
+    if (stats.nlink > 0) return noteWriter(state, stats, info);
     if (!seen.has(identity(stats))) {
       seen.add(identity(stats));
       const of = devices.get(stats.dev) ?? { device: stats.dev, bytes: 0, inodes: 0 };
@@ -107,7 +108,7 @@ function addOpen(state, process, entry, devices, seen) {
       devices.set(stats.dev, of);
       noteHeld(state, of, stats);
     }
-    if (isForWriting) noteWriter(state, stats);
+    if (isForWriting) noteWriter(state, stats, info);
   } catch (error) {
     if (!GONE.includes(error.code)) state.isComplete = false;
   }

@@ -32,13 +32,16 @@ function noteHeld({ round, pod }, of, stats) {
   if (round === undefined) return;
   const all = roundOf(round);
   if (of.unattributed === undefined) addSum(all, pod, of, [of.device, 0]);
-  const file = { bytes: stats.blocks * 512, isFresh: false, uid: ROOT, ino: stats.ino, ctimeMs: 0 };
+  const file = { bytes: stats.blocks * 512, isFresh: false, uid: stats.uid, ino: stats.ino, ctimeMs: 0 };
   addPart(all, identity(stats), file, { pod, sum: of });
 }
 
-function noteWriter({ round, pod }, stats) {
+// Its position is read after the size: who appends is then never before the end.
+function noteWriter({ round, pod }, stats, info) {
   const file = round === undefined ? undefined : roundOf(round).files.get(identity(stats));
-  if (file !== undefined && !file.writers.includes(pod)) file.writers.push(pod);
+  if (file === undefined) return;
+  const isAtEnd = stats.size > 0 && openedAs(info).position >= stats.size;
+  file.writers.set(pod, isAtEnd || file.writers.get(pod) === true);
 }
 
 function addSum({ sums }, pod, sum, key) {
@@ -50,7 +53,7 @@ function addSum({ sums }, pod, sum, key) {
 function addPart({ files, most }, id, { bytes, isFresh, uid, ino, ctimeMs }, part) {
   const known = files.get(id);
   if (known !== undefined) known.parts.push(part);
-  else if (files.size < most) files.set(id, { bytes, isFresh, uid, ino, ctimeMs, parts: [part], writers: [] });
+  else if (files.size < most) files.set(id, { bytes, isFresh, uid, ino, ctimeMs, parts: [part], writers: new Map() });
   else addCounts(part.sum.unattributed, bytes, 1, isFresh);
 }
 
@@ -67,22 +70,30 @@ function openedAs(info) {
   const text = fs.readFileSync(info, 'latin1');
   const flags = /^flags:\s*0*([0-7]+)$/m.exec(text)?.[1] ?? '0';
   const ino = /^ino:\s*([0-9]+)$/m.exec(text)?.[1];
-  return { ino: Number(ino ?? Number.NaN), isForWriting: (parseInt(flags, 8) & 3) !== fs.constants.O_RDONLY };
+  const position = Number(/^pos:\s*([0-9]+)$/m.exec(text)?.[1] ?? 0);
+  return { ino: Number(ino ?? Number.NaN), position, isForWriting: (parseInt(flags, 8) & 3) !== fs.constants.O_RDONLY };
 }
 
-// Of the one pod that has it open for writing. If nobody has, of the one whose directory belongs to the same user, unless
-// that is root, who may write everywhere.
-function ownerOf({ parts, writers, uid }) {
-  const isOwner = ({ pod, sum }) => (writers.length > 0 ? writers.includes(pod) : uid !== ROOT && sum.uid === uid);
-  const owners = parts.filter(isOwner);
-  return owners.length === 1 ? owners[0] : null;
+// Of the one pod whose directory belongs to the file's user, unless that is root, who may write everywhere; but if it is open
+// for writing, only if no other pod has it so. If the user does not tell, of the only one that has it open for writing, and has
+// come to its end: one that writes nothing may have it open, too, while another one opens it for moments, or maps it.
+function ownerOf({ parts, writers, uid }, sums) {
+  const users = uid === ROOT ? [] : parts.filter((part) => usersOf(part, sums).includes(uid));
+  // If all who hold a deleted file only read it, the end of one frees nothing.
+  if (writers.size === 0) return users.length === 1 && users[0].sum.uid !== undefined ? users[0] : null;
+  const writing = (users.length > 0 ? users : parts).filter(({ pod }) => writers.has(pod));
+  if (writers.size > 1 || writing.length !== 1) return null;
+  return users.length === 1 || writers.get(writing[0].pod) ? writing[0] : null;
 }
 
-function settle({ files, beganMs }, isWhole) {
+// A deleted file is in no directory: it may have been in any of the pod's.
+const usersOf = ({ pod, sum }, sums) => (sum.uid === undefined ? sums.get(pod).map((of) => of.uid) : [sum.uid]);
+
+function settle({ files, sums, beganMs }, isWhole) {
   for (const file of files.values()) {
     // Its other names are in no pod's directory, unless it got one there after that directory was walked.
     if (file.parts.length === 1 && isWhole && file.ctimeMs < beganMs) continue;
-    const owner = ownerOf(file);
+    const owner = ownerOf(file, sums);
     for (const part of file.parts) {
       if (part !== owner) addCounts(owner === null ? part.sum.unattributed : part.sum.others, file.bytes, 1, file.isFresh);
     }

@@ -2,7 +2,7 @@ import { isDisk, type Signal } from '../core/signal.ts';
 import { sayBytes } from '../core/units/quantity.ts';
 
 type Size = { readonly bytes: number; readonly inodes: number };
-/** `owner`: "user www-data", "of pod shop/web, uid 1000". */
+/** `owner`: "user www-data", "directory of pod shop/web, uid 1000". */
 type Owned = { readonly path: string; readonly owner: string };
 
 export const sayUser = (uid: number, name: string | null): string => (name === null ? `uid ${uid}` : `user ${name}`);

@@ -75,9 +75,11 @@ describe('pressure that no eviction relieves', () => {
       pod('web', '/srv/web'),
       pod('log', '/srv/web'),
     ];
-    expect(await told(outer, other)).toContain('in /srv/web (of pod default/outer, user www-data)');
-    expect(await told(outer, web, other)).toContain('in /srv/web (of pod default/web, user www-data)');
-    expect(await told(web, outer, log)).toContain('in /srv/web (of pods default/web, default/log, user www-data)');
+    expect(await told(outer, other)).toContain('in /srv/web (directory of pod default/outer, user www-data)');
+    expect(await told(outer, web, other)).toContain('in /srv/web (directory of pod default/web, user www-data)');
+    expect(await told(web, outer, log)).toContain(
+      'in /srv/web (directory of pods default/web, default/log, user www-data)',
+    );
   });
 
   it('is reported with directory, bytes and owner, until the threshold is no longer met', async () => {

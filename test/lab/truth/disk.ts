@@ -60,7 +60,10 @@ const filled: TruthScene = {
     const ms = await untilGone(scene, 'the hog', hog);
     const told = await untilTold(scene, 'nodefs.available');
     assert(told.text.includes('lab/hog was stopped, but that did not free enough'), told.text);
-    assert.match(told.text, new RegExp(`60(\\.\\d)? MiB in ${scene.directory(HOG.name)} \\(of pod lab/hog, `));
+    assert.match(
+      told.text,
+      new RegExp(`60(\\.\\d)? MiB in ${scene.directory(HOG.name)} \\(directory of pod lab/hog, `),
+    );
     await sleep(clock, STAYS_MS);
     return `gone after ${Math.round(ms)} ms, told ${Math.round(told.afterMs)} ms later`;
   },

@@ -170,7 +170,7 @@ const stays = onDisk({
   annotations: { 'nodewarden.dev/disk': own },
   play: async (scene) => {
     scene.start('hog');
-    const said = `lab/hog was stopped, but that did not free enough. The file system at ${UNIT_NODEFS} holds ${FILL_MIB} MiB in ${own} (of pod lab/hog, user root)`;
+    const said = `lab/hog was stopped, but that did not free enough. The file system at ${UNIT_NODEFS} holds ${FILL_MIB} MiB in ${own} (directory of pod lab/hog, user root)`;
     await until('a finding says what is left', () => scene.agent.log().includes(said) || null);
     return '';
   },
