@@ -12,6 +12,8 @@ import { makeCgroup, mounts, needsCgroups, type TestCgroup } from './a-cgroup.ts
 const clock = createClock();
 const MIB = 1024 * 1024;
 const HELD_MIB = 40;
+/** The end is proven while the kernel still frees so much. */
+const UNDER_WAY_BYTES = 16 * MIB;
 const HOLD = `exec perl -e '$SIG{TERM} = "IGNORE"; $| = 1; my @held = map { "x" x ${MIB} } 1 .. ${HELD_MIB}; print "up\\n"; sleep 1000 while 1'`;
 /** Twice as much once it is told to stop. */
 const GROW = `exec perl -e '$| = 1; my @held = map { "x" x ${MIB} } 1 .. ${HELD_MIB}; $SIG{TERM} = sub { push @held, map { "x" x ${MIB} } 1 .. ${HELD_MIB} }; print "up\\n"; sleep 1000 while 1'`;
@@ -55,7 +57,7 @@ describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgrou
     expect(end).toMatchObject({ kind: 'ended', via: 'sigkill', detail: expect.stringContaining(elsewhere.path) });
     expect(end).toMatchObject({ detail: expect.stringContaining(`process ${workload.pid} (perl`) });
     if (end.kind === 'ended' && end.releasedBytes.known)
-      expect(end.releasedBytes.value).toBeGreaterThan(HELD_MIB * MIB);
+      expect(end.releasedBytes.value).toBeGreaterThan(HELD_MIB * MIB - UNDER_WAY_BYTES);
   });
 
   it('survive in the cgroup of somebody else, and what they hold is known as long as they live', async () => {
@@ -124,6 +126,6 @@ describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgrou
     const end = await ending;
     expect(end).toMatchObject({ kind: 'ended', releasedBytes: { known: true } });
     if (end.kind === 'ended' && end.releasedBytes.known)
-      expect(end.releasedBytes.value).toBeGreaterThan(2 * HELD_MIB * MIB);
+      expect(end.releasedBytes.value).toBeGreaterThan(2 * HELD_MIB * MIB - UNDER_WAY_BYTES);
   });
 });
