@@ -17,9 +17,9 @@ export type Escapes = {
   readonly isAny: () => boolean;
   /**
    * SIGKILL to those in which nobody else has a part, while memory stays charged to the victim's cgroup without a process in
-   * it. Returns whether one was sent it.
+   * it. `waiting`: the kernel may still be freeing that.
    */
-  readonly kill: () => boolean;
+  readonly kill: () => 'sent' | 'waiting' | 'nobody';
   /** What is left of the victim outside, in words as well; null: nothing. */
   readonly left: () => EscapesLeft | null;
   /** Which were killed outside; null: none. */
@@ -37,6 +37,8 @@ type Outside = ProcessId & { readonly path: string | null };
 
 /** The maximum to remember. */
 const MOST = 1_000;
+/** How long the kernel may take to free the memory of processes that have ended. */
+const FREED_MS = 200;
 /** As many as an outcome and the state name. */
 const MOST_LEFT = 100;
 const SHOWN_LEFT = 10;
@@ -45,6 +47,7 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
   /** The start time of each by its pid. Those that have ended are forgotten. */
   const known = new Map<number, number>();
   const killed = new Map<number, Escapee>();
+  let chargedSinceMs: number | null = null;
   for (const { pid, startTicks: ticks } of processes) if (ticks !== undefined) known.set(pid, ticks);
 
   function* outside(): Generator<Outside, void, void> {
@@ -78,7 +81,9 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
     kill: () => {
       let isSent = false;
       // A process may have been in the cgroup for a moment only, such as an administrator's shell. What it has, it had before.
-      if (chargedBytes(mounts, ref) === 0) return false;
+      if (chargedBytes(mounts, ref) === 0) return 'nobody';
+      chargedSinceMs ??= nowSinceBootMs();
+      if (nowSinceBootMs() - chargedSinceMs < FREED_MS) return 'waiting';
       for (const found of outside()) {
         if (!holdsMuch(found)) continue;
         const view = viewOf(found);
@@ -86,7 +91,7 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
         isSent = true;
         if (!killed.has(found.pid)) killed.set(found.pid, view);
       }
-      return isSent;
+      return isSent ? 'sent' : 'nobody';
     },
     left: () => {
       const escapees = [...outside()].map(viewOf).toSorted((a, b) => b.rssBytes - a.rssBytes);

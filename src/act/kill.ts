@@ -273,9 +273,9 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
     if (now === 'empty') tellEmpty();
     else if (now === 'escaped') {
       tellEmpty();
-      if (kill.escapes?.kill() === true) told();
-      // The others belong to somebody else now.
-      else if (kill.escapes?.isAny() === true) return { via, left: 'escaped' };
+      const done = kill.escapes?.kill();
+      if (done === 'sent') told();
+      else if (done === 'nobody' && kill.escapes?.isAny() === true) return { via, left: 'escaped' };
     } else {
       const atOnce = killWhole(kill);
       const isWhole = atOnce !== null;
