@@ -27,6 +27,8 @@ export function releasedBy(mounts: CgroupMounts, ref: CgroupRef, before: Reading
  * now and then.
  */
 export type UsageWatch = { readonly note: () => void; readonly released: () => Reading<number> };
+/** Of a victim that takes no more. */
+export const releasedAs = (released: UsageWatch['released']): UsageWatch => ({ note: () => undefined, released });
 export function watchUsage(mounts: CgroupMounts, ref: CgroupRef, before: Reading<number>): UsageWatch {
   let most = before;
   return {

@@ -1,5 +1,6 @@
 import type { KillEnd } from '../act/kill.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
+import type { UsageWatch } from '../act/released-memory.ts';
 import type { DecisionId } from '../core/decision.ts';
 import { type Outcome, type Rung, type Signalled, withRung } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
@@ -84,9 +85,8 @@ export type Ladder = {
   readonly kubelet: { isAtWork: boolean };
   /** Why it has not been accepted, as far as known. */
   unsaid: NotSaid;
-  /** What its cgroup has freed since the first request to end it, and what is read for that meanwhile. */
-  released: () => Reading<number>;
-  note: () => void;
+  /** What its cgroup has freed since the first request to end it. */
+  usage: UsageWatch;
   /** Called if it is known only after the outcome whether the API ends the pod. */
   readonly endKnown: EndKnown;
 };
@@ -260,13 +260,13 @@ export async function killAll(
 }
 
 /** Reads what its cgroup uses now and then, while its processes may still take more. */
-async function notedUntil({ needs: { clock }, note }: Ladder, ending: Promise<unknown>): Promise<void> {
+async function notedUntil({ needs: { clock }, usage }: Ladder, ending: Promise<unknown>): Promise<void> {
   let isOver = false;
   const over = ending.then(() => {
     isOver = true;
   });
   while (!isOver) {
-    note();
+    usage.note();
     await Promise.race([sleep(clock, POLL_MS), over]);
   }
 }
@@ -293,7 +293,7 @@ export async function untilEnded(ladder: Ladder, found: LivePod, ms: number): Pr
       return populated.known ? !populated.value : populated.why === 'absent';
     });
     if (isOver) return 'ended';
-    ladder.note();
+    ladder.usage.note();
     if (clock.monoMs() >= endsMs) return 'late';
     const next = await Promise.race([sleep(clock, POLL_MS), hastened]);
     if (next === 'hastened') return 'hastened';

@@ -2,7 +2,7 @@ import { goneAs } from '../act/ended.ts';
 import type { KillEnd } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
-import { NOT_MEASURED, releasedBy, usageBytes, watchUsage } from '../act/released-memory.ts';
+import { NOT_MEASURED, releasedAs, releasedBy, usageBytes, watchUsage } from '../act/released-memory.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { podName } from '../core/pod/pod.ts';
@@ -93,8 +93,8 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
 function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' | 'kubelet' | 'endKnown'>): Ladder {
   const { doneBefore: rungs = [], usedBefore = NOT_MEASURED } = of.order;
   // For a pod that no longer has a cgroup.
-  const released = () => usedBefore;
-  return { ...of, rungs, isAccepted: isByUs({ rungs }), asked: null, unsaid: 'unheard', released, note: () => {} };
+  const usage = releasedAs(() => usedBefore);
+  return { ...of, rungs, isAccepted: isByUs({ rungs }), asked: null, unsaid: 'unheard', usage };
 }
 
 type End = ReturnType<typeof goneAs> | Extract<Result, { kind: 'survived' | 'unknown' | 'dropped' }>;
@@ -105,9 +105,9 @@ function endOf(ladder: Ladder, result: Result): End {
     case 'dropped':
       return result;
     case 'by-api':
-      return { kind: 'ended', via: 'api', releasedBytes: ladder.released() };
+      return { kind: 'ended', via: 'api', releasedBytes: ladder.usage.released() };
     case 'ended':
-      return { kind: 'ended', via: result.via, releasedBytes: ladder.released() };
+      return { kind: 'ended', via: result.via, releasedBytes: ladder.usage.released() };
     case 'gone':
       return goneBefore(ladder, result.isStartedAnew);
     case 'spared':
@@ -116,10 +116,10 @@ function endOf(ladder: Ladder, result: Result): End {
 }
 
 /** It had ended before this run did anything: through an earlier run, if that sent anything. */
-function goneBefore({ order, rungs, released }: Ladder, isStartedAnew = false): ReturnType<typeof goneAs> {
-  if (rungs.length === 0 || wasKilled(order)) return goneAs(order, 'sigterm', released(), isStartedAnew);
-  if (isByUs({ rungs })) return { kind: 'ended', via: 'api', releasedBytes: released() };
-  return goneAs({}, 'sigterm', released(), isStartedAnew);
+function goneBefore({ order, rungs, usage }: Ladder, isStartedAnew = false): ReturnType<typeof goneAs> {
+  if (rungs.length === 0 || wasKilled(order)) return goneAs(order, 'sigterm', usage.released(), isStartedAnew);
+  if (isByUs({ rungs })) return { kind: 'ended', via: 'api', releasedBytes: usage.released() };
+  return goneAs({}, 'sigterm', usage.released(), isStartedAnew);
 }
 
 async function stop(ladder: Ladder): Promise<Result> {
@@ -171,14 +171,14 @@ async function stopFound(ladder: Ladder, found: LivePod | null): Promise<Result>
   const { uid } = order.victim;
   if (found === null) return { kind: 'gone' };
   const { cgroup } = found;
-  if (cgroup.known) ladder.released = () => releasedBy(mounts, cgroup.value, usedBefore);
+  if (cgroup.known) ladder.usage = releasedAs(() => releasedBy(mounts, cgroup.value, usedBefore));
   if (!isAlive(needs, found)) return { kind: 'gone' };
   source.stopBegan(uid);
   const now = resumedFromMs === null ? found : await named(ladder, found);
   // Resumed: what runs now was started after the decision, so the victim has ended (B13).
   const isOver = resumedFromMs !== null && !hasLeft(ladder, now, resumedFromMs);
   const before = order.usedBefore ?? ifKnown(cgroup, (ref) => usageBytes(mounts, ref));
-  if (!isOver && cgroup.known) Object.assign(ladder, watchUsage(mounts, cgroup.value, before));
+  if (!isOver && cgroup.known) ladder.usage = watchUsage(mounts, cgroup.value, before);
   const result: Result = isOver ? { kind: 'gone', isStartedAnew: true } : await stopBy(ladder, now);
   source.stopEnded(uid, result.kind === 'survived' ? 'survived' : 'ended');
   return result;
