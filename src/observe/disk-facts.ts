@@ -2,7 +2,7 @@ import type { DiskWalk, OpenFiles, WalkedDirectory } from '../core/pod/disk-walk
 import type { DiskRelief, DiskUsage, PodUid, Relief } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod } from '../ports.ts';
-import { NOTHING_SHARED, sharedIn } from './shared-files.ts';
+import { type Amounts, NOTHING_SHARED, sharedIn, sumOf, unattributedIn } from './shared-files.ts';
 
 /** A pod's last and earlier measurements: the facts for D14, for one file system. */
 type DiskFacts = {
@@ -58,7 +58,7 @@ export function createDiskFacts(): DiskFacts {
           deletedOpen: deletedOpen.own,
           grownLastMinute: grown,
           writtenBytes: written,
-          ...(isUnclear ? { unattributed: sumOfBoth(unattributed, deletedOpen.unattributed) } : {}),
+          ...(isUnclear ? { unattributed: asRelief(sumOf([unattributed, deletedOpen.unattributed])) } : {}),
         },
       };
     },
@@ -68,15 +68,11 @@ export function createDiskFacts(): DiskFacts {
   };
 }
 
-type Amounts = { readonly bytes: number; readonly inodes: number };
 type Held = { readonly own: Relief; readonly unattributed: Amounts };
 const NONE: Relief = { bytes: known(0), inodes: known(0) };
 const NOTHING: Amounts = { bytes: 0, inodes: 0 };
 const isSome = ({ bytes, inodes }: Amounts): boolean => bytes > 0 || inodes > 0;
-const sumOfBoth = (a: Amounts, b: Amounts): Relief => ({
-  bytes: known(a.bytes + b.bytes),
-  inodes: known(a.inodes + b.inodes),
-});
+const asRelief = ({ bytes, inodes }: Amounts): Relief => ({ bytes: known(bytes), inodes: known(inodes) });
 
 function held(open: Reading<OpenFiles>, device: number): Held {
   if (!open.known) return { own: { bytes: open, inodes: open }, unattributed: NOTHING };
@@ -102,15 +98,13 @@ function usageOf(
   const empty = { logsBytes: 0, rootfsBytes: 0, volumesBytes: 0, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 };
   const walked = latest.known ? latest.value.pod : empty;
   const here = latest.known ? latest.value.directories?.filter((of) => of.device === device) : [];
-  const unclear = (count: 'bytes' | 'inodes'): number =>
-    (here ?? []).reduce((sum, of) => sum + sharedIn(of).unattributed[count], unattributed[count]);
-  const [unattributedBytes, unattributedInodes] = [unclear('bytes'), unclear('inodes')];
+  const unclear = sumOf([unattributedIn(here), unattributed]);
   return known({
     ...walked,
     volumesBytes: heldBytes + (here?.reduce((sum, of) => sum + ownIn(of, 'bytes'), 0) ?? walked.volumesBytes),
     volumesInodes: heldInodes + (here?.reduce((sum, of) => sum + ownIn(of, 'inodes'), 0) ?? walked.volumesInodes),
     ...(latest.known && !isCut ? {} : { isAtLeast: true }),
-    ...(unattributedBytes + unattributedInodes > 0 ? { unattributedBytes, unattributedInodes } : {}),
+    ...(isSome(unclear) ? { unattributedBytes: unclear.bytes, unattributedInodes: unclear.inodes } : {}),
   });
 }
 
@@ -154,7 +148,7 @@ function grownOf(
   const isCut = latest.value.pod.isAtLeast === true;
   const isFresh = first === undefined || nowMs - first.atMs <= FRESH_FOR_MS;
   type Count = (of: WalkedDirectory) => number;
-  const sumOf = (count: Count, fresh: Count): number => {
+  const growthIn = (count: Count, fresh: Count): number => {
     let sum = 0;
     for (const of of now) {
       const old = first?.directories.find(({ path }) => path === of.path);
@@ -165,18 +159,18 @@ function grownOf(
     return Math.max(0, sum);
   };
   const grown = (count: 'bytes' | 'inodes', fresh: 'freshBytes' | 'freshInodes') => {
-    const ofAll = sumOf(
+    const ofAll = growthIn(
       (of) => of[count],
       (of) => of[fresh],
     );
-    const ofOwn = sumOf(
+    const ofOwn = growthIn(
       (of) => ownIn(of, count),
       (of) => ownIn(of, fresh),
     );
     const own = Math.min(ofOwn, ofAll);
-    const unclear = now.reduce((sum, of) => sum + sharedIn(of).unattributed[count], 0);
-    return { own: known(own), unattributed: Math.min(ofAll - own, unclear) };
+    return { own: known(own), unattributed: Math.min(ofAll - own, unclear[count]) };
   };
+  const unclear = unattributedIn(now);
   const [bytes, inodes] = [grown('bytes', 'freshBytes'), grown('inodes', 'freshInodes')];
   return {
     grown: { bytes: bytes.own, inodes: inodes.own },

@@ -14,7 +14,9 @@ import {
   type Overlap,
   overlapsOf,
   rootsTwice,
+  sumOf,
   unattributedIn,
+  unattributedOpen,
   withShared,
   withSharedOpen,
   withTwice,
@@ -243,7 +245,7 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
         put(uid, known(found), measured.endedMs);
         note(measured, found);
       }
-      const unclear = unattributedIn(found, held);
+      const unclear = sumOf([unattributedIn(found?.directories), ...(held === null ? [] : [unattributedOpen(held)])]);
       if (unclear.bytes >= LEAST_TOLD.bytes || unclear.inodes >= LEAST_TOLD.inodes)
         sharers.push({ pod: podName(pod.declared), ...unclear });
     }

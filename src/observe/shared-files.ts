@@ -83,15 +83,15 @@ export function sharedIn(directory: WalkedDirectory): SharedCounts {
   return { unattributed, others: NO_FILES };
 }
 
-export function unattributedIn(
-  walk: DiskWalk | null,
-  open: OpenFiles | null,
-): { readonly bytes: number; readonly inodes: number } {
-  const parts = [
-    ...(walk?.directories ?? []).map(sharedIn),
-    ...(open?.devices ?? []).map(({ shared }) => shared ?? NOTHING_SHARED),
-  ];
-  const sum = (count: 'bytes' | 'inodes') => parts.reduce((total, { unattributed }) => total + unattributed[count], 0);
+export type Amounts = { readonly bytes: number; readonly inodes: number };
+export const unattributedIn = (directories: readonly WalkedDirectory[] = []): Amounts =>
+  sumOf(directories.map((directory) => sharedIn(directory).unattributed));
+
+export const unattributedOpen = ({ devices }: OpenFiles): Amounts =>
+  sumOf(devices.map(({ shared = NOTHING_SHARED }) => shared.unattributed));
+
+export function sumOf(amounts: readonly Amounts[]): Amounts {
+  const sum = (count: keyof Amounts) => amounts.reduce((total, of) => total + of[count], 0);
   return { bytes: sum('bytes'), inodes: sum('inodes') };
 }
 

@@ -1,4 +1,4 @@
-import { isUnread } from '../../core/eviction/relief.ts';
+import { isCutShort, isUnread } from '../../core/eviction/relief.ts';
 import { EVICT_FOR, sayEvictFor } from '../../core/pod/evict-for.ts';
 import {
   type Amounts,
@@ -156,12 +156,12 @@ function unmeasuredIn({ workingSetBytes, swapBytes, processes }: PodView['usage'
 }
 
 /** D14, for the requested file system, in keys of our own; unknown values are left out. */
-function reliefStats({ diskRelief, usage }: PodView): Json {
+function reliefStats(pod: PodView): Json {
+  const { diskRelief, usage } = pod;
   const disk = usage.disk.known ? usage.disk.value : null;
   const { unattributedBytes: bytes = 0, unattributedInodes: inodes = 0 } = disk ?? {};
-  const isPart = disk === null ? diskRelief !== undefined : disk.isAtLeast === true;
   const atLeast = {
-    ...(isPart ? { diskIsAtLeast: true } : {}),
+    ...(isCutShort(pod) ? { diskIsAtLeast: true } : {}),
     ...(bytes + inodes > 0 ? { diskUnattributed: { bytes, inodes } } : {}),
   };
   if (diskRelief === undefined) return atLeast;
