@@ -8,10 +8,10 @@ import { SURVEY_PROGRAM } from './disk-survey-program.ts';
  * `{"id":…,"paths":[…],"deadlineMs":…,"maxLinked":…}` or `{"id":…,"cgroup":…,"inode":…,"deadlineMs":…}`, answered by
  * lines `[id,"least",counts]` and finally `[id,"done",counts,isComplete]` or `[id,"failed",path,why]`;
  * disk-survey-program.ts describes the request for what fills a file system, disk-shared-program.ts that for files of
- * several pods. It is text because it runs without the
- * bundle, which would take four times as long to start. Calls are synchronous: 4 µs per file, where one through the
- * thread pool takes 100. It walks by descriptors and from within each directory: if a directory is renamed or replaced
- * meanwhile, the opened one is still walked, each lookup resolves a single name, and no path is too long.
+ * several pods. It is text because it runs without the bundle, which would take four times as long to start. Calls are
+ * synchronous: 4 µs per file, where one through the thread pool takes 100. It walks by descriptors and from within each
+ * directory: if a directory is renamed or replaced meanwhile, the opened one is still walked, each lookup resolves a
+ * single name, and no path is too long.
  */
 export const WALK_PROGRAM = String.raw`
 'use strict';

@@ -23,6 +23,7 @@ export type DiskWalker = {
   readonly walk: (
     paths: readonly string[],
     soFar?: (least: WalkedDisk) => void,
+    /** `several`: those of the paths that several pods have. */
     of?: OfRound & { readonly several: readonly string[] },
   ) => Promise<Reading<WalkedDisk>>;
   /**
@@ -41,7 +42,7 @@ export type DiskWalker = {
   readonly survey: (path: string, by: 'bytes' | 'inodes', least: number) => Promise<Reading<DiskSurvey>>;
   readonly close: () => void;
 };
-/** What is found is remembered until the next round. `several`: those of the paths that several pods have. */
+/** What is found is remembered until the next round. */
 type OfRound = { readonly round: number; readonly pod: string };
 export type DiskSurvey = {
   readonly directories: readonly SurveyedDirectory[];
@@ -143,12 +144,12 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
     });
 
   return {
-    walk: async (paths, soFar = () => undefined, of = undefined) => {
+    walk: async (paths, soFar = () => undefined, of) => {
       const question = { paths, deadlineMs, maxLinked, ...of };
       const answer = await ask(question, (counts) => soFar(walkedOf(paths, counts, false)));
       return answer.known ? known(walkedOf(paths, answer.value.counts, answer.value.isComplete)) : answer;
     },
-    openFiles: async (cgroup, inode, of = undefined) => {
+    openFiles: async (cgroup, inode, of) => {
       const question = { cgroup, inode, deadlineMs: Math.min(deadlineMs, OPEN_FILES_MS), maxLinked, ...of };
       const answer = await ask(question, () => undefined);
       if (!answer.known) return answer;

@@ -24,20 +24,23 @@ export function whereaboutsOf(mounts: CgroupMounts, ref: CgroupRef, id: ProcessI
   if (!isSameProcess(id)) return 'ended';
   const member = isMember(mounts, ref, id.pid);
   if (member.known && member.value) return 'inside';
-  const path = cgroupPathOf(mounts, firstLive(id.pid));
+  const live = firstLive(id.pid);
+  if (live === null) return 'ended';
+  const path = cgroupPathOf(mounts, live);
   // A process that is ending shows another cgroup than its own, so this comes after that.
-  return isEnding(id.pid) || !isSameProcess(id) ? 'ended' : { path };
+  return firstLive(id.pid) === null || !isSameProcess(id) ? 'ended' : { path };
 }
 
-/** The main thread; if that has ended, the next one that has not. */
-function firstLive(pid: number): number | Thread {
+/** The main thread; if that is ending, the next one that is not. Null: all are. */
+function firstLive(pid: number): number | Thread | null {
   const main = isExiting(pid);
-  if (!main.known || !main.value) return pid;
+  if (!main.known) return null;
+  if (!main.value) return pid;
   const tid = threadsOf(pid, FEW_THREADS).find((one) => {
     const exiting = isExiting(`${pid}/task/${one}`);
     return exiting.known && !exiting.value;
   });
-  return tid === undefined ? pid : `${pid}/task/${tid}`;
+  return tid === undefined ? null : `${pid}/task/${tid}`;
 }
 
 /**
@@ -60,16 +63,6 @@ export function placesOf(pid: number): Reading<ReadonlySet<string>> {
 function isSameProcess({ pid, startTicks }: ProcessId): boolean {
   const now = descentOf(pid);
   return now.known && now.value.startedTicks === startTicks;
-}
-
-/** Whether all of its threads are. */
-function isEnding(pid: number): boolean {
-  const main = isExiting(pid);
-  if (!main.known || !main.value) return !main.known;
-  return threadsOf(pid, FEW_THREADS).every((tid) => {
-    const thread = isExiting(`${pid}/task/${tid}`);
-    return !thread.known || thread.value;
-  });
 }
 
 /** Anonymous memory that is charged to a cgroup without processes: others hold it. 0: nothing worth mentioning, or unknown. */

@@ -157,10 +157,8 @@ async function stopLive(
   const { uid } = manifest.declared;
   const follow = followed(needs, ref, order);
   const populated = isPopulated(mounts, ref);
-  if (populated.known ? !populated.value : !isSame(mounts, ref)) {
-    const isLeft = follow !== undefined && hasLeft(needs, ref, order, follow);
-    if (!isLeft) return { kind: 'gone' };
-  }
+  const isEmpty = populated.known ? !populated.value : !isSame(mounts, ref);
+  if (isEmpty && (follow === undefined || !hasLeft(needs, ref, order, follow))) return { kind: 'gone' };
   const oldestMs = order.resumedFromMs === null ? null : oldestStartMs(mounts, ref);
   // Resumed: every process in it started after the decision, so the victim had already ended, or left.
   if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) {

@@ -23,6 +23,17 @@ export const mounts = found.known ? found.value : null;
 export const needsCgroups = process.getuid?.() !== 0 ? '[needs root]' : mounts === null ? '[needs cgroups]' : '';
 let made = 0;
 
+/** For `run`: a thread lives on after the main one has called pthread_exit. */
+export const HEADLESS = `exec python3 -c '
+import ctypes, threading, time
+def live():
+    print("up", flush=True)
+    time.sleep(1000)
+threading.Thread(target=live).start()
+time.sleep(0.2)
+ctypes.CDLL(None).pthread_exit(None)
+'`;
+
 export type TestCgroup = {
   readonly ref: CgroupRef;
   readonly path: string;

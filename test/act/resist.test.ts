@@ -8,21 +8,10 @@ import { countUnreaped } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { createDyingHelp } from '../../src/host/dying-help.ts';
 import type { Workload } from '../../src/host/workload.ts';
-import { makeCgroup, mounts, needsCgroups, type TestCgroup } from './a-cgroup.ts';
+import { HEADLESS, makeCgroup, mounts, needsCgroups, type TestCgroup } from './a-cgroup.ts';
 
 const clock = createClock();
 const DEADLINE_MS = 60_000;
-/** A thread lives on after the main one has called pthread_exit. */
-const HEADLESS = `exec python3 -c '
-import ctypes, threading, time
-def live():
-    print("up", flush=True)
-    time.sleep(1000)
-threading.Thread(target=live).start()
-time.sleep(0.2)
-ctypes.CDLL(None).pthread_exit(None)
-'`;
-
 describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups}`, { timeout: 120_000 }, () => {
   let cgroup: TestCgroup;
   beforeEach(() => {

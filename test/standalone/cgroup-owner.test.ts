@@ -4,20 +4,10 @@ import { known, unknown } from '../../src/core/reading.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { placesOf } from '../../src/host/escaped.ts';
 import { ownerOf } from '../../src/standalone/cgroup-owner.ts';
-import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+import { HEADLESS, makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
 import { aBoundPod } from '../observe/a-bound-pod.ts';
 
 const clock = createClock();
-/** A thread lives on after the main one has called pthread_exit. */
-const HEADLESS = `exec python3 -c '
-import ctypes, threading, time
-def live():
-    print("up", flush=True)
-    time.sleep(1000)
-threading.Thread(target=live).start()
-time.sleep(0.2)
-ctypes.CDLL(None).pthread_exit(None)
-'`;
 const ASLEEP = 'echo up; exec sleep 1000';
 const isVersion1 = mounts?.version === 1;
 
