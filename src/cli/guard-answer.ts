@@ -3,8 +3,9 @@ import type { GuardEffective } from '../config/guard/effective.ts';
 import { DEFAULT_GUARD_FILE, guardConfigOf } from '../config/guard/load.ts';
 import { readConfigFile } from '../config/source.ts';
 import { sayProblem } from '../document/problem.ts';
+import { createClock } from '../host/clock.ts';
 import { kindOf } from '../host/files.ts';
-import type { Asked } from '../serve/ask.ts';
+import { type Asked, askDaemon, type Request } from '../serve/ask.ts';
 import { shellWord } from '../words/own-command.ts';
 import { clean } from './print.ts';
 
@@ -33,6 +34,18 @@ export function guardPlacesOf(configFile: string | null): GuardPlaces {
   for (const problem of problems) process.stderr.write(`${clean(sayProblem(problem))}\n`);
   process.stderr.write('without it, the socket and the record of the guard are unknown\n');
   throw new CommanderError(2, 'commander.noPlaces', 'the configuration names no socket');
+}
+
+/** The guard's answer, if it is one; a number: there is none, why was printed, and this is the exit status. */
+export async function askGuard<R>(
+  configFile: string | null,
+  request: Request,
+  isAnswer: (answer: unknown) => answer is R,
+): Promise<R | 1 | 3> {
+  const socket = guardSocketOf(configFile);
+  const asked = await askDaemon(socket, request, createClock(), { user: GUARD_USER });
+  if (asked.kind !== 'answer') return failGuard(asked, socket, configFile);
+  return isAnswer(asked.answer) ? asked.answer : failGuard(OTHER_GUARD, socket, configFile);
 }
 
 /** Prints why the guard did not answer, and returns the exit status. */

@@ -1,9 +1,7 @@
 import { Command } from 'commander';
 import { yamlText } from '../document/yaml-text.ts';
-import { type CapturedScenario, isCaptured } from '../guard/capture.ts';
-import { createClock } from '../host/clock.ts';
-import { askDaemon } from '../serve/ask.ts';
-import { failGuard, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
+import { isCapture } from '../guard/capture.ts';
+import { askGuard } from './guard-answer.ts';
 import { type Format, formatOption, printAs } from './print.ts';
 
 type Options = { readonly config?: string; readonly output: Format; readonly redact?: true };
@@ -32,18 +30,9 @@ export function guardCaptureCommand(): Command {
 }
 
 async function capture({ config, output, redact }: Options): Promise<number> {
-  const socket = guardSocketOf(config ?? null);
-  const asked = await askDaemon(socket, { ask: 'observe' }, createClock());
-  if (asked.kind !== 'answer') return failGuard(asked, socket, config ?? null);
-  const scenario = scenarioIn(asked.answer, redact === true);
-  if (scenario === null) return failGuard(OTHER_GUARD, socket, config ?? null);
+  const answer = await askGuard(config ?? null, { ask: 'observe' }, isCapture);
+  if (typeof answer === 'number') return answer;
+  const scenario = redact === true ? answer.redacted : answer.plain;
   printAs(output, scenario, () => `${HEADING}${yamlText(scenario)}`);
   return 0;
-}
-
-/** The guard sends both: names that are not to be seen are replaced where they are known. */
-function scenarioIn(answer: unknown, redact: boolean): CapturedScenario | null {
-  const { plain, redacted } = (answer ?? {}) as { readonly plain?: unknown; readonly redacted?: unknown };
-  const wanted = redact ? redacted : plain;
-  return isCaptured(wanted) ? wanted : null;
 }

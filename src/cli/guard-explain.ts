@@ -1,8 +1,6 @@
 import { Argument, Command } from 'commander';
-import { isExplainReport, isNodesUnknown } from '../guard/report.ts';
-import { createClock } from '../host/clock.ts';
-import { askDaemon } from '../serve/ask.ts';
-import { failGuard, GUARD_USER, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
+import { type ExplainReport, isExplainReport, isNodesUnknown, type NodesUnknown } from '../guard/report.ts';
+import { askGuard } from './guard-answer.ts';
 import { guardExplainText } from './guard-explain-text.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 
@@ -27,10 +25,8 @@ export function guardExplainCommand(): Command {
 }
 
 async function explain(node: string, config: string | null, output: Format): Promise<number> {
-  const socket = guardSocketOf(config);
-  const asked = await askDaemon(socket, { ask: 'explain', node }, createClock(), { user: GUARD_USER });
-  if (asked.kind !== 'answer') return failGuard(asked, socket, config);
-  const { answer } = asked;
+  const answer = await askGuard(config, { ask: 'explain', node }, isAnswer);
+  if (typeof answer === 'number') return answer;
   if (answer === null) {
     process.stderr.write(`${clean(`the guard knows no node ${node}`)}\n`);
     return NO_SUCH_NODE;
@@ -39,7 +35,9 @@ async function explain(node: string, config: string | null, output: Format): Pro
     process.stderr.write(`${clean(`the guard has not listed the nodes yet: ${answer.detail}`)}\n`);
     return NOT_KNOWN;
   }
-  if (!isExplainReport(answer)) return failGuard(OTHER_GUARD, socket, config);
   printAs(output, answer, (paint) => guardExplainText(answer, paint));
   return 0;
 }
+
+const isAnswer = (answer: unknown): answer is ExplainReport | NodesUnknown | null =>
+  answer === null || isNodesUnknown(answer) || isExplainReport(answer);

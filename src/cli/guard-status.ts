@@ -1,9 +1,7 @@
 import { Command } from 'commander';
 import { isGuardReport } from '../guard/report.ts';
 import { createClock } from '../host/clock.ts';
-import type { Clock } from '../ports.ts';
-import { askDaemon } from '../serve/ask.ts';
-import { failGuard, GUARD_USER, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
+import { askGuard, failGuard, GUARD_USER, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
 import { guardStatusText } from './guard-status-text.ts';
 import { type Format, formatOption, printAs, standardPaint } from './print.ts';
 import { watchReports } from './watch-reports.ts';
@@ -23,26 +21,22 @@ export function guardStatusCommand(): Command {
       '\nExample:\n  nodewarden guard status --watch\n\nExit status: 0, or 3 when no guard runs here or nobody leads.',
     )
     .action(async (options: Options) => {
-      process.exitCode = await (options.watch ? watch : once)(options, createClock());
+      process.exitCode = await (options.watch ? watch : once)(options);
     });
 }
 
-async function once({ output, ...options }: Options, clock: Clock): Promise<number> {
-  const config = options.config ?? null;
-  const socket = guardSocketOf(config);
-  const asked = await askDaemon(socket, { ask: 'status' }, clock, { user: GUARD_USER });
-  if (asked.kind !== 'answer') return failGuard(asked, socket, config);
-  const { answer } = asked;
-  if (!isGuardReport(answer)) return failGuard(OTHER_GUARD, socket, config);
+async function once({ output, config }: Options): Promise<number> {
+  const answer = await askGuard(config ?? null, { ask: 'status' }, isGuardReport);
+  if (typeof answer === 'number') return answer;
   printAs(output, answer, (paint) => guardStatusText(answer, paint));
   return answer.leader.holder === null ? NO_LEADER : 0;
 }
 
-function watch({ output, ...options }: Options, clock: Clock): Promise<number> {
+function watch({ output, ...options }: Options): Promise<number> {
   const config = options.config ?? null;
   const socket = guardSocketOf(config);
   const paint = standardPaint();
-  return watchReports(socket, clock, {
+  return watchReports(socket, createClock(), {
     output,
     user: GUARD_USER,
     read: (asked) => {

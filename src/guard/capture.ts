@@ -19,8 +19,19 @@ type CapturedEvent = { readonly at: string; readonly node?: string; readonly [wh
 const LEAD_MS = 300_000;
 const CONTROL_PLANE = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
 
-export const isCaptured = (value: unknown): value is CapturedScenario =>
+const isCaptured = (value: unknown): value is CapturedScenario =>
   isObject(value) && value['kind'] === 'GuardScenario' && Array.isArray(value['nodes']);
+
+/** What a guard sends to whoever captures: names that are not to be seen are replaced where they are known. */
+export type Capture = { readonly plain: CapturedScenario; readonly redacted: CapturedScenario };
+
+export const isCapture = (value: unknown): value is Capture =>
+  isObject(value) && isCaptured(value['plain']) && isCaptured(value['redacted']);
+
+export const captureOf = (look: GuardLook): Capture => ({
+  plain: captureScenario(look, false),
+  redacted: captureScenario(look, true),
+});
 
 /**
  * What a guard sees now, as a world in which it came about: nodes with their labels, devices, and those of their pods that are

@@ -17,7 +17,7 @@ import { sayEffect } from '../words/guard-effects.ts';
 import { type Agents, createAgents } from './agents.ts';
 import { createGuardWrites } from './api-writes.ts';
 import { createAsked } from './asked.ts';
-import { captureScenario } from './capture.ts';
+import { captureOf } from './capture.ts';
 import { createGuardCounts } from './counts.ts';
 import { createEffects } from './effects.ts';
 import { keepHttp } from './http.ts';
@@ -170,7 +170,7 @@ async function runParts(
   const socket = await openStatusSocket({
     ...{ clock, findings, path: started.socket, answer: report },
     explain: (node) => explainReport(last, node),
-    observe: () => captured(last),
+    observe: () => JSON.stringify(last === null ? null : captureOf(last)),
   });
   const lookAgeMs = (): number | null => (last === null ? null : clock.monoMs() - last.observation.atMs);
   const http = keepHttp(started.http, { clock, report, counts: counts.now, lookAgeMs }, { clock, findings });
@@ -208,9 +208,6 @@ async function runParts(
   findings.close();
   return refusal;
 }
-
-const captured = (look: GuardLook | null): string =>
-  JSON.stringify(look === null ? null : { plain: captureScenario(look, false), redacted: captureScenario(look, true) });
 
 /** READY at the first look, then the watchdog's messages while looks go on. */
 function createPulse(clock: Clock, notify: Notify): () => void {
