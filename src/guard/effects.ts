@@ -4,7 +4,7 @@ import type { Act, GuardDecision, GuardReason, GuardVerdict, Store } from '../co
 import { MARK } from '../core/guard/node-facts.ts';
 import type { ActResult, DeviceAnswer, GuardObservation, GuardOutcome } from '../core/guard/observation.ts';
 import type { NodeRef, StoredRecord } from '../core/guard/record.ts';
-import { LEAST_AUTHORITY_MS } from '../core/guard/self.ts';
+import { isAdopted, LEAST_AUTHORITY_MS } from '../core/guard/self.ts';
 import { type MonoMs, sayCause } from '../core/reading.ts';
 import type { ApiGet, GuardSend } from '../kube/connection.ts';
 import type { Clock } from '../ports.ts';
@@ -163,8 +163,7 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
   };
 
   const keep = ({ state }: GuardVerdict, { self: { leadership }, records, wallMs }: Seen): void => {
-    // What earlier leaders kept is read before anything is kept in its place.
-    if (!leadership.isLeader || state.self.adoptedMs !== leadership.sinceMs || !mayAct()) return;
+    if (!leadership.isLeader || !isAdopted(state, { leadership }) || !mayAct()) return;
     if (kept?.sinceMs !== leadership.sinceMs) {
       kept = { sinceMs: leadership.sinceMs, keeper: createKeeper(mapNeeds) };
       // A person may change it, and not create it. If it exists, this is a conflict.

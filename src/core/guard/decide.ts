@@ -12,7 +12,7 @@ import { stepPastHolds } from './past-holds.ts';
 import { stepPatrol } from './patrol.ts';
 import { type Progress, withDecision } from './progress.ts';
 import type { Phase } from './record.ts';
-import { stepSelf, withSign } from './self.ts';
+import { isAdopted, stepSelf, withSign } from './self.ts';
 import type { GuardState } from './state.ts';
 import { adoptHolds, isSameStorms, stepStorm } from './storm.ts';
 import { ASK_AGAIN_MS, askedMs, stepTurns, type Wanted } from './turns.ts';
@@ -57,12 +57,11 @@ export function decideGuard(before: GuardState, observation: GuardObservation, c
 function pastHoldsOf(
   before: GuardState,
   state: GuardState,
-  { wallMs, self: { leadership } }: GuardObservation,
+  { wallMs, self }: GuardObservation,
 ): GuardState['pastHolds'] {
-  const { self, held, holds, pastHolds } = state;
-  const isAdopted = leadership.isLeader && self.adoptedMs === leadership.sinceMs;
-  const isSame = self.adoptedMs === before.self.adoptedMs && held === before.held && isSameStorms(holds, before.holds);
-  return isAdopted && !isSame ? stepPastHolds(pastHolds, state, wallMs) : pastHolds;
+  const { held, holds, pastHolds } = state;
+  const isSame = isAdopted(before, self) && held === before.held && isSameStorms(holds, before.holds);
+  return isAdopted(state, self) && !isSame ? stepPastHolds(pastHolds, state, wallMs) : pastHolds;
 }
 
 const IDLE = ({ patrol }: GuardState) => ({ patrol, asks: [] });
@@ -98,7 +97,7 @@ function takeIn(before: GuardState, observation: GuardObservation, config: Guard
 
 /** What earlier leaders kept, once for each election (guard.md 7.1). */
 function adoptKept(state: GuardState, { atMs, kept, self: { leadership } }: GuardObservation): GuardState {
-  if (!leadership.isLeader || !kept.known || state.self.adoptedMs === leadership.sinceMs) return state;
+  if (!leadership.isLeader || !kept.known || isAdopted(state, { leadership })) return state;
   return {
     ...state,
     self: { ...state.self, adoptedMs: leadership.sinceMs },

@@ -9,6 +9,7 @@ import { powerOn } from './phases-on.ts';
 import { type Progress, with_, withDecision, withMove, withNewFencing } from './progress.ts';
 import type { FencingRecord, Phase } from './record.ts';
 import { notIdle } from './rehearsal.ts';
+import { isAdopted } from './self.ts';
 import { deviceKey, type Fencing, type GuardState, type NodeMemory } from './state.ts';
 import { covers } from './storm.ts';
 import { DEVICE_IS_WRONG, type Move } from './turn.ts';
@@ -107,10 +108,8 @@ const accept = (apply: (progress: Progress) => Progress, fencing: string | null 
 });
 
 /** What earlier leaders kept would take its place. */
-function afterAdoption({ state: { self }, observation }: Look, then: () => Result): Result {
-  const { leadership } = observation.self;
-  return leadership.isLeader && self.adoptedMs === leadership.sinceMs ? then() : 'await';
-}
+const afterAdoption = ({ state, observation }: Look, then: () => Result): Result =>
+  isAdopted(state, observation.self) ? then() : 'await';
 
 const pausedBy = ({ by, because }: Order, { observation: { wallMs } }: Look) => ({ by, because, wallMs });
 

@@ -1,7 +1,7 @@
 import type { MonoMs } from '../reading.ts';
 import type { GuardConfig } from './config.ts';
 import type { GuardObservation } from './observation.ts';
-import type { SelfMemory, SettlesFor } from './state.ts';
+import type { GuardState, SelfMemory, SettlesFor } from './state.ts';
 
 /** No answered read for this long, or no own write: the API is away (guard.md 6.2). */
 export const READ_AWAY_MS = 15_000;
@@ -44,6 +44,12 @@ export function withSign(self: SelfMemory, atMs: MonoMs, { settleMs }: GuardConf
     isJumped: false,
   };
 }
+
+/** It leads, and has read what earlier leaders kept: before, nothing may take the place of that. */
+export const isAdopted = (
+  { self: { adoptedMs } }: Pick<GuardState, 'self'>,
+  { leadership }: Pick<GuardObservation['self'], 'leadership'>,
+): boolean => leadership.isLeader && adoptedMs === leadership.sinceMs;
 
 type Clocks = NonNullable<SelfMemory['clocks']>;
 

@@ -2,6 +2,7 @@ import type { GuardConfig } from '../../../core/guard/config.ts';
 import { decideGuard } from '../../../core/guard/decide.ts';
 import type { GuardVerdict, NextGuardLook } from '../../../core/guard/decision.ts';
 import type { DeviceAnswer, GuardOutcome } from '../../../core/guard/observation.ts';
+import { isAdopted } from '../../../core/guard/self.ts';
 import { type GuardState, initialGuardState } from '../../../core/guard/state.ts';
 import type { World } from '../world.ts';
 import { createHands } from './hands.ts';
@@ -125,9 +126,7 @@ export function startGuard(parts: Parts): void {
       if (decision.kind === 'resign') leading.resign(decision.forMs);
     }
     hands.carryOut(verdict.decisions);
-    // What earlier leaders kept is read before anything is kept in its place.
-    const isAdopted = view.isLeader && state.self.adoptedMs === view.sinceMs;
-    if (isAdopted && !config.dryRun) keeper.keep(state);
+    if (isAdopted(state, { leadership: view }) && !config.dryRun) keeper.keep(state);
     hands.ask(verdict.next.status);
     const mine = turn;
     lifeline.after(Math.max(1, verdict.next.afterMs), () => {
