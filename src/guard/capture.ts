@@ -1,4 +1,5 @@
 import { keysOf, type NodePlan, planOf } from '../core/guard/config.ts';
+import { CONTROL_PLANE_LABELS } from '../core/guard/node-facts.ts';
 import type { PodOnNode } from '../core/guard/observation.ts';
 import { plannedBy } from '../core/guard/planned.ts';
 import { deviceKey, type NodeMemory } from '../core/guard/state.ts';
@@ -17,7 +18,6 @@ type CapturedEvent = { readonly at: string; readonly node?: string; readonly [wh
 
 /** Until then every node is alive: its guards need so long for their election, and their patrol to ask. */
 const LEAD_MS = 300_000;
-const CONTROL_PLANE = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
 
 const isCaptured = (value: unknown): value is CapturedScenario =>
   isObject(value) && value['kind'] === 'GuardScenario' && Array.isArray(value['nodes']);
@@ -78,7 +78,7 @@ function nodeOf({ object }: NodeMemory, { observation, config }: GuardLook, alia
   const { name, uid, labels } = object;
   const domains = config.domainLabels.filter((label) => Object.hasOwn(labels, label));
   const selecting = config.nodes.map(({ key }) => key).filter((key) => Object.hasOwn(labels, key));
-  const roles = CONTROL_PLANE.filter((label) => Object.hasOwn(labels, label));
+  const roles = CONTROL_PLANE_LABELS.filter((label) => Object.hasOwn(labels, label));
   const kept = [
     ...[...new Set([...selecting, ...roles])].map((key) => [key, labels[key] ?? '']),
     ...domains.map((key) => [key, alias('d', labels[key] ?? '')]),

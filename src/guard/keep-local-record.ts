@@ -1,5 +1,5 @@
 import type { GuardDecision } from '../core/guard/decision.ts';
-import type { GuardState } from '../core/guard/state.ts';
+import { type GuardState, nameOfNode } from '../core/guard/state.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { createSpool } from '../record/writing/spool.ts';
@@ -62,7 +62,7 @@ type Entry = Omit<LocalEntry, 'schema'>;
 function entriesOf({ observation, verdict, config }: GuardLook, before: GuardState['dryFenced']): readonly Entry[] {
   const { state, decisions, reasons } = verdict;
   const common = { wallMs: observation.wallMs, dryRun: config.dryRun, node: null, gate: null };
-  const nameOf = (uid: string): string => state.nodes.get(uid)?.object.name ?? uid;
+  const nameOf = (uid: string): string => nameOfNode(state.nodes, uid);
   const alive = [...before].flatMap(([uid, { wallMs }]): readonly Entry[] => {
     const memory = state.nodes.get(uid);
     if (state.dryFenced.has(uid) || memory === undefined) return [];

@@ -4,7 +4,7 @@ import { explainNode, type NodeExplanation } from '../core/guard/explain.ts';
 import { lookOf } from '../core/guard/gates.ts';
 import { ageOf, classOf, type NodeClass } from '../core/guard/health.ts';
 import type { PowerState } from '../core/guard/record.ts';
-import type { GuardState, NodeMemory } from '../core/guard/state.ts';
+import { type GuardState, type NodeMemory, nameOfNode } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { isObject, isText } from '../core/shape.ts';
 import type { Finding } from '../ports.ts';
@@ -125,7 +125,7 @@ export function guardReport({
   const { self } = observation;
   const { leadership } = self;
   const age = (atMs: MonoMs | null): number | null => (atMs === null ? null : Math.max(0, nowMs - atMs));
-  const nameOf = (uid: string): string => state.nodes.get(uid)?.object.name ?? uid;
+  const nameOf = (uid: string): string => nameOfNode(state.nodes, uid);
   const leftMs = state.self.settlesMs - nowMs;
   return {
     ...{ schema: 1, kind: 'guard-status', version, writer, node: self.node, atWallMs: observation.wallMs },

@@ -1,6 +1,7 @@
 import type { GuardDecision, GuardReason } from '../core/guard/decision.ts';
 import type { GuardOutcome, LeadershipView } from '../core/guard/observation.ts';
 import type { DecisionId } from '../core/guard/record.ts';
+import { nameOfNode } from '../core/guard/state.ts';
 import type { Log, LogEvent } from '../ports.ts';
 import { sayGuardReason } from '../words/guard.ts';
 import { sayGuardDecision, sayGuardOutcome, sayStorm } from '../words/guard-decision.ts';
@@ -73,7 +74,7 @@ export function createTeller(log: Log): (look: GuardLook) => void {
     tellLeadership(leadership);
     for (const outcome of observation.outcomes) tellOutcome(outcome);
     if (!leadership.isLeader) return;
-    const nameOf = (uid: string): string => verdict.state.nodes.get(uid)?.object.name ?? uid;
+    const nameOf = (uid: string): string => nameOfNode(verdict.state.nodes, uid);
     for (const reason of verdict.reasons) {
       const told = REASONS[reason.code];
       if (told === null) continue;

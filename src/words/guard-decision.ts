@@ -4,7 +4,7 @@ import type { FencingRecord, HoldScope, StormKind } from '../core/guard/record.t
 import { sayDuration } from '../core/units/duration.ts';
 import { sayPhase } from './guard.ts';
 import { sayBecause, sayGateRow, sayOrderAnswer } from './guard-gate.ts';
-import { counted, sayNames } from './phrases.ts';
+import { counted, saidOf, sayNames } from './phrases.ts';
 
 /** What the guard decides, for people. Names are as the API has them: whoever prints the sentence escapes it. */
 
@@ -52,8 +52,7 @@ export function sayStorm(isOver: boolean, kind: StormKind, scope: HoldScope, nam
 
 /** What held nodes back, in the history. `what`: as `PastHold`. */
 export function sayPastHold(what: string, where: string): string {
-  const storm = Object.entries(STORM).find(([kind]) => kind === what)?.[1];
-  return `${where}: ${storm ?? sayBecause(what)}`;
+  return `${where}: ${saidOf<string>(STORM, what) ?? sayBecause(what)}`;
 }
 
 export function sayScope(scope: HoldScope, nameOf: (uid: string) => string): string {

@@ -1,6 +1,6 @@
 import type { Because, GateRow, OrderAnswer, Refusal } from '../core/guard/decision.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import { counted } from './phrases.ts';
+import { counted, saidOf } from './phrases.ts';
 
 /** Why a gate of the guard is closed, and why it refuses an order, for people. */
 
@@ -108,6 +108,6 @@ function sayRefusal(why: Because | Refusal): string {
 
 /** A code of a gate without what it compared; another text, as it is. */
 export function sayBecause(why: string): string {
-  const said = Object.entries(BECAUSE).find(([because]) => because === why)?.[1];
+  const said = saidOf(BECAUSE, why);
   return typeof said === 'string' ? said : why.replaceAll('-', ' ');
 }

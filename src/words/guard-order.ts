@@ -3,6 +3,7 @@ import type { ReleaseScope } from '../core/guard/observation.ts';
 import type { FencingRecord } from '../core/guard/record.ts';
 import type { Rehearsed } from '../core/guard/rehearsal.ts';
 import { sayOrderAnswer } from './guard-gate.ts';
+import { saidOf } from './phrases.ts';
 
 /** How an order of a person ended, for that person. */
 
@@ -42,8 +43,7 @@ export function sayRehearsal(record: Pick<FencingRecord, 'node' | 'phase' | 'why
   const { node, phase, why, level, plan } = record;
   const devices = (plan.levels[level] ?? []).join(' and ');
   if (isRehearsed(record)) return `${node.name}: proven: ${devices} switched this machine, and no other one`;
-  const shown =
-    Object.entries(NOT_SHOWN).find(([code]) => code === why)?.[1] ?? `it ended ${phase} (${why ?? 'no reason'})`;
+  const shown = saidOf(NOT_SHOWN, why) ?? `it ended ${phase} (${why ?? 'no reason'})`;
   return `${node.name}: not proven by ${devices}: ${phase === 'not-back' ? NOT_BACK : shown}`;
 }
 const NOT_BACK = 'the machine is not back since it was switched on: look at it';

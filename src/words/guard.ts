@@ -1,6 +1,7 @@
 import type { GuardReason } from '../core/guard/decision.ts';
 import type { Phase } from '../core/guard/record.ts';
 import type { SettlesFor } from '../core/guard/state.ts';
+import { saidOf } from './phrases.ts';
 
 /** What the guard's core says in codes, for people. */
 
@@ -15,7 +16,7 @@ export function sayGuardReason(reason: GuardReason): string | null {
   return `${subject}: ${said}${method}${more}`;
 }
 
-const saySettles = (why: string): string => Object.entries(SETTLES).find(([code]) => code === why)?.[1] ?? why;
+const saySettles = (why: string): string => saidOf(SETTLES, why) ?? why;
 const SETTLES: { readonly [F in SettlesFor]: string } = {
   start: 'its start',
   election: 'its election',
@@ -43,7 +44,7 @@ const REASONS: { readonly [C in GuardReason['code']]: string | null } = {
 export function sayPhase(phase: string, isConfirmed = false): string {
   if (phase === 'proven' && isConfirmed) return 'off, as a person says; no device proved it';
   if (phase === 'proving' && isConfirmed) return 'a last look before the word of a person counts';
-  return Object.entries(PHASES).find(([name]) => name === phase)?.[1] ?? phase;
+  return saidOf(PHASES, phase) ?? phase;
 }
 const PHASES: { readonly [P in Phase]: string } = {
   decided: 'a last look before anything is done',

@@ -56,6 +56,10 @@ export function sayNames(names: readonly string[], most = NAMES_SAID): string {
   return `${names.slice(0, most).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
+/** What a table says of a code that comes from a record, an answer, or another version; undefined: it does not have it. */
+export const saidOf = <T>(table: { readonly [code: string]: T }, code: string | null): T | undefined =>
+  code !== null && Object.hasOwn(table, code) ? table[code] : undefined;
+
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 export const countPods = (pods: number): string => counted(pods, 'pod');
 export const and = (first: string, second: string): string => (second === '' ? first : `${first}; ${second}`);

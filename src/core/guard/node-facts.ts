@@ -34,10 +34,13 @@ export const FENCED = 'nodewarden.dev/fenced';
 /** In front of the fencing's id in the taint's value: it marks the taint as ours (G11). */
 export const MARK = 'nodewarden.';
 
-const CONTROL_PLANE = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
+export const CONTROL_PLANE_LABELS = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
 /** Our own condition, which says nothing about the machine. */
 const FENCED_CONDITION = 'NodewardenFenced';
 const SKIP = /^skip(?: for=(\S+))?$/;
+
+export const isControlPlane = (labels: NodeObject['labels']): boolean =>
+  CONTROL_PLANE_LABELS.some((label) => Object.hasOwn(labels, label));
 
 export function factsOf(object: NodeObject): NodeFacts {
   const { labels, annotations, taints, conditions } = object;
@@ -48,7 +51,7 @@ export function factsOf(object: NodeObject): NodeFacts {
   const foreign = taints.find(({ key, value }) => key === OUT_OF_SERVICE && !value.startsWith(MARK));
   const isExcluded = labels['remediation.medik8s.io/exclude-from-remediation'] === 'true';
   return {
-    isControlPlane: CONTROL_PLANE.some((label) => Object.hasOwn(labels, label)),
+    isControlPlane: isControlPlane(labels),
     isReady: ready?.status === 'True',
     readyToken: isOwnWord ? ready.heartbeat : null,
     ownToken: own.map(({ type, heartbeat }) => `${type}=${heartbeat}`).join(' '),

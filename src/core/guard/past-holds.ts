@@ -1,5 +1,5 @@
 import type { HoldScope, PastHold } from './record.ts';
-import type { GuardState } from './state.ts';
+import { type GuardState, nameOfNode } from './state.ts';
 import { keyOf as stormKeyOf } from './storm.ts';
 
 /** So many are remembered; what lasts goes last. */
@@ -31,7 +31,7 @@ type Holding = Pick<PastHold, 'what' | 'scope'>;
 type Scope = PastHold['scope'];
 
 function heldNow({ held, holds, nodes }: Held): readonly Holding[] {
-  const nameOf = (uid: string): string => nodes.get(uid)?.object.name ?? uid;
+  const nameOf = (uid: string): string => nameOfNode(nodes, uid);
   const ofNodes = [...held].flatMap(([uid, said]): readonly Holding[] => {
     const [gate = '', because = ''] = said.split(' ');
     if (gate === '' || NOT_OF_A_NODE.includes(gate)) return [];

@@ -47,6 +47,9 @@ export type GuardState = {
   readonly patrol: { readonly askedMs: MonoMs | null; readonly at: number };
 };
 
+/** As people know the node; of one that is not listed, its uid. */
+export const nameOfNode = (nodes: GuardState['nodes'], uid: string): string => nodes.get(uid)?.object.name ?? uid;
+
 export type SelfMemory = {
   readonly startedMs: MonoMs;
   /** Nothing new before this (G6), for the reason. */

@@ -1,4 +1,5 @@
 import type { GuardReason, GuardVerdict } from '../../core/guard/decision.ts';
+import { isControlPlane } from '../../core/guard/node-facts.ts';
 import type { HoldScope } from '../../core/guard/record.ts';
 import type { GuardState } from '../../core/guard/state.ts';
 import { happen } from './events.ts';
@@ -61,9 +62,6 @@ function circumstancesOf({ nodes, guards, events, config, untilMs }: GuardScenar
   };
 }
 const EXCLUDING: readonly string[] = ['announce', 'annotate', 'label', 'taint', 'cordon', 'deleteNode'];
-const isControlPlane = (labels: { readonly [key: string]: string }): boolean =>
-  Object.hasOwn(labels, 'node-role.kubernetes.io/control-plane') ||
-  Object.hasOwn(labels, 'node-role.kubernetes.io/master');
 
 type Teller = (guard: ProcessName, verdict: GuardVerdict, state: GuardState) => void;
 
