@@ -1,6 +1,5 @@
 import { isFlag, isNumber, isOneOf, isText, orNull, parseJson, shape } from '../core/shape.ts';
-import { listDirectory, readText } from '../host/files.ts';
-import { RECORD_KEPT } from '../host/record-disk.ts';
+import { readRotated } from '../record/reading/rotated.ts';
 
 /**
  * What the guard of this machine keeps in its `stateDirectory` while it leads: what no ConfigMap tells. A dry run has no other
@@ -44,27 +43,13 @@ export type LocalRecord = {
   /** What exists and could not be read: a sentence each. */
   readonly unreadable: readonly string[];
 };
-/** A line may exceed the size at which a file is rotated. */
-const FILE_MAX_BYTES = 2 * LOCAL_RECORD_BYTES;
-const DIRECTORY_ENTRIES_MAX = 1_000;
 
 /** Without a record, it is empty. Lines that are no entries are passed over: a guard that was killed leaves a torn one. */
 export function readLocalRecord(directory: string): LocalRecord {
-  const names = listDirectory(directory, DIRECTORY_ENTRIES_MAX);
-  if (!names.known) return { entries: [], unreadable: names.why === 'absent' ? [] : [`${directory}: ${names.detail}`] };
   const entries: LocalEntry[] = [];
-  const unreadable: string[] = [];
-  const oldestFirst = Array.from({ length: RECORD_KEPT }, (_, i) => `${LOCAL_RECORD}.${RECORD_KEPT - i}`);
-  for (const name of [...oldestFirst, LOCAL_RECORD].filter((wanted) => names.value.includes(wanted))) {
-    const text = readText(`${directory}/${name}`, FILE_MAX_BYTES);
-    if (!text.known) {
-      unreadable.push(`${directory}/${name}: ${text.detail}`);
-      continue;
-    }
-    for (const line of text.value.split('\n')) {
-      const entry = parseJson(line);
-      if (isEntry(entry)) entries.push(entry);
-    }
-  }
+  const unreadable = readRotated(directory, LOCAL_RECORD, LOCAL_RECORD_BYTES, (line) => {
+    const entry = parseJson(line);
+    if (isEntry(entry)) entries.push(entry);
+  });
   return { entries, unreadable };
 }

@@ -1,7 +1,8 @@
 import type { DecisionId } from '../../core/decision.ts';
-import { listDirectory, readTail, readText } from '../../host/files.ts';
-import { RECORD_KEPT, RECORD_MAX_BYTES } from '../../host/record-disk.ts';
+import { readTail } from '../../host/files.ts';
+import { RECORD_MAX_BYTES } from '../../host/record-disk.ts';
 import { parseEntry, type RecordEntry } from '../entry.ts';
+import { eachLine, readRotated } from './rotated.ts';
 
 /** A dry run has a record of its own. */
 export function recordName(dry: boolean): string {
@@ -23,33 +24,19 @@ type RecordQuery = {
 };
 
 const ENTRIES_MAX = 100_000;
-/** A line may exceed the size at which a file is rotated. */
-const FILE_MAX_BYTES = 2 * RECORD_MAX_BYTES;
-const DIRECTORY_ENTRIES_MAX = 10_000;
 
 /** The readable part of the record and its rotated files. Without a record, it is empty. */
 export function readRecord(directory: string, query: RecordQuery = {}): ReadRecord {
-  const name = recordName(query.dry ?? false);
-  const names = listDirectory(directory, DIRECTORY_ENTRIES_MAX);
-  if (!names.known) {
-    const unreadable = names.why === 'absent' ? [] : [`${directory}: ${names.detail}`];
-    return { entries: [], tornLines: 0, unreadable };
-  }
-  const oldestFirst = Array.from({ length: RECORD_KEPT }, (_, i) => `${name}.${RECORD_KEPT - i}`);
-  let entries: RecordEntry[] = [];
+  const { sinceWallMs = Number.NEGATIVE_INFINITY, dry = false } = query;
+  const entries: RecordEntry[] = [];
   let tornLines = 0;
-  const unreadable: string[] = [];
-  for (const file of [...oldestFirst, name].filter((wanted) => names.value.includes(wanted))) {
-    const text = readText(`${directory}/${file}`, FILE_MAX_BYTES);
-    if (!text.known) {
-      unreadable.push(`${directory}/${file}: ${text.detail}`);
-      continue;
-    }
-    const read = readLines(text.value, query.sinceWallMs ?? Number.NEGATIVE_INFINITY);
-    tornLines += read.tornLines;
-    entries = [...entries, ...read.entries].slice(-ENTRIES_MAX);
-  }
-  return { entries, tornLines, unreadable };
+  const unreadable = readRotated(directory, recordName(dry), RECORD_MAX_BYTES, (line) => {
+    const entry = parseEntry(line);
+    if (entry === null) tornLines++;
+    else if (entry.atWallMs >= sinceWallMs) entries.push(entry);
+    if (entries.length > 2 * ENTRIES_MAX) entries.splice(0, ENTRIES_MAX);
+  });
+  return { entries: entries.slice(-ENTRIES_MAX), tornLines, unreadable };
 }
 
 /**
@@ -62,7 +49,11 @@ const TAIL_BYTES = 1024 * 1024;
 export function lastDecisionNumber(directory: string, bootId: string, dry: boolean): number {
   const tail = readTail(`${directory}/${recordName(dry)}`, TAIL_BYTES);
   if (!tail.known) return 0;
-  const { entries } = readLines(tail.value, Number.NEGATIVE_INFINITY);
+  const entries: RecordEntry[] = [];
+  eachLine(tail.value, (line) => {
+    const entry = parseEntry(line);
+    if (entry !== null) entries.push(entry);
+  });
   const last = Math.max(0, ...numbersOf(entries, bootId));
   const [first] = entries;
   const isAll = last > 0 || tail.value.length < TAIL_BYTES || (first !== undefined && first.bootId !== bootId);
@@ -79,20 +70,4 @@ function numbersOf(entries: readonly RecordEntry[], bootId: string): readonly nu
 export function numberOf(id: DecisionId): number {
   const number = Number(id.slice(id.lastIndexOf('-') + 1));
   return Number.isSafeInteger(number) ? number : 0;
-}
-
-function readLines(text: string, sinceWallMs: number): { readonly entries: RecordEntry[]; readonly tornLines: number } {
-  const entries: RecordEntry[] = [];
-  let tornLines = 0;
-  // Line by line: splitting a file that consists of line ends would take 300 MiB.
-  for (let from = 0, end = 0; end < text.length; from = end + 1) {
-    end = text.indexOf('\n', from);
-    if (end < 0) end = text.length;
-    if (end === from) continue;
-    const line = text.slice(from, end);
-    const entry = parseEntry(line);
-    if (entry === null) tornLines++;
-    else if (entry.atWallMs >= sinceWallMs) entries.push(entry);
-  }
-  return { entries, tornLines };
 }
