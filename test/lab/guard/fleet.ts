@@ -19,6 +19,8 @@ export type Fleet = {
   readonly machines: readonly Machine[];
   readonly machine: (name: string) => Machine;
   readonly node: (name: string) => KubeObject;
+  /** As nobody has ever touched it: it runs, is Ready, and has no mark of the guard. */
+  readonly isBack: (name: string) => boolean;
   /** Each change of our out-of-service taint, with the machine's power at that moment. */
   readonly marks: readonly Mark[];
   /** What may never happen: a taint of ours on a machine that runs or without proof, a member that runs twice. */
@@ -98,21 +100,19 @@ export async function aFleet(specs: readonly MachineSpec[]): Promise<Fleet> {
   const ticking = machines.map(tick);
 
   await until('every node is Ready', () => (machines.every(({ name }) => isReady(nodes.get(name))) ? true : null));
+  const machine = (name: string): Machine => {
+    const found = byName.get(name);
+    if (found === undefined) throw new Error(`no machine ${name}`);
+    return found;
+  };
+  const node = (name: string): KubeObject => {
+    const found = nodes.get(name);
+    if (found === undefined) throw new Error(`no node ${name}`);
+    return found;
+  };
   return {
-    machines,
-    marks,
-    wrong,
-    overlaps,
-    machine: (name) => {
-      const machine = byName.get(name);
-      if (machine === undefined) throw new Error(`no machine ${name}`);
-      return machine;
-    },
-    node: (name) => {
-      const node = nodes.get(name);
-      if (node === undefined) throw new Error(`no node ${name}`);
-      return node;
-    },
+    ...{ machines, marks, wrong, overlaps, machine, node },
+    isBack: (name) => machine(name).isOn() && isReady(nodes.get(name)) && marksOf(node(name)).length === 0,
     believe: (name) => believed.add(name),
     close: async () => {
       isOver = true;
@@ -124,6 +124,14 @@ export async function aFleet(specs: readonly MachineSpec[]): Promise<Fleet> {
     },
   };
 }
+
+/** A scene waits for this: what has never said on proves nothing. */
+export const patrolled = (machines: readonly Machine[]): Promise<true> =>
+  until(
+    'every device has said on',
+    () => machines.every((one) => one.calls().some(({ action }) => action === 'ended-status')) || null,
+    300_000,
+  );
 
 /** Two status of its device, 5 s apart, found the machine off since it was last on (guard.md 8.3). */
 function isProven({ calls }: Machine): boolean {

@@ -3,6 +3,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { stringify } from 'yaml';
+import type { FencingRecord } from '../../../src/core/guard/record.ts';
+import { readRecord } from '../../../src/guard/records.ts';
 import { ask } from '../kube/api.ts';
 import { RUN } from '../kube/cluster.ts';
 import { until } from '../scene.ts';
@@ -129,9 +131,6 @@ export async function aGuard({ name, namespace = NAMESPACE, nodes, config = {}, 
   };
 }
 
-/** Of somebody who may do everything, and gives orders. */
-export const personsKubeconfig = (): string => path.join(RUN, 'admin.conf');
-
 export function runProgram(...args: readonly string[]): Promise<Ran> {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [PROGRAM, ...args], {
@@ -146,35 +145,23 @@ export function runProgram(...args: readonly string[]): Promise<Ran> {
   });
 }
 
-export type StoredFencing = {
-  readonly name: string;
-  readonly version: string;
-  readonly record: Record<string, unknown> | null;
-};
-
-/** The records of fencings as the API server has them. */
-export async function fencings(namespace = NAMESPACE): Promise<readonly StoredFencing[]> {
+/** The records of fencings as the API server has them; ones that cannot be read fail the scene. */
+export async function fencings(namespace = NAMESPACE): Promise<readonly FencingRecord[]> {
   const { items } = await ask(`/api/v1/namespaces/${namespace}/configmaps`);
-  return items
-    .filter(({ metadata }: { metadata: { name: string } }) => metadata.name.startsWith('fencing-'))
-    .map(
-      ({ metadata, data }: { metadata: { name: string; resourceVersion: string }; data?: Record<string, string> }) => ({
-        name: metadata.name,
-        version: metadata.resourceVersion,
-        record: recordIn(data ?? {}),
-      }),
-    );
+  return (items as readonly unknown[]).flatMap((map) => {
+    const stored = readRecord(map);
+    if (stored === null) return [];
+    if (stored.record === null) throw new Error(`${stored.id}: ${stored.problem}`);
+    return [stored.record];
+  });
 }
 
-function recordIn(data: Record<string, string>): Record<string, unknown> | null {
-  for (const text of Object.values(data)) {
-    try {
-      const value = JSON.parse(text);
-      if (typeof value === 'object' && value !== null && 'phase' in value) return value;
-    } catch {}
-  }
-  return null;
-}
+/** The oldest first. */
+export const fencingsOf = async (node: string): Promise<readonly FencingRecord[]> =>
+  (await fencings()).filter((record) => record.node.name === node);
+
+export const areClosed = async (namespace?: string): Promise<boolean> =>
+  (await fencings(namespace)).every(({ phase }) => phase === 'closed');
 
 /** Nothing of an earlier scene is left in the namespace. */
 export async function cleanNamespace(namespace = NAMESPACE): Promise<void> {

@@ -180,6 +180,16 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
   };
 }
 
+/** What its power did since that change of it: "off on". */
+export const switched = ({ changes }: Machine, since = 0): string =>
+  changes()
+    .slice(since)
+    .map(({ to }) => to)
+    .join(' ');
+
+/** How often it was powered off. */
+export const offs = ({ changes }: Machine): number => changes().filter(({ to }) => to === 'off').length;
+
 /** namespace/name. */
 const keyOf = ({ metadata: { namespace = 'default', name } }: KubeObject): string => `${namespace}/${name}`;
 export type PodStarted = (machine: string, key: string, uid: string) => void;

@@ -3,7 +3,7 @@
 import { sleep } from '../../../../src/host/clock.ts';
 import { ask, STRATEGIC } from '../../kube/api.ts';
 import { clock, until } from '../../scene.ts';
-import { aStatefulSet } from '../fleet.ts';
+import { aStatefulSet, patrolled } from '../fleet.ts';
 import type { LabScene } from '../lab.ts';
 import type { Machine } from '../machine.ts';
 import { NO_STORM } from './api-away.ts';
@@ -33,11 +33,7 @@ const announced: LabScene = {
     // One bound to each of the two that do not leave.
     for (const { name } of [reboots, stays]) await aStatefulSet(`on-${name}`, { at: name });
     for (const { name } of [reboots, stays]) await until('its member runs', () => memberAt(`on-${name}-0`));
-    await until(
-      'every device has said on',
-      () => fleet.machines.every((one) => one.calls().some(({ action }) => action === 'status')) || null,
-      300_000,
-    );
+    await patrolled(fleet.machines);
     for (const machine of [leaves, reboots, stays]) await tell(machine, ARMED);
     await sleep(clock, 15_000);
     for (const machine of [leaves, reboots, stays]) {

@@ -4,9 +4,9 @@ import { ask } from '../../kube/api.ts';
 import { signalPart } from '../../kube/cluster.ts';
 import { clock } from '../../scene.ts';
 import { OUT_OF_SERVICE, setTaints } from '../fleet.ts';
-import { personsKubeconfig, runProgram } from '../guard.ts';
 import type { LabScene } from '../lab.ts';
 import { createNode, type Machine } from '../machine.ts';
+import { aPerson } from '../person.ts';
 import { someMachines } from './one-machine.ts';
 
 const LASTS_MS = Number(process.env['LAB_MINUTES'] ?? 60) * 60_000;
@@ -22,11 +22,10 @@ const dryRun: LabScene = {
     if (guard === undefined || other === undefined) throw new Error('no guard');
     // The taints are those of the chaos.
     for (const { name } of fleet.machines) fleet.believe(name);
-    const person = personsKubeconfig();
+    const ann = await aPerson('ann');
     const orders: (number | null)[] = [];
     const order = async (...args: readonly string[]): Promise<void> => {
-      const said = ['--by', 'ann', '--because', 'chaos', '--kubeconfig', person];
-      orders.push((await runProgram('guard', ...args, ...said)).code);
+      orders.push((await ann.order(...args)).code);
     };
     const all = (act: (machine: Machine) => void, count: number) => {
       for (const machine of fleet.machines.slice(0, count)) act(machine);

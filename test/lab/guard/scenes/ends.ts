@@ -3,10 +3,10 @@
 import { sleep } from '../../../../src/host/clock.ts';
 import { ask } from '../../kube/api.ts';
 import { clock, until } from '../../scene.ts';
-import { isReady, marksOf, OUT_OF_SERVICE, setTaints, taintOf } from '../fleet.ts';
-import { fencings } from '../guard.ts';
+import { marksOf, OUT_OF_SERVICE, patrolled, setTaints, taintOf } from '../fleet.ts';
+import { fencingsOf } from '../guard.ts';
 import type { LabScene } from '../lab.ts';
-import type { Machine } from '../machine.ts';
+import { type Machine, offs } from '../machine.ts';
 import { NO_STORM } from './api-away.ts';
 import { someMachines } from './one-machine.ts';
 
@@ -22,25 +22,18 @@ const ends: LabScene = {
     const [guard] = await lab.led({ name: 'g1', config });
     const [loops, late, gone, foreign, added, refuses] = fleet.machines;
     if (!guard || !loops || !late || !gone || !foreign || !added || !refuses) throw new Error('no machines');
-    await until(
-      'every device has said on',
-      () => fleet.machines.every((one) => one.calls().some(({ action }) => action === 'status')) || null,
-      300_000,
-    );
+    await patrolled(fleet.machines);
     const is = (what: string, holds: () => boolean | Promise<boolean>, deadlineMs = 900_000): Promise<boolean> =>
       until(what, async () => (await holds()) || null, deadlineMs);
-    const offs = ({ changes }: Machine): number => changes().filter(({ to }) => to === 'off').length;
     const commands = ({ calls }: Machine, which: string): number =>
       calls().filter(({ action }) => action === which).length;
     /** The phases of all fencings of the node, the oldest first. */
     const phases = async ({ name }: Machine): Promise<string> =>
-      (await fencings())
-        .flatMap(({ record }) => (record === null ? [] : [record]))
-        .filter(({ node }) => (node as { name: string }).name === name)
+      (await fencingsOf(name))
         .map(({ phase, staysOff }) => `${phase}${staysOff === null ? '' : `(${staysOff})`}`)
         .join(' ');
     const isBack = async (machine: Machine): Promise<boolean> =>
-      machine.isOn() && isReady(fleet.node(machine.name)) && marksOf(fleet.node(machine.name)).length === 0;
+      fleet.isBack(machine.name) && (await phases(machine)) === 'closed';
 
     await setTaints(foreign.name, BY_HAND);
     refuses.device('on', 'nothing');
@@ -62,7 +55,7 @@ const ends: LabScene = {
           taintOf(fleet.node(added.name)) === null,
         );
         added.kubelet('up');
-        await is('it is back', async () => (await isBack(added)) && (await phases(added)) === 'closed');
+        await is('it is back', () => isBack(added));
         const left = fleet.node(added.name)['spec'].taints ?? [];
         lab.check(
           'the foreign taint stays',
@@ -76,10 +69,7 @@ const ends: LabScene = {
         await sleep(clock, 60_000);
         lab.check('and no blind cycling', offs(late) === 1 && commands(late, 'on') === 1);
         late.kubelet('up');
-        await is(
-          'it is back by somebody else’s hand',
-          async () => (await isBack(late)) && (await phases(late)) === 'closed',
-        );
+        await is('it is back by somebody else’s hand', () => isBack(late));
         lab.check('it closes by itself when it is back', true);
       })(),
       (async () => {
@@ -91,12 +81,12 @@ const ends: LabScene = {
         );
         refuses.power('on');
         refuses.kubelet('up');
-        await is('it is back', async () => (await isBack(refuses)) && (await phases(refuses)) === 'closed');
+        await is('it is back', () => isBack(refuses));
       })(),
       (async () => {
         await is('the first power-off', () => offs(loops) === 1);
         loops.kubelet('up');
-        await is('it is back', async () => (await isBack(loops)) && (await phases(loops)) === 'closed');
+        await is('it is back', () => isBack(loops));
         loops.kubelet('silent');
         await is('the loop is broken', async () => (await phases(loops)).includes('left-off(loop)'));
         await sleep(clock, 60_000);

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { sleep } from '../../../../src/host/clock.ts';
 import { RUN } from '../../kube/cluster.ts';
 import { clock, until } from '../../scene.ts';
-import { aStatefulSet, type Fleet, isReady, MACHINES, marksOf } from '../fleet.ts';
+import { aStatefulSet, type Fleet, isReady, MACHINES } from '../fleet.ts';
 import type { Lab, LabScene } from '../lab.ts';
 import { NO_STORM } from './api-away.ts';
 import { memberAt, someMachines } from './one-machine.ts';
@@ -131,13 +131,7 @@ async function play(lab: Lab, qemu: Guest, fleet: Fleet): Promise<void> {
     lab.check('its CPUs stopped: no QEMU runs when it gets the taint', !mark.isOn && qemu.pid() !== first);
     lab.figure('s from the last sign of life to the taint', ((mark.atMs - silentMs) / 1_000).toFixed(0));
     machine.kubelet('up');
-    await until(
-      'it is back',
-      () =>
-        (qemu.pid() !== null && isReady(fleet.node(machine.name)) && marksOf(fleet.node(machine.name)).length === 0) ||
-        null,
-      400_000,
-    );
+    await until('it is back', () => (qemu.pid() !== null && fleet.isBack(machine.name)) || null, 400_000);
     lab.check(
       'its QEMU ended once and was started once',
       qemu.changes().join(' ') === 'off on',

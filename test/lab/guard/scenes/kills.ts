@@ -6,9 +6,10 @@ import { sleep } from '../../../../src/host/clock.ts';
 import { ask } from '../../kube/api.ts';
 import { clock } from '../../scene.ts';
 import type { Write } from '../api-proxy.ts';
-import { aStatefulSet, type Fleet, isReady, marksOf } from '../fleet.ts';
-import { cleanNamespace, fencings, type Guard, NAMESPACE } from '../guard.ts';
+import { aStatefulSet, type Fleet } from '../fleet.ts';
+import { areClosed, cleanNamespace, type Guard, NAMESPACE } from '../guard.ts';
 import type { Lab, LabScene } from '../lab.ts';
+import { switched } from '../machine.ts';
 import { NO_STORM } from './api-away.ts';
 import { addressOf, memberAt } from './one-machine.ts';
 
@@ -176,12 +177,7 @@ async function atPoint({ fleet, lane, point, harm, lastsMs }: Try): Promise<stri
   if (before === null) return 'its member does not run';
   const machine = fleet.machine(before.node);
   const begun = machine.changes().length;
-  const changes = (): string =>
-    machine
-      .changes()
-      .slice(begun)
-      .map(({ to }) => to)
-      .join(' ');
+  const changes = (): string => switched(machine, begun);
   const calls = machine.calls().length;
   // Known as on by the one that leads now, or kept for it.
   await waitFor('its device was asked', () => machine.calls().length > calls);
@@ -204,11 +200,7 @@ async function atPoint({ fleet, lane, point, harm, lastsMs }: Try): Promise<stri
     }
     await waitFor('the machine is off', () => changes().startsWith('off'));
     machine.kubelet('up');
-    await waitFor('it is back', async () => {
-      const isBack =
-        machine.isOn() && isReady(fleet.node(machine.name)) && marksOf(fleet.node(machine.name)).length === 0;
-      return isBack && (await fencings(namespace)).every(({ record }) => record?.['phase'] === 'closed');
-    });
+    await waitFor('it is back', async () => fleet.isBack(machine.name) && (await areClosed(namespace)));
     if (lastsMs === null) end();
     await waitFor('its member runs again', async () => ((await memberAt(member))?.uid ?? before.uid) !== before.uid);
     return changes() === 'off on' ? null : `its power went ${changes()}`;

@@ -1,6 +1,7 @@
 // Devices that lie, hang, or say yes to everything.
 import { sleep } from '../../../../src/host/clock.ts';
 import { clock, until } from '../../scene.ts';
+import { patrolled } from '../fleet.ts';
 import type { LabScene } from '../lab.ts';
 import type { Machine } from '../machine.ts';
 import { NO_STORM } from './api-away.ts';
@@ -15,11 +16,7 @@ const lies: LabScene = {
     if (guard === undefined) throw new Error('no guard');
     const [hangs, yes, flips, offHangs, offFails, liar] = ['m0', 'm1', 'm2', 'm3', 'm4', 'm5'].map(fleet.machine);
     if (!hangs || !yes || !flips || !offHangs || !offFails || !liar) throw new Error('no machines');
-    await until(
-      'every device has said on',
-      () => fleet.machines.every((one) => one.calls().some(({ action }) => action === 'status')) || null,
-      300_000,
-    );
+    await patrolled(fleet.machines);
     const marked = (name: string): boolean => fleet.marks.some(({ node, isTainted }) => node === name && isTainted);
 
     hangs.device('says', 'hang');

@@ -1,8 +1,8 @@
 // A machine dies: what becomes of its member of a StatefulSet, and of the machine.
 import { ask } from '../../kube/api.ts';
 import { until } from '../../scene.ts';
-import { aStatefulSet, isReady, marksOf } from '../fleet.ts';
-import { fencings } from '../guard.ts';
+import { aStatefulSet } from '../fleet.ts';
+import { areClosed, fencings } from '../guard.ts';
 import type { LabScene } from '../lab.ts';
 
 const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
@@ -66,15 +66,8 @@ const dies: LabScene = {
     lab.check('its member runs elsewhere', after.node !== machine.name);
     machine.kubelet('up');
     await until('it is powered on', () => machine.changes().find(({ to }) => to === 'on') ?? null);
-    await until(
-      'it is Ready and has no mark',
-      () => (isReady(fleet.node(machine.name)) && marksOf(fleet.node(machine.name)).length === 0) || null,
-      300_000,
-    );
-    await until(
-      'its record is closed',
-      async () => (await fencings()).every(({ record }) => record?.['phase'] === 'closed') || null,
-    );
+    await until('it is Ready and has no mark', () => fleet.isBack(machine.name) || null, 300_000);
+    await until('its record is closed', async () => (await areClosed()) || null);
     lab.check('it was powered off once and on once', machine.changes().length === 2, JSON.stringify(machine.changes()));
     lab.check(
       'nobody else was touched',

@@ -2,35 +2,16 @@
 import { sleep } from '../../../../src/host/clock.ts';
 import { ask, MERGE } from '../../kube/api.ts';
 import { clock, until } from '../../scene.ts';
-import { type Fleet, isReady, MACHINES, marksOf } from '../fleet.ts';
-import { fencings, type Guard, type Ran } from '../guard.ts';
+import { type Fleet, MACHINES, patrolled } from '../fleet.ts';
+import { fencingsOf, type Guard, type Ran } from '../guard.ts';
 import { type Lab, type LabScene, leads } from '../lab.ts';
+import { offs, switched } from '../machine.ts';
 import { aPerson, type Person } from '../person.ts';
 import { someMachines } from './one-machine.ts';
 
 const said = ({ code, stdout, stderr }: Ran): string => `${code}: ${stdout}${stderr}`;
-const offs = (fleet: Fleet, name: string): number =>
-  fleet
-    .machine(name)
-    .changes()
-    .filter(({ to }) => to === 'off').length;
-/** As nobody has ever touched it. */
-const isBack = (fleet: Fleet, name: string): boolean =>
-  fleet.machine(name).isOn() && isReady(fleet.node(name)) && marksOf(fleet.node(name)).length === 0;
-const phaseOf = async (name: string): Promise<string | undefined> =>
-  (await fencings())
-    .filter(({ record }) => (record?.['node'] as { name: string } | undefined)?.name === name)
-    .map(({ record }) => String(record?.['phase']))
-    .at(-1);
+const phaseOf = async (name: string): Promise<string | undefined> => (await fencingsOf(name)).at(-1)?.phase;
 const isOver = async (name: string): Promise<true | null> => ((await phaseOf(name)) === 'closed' ? true : null);
-
-/** A scene waits until each of its devices has said on: what was never on proves nothing. */
-const patrolled = (fleet: Fleet): Promise<true> =>
-  until(
-    'every device has said on',
-    () => fleet.machines.every((one) => one.calls().some(({ action }) => action === 'ended-status')) || null,
-    300_000,
-  );
 
 const expects =
   (lab: Lab) =>
@@ -56,7 +37,7 @@ const ordersScene: LabScene = {
     const ann = await aPerson('ann');
     const bob = await aPerson('bob');
     const eve = await aPerson('eve', { mayOrder: false });
-    await patrolled(fleet);
+    await patrolled(fleet.machines);
 
     await expect('without the roles, nothing is written', eve.order('pause'), 3, 'forbidden');
     await expect('a node that is not there', ann.order('fence', 'm99'), 1, 'there is no Node m99');
@@ -77,7 +58,7 @@ const ordersScene: LabScene = {
       /fencing \S+, closed, ordered by ann: the lab says so/.test(history.stdout),
       said(history),
     );
-    lab.check('m1 was never touched', offs(fleet, 'm1') === 0);
+    lab.check('m1 was never touched', offs(fleet.machine('m1')) === 0);
   },
 };
 
@@ -93,11 +74,11 @@ async function paused(lab: Lab, fleet: Fleet, ann: Person, guards: readonly Guar
   if (other === undefined) throw new Error('no other guard');
   await until('the other one leads', () => leads(other) || null, 120_000);
   await sleep(clock, 150_000);
-  lab.check('a pause holds, also under the next leader', offs(fleet, 'm0') === 0);
+  lab.check('a pause holds, also under the next leader', offs(fleet.machine('m0')) === 0);
   await expect('resume', ann.order('resume'), 0, 'accepted');
-  await until('and is over: m0 is fenced', () => offs(fleet, 'm0') === 1 || null, 120_000);
+  await until('and is over: m0 is fenced', () => offs(fleet.machine('m0')) === 1 || null, 120_000);
   fleet.machine('m0').kubelet('up');
-  await until('m0 is back', () => isBack(fleet, 'm0') || null, 300_000);
+  await until('m0 is back', () => fleet.isBack('m0') || null, 300_000);
   leader.start();
 }
 
@@ -148,10 +129,10 @@ async function confirmed(lab: Lab, fleet: Fleet, ann: Person): Promise<void> {
   await expect('a machine that is off is not rehearsed', ann.run('rehearse', 'm2', '--by', 'ann'), 1, 'open already');
   burnt.device('says', null);
   await expect('power-on', ann.order('power-on', 'm2'), 0, 'accepted');
-  await until('m2 is back', () => isBack(fleet, 'm2') || null, 300_000);
+  await until('m2 is back', () => fleet.isBack('m2') || null, 300_000);
   await until('and its fencing over', () => isOver('m2'), 60_000);
   lost.kubelet('up');
-  await until('m8 is as before', () => isBack(fleet, 'm8') || null, 300_000);
+  await until('m8 is as before', () => fleet.isBack('m8') || null, 300_000);
 }
 
 /** Two persons order the same at once: one of them is told that it is under way. */
@@ -166,17 +147,11 @@ async function fencedAtOnce(lab: Lab, fleet: Fleet, persons: readonly Person[]):
     codes.join() === '0,1,1,1',
     ran.map(said).join('; '),
   );
-  await until('it is off', () => offs(fleet, 'm4') === 1 || null, 60_000);
+  await until('it is off', () => offs(fleet.machine('m4')) === 1 || null, 60_000);
   machine.kubelet('up');
-  await until('it is back', () => isBack(fleet, 'm4') || null, 300_000);
+  await until('it is back', () => fleet.isBack('m4') || null, 300_000);
   await until('and its fencing over', () => isOver('m4'), 60_000);
-  lab.check(
-    'it was powered off once',
-    machine
-      .changes()
-      .map(({ to }) => to)
-      .join() === 'off,on',
-  );
+  lab.check('it was powered off once', switched(machine) === 'off on');
 }
 
 /** Three that fall silent together are held, until a person releases one of them. */
@@ -187,14 +162,14 @@ async function released(lab: Lab, fleet: Fleet, ann: Person): Promise<void> {
   await sleep(clock, 150_000);
   lab.check(
     'a burst is held',
-    three.every(({ name }) => offs(fleet, name) === 0),
+    three.every((machine) => offs(machine) === 0),
   );
   await expect('release', ann.order('release', 'm5', '--for', '10m'), 0, 'accepted');
-  await until('the one that was released is fenced', () => offs(fleet, 'm5') === 1 || null, 120_000);
+  await until('the one that was released is fenced', () => offs(fleet.machine('m5')) === 1 || null, 120_000);
   await sleep(clock, 20_000);
-  lab.check('and no other one', offs(fleet, 'm6') + offs(fleet, 'm7') === 0);
+  lab.check('and no other one', offs(fleet.machine('m6')) + offs(fleet.machine('m7')) === 0);
   for (const machine of three) machine.kubelet('up');
-  await until('m5 is back', () => isBack(fleet, 'm5') || null, 300_000);
+  await until('m5 is back', () => fleet.isBack('m5') || null, 300_000);
 }
 
 /** Guards that do not answer: the order is taken back, or it is too old when they read it. */
@@ -243,7 +218,7 @@ async function taken(lab: Lab, fleet: Fleet, ann: Person, guards: readonly Guard
   const whys = ['left', 'past', 'bare', 'junk'].map((id) => JSON.parse(now['data'][`answer-${id}`]).answer.why);
   lab.check('old orders are refused', whys.join() === 'stale,stale,stale,stale', whys.join());
   await sleep(clock, 30_000);
-  lab.check('and not carried out', offs(fleet, 'm1') === 0);
+  lab.check('and not carried out', offs(fleet.machine('m1')) === 0);
   machine.kubelet('up');
 }
 
@@ -265,30 +240,16 @@ const rehearsal: LabScene = {
     if (guard === undefined) throw new Error('no guard');
     const ann = await aPerson('ann');
     const rehearse = (name: string): Promise<Ran> => ann.run('rehearse', name, '--by', 'ann');
-    await until(
-      'its devices have said on',
-      () =>
-        fleet.machines
-          .filter(({ name }) => name !== 'm3')
-          .every((one) => one.calls().some(({ action }) => action === 'ended-status')) || null,
-      300_000,
-    );
+    await patrolled(fleet.machines.filter(({ name }) => name !== 'm3'));
 
     await expect('of a node in use', rehearse('m0'), 1, 'the node is not cordoned');
     await cordon('m0', true);
     const beganMs = Date.now();
     await expect('of a drained one', rehearse('m0'), 0, 'm0: proven: lab');
     lab.figure('a rehearsal', `${((Date.now() - beganMs) / 1_000).toFixed(0)} s`);
-    lab.check(
-      'it was powered off once',
-      fleet
-        .machine('m0')
-        .changes()
-        .map(({ to }) => to)
-        .join() === 'off,on',
-    );
+    lab.check('it was powered off once', switched(fleet.machine('m0')) === 'off on');
     lab.check('nobody was tainted', fleet.marks.length === 0);
-    lab.check('it is back', isBack(fleet, 'm0'));
+    lab.check('it is back', fleet.isBack('m0'));
     // What a device has shown is stored once a minute.
     await sleep(clock, 70_000);
     const check = await guard.run('guard', 'check', 'm0');
@@ -302,15 +263,11 @@ const rehearsal: LabScene = {
     await expect('of a crossed wire', rehearse('m3'), 1, 'm3: not proven by');
     lab.check(
       'the other machine was switched on again',
-      fleet
-        .machine('m4')
-        .changes()
-        .map(({ to }) => to)
-        .join() === 'off,on',
+      switched(fleet.machine('m4')) === 'off on',
       JSON.stringify(fleet.machine('m4').changes()),
     );
     lab.check('m3 never went off', fleet.machine('m3').changes().length === 0);
-    await until('m4 is back', () => isBack(fleet, 'm4') || null, 120_000);
+    await until('m4 is back', () => fleet.isBack('m4') || null, 120_000);
     lab.check(
       'and the device is not believed any more',
       guard.logText().includes('is not believed any more'),

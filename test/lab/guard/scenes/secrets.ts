@@ -5,8 +5,7 @@ import path from 'node:path';
 import { ask } from '../../kube/api.ts';
 import { RUN } from '../../kube/cluster.ts';
 import { clock, until } from '../../scene.ts';
-import { isReady, marksOf } from '../fleet.ts';
-import { fencings } from '../guard.ts';
+import { areClosed } from '../guard.ts';
 import type { LabScene } from '../lab.ts';
 import { NO_STORM } from './api-away.ts';
 import { someMachines } from './one-machine.ts';
@@ -75,15 +74,7 @@ const secrets: LabScene = {
     machine.kubelet('silent');
     await until('it is off', () => machine.changes().some(({ to }) => to === 'off') || null, 300_000);
     machine.kubelet('up');
-    await until(
-      'it is back',
-      async () =>
-        ((await fencings()).every(({ record }) => record?.['phase'] === 'closed') &&
-          isReady(fleet.node(machine.name)) &&
-          marksOf(fleet.node(machine.name)).length === 0) ||
-        null,
-      300_000,
-    );
+    await until('it is back', async () => ((await areClosed()) && fleet.isBack(machine.name)) || null, 300_000);
     const said = [
       await guard.run('guard', 'check'),
       await guard.run('guard', 'status', '--output', 'json'),

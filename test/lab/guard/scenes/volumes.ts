@@ -2,8 +2,8 @@
 import { sleep } from '../../../../src/host/clock.ts';
 import { ask } from '../../kube/api.ts';
 import { clock, until } from '../../scene.ts';
-import { aStatefulSet, type Fleet, isReady, marksOf } from '../fleet.ts';
-import { fencings } from '../guard.ts';
+import { aStatefulSet, type Fleet } from '../fleet.ts';
+import { areClosed, fencingsOf } from '../guard.ts';
 import type { Lab, LabScene } from '../lab.ts';
 import type { Machine } from '../machine.ts';
 import { aVolume, csiAttacher, type Volumes } from '../volumes.ts';
@@ -63,10 +63,8 @@ const moves: LabScene = {
         const silentMs = Date.now();
         member = await runs(fleet, 'db-0', uid);
         fromLife.push(Date.now() - silentMs);
-        const records = (await fencings()).flatMap(({ record }) => (record === null ? [] : [record]));
-        const proven = records
-          .filter(({ node }) => (node as { name: string }).name === machine.name)
-          .flatMap(({ steps }) => steps as readonly { readonly phase: string; readonly wallMs: number }[])
+        const proven = (await fencingsOf(machine.name))
+          .flatMap(({ steps }) => steps)
           .findLast(({ phase }) => phase === 'proven');
         fromProof.push(Date.now() - (proven?.wallMs ?? 0));
         lab.check(
@@ -74,13 +72,7 @@ const moves: LabScene = {
           volumes.attachedTo(machine.name).length === 0,
         );
         machine.kubelet('up');
-        await until(
-          'the machine is back',
-          () =>
-            (machine.isOn() && isReady(fleet.node(machine.name)) && marksOf(fleet.node(machine.name)).length === 0) ||
-            null,
-          300_000,
-        );
+        await until('the machine is back', () => fleet.isBack(machine.name) || null, 300_000);
         const since = machine.changes().slice(changes);
         lab.check(`${at + 1}: its machine was off once, and is back without a mark`, since.length === 2);
       }
@@ -115,9 +107,7 @@ const writers: LabScene = {
         [...cut].every((machine) => machine.changes()[0]?.to === 'off'),
       );
       for (const machine of cut) machine.kubelet('up');
-      const closed = async (): Promise<boolean> =>
-        (await fencings()).every(({ record }) => record?.['phase'] === 'closed');
-      await until('all are back', async () => (await closed()) || null, 400_000);
+      await until('all are back', async () => (await areClosed()) || null, 400_000);
       lab.check(
         'each of them was off once',
         [...cut].every((machine) => machine.changes().length === 2),
