@@ -1,3 +1,4 @@
+import { expect, it } from 'vitest';
 import type { GuardConfig } from '../../../src/core/guard/config.ts';
 import { type Look, lookOf } from '../../../src/core/guard/gates.ts';
 import type {
@@ -221,3 +222,19 @@ function sayAct(act: NonNullable<Turned['move']>['act']): string {
       return ` [${act.kind}]`;
   }
 }
+
+/** Ready again with another boot, for so long at the look. */
+export const back = (readyMs: number, bootId = 'boot-2'): Given => ({
+  memory: { of: { bootId, conditions: [aCondition()] }, ...RENEWED, isSuspect: false },
+  fencing: { readyMs: SINCE + readyMs, offReturnedMs: SINCE - 100_000 },
+});
+
+type Row = readonly [what: string, given: Given, does: string];
+/** Each row: what is so, and what its fencing does. `always`: of all rows. */
+export const turnRows =
+  (always: Given = {}) =>
+  (phase: FencingRecord['phase'], sent: Partial<FencingRecord>, cases: readonly Row[]): void => {
+    it.each(cases)('%s', (_, given, expected) => {
+      expect(sayTurn({ ...always, ...given, record: { phase, ...sent, ...given.record } })).toBe(expected);
+    });
+  };

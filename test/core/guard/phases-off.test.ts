@@ -1,9 +1,8 @@
-import { describe, expect, it } from 'vitest';
+import { describe } from 'vitest';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
 import type { Hold } from '../../../src/core/guard/state.ts';
-import { aPodOn } from './a-machine.ts';
 import { aMemory } from './a-node.ts';
-import { type Given, LEASE, RENEWED, SINCE, sayTurn } from './a-turn.ts';
+import { LEASE, RENEWED, SINCE, turnRows } from './a-turn.ts';
 
 const ON = (ms: number) => ({ said: { 'vm w1': [`on@${ms}`] } }) as const;
 const TWICE_OFF = { said: { 'vm w1': ['off@1000', 'off@7000'] } } as const;
@@ -15,20 +14,13 @@ const stormy = { state: { holds: [STORM] } };
 const ordered = (verb: NonNullable<FencingRecord['order']>['verb']) => ({ order: { verb, by: 'ana', because: '' } });
 const TAKEN = { fencing: { isTakenOver: true } };
 const CONTRADICTED = { device: { contradicted: { why: 'life-after-proof', wallMs: 0 } } } as const;
-const REHEARSED = { ...ordered('rehearse'), purpose: 'rehearse', renewed: null } as const;
-const IDLE = { memory: { of: { isUnschedulable: true } }, pods: [aPodOn({ ownerKind: 'DaemonSet' })] } as const;
 const UNFENCED = { ...ordered('fence'), renewed: null };
 const PERSON = { by: 'person', name: 'ana' } as const;
 const CONTROL_PLANE = { labels: { 'node-role.kubernetes.io/control-plane': '' } };
 const master = (name: string, isReady: boolean) =>
   aMemory({ of: { name, ...CONTROL_PLANE, ...(isReady ? {} : { conditions: [] }) } });
 
-/** Each row: what is so, and what its fencing does. */
-function rows(phase: FencingRecord['phase'], sent: Partial<FencingRecord>, cases: readonly [string, Given, string][]) {
-  it.each(cases)('%s', (_, given, expected) => {
-    expect(sayTurn({ ...given, record: { phase, ...sent, ...given.record } })).toBe(expected);
-  });
-}
+const rows = turnRows();
 
 describe('a fencing that is decided', () => {
   const OFF = '> off-sent level=0 attempt=1 offSent=vm w1 [off vm w1]';
@@ -66,37 +58,13 @@ describe('a fencing that is decided', () => {
       { record: TWO_LEVELS, said: { 'bmc w1': [], 'pdu w1': ['off@1000', 'off@7000'] } },
       '> proving level=1',
     ],
-    ['cuts for a rehearsal all the same', { ...TWICE_OFF, ...IDLE, record: REHEARSED }, OFF],
-    ['but a node that is idle alone', { ...IDLE, pods: [aPodOn()], record: REHEARSED }, '> aborted why=not-drained'],
-    ['and only if it is cordoned', { ...IDLE, memory: {}, record: REHEARSED }, '> aborted why=not-cordoned'],
-    ['as it is known now', { ...IDLE, pods: null, record: REHEARSED }, GATES],
-    [
-      'rehearses the level that was chosen, and no other one',
-      {
-        ...IDLE,
-        record: { ...REHEARSED, ...TWO_LEVELS, level: 1 },
-        said: { 'bmc w1': ['on@9000'], 'pdu w1': ['on@9000'] },
-      },
-      '> off-sent level=1 attempt=1 offSent=pdu w1 [off pdu w1]',
-    ],
-    [
-      'or none',
-      {
-        ...IDLE,
-        record: { ...REHEARSED, ...TWO_LEVELS, level: 1 },
-        said: { 'bmc w1': ['on@9000'], 'pdu w1': ['unknown@9000'] },
-      },
-      '> aborted why=silent isAlive=false',
-    ],
     [
       'ends when a machine that was off already says on',
       { record: { why: 'off-already' } },
       '> aborted why=not-off-any-more isAlive=false',
     ],
     ['ends when its device is contradicted', CONTRADICTED, '> aborted why=silent isAlive=false'],
-    ['does not in a rehearsal, which makes it believed again', { ...CONTRADICTED, ...IDLE, record: REHEARSED }, OFF],
     ['of a living node is not begun by another process', { ...TAKEN, record: UNFENCED }, '> aborted why=too-late'],
-    ['nor rehearsed', { ...TAKEN, ...IDLE, record: REHEARSED }, '> aborted why=too-late'],
     ['of a living node begins within its time', { atMs: 140_000, record: UNFENCED, ...ON(139_000) }, OFF],
     ['or not at all', { atMs: 140_001, record: UNFENCED, ...ON(139_000) }, '> aborted why=too-late'],
     ['ends when its device is silent', { said: {} }, '> aborted why=silent isAlive=false'],
@@ -230,17 +198,6 @@ describe('a fencing that asks for its proof', () => {
   const AGAIN = '> off-sent level=0 attempt=2 offSent=vm w1 [off vm w1]';
   rows('proving', sent, [
     ['has it after two rounds and a look', TWICE_OFF, `${TOLD} [tell 7 until 22000]`],
-    ['writes nothing for a rehearsal', { ...TWICE_OFF, record: { ...REHEARSED, renewed: 'r1' } }, TOLD],
-    [
-      'of a device that is contradicted for a rehearsal alone',
-      { ...TWICE_OFF, ...CONTRADICTED, record: { ...REHEARSED, renewed: 'r1' } },
-      TOLD,
-    ],
-    [
-      'of a rehearsal is not tried twice',
-      { ...ON(6_000), record: REHEARSED },
-      '> on-sent why=not-proven onSent=vm w1 onAttempt=1 [on vm w1] !not-proven says-on',
-    ],
     [
       'is not sent again to a node that lived, by another process',
       { ...TAKEN, ...ON(46_000), atMs: 50_000, record: UNFENCED },
@@ -256,7 +213,7 @@ describe('a fencing that asks for its proof', () => {
       { ...ON(1), record: { proof: PERSON, why: 'device-is-wrong' } },
       '> proven proof={"by":"person","name":"ana"} [tell 7 until 25000]',
     ],
-    ['and for nothing else', { ...TWICE_OFF, ...CONTRADICTED }, '? vm w1/6000 by 100000'],
+    ['is not that of a device that is contradicted', { ...TWICE_OFF, ...CONTRADICTED }, '? vm w1/6000 by 100000'],
     [
       'counts rounds since the off returned',
       { ...TWICE_OFF, fencing: { offReturnedMs: SINCE + 1_001 } },
@@ -339,11 +296,6 @@ describe('a fencing that is proven', () => {
   const conflict = { acted: { kind: 'failed', why: 'conflict', detail: '' } } as const;
   rows('proven', sent, [
     ['is tainted when the patch was taken', { fencing: { acted: { kind: 'patched' } } }, '> tainted'],
-    [
-      'of a rehearsal is switched on',
-      { record: { purpose: 'rehearse' }, fencing: { acted: { kind: 'patched' } } },
-      '> on-sent onSent=vm w1 onAttempt=1 [on vm w1]',
-    ],
     ['patches again on fresh facts', { ...TWICE_OFF, fencing: conflict }, TOLD],
     [
       'removes what it may have written when the node lives',
@@ -410,11 +362,6 @@ describe('a fencing that failed', () => {
       '> on-sent why=life isAlive=true onSent=vm w1 onAttempt=1 [on vm w1]',
     ],
     ['ends if nothing was sent', { memory: RENEWED, record: { offSent: [] } }, '> aborted why=life isAlive=true'],
-    [
-      'of a rehearsal is switched on',
-      { record: { purpose: 'rehearse' } },
-      '> on-sent why=not-proven onSent=vm w1 onAttempt=1 [on vm w1]',
-    ],
     [
       'of a node that lived is given up by another process',
       { ...TAKEN, record: UNFENCED },

@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { aPodOn } from './a-machine.ts';
-import { aCondition, aMemory } from './a-node.ts';
-import { type Given, RENEWED, SINCE, sayTurn } from './a-turn.ts';
+import { back, RENEWED, SINCE, sayTurn, turnRows } from './a-turn.ts';
 
 const MINUTE = 60_000;
 const DEVICES = { proof: { by: 'devices', level: 0 } } as const;
@@ -15,21 +14,8 @@ const SENT = { offSent: ['vm w1'], ...DEVICES };
 const PAIR = { plan: { isolation: [], levels: [['a', 'b']] }, offSent: ['a', 'b'] };
 const patched = { fencing: { acted: { kind: 'patched' } } } as const;
 const attachment = { name: 'va', node: 'w1', driver: 'csi', volume: 'pv' };
-const WATCH = '? vm w1/10000 stuck by 600000';
-/** Ready again with another boot, for so long at the look. */
-const back = (readyMs: number, bootId = 'boot-2'): Given => ({
-  memory: { of: { bootId, conditions: [aCondition()] }, ...RENEWED, isSuspect: false },
-  fencing: { readyMs: SINCE + readyMs, offReturnedMs: SINCE - 100_000 },
-});
-
-/** Each row: what is so, and what its fencing does. Its device says off. */
-function rows(phase: FencingRecord['phase'], sent: Partial<FencingRecord>, cases: readonly [string, Given, string][]) {
-  it.each(cases)('%s', (_, given, expected) => {
-    expect(sayTurn({ said: { 'vm w1': ['off@1'] }, ...given, record: { phase, ...sent, ...given.record } })).toBe(
-      expected,
-    );
-  });
-}
+const WATCH = '? vm w1/10000 stuck by 600000'; /** Its device says off. */
+const rows = turnRows({ said: { 'vm w1': ['off@1'] } });
 
 describe('a fencing whose node is tainted', () => {
   const LIVES = '> untainting isAlive=true [untell] !life-after-proof';
@@ -202,32 +188,6 @@ describe('a fencing whose machine boots', () => {
     ],
     ['Ready without a sign of life is not back', { atMs: MINUTE, fencing: { readyMs: SINCE } }, 'stays by 600000'],
     ['ends when the node is gone', { memory: null }, GONE],
-  ]);
-  const rehearsal = { ...sent, purpose: 'rehearse' } as const;
-  const other = (disturbedMs: number | null, name = 'w2') => aMemory({ of: { name }, disturbedMs });
-  const at = (given: Given = {}): Given => ({ atMs: MINUTE, ...back(0), ...given });
-  const DONE = '> closed why=rehearsed [clear] (rehearsed vm w1)';
-  rows('booting', rehearsal, [
-    ['of a rehearsal shows that its methods cut it', at(), DONE],
-    [
-      'unless another node was silent or booted with it, also if it is back',
-      at({ others: [other(SINCE - 130_000)] }),
-      '> closed why=not-alone [clear]',
-    ],
-    ['long before does not count', at({ others: [other(SINCE - 130_001), other(null, 'w3')] }), DONE],
-    ['nor its own silence', at({ memory: { ...back(0).memory, disturbedMs: SINCE - 90_000 } }), DONE],
-    ['unless it was not proven', at({ record: { proof: null } }), '> closed [clear]'],
-    ['or a person proved it', at({ record: PERSON }), '> closed [clear]'],
-    [
-      'unless this process did not watch it',
-      at({ fencing: { readyMs: SINCE, offReturnedMs: null } }),
-      '> closed why=not-watched [clear]',
-    ],
-    [
-      'or not without a gap',
-      at({ memory: { ...back(0).memory, sinceMs: SINCE - 99_999 } }),
-      '> closed why=not-watched [clear]',
-    ],
   ]);
   const said = (phase: FencingRecord['phase'], says: 'on' | 'off', method = 'vm w1') =>
     ({ method, act: 'status', says, phase, wallMs: 0, tookMs: 0 }) as const;
