@@ -1,6 +1,7 @@
 import type { GuardConfig } from '../core/guard/config.ts';
 import { decideGuard } from '../core/guard/decide.ts';
 import type { GuardVerdict, NextGuardLook } from '../core/guard/decision.ts';
+import { LOOK_WAIT_MS, NEWS_APART_MS } from '../core/guard/next-look.ts';
 import type { GuardObservation } from '../core/guard/observation.ts';
 import { type GuardState, initialGuardState } from '../core/guard/state.ts';
 import type { Clock } from '../ports.ts';
@@ -27,10 +28,6 @@ type LoopNeeds = {
   readonly decided: (look: GuardLook) => void;
 };
 
-/** A storm brings news of thousands of nodes: they wait together for this long after the last decision. */
-const NEWS_APART_MS = 100;
-/** A look does not wait longer for what it asked for; what comes later serves the next one. */
-const LOOK_WAIT_MS = 1_000;
 const LEAST_MS = 10;
 
 /** Look, decide, hand over, sleep: the only one that changes the state. */

@@ -1,6 +1,7 @@
 import type { GuardConfig } from '../../../core/guard/config.ts';
 import { decideGuard } from '../../../core/guard/decide.ts';
 import type { GuardVerdict, NextGuardLook } from '../../../core/guard/decision.ts';
+import { LOOK_WAIT_MS, NEWS_APART_MS } from '../../../core/guard/next-look.ts';
 import type { DeviceAnswer, GuardOutcome } from '../../../core/guard/observation.ts';
 import { isAdopted } from '../../../core/guard/self.ts';
 import { type GuardState, initialGuardState } from '../../../core/guard/state.ts';
@@ -11,12 +12,8 @@ import { createLeading } from './leading.ts';
 import type { Client, Clocks, Identity, Lifeline } from './lifeline.ts';
 import { createSenses } from './senses.ts';
 
-/** A look does not wait longer for what it asked for; what comes later serves the next one. */
-const LOOK_WAIT_MS = 1_000;
 /** Records and orders are read at least so often. */
 const RECORDS_EVERY_MS = 2_000;
-/** As the live one: what is new within this time of a decision waits for the next one. */
-const NEWS_APART_MS = 100;
 
 type Parts = {
   readonly world: World;
