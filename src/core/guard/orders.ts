@@ -8,12 +8,11 @@ import { ORDER_SKIPS } from './phases-off.ts';
 import { powerOn } from './phases-on.ts';
 import { type Progress, with_, withDecision, withMove, withNewFencing } from './progress.ts';
 import type { FencingRecord, Phase } from './record.ts';
-import { notIdle } from './rehearsal.ts';
+import { leftOnIdle } from './rehearsal.ts';
 import { isAdopted } from './self.ts';
 import { deviceKey, type Fencing, type GuardState, type NodeMemory } from './state.ts';
 import { covers } from './storm.ts';
 import { DEVICE_IS_WRONG, type Move } from './turn.ts';
-import { FRESH_MS, leftOf } from './worth.ts';
 
 /** What has to be known first is awaited for this long; the command that gave the order waits 30 s. */
 const AWAIT_MS = 25_000;
@@ -179,20 +178,14 @@ function rehearse(order: Order, memory: NodeMemory, look: Look): Result {
   const { object, isSuspect, facts } = memory;
   if (openFencing(look.state, object.uid) !== undefined) return refuse('already-open');
   if (isSuspect || !facts.isReady) return refuse('not-ready');
-  const busy = notIdle(memory, look);
-  if (busy !== null) return busy === 'unknown' ? 'await' : refuse(busy);
-  const left = leftOf(object, look.observation, look.observation.atMs - FRESH_MS);
+  const left = leftOnIdle(memory, look);
+  if (typeof left === 'string') return left === 'unknown' ? 'await' : refuse(left);
   const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), null, true);
   const closed = firstShut(at, ORDER_SKIPS.rehearse);
   if (closed !== null) return NOT_ASKED.has(closed.because) ? 'await' : refuse(closed.because, closed.gate);
   const record = recordOf(at, saidBy(order, 'rehearse'));
-  return accept(
-    (progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: left.known ? left.value : NONE }),
-    record.id,
-  );
+  return accept((progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: left }), record.id);
 }
-
-const NONE = { pods: [], attachments: [] };
 
 /** A person stands for the proof (G1), not against what a device says now. */
 function confirmOff(order: Extract<Order, { verb: 'confirm-off' }>, memory: NodeMemory, look: Look): Result {

@@ -7,7 +7,7 @@ import { ageOf } from './health.ts';
 import { proofOf } from './proof.ts';
 import { controlPlaneHold } from './rate.ts';
 import type { FencingRecord, Phase } from './record.ts';
-import { notIdle } from './rehearsal.ts';
+import { leftOnIdle } from './rehearsal.ts';
 import { holdOn } from './storm.ts';
 import {
   ask,
@@ -278,9 +278,9 @@ function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods
   const { record } = turn;
   if (record.onSent.length > 0) return go('stuck', { why: 'on-sent' });
   if (isTooLate(turn)) return givenUp(turn, 'too-late');
-  const busy = record.purpose === 'rehearse' && turn.memory !== null ? notIdle(turn.memory, turn) : null;
-  if (busy === 'not-cordoned' || busy === 'not-drained') return givenUp(turn, busy);
-  if (busy !== null || isHeld(turn)) return askGates(turn);
+  const left = record.purpose === 'rehearse' ? leftOnIdle(turn.memory, turn) : null;
+  if (left === 'not-cordoned' || left === 'not-drained') return givenUp(turn, left);
+  if (left === 'unknown' || isHeld(turn)) return askGates(turn);
   return go(to, { ...change, offSent: withSent(record, methods) }, { kind: 'off', methods });
 }
 

@@ -1,5 +1,6 @@
 import type { MonoMs } from '../reading.ts';
 import type { MethodKey, NodePlan } from './config.ts';
+import type { Frees } from './decision.ts';
 import { lackOfLevel } from './devices.ts';
 import type { Look } from './gates.ts';
 import type { FencingRecord } from './record.ts';
@@ -7,16 +8,19 @@ import { deviceKey, type GuardState, type NodeMemory } from './state.ts';
 import { levelOf, type Turn } from './turn.ts';
 import { FRESH_MS, leftOf } from './worth.ts';
 
-/** guard.md 3: only a node that is cordoned and drained is cut, whenever it is; `unknown`: its pods were not read yet. */
-export function notIdle(
+/**
+ * guard.md 3: only a node that is cordoned and drained is cut, whenever it is. What is left on it, or why it is none;
+ * `unknown`: its pods were not read yet.
+ */
+export function leftOnIdle(
   { object }: NodeMemory,
   { observation }: Pick<Look, 'observation'>,
-): 'not-cordoned' | 'not-drained' | 'unknown' | null {
+): Frees | 'not-cordoned' | 'not-drained' | 'unknown' {
   if (!object.isUnschedulable) return 'not-cordoned';
   const left = leftOf(object, observation, observation.atMs - FRESH_MS);
   if (!left.known) return 'unknown';
   const { pods, attachments } = left.value;
-  return attachments.length > 0 || pods.some(({ ownerKind }) => ownerKind !== 'DaemonSet') ? 'not-drained' : null;
+  return attachments.length > 0 || pods.some(({ ownerKind }) => ownerKind !== 'DaemonSet') ? 'not-drained' : left.value;
 }
 
 /** The level of which the wiring was rehearsed longest ago, or never; of those that answer. */
