@@ -1,8 +1,8 @@
 // The man pages: nodewarden(1) from the commands, nodewarden(5) and nodewarden-guard(5) from the schemas of the configurations.
 
 /** Without a date, so that the same tree gives the same bytes. */
-function title(section, version) {
-  return `.TH NODEWARDEN ${section} "" "nodewarden ${version}" "nodewarden"`;
+function title(section, version, page = 'NODEWARDEN') {
+  return `.TH ${page} ${section} "" "nodewarden ${version}" "nodewarden"`;
 }
 
 export function commandsPage(commands, version) {
@@ -53,7 +53,7 @@ export function configurationPage(schema, version) {
 
 export function guardConfigurationPage(schema, version) {
   return schemaPage(schema, {
-    head: title(5, version).replace('NODEWARDEN', 'NODEWARDEN\\-GUARD'),
+    head: title(5, version, 'NODEWARDEN\\-GUARD'),
     name: 'nodewarden\\-guard \\- configuration of the guard, which fences dead machines of a cluster',
     file: '/etc/nodewarden/guard.yaml',
     about:
