@@ -50,15 +50,10 @@ export function captureScenario(look: GuardLook, redacted: boolean): CapturedSce
       const before = memory.object.isUnschedulable ? [{ at: '0s', node, cordon: true }] : [];
       if (!memory.isSuspect || memory.onsetMs === null) return before;
       const at = `${Math.round((LEAD_MS + memory.onsetMs - firstMs) / 1_000)}s`;
-      return [...before, ...silenceOf(memory, look).map((what): CapturedEvent => withNode({ at, ...what }, node))];
+      return [...before, ...silenceOf(memory, look, node).map((what) => ({ at, ...what }))];
     }),
   };
 }
-
-const withNode = (event: CapturedEvent, node: string): CapturedEvent => {
-  if (event['cut'] !== undefined) return { ...event, cut: node };
-  return isObject(event['device']) ? { ...event, device: { node, ...event['device'] } } : { ...event, node };
-};
 
 type Alias = (kind: string, name: string) => string;
 
@@ -112,8 +107,8 @@ const devicesOf = ({ isolation, levels }: NodePlan): readonly object[] => [
   ...levels.flatMap((level, at) => level.map(() => ({ kind: 'pdu', level: at + 1 }))),
 ];
 
-/** How it fell silent, as far as witness, devices and its own word show; `node`, or what stands for it, is added. */
-function silenceOf(memory: NodeMemory, look: GuardLook): readonly { readonly [what: string]: unknown }[] {
+/** How it fell silent, as far as witness, devices and its own word show. `node`: its name, or what stands for it. */
+function silenceOf(memory: NodeMemory, look: GuardLook, node: string): readonly Omit<CapturedEvent, 'at'>[] {
   const { observation, config, verdict } = look;
   const { object } = memory;
   const plan = planOf(config, object.name);
@@ -123,13 +118,13 @@ function silenceOf(memory: NodeMemory, look: GuardLook): readonly { readonly [wh
   const port = witness?.known === true ? witness.value.value : 'silent';
   const planned = plannedBy(memory, observation.atMs);
   const mute = (plan?.levels ?? []).flatMap((level, at) =>
-    said(level).includes('unknown') ? [{ device: { level: at + 1, says: 'unknown' } }] : [],
+    said(level).includes('unknown') ? [{ device: { node, level: at + 1, says: 'unknown' } }] : [],
   );
-  const how = (): { readonly [what: string]: unknown } => {
-    if (planned === 'agent' || planned === 'kubelet') return { announce: 'shutdown' };
-    if (plan !== null && said(keysOf(plan)).includes('off')) return { power: 'off' };
-    if (port === 'answers') return { cut: true, from: 'api' };
-    return port === 'refused' ? { kubelet: 'stop' } : { freeze: true };
+  const how = (): Omit<CapturedEvent, 'at'> => {
+    if (planned === 'agent' || planned === 'kubelet') return { node, announce: 'shutdown' };
+    if (plan !== null && said(keysOf(plan)).includes('off')) return { node, power: 'off' };
+    if (port === 'answers') return { cut: node, from: 'api' };
+    return port === 'refused' ? { node, kubelet: 'stop' } : { node, freeze: true };
   };
   return [how(), ...mute];
 }
