@@ -26,29 +26,26 @@ export function keepLocalRecord({
     onRestored: () => undefined,
     onCorrupt: (keptAs, line) => findings.raise(recordDamaged(line, keptAs)),
   });
+  let last: GuardLook | null = null;
   const sayLost = (lost: number): string =>
     sayLocalEntry({
-      wallMs: clock.wallMs(),
-      dryRun: false,
-      kind: 'lost',
-      node: null,
-      gate: null,
-      text: sayLostEntries(lost),
+      ...{ wallMs: clock.wallMs(), dryRun: last?.config.dryRun ?? false },
+      ...{ kind: 'lost', node: null, gate: null, text: sayLostEntries(lost) },
     });
   const spool = createSpool({ clock, disk, findings, sayLost });
-  let dryFenced: GuardState['dryFenced'] = new Map();
   let checkedMs = clock.monoMs();
 
   return {
     keep: (look) => {
-      const before = dryFenced;
-      dryFenced = look.verdict.state.dryFenced;
+      const before = last;
+      last = look;
       if (clock.monoMs() - checkedMs >= CHECK_MS) {
         checkedMs = clock.monoMs();
         spool.check();
       }
       if (!look.observation.self.leadership.isLeader) return;
-      for (const entry of entriesOf(look, before)) spool.put(sayLocalEntry(entry));
+      for (const entry of entriesOf(look, before?.verdict.state.dryFenced ?? new Map()))
+        spool.put(sayLocalEntry(entry));
     },
     close: async () => {
       await spool.drained();

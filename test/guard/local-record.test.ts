@@ -102,6 +102,17 @@ describe('the record of a dry run', () => {
     await eventually(() => expect(textsIn(place)).toHaveLength(1));
     await close();
   });
+  it('counts what did not fit into memory meanwhile', async () => {
+    const place = join(directory, 'state');
+    writeFileSync(place, 'a file');
+    const { look, close } = aRecordIn(place);
+    look({ decisions: Array.from({ length: 10_007 }, () => HOLD) });
+    rmSync(place);
+    const lost = () => readLocalRecord(place).entries.filter(({ kind }) => kind === 'lost');
+    await eventually(() => expect(lost()).toHaveLength(1));
+    expect(lost()).toMatchObject([{ dryRun: true, node: null, text: expect.stringMatching(/^\d+ lines could not/) }]);
+    await close();
+  });
 });
 
 describe('guard history --local', () => {
