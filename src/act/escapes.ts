@@ -17,7 +17,7 @@ export type Escapes = {
   readonly isAny: () => boolean;
   /**
    * SIGKILL to those in which nobody else has a part, while memory stays charged to the victim's cgroup without a process in
-   * it. `waiting`: the kernel may still be freeing that.
+   * it. `waiting`: the kernel may still be freeing that, or it is not known where one is.
    */
   readonly kill: () => 'sent' | 'waiting' | 'nobody';
   /** What is left of the victim outside, in words as well; null: nothing. */
@@ -79,17 +79,19 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
     },
     isAny: () => outside().next().done !== true,
     kill: () => {
+      const found = [...outside()];
+      if (found.some(({ path }) => path === null)) return 'waiting';
       let isSent = false;
       // A process may have been in the cgroup for a moment only, such as an administrator's shell. What it has, it had before.
       if (chargedBytes(mounts, ref) === 0) return 'nobody';
       chargedSinceMs ??= nowSinceBootMs();
       if (nowSinceBootMs() - chargedSinceMs < FREED_MS) return 'waiting';
-      for (const found of outside()) {
-        if (!holdsMuch(found)) continue;
-        const view = viewOf(found);
-        if (view.owner !== null || signalProcess(found, 'SIGKILL') !== 'sent') continue;
+      for (const one of found) {
+        if (!holdsMuch(one)) continue;
+        const view = viewOf(one);
+        if (view.owner !== null || signalProcess(one, 'SIGKILL') !== 'sent') continue;
         isSent = true;
-        if (!killed.has(found.pid)) killed.set(found.pid, view);
+        if (!killed.has(one.pid)) killed.set(one.pid, view);
       }
       return isSent ? 'sent' : 'nobody';
     },

@@ -1,13 +1,16 @@
-import { opendirSync } from 'node:fs';
+import { closeSync, opendirSync, statSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { isLeaf, listIn, type ProcessWalk } from './cgroup-walk.ts';
+import { bytesOf, isLeaf, listIn, openDirectory, type ProcessWalk } from './cgroup-walk.ts';
 import { createClock } from './clock.ts';
+import { fileUnknown } from './file-error.ts';
 import { cgroupPathsOf, createProcfs, processState, type Thread, threadsOf } from './procfs.ts';
 
 /** The maximum checked in one process whose main thread is elsewhere. */
 const MOST_THREADS = 4_096;
+/** A tenant that renames without a pause is at another place at some of them. */
+const PLACE_TRIES = 16;
 /** The maximum in one look: about 10 ms. */
 const LOOK_PROCESSES = 1_000;
 /** The same while the kernel kills: listing a directory that it keeps locked takes minutes. */
@@ -45,6 +48,53 @@ export function isMember(mounts: CgroupMounts, ref: CgroupRef, pid: number): Rea
     if (thread.known && thread.value) return thread;
   }
   return main;
+}
+
+/**
+ * The same for one live thread (of the process `pid`), by the inode of the cgroup. On version 1, whoever may write to the
+ * parent can rename the cgroup at any moment, also between a look at the process and one at the cgroup. Unknown: renamed or
+ * moved at each try.
+ */
+export function isThreadIn(
+  mounts: CgroupMounts,
+  ref: CgroupRef,
+  pid: number,
+  thread: number | Thread,
+): Reading<boolean> {
+  let last: Reading<boolean> = unknown('unreadable', ref.path, 'not tried');
+  for (let tries = 0; tries < PLACE_TRIES && !last.known; tries++) {
+    const path = pathIn(mounts, cgroupPathsOf(thread), pid);
+    if (!path.known) return path;
+    // Above all that a container sees.
+    if (path.value.startsWith('/..')) return known(false);
+    last = isListedBelow(mounts, ref, pid, path.value);
+  }
+  return last;
+}
+
+/** Unknown: the process is not in the cgroup that has this path now. */
+function isListedBelow(mounts: CgroupMounts, ref: CgroupRef, pid: number, path: string): Reading<boolean> {
+  const top = Buffer.from(mounts.memory).toString('latin1');
+  let fd: number;
+  try {
+    fd = openDirectory(bytesOf(top + path));
+  } catch (cause) {
+    return fileUnknown(mounts.memory, cause);
+  }
+  try {
+    const directory = `/proc/self/fd/${fd}`;
+    const listed = listIn(directory, '');
+    if (!listed.known) return listed;
+    if (!listed.value.includes(pid)) return unknown('unreadable', ref.path, `process ${pid} was moved meanwhile`);
+    // The parents of an open directory, by whatever name.
+    const levels = path.split('/').filter((name) => name !== '').length;
+    const above = Array.from({ length: levels }, (_, level) => directory + '/..'.repeat(level));
+    return known(above.some((one) => statSync(one).ino === ref.inode));
+  } catch (cause) {
+    return fileUnknown(mounts.memory, cause);
+  } finally {
+    closeSync(fd);
+  }
 }
 
 type Placed = { readonly pid: number; readonly path: string };

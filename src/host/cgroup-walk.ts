@@ -59,7 +59,7 @@ export function holdDirectory(
   }
 }
 
-const openDirectory = (path: string | Buffer): number =>
+export const openDirectory = (path: string | Buffer): number =>
   openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
 
 /** The directory that holds the memory controller's files of a cgroup, or the unified one. */
@@ -160,7 +160,7 @@ function* walkBelow(base: Base, rel: string): CgroupWalk {
   }
 }
 
-const bytesOf = (path: string): Buffer => Buffer.from(path, 'latin1');
+export const bytesOf = (path: string): Buffer => Buffer.from(path, 'latin1');
 
 /** Names of directories only, never of links; null now and then: a good moment to pause. */
 function* namesOf(path: string): Generator<string | null, void, void> {

@@ -3,7 +3,7 @@ import type { Escaped } from '../core/outcome.ts';
 import type { ProcessId } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
-import { cgroupPathOf, isMember } from './cgroup-members.ts';
+import { cgroupPathOf, isMember, isThreadIn } from './cgroup-members.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { anonBytes, isPopulated } from './cgroupfs.ts';
 import { cgroupPathsOf, descentOf, isExiting, rssBytes, type Thread, threadsOf } from './procfs.ts';
@@ -19,14 +19,16 @@ const ROOT = '/';
 /** Where a process is in relation to a cgroup. `ended`: also if it is ending, or another one has its pid. */
 export type Whereabouts = 'ended' | 'inside' | { readonly path: Reading<string> };
 
-/** `path`: as of its first live thread, in the hierarchy of the cgroup. */
+/** `path`: as of its first live thread, in the hierarchy of the cgroup. Unknown: also that it is outside at all. */
 export function whereaboutsOf(mounts: CgroupMounts, ref: CgroupRef, id: ProcessId): Whereabouts {
   if (!isSameProcess(id)) return 'ended';
   const member = isMember(mounts, ref, id.pid);
   if (member.known && member.value) return 'inside';
   const live = firstLive(id.pid);
   if (live === null) return 'ended';
-  const path = cgroupPathOf(mounts, live);
+  const isInside = mounts.version === 1 ? isThreadIn(mounts, ref, id.pid, live) : known(false);
+  if (isInside.known && isInside.value) return 'inside';
+  const path = isInside.known ? cgroupPathOf(mounts, live) : isInside;
   // A process that is ending shows another cgroup than its own, so this comes after that.
   return firstLive(id.pid) === null || !isSameProcess(id) ? 'ended' : { path };
 }
