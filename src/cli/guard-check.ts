@@ -21,7 +21,7 @@ Examples:
   nodewarden guard check
   nodewarden guard check w3 w4
 
-It asks the API server and, with their secrets, the devices for their status. It changes nothing.
+It queries the API server, and asks each device for its status, with its secrets. It changes nothing.
 Exit status: 0 when nothing is blocking, 1 when something is, 2 for an invalid configuration or a usage error.`;
 
 export function guardCheckCommand(): Command {

@@ -53,10 +53,10 @@ export function guardOrderCommands(): readonly Command[] {
     orderCommand(
       'pause',
       'Stop all new fencing until it is resumed',
-      'guard pause --by ann --because "switch is replaced"',
+      'guard pause --by ann --because "replacing a switch"',
     ).action((options: Options) => give(options, { verb: 'pause', ...saidBy(options) })),
-    orderCommand('resume', 'End a pause', 'guard resume --by ann --because "switch works"').action((options: Options) =>
-      give(options, { verb: 'resume', ...saidBy(options) }),
+    orderCommand('resume', 'End a pause', 'guard resume --by ann --because "the switch works"').action(
+      (options: Options) => give(options, { verb: 'resume', ...saidBy(options) }),
     ),
     orderCommand(
       'release',
@@ -64,13 +64,15 @@ export function guardOrderCommands(): readonly Command[] {
       'guard release topology.kubernetes.io/zone=a --for 30m --by ann --because "it burned down"',
     )
       .addArgument(new Argument('<scope>', 'Name of a node, LABEL=VALUE, or all').argParser(scopeOf))
-      .addOption(new Option('--for <time>', 'For how long; at most 2h').argParser(msOf).makeOptionMandatory())
+      .addOption(
+        new Option('--for <time>', 'For how long, at most 2h (required)').argParser(msOf).makeOptionMandatory(),
+      )
       .action((scope: NonNullable<ReturnType<typeof readScope>>, options: Options & { readonly for: number }) =>
         give(options, { verb: 'release', scope, forMs: options.for, ...saidBy(options) }),
       ),
     nodeCommand(
       'fence',
-      'Fence a node that need not be dead; it still takes proof',
+      'Fence a node even if it is not dead; proof is still needed',
       'guard fence w3 --by ann --because "it smokes"',
     ).action((node: string, options: Options) => give(options, { verb: 'fence', node, ...saidBy(options) })),
     nodeCommand(
@@ -89,7 +91,7 @@ export function guardOrderCommands(): readonly Command[] {
       'Say that a machine is off, in place of the proof by its devices',
       'guard confirm-off w3 --checked w3 --by ann --because "both plugs are in my hand"',
     )
-      .requiredOption('--checked <node>', 'The name again, of the machine that you have seen to be off')
+      .requiredOption('--checked <node>', 'The name again, of the machine that you have seen to be off (required)')
       .option('--device-is-wrong', 'Overrule a device that says on')
       .action((node: string, options: Options & { readonly checked: string; readonly deviceIsWrong?: true }) =>
         give(options, {
@@ -111,10 +113,12 @@ function orderCommand(
   example: string,
   { help = STATUS, because }: More = {},
 ): Command {
-  const reason = new Option('--because <text>', 'Your reason, for the record').argParser(wordOf);
+  // Commander does not say which options are required.
+  const required = because === undefined ? ' (required)' : '';
+  const reason = new Option('--because <text>', `Your reason, for the record${required}`).argParser(wordOf);
   return new Command(verb)
     .description(description)
-    .requiredOption('--by <who>', 'Your name, for the record', wordOf)
+    .requiredOption('--by <who>', 'Your name, for the record (required)', wordOf)
     .addOption(because === undefined ? reason.makeOptionMandatory() : reason.default(because))
     .addOption(kubeconfigOption())
     .addOption(namespaceOption())

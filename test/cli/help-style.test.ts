@@ -104,6 +104,13 @@ describe('the descriptions of commands, options and arguments', () => {
     expect(named(all.filter(({ text }) => !/^[A-Z]/.test(text)))).toEqual([]);
   });
 
+  it('say of options that must be given that they are required, and of no others', () => {
+    const options = commands.flatMap(({ name, command }) => command.options.map((option) => ({ name, option })));
+    const wrong = options.filter(({ option }) => option.mandatory !== option.description.endsWith(' (required)'));
+    expect(options.filter(({ option }) => option.mandatory)).not.toEqual([]);
+    expect(wrong.map(({ name, option }) => `${name} ${option.flags}: ${option.description}`)).toEqual([]);
+  });
+
   it('begin with an imperative for commands', () => {
     expect(named(ofCommands.filter(({ text }) => !/^[A-Z][a-z]*[a-rt-z] /.test(text)))).toEqual([]);
   });
