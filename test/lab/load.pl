@@ -16,6 +16,8 @@
 #   unnamed DIR MIB     the same without a name: deleted, and held open
 #   deep DIR LEVELS MIB a file that stays, below so many directories
 #   links DIR COUNT MIB a file that stays and has another name, after so many empty ones that have another one too
+#   link FROM DIR       give each file in FROM a second name in DIR
+#   open FILE           hold it open
 #   files DIR COUNT     so many empty files in DIR
 #   bomb                fork, and let every child do the same, for ever
 #   stick FILE          make that file: on a frozen file system no signal ends it
@@ -145,6 +147,11 @@ sub links {
   link "$directory/z", "$directory/z-again";
 }
 
+sub link_all {
+  my ($from, $directory) = @_;
+  for my $file (grep { -f } glob "$from/*") { my ($name) = $file =~ m{([^/]+)$}; link $file, "$directory/$name" or die "$file: $!" }
+}
+
 sub obey {
   my ($verb, @args) = split ' ', $_[0];
   if ($verb eq 'memory') { hold($args[0]) }
@@ -173,6 +180,8 @@ sub obey {
   elsif ($verb eq 'unnamed') { push @held, fill_up("$args[0]/unnamed-$$", $args[1], 1) }
   elsif ($verb eq 'deep') { deep(@args) }
   elsif ($verb eq 'links') { links(@args) }
+  elsif ($verb eq 'link') { link_all(@args) }
+  elsif ($verb eq 'open') { open(my $file, '<', $args[0]) or die "$args[0]: $!"; push @held, $file }
   elsif ($verb eq 'files') { make("$args[0]/file-$$-$_", 0) for 1 .. $args[1] }
   elsif ($verb eq 'bomb') {
     print "done\n";

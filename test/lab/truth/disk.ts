@@ -154,6 +154,46 @@ const hidden = (said: string, command: (directory: string) => string, isBusy = f
   },
 });
 
+const LINKER: PodSpec = { ...OTHER, name: 'linker', priority: -1 };
+const linked: TruthScene = {
+  name: 'a pod of a lower priority gives the files of the one that fills the disk a second name: the writer is evicted, or nobody',
+  spec: { pods: [...PODS, LINKER], memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
+  culprits: [HOG.name],
+  evictions: { least: 0, most: 1 },
+  mostRuns: 3,
+  body: async (scene) => {
+    await start(scene);
+    const linker = await scene.play(LINKER.name, 'memory 1');
+    const hog = await scene.play(HOG.name, 'memory 1');
+    // Half of it is there, and linked, before the disk is short.
+    hog.write(`keep ${scene.directory(HOG.name)} ${FILL_MIB / 2}`);
+    await sleep(clock, 500);
+    linker.write(`link ${scene.directory(HOG.name)} ${scene.directory(LINKER.name)}`);
+    await sleep(clock, 500);
+    hog.write(`deep ${scene.directory(HOG.name)} 1 ${FILL_MIB / 2}`);
+    await sleep(clock, 20_000);
+    return hog.isAlive() ? 'nobody evicted' : 'the writer evicted';
+  },
+};
+
+const OLD_LOG_MIB = 10;
+const holding: TruthScene = {
+  name: 'an idle pod of a lower priority holds a deleted log of the one that fills the disk open as well: the writer is evicted',
+  spec: { pods: [...PODS, LINKER], memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
+  culprits: [HOG.name],
+  mostRuns: 3,
+  body: async (scene) => {
+    await start(scene);
+    const hog = await scene.play(HOG.name, `unnamed ${scene.directory(HOG.name)} ${OLD_LOG_MIB}`);
+    const open = fs.readdirSync(`/proc/${hog.pid}/fd`).map((fd) => `/proc/${hog.pid}/fd/${fd}`);
+    const log = open.find((fd) => fs.readlinkSync(fd).includes('unnamed'));
+    assert(log !== undefined, 'the hog does not hold its log open');
+    await scene.play(LINKER.name, `open ${log}`);
+    hog.write(`unnamed ${scene.directory(HOG.name)} ${FILL_MIB - OLD_LOG_MIB}`);
+    return `gone after ${Math.round(await untilGone(scene, 'the hog', hog))} ms`;
+  },
+};
+
 const sharedMemory: TruthScene = {
   name: 'files on a tmpfs outlive their writer under a memory threshold: one pod is evicted, and no other during the clean-up wait',
   spec: {
@@ -210,6 +250,8 @@ export const diskScenes: readonly TruthScene[] = [
   hidden('behind 100,000 files with several names', (directory) => `links ${directory} ${LINKED} ${FILL_MIB}`),
   hidden('beside 100 busy loops', (directory) => `keep ${directory} ${FILL_MIB}`, true),
   hidden('deep, beside 100 busy loops', (directory) => `deep ${directory} 260 ${FILL_MIB}`, true),
+  linked,
+  holding,
   sharedMemory,
   mountedOver,
 ];

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
+import { findCgroupMounts } from '../../../src/host/cgroup-mounts.ts';
 import { sleep } from '../../../src/host/clock.ts';
 import type { Workload } from '../../../src/host/workload.ts';
 import { clock, type Scene, until } from '../scene.ts';
@@ -109,4 +110,53 @@ const amongOthers: TruthScene = {
   },
 };
 
-export const escapedScenes: readonly TruthScene[] = [moved, fled, amongOthers];
+/** Its memory stays, but its main thread is in no cgroup any more. */
+const headless: TruthScene = {
+  name: 'a victim without a main thread, whose other threads root moves into the cgroup of the database in its grace period',
+  missing: () => (isVersion1() ? null : 'cgroup v2 moves no single thread to another pod'),
+  mostRuns: 3,
+  mayOutlast: true,
+  spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    const hog = await scene.play(HOG.name, 'stubborn', 'headless');
+    hog.write(`memory ${HOG_MIB}`);
+    await until('the hog is told to stop', () => evictionsOf(scene)[0] ?? null);
+    const threads = fs.readdirSync(`/proc/${hog.pid}/task`).filter((tid) => tid !== String(hog.pid));
+    for (const one of scene.cgroups(DATABASE.name))
+      for (const tid of threads) fs.writeFileSync(path.join(one, 'tasks'), tid);
+    return livesOnTold(scene, hog, /lab\/db/);
+  },
+};
+
+const ADMINISTRATOR = 'administrator';
+const passing: TruthScene = {
+  name: 'an administrator looks into the cgroup of a victim, is there when it is told to stop, and leaves again',
+  mayOutlast: true,
+  spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    const shell = await scene.playOutside(ADMINISTRATOR, 'stubborn', 'memory 64');
+    const hog = await scene.play(HOG.name, 'stubborn', 'memory 1');
+    const inside = scene.cgroups(HOG.name);
+    move(shell.pid, inside);
+    hog.write(`memory ${HOG_MIB}`);
+    await until('the hog is told to stop', () => evictionsOf(scene)[0] ?? null);
+    move(
+      shell.pid,
+      inside.map((one) => path.join(one, '../..')),
+    );
+    const ms = await untilGone(scene, 'the hog', hog);
+    await until('its eviction is over', () => evictionsOf(scene).find(isOver) ?? null);
+    return `gone ${Math.round(ms)} ms after it was told`;
+  },
+};
+
+function isVersion1(): boolean {
+  const mounts = findCgroupMounts();
+  return mounts.known && mounts.value.version === 1;
+}
+
+export const escapedScenes: readonly TruthScene[] = [moved, fled, amongOthers, headless, passing];
