@@ -2,7 +2,7 @@ import type { MonoMs } from '../reading.ts';
 import { type GuardConfig, keysOf, type MethodKey, type NodePlan, planOf } from './config.ts';
 import type { GuardReason, LevelLack, StatusAsk } from './decision.ts';
 import type { DeviceAnswer } from './observation.ts';
-import type { Contradiction, KeptDevice, NodeRef } from './record.ts';
+import type { Contradiction, KeptDevice, NodeRef, PowerState } from './record.ts';
 import { type DeviceMemory, deviceKey, type GuardState, type NodeMemory } from './state.ts';
 
 /** Two answers this far apart are two rounds (guard.md 8.3). */
@@ -181,18 +181,29 @@ export function offTwice(uid: string, level: readonly MethodKey[], devices: Devi
   return level.length === 0 ? null : second;
 }
 
-/** A level by which the machine is off already (guard.md 6.2); null: none. */
+/**
+ * A level by which the machine is off already, as its devices said in so many rounds (guard.md 6.2); null: none, or another
+ * device says on.
+ */
 export function levelOffAlready(
   uid: string,
   { levels }: NodePlan,
   devices: Devices,
   atMs: MonoMs,
   use: LevelUse,
+  rounds: 1 | 2 = 2,
 ): number | null {
+  const says = (method: MethodKey, power: PowerState): boolean => {
+    const device = devices.get(deviceKey(uid, method));
+    return device?.says === power && isAnswering(device, atMs);
+  };
+  if (levels.flat().some((method) => says(method, 'on'))) return null;
   const at = levels.findIndex(
     (level) =>
       lackOfLevel(uid, level, devices, atMs, use) === null &&
-      offTwice(uid, level, devices, atMs - STATUS_FRESH_MS) !== null,
+      level.length > 0 &&
+      level.every((method) => says(method, 'off')) &&
+      (rounds === 1 || offTwice(uid, level, devices, atMs - STATUS_FRESH_MS) !== null),
   );
   return at === -1 ? null : at;
 }

@@ -75,19 +75,20 @@ function decided(turn: Turn): Turned {
   // Somebody else decided, or long ago: what has changed since is looked at from the start, and waits for a better moment.
   if (closed !== null) return PASSING.includes(closed.gate) ? askGates(turn) : ended(turn, closed.because);
   return afterLook(turn, () => {
-    const { isolation } = record.plan;
-    const already = levelOffAlready(
-      record.node.uid,
-      record.plan,
-      turn.state.devices,
-      turn.observation.atMs,
-      useOf(turn.config, false),
-    );
-    if (already !== null && record.order?.verb !== 'rehearse') return go('proving', { level: already });
+    const { plan } = record;
+    const { state, config } = turn;
+    const offBy = (rounds: 1 | 2): number | null =>
+      levelOffAlready(record.node.uid, plan, state.devices, observation.atMs, useOf(config, false), rounds);
+    if (record.purpose === 'fence') {
+      const already = offBy(2);
+      if (already !== null) return go('proving', { level: already });
+      // An off would have no effect, and would make the machine one that is ours to switch on.
+      if (offBy(1) !== null) return ask({ status: plan.levels.flat() });
+    }
     if (record.why === 'off-already') return ended(turn, 'not-off-any-more');
     const level = record.purpose === 'rehearse' ? levelRehearsed(turn) : firstLevel(turn);
     if (level === null) return ended(turn, 'silent');
-    return isolation.length === 0 ? sendOff(turn, level, 1) : off(turn, 'isolating', { level }, isolation);
+    return plan.isolation.length === 0 ? sendOff(turn, level, 1) : off(turn, 'isolating', { level }, plan.isolation);
   });
 }
 /** At the decision these were open a moment ago; the last look and the devices speak now. */

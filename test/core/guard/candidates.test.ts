@@ -44,7 +44,8 @@ describe('the record with which a fencing begins', () => {
       begun({ config, said: { a: [a], b } });
     expect(level('on@9000', ['on@9000'])).toMatchObject({ level: 0, why: null });
     expect(level('unknown@9000', ['on@9000'])).toMatchObject({ level: 1, why: null });
-    expect(level('on@9000', ['off@1000', 'off@7000'])).toMatchObject({ level: 1, why: 'off-already' });
+    expect(level('unknown@9000', ['off@1000', 'off@7000'])).toMatchObject({ level: 1, why: 'off-already' });
+    expect(level('on@9000', ['off@1000', 'off@7000'])).toMatchObject({ level: 0, why: null });
     expect(level('unknown@9000', [])).toMatchObject({ level: 0, why: null });
     expect(begun(TWICE_OFF)).toMatchObject({ level: 0, why: 'off-already' });
   });

@@ -182,6 +182,15 @@ describe('off twice', () => {
     expect(levelOffAlready(UID, plan, wordOf(...off), 10_000, 'fence')).toBeNull();
     expect(levelOffAlready(UID, plan, wordOf(says('on', -60_000), ...off), 31_001, 'fence')).toBeNull();
   });
+  it('makes a level off already unless another device says on', () => {
+    const plan = { isolation: [], levels: [['x'], [METHOD]] };
+    const off = [says('on', -60_000), says('off', 1_000), says('off', 8_000)];
+    const level = (...other: readonly DeviceAnswer[]) =>
+      levelOffAlready(UID, plan, wordOf(...off, ...other), 31_000, 'fence');
+    expect(level(says('on', 1_000, 500, 'x'))).toBeNull();
+    expect(level(says('on', 999, 500, 'x'))).toBe(1);
+    expect(level(says('unknown', 1_000, 500, 'x'))).toBe(1);
+  });
 });
 
 describe('what outlives a leader', () => {

@@ -8,6 +8,9 @@ const ON = (ms: number) => ({ said: { 'vm w1': [`on@${ms}`] } }) as const;
 const TWICE_OFF = { said: { 'vm w1': ['off@1000', 'off@7000'] } } as const;
 const TWO_LEVELS = { plan: { isolation: [], levels: [['bmc w1'], ['pdu w1']] } };
 const PAIR = { plan: { isolation: [], levels: [['a', 'b']] } };
+const OFF_ONCE = { said: { 'vm w1': ['off@8000'] } } as const;
+const PAIR_OFF_ONCE = { record: PAIR, said: { a: ['off@8000'], b: ['off@8000'] } } as const;
+const PAIR_HALF_ON = { record: PAIR, said: { a: ['off@1000', 'off@8000'], b: ['on@8000'] } } as const;
 const FABRIC = { plan: { isolation: ['f', 'g'], levels: [['vm w1']] } };
 const STORM: Hold = { kind: 'burst', scope: { kind: 'nodes', nodes: ['uid-w1'] }, sinceMs: 0, endedMs: null };
 const stormy = { state: { holds: [STORM] } };
@@ -53,6 +56,15 @@ describe('a fencing that is decided', () => {
     ],
     ['cuts the fabric first', { record: FABRIC }, '> isolating level=0 offSent=f+g [off f+g]'],
     ['sends nothing to a machine that is off already', TWICE_OFF, '> proving level=0'],
+    ['nor if it is said once: it asks all once more', { ...PAIR_OFF_ONCE }, '? a+b/6000'],
+    ['also in a fencing that a person ordered', { record: ordered('fence'), ...OFF_ONCE }, '? vm w1/6000'],
+    ['also where what was said before is too old', { ...OFF_ONCE, record: { why: 'off-already' } }, '? vm w1/6000'],
+    ['but not if half of the machine is on', PAIR_HALF_ON, '> off-sent level=0 attempt=1 offSent=a+b [off a+b]'],
+    [
+      'nor if a device of another level says on',
+      { record: TWO_LEVELS, said: { 'bmc w1': ['on@9000'], 'pdu w1': ['off@1000', 'off@7000'] } },
+      '> off-sent level=0 attempt=1 offSent=bmc w1 [off bmc w1]',
+    ],
     [
       'names the level that says so',
       { record: TWO_LEVELS, said: { 'bmc w1': [], 'pdu w1': ['off@1000', 'off@7000'] } },

@@ -97,6 +97,24 @@ describe('a machine that is off already', () => {
       expect(world.machine(name).pods).toEqual([]);
     }
   });
+  it('gets no power-off either if its device was asked only once before the decision', () => {
+    const world = settled();
+    world.machine('w1').isOn = false;
+    while (world.phaseOf('w1') !== 'decided') world.run(500);
+    expect(recordOf(world)?.why).toBeNull();
+    world.run(10 * MINUTE);
+    expect(commands(world)).toEqual([]);
+    expect(recordOf(world)).toMatchObject({ phase: 'left-off', staysOff: 'nothing-sent', offSent: [] });
+    expect(world.machine('w1').pods).toEqual([]);
+  });
+  it('that is switched on while that is being made sure is switched off like any other', () => {
+    const world = settled();
+    Object.assign(world.machine('w1'), { isHeard: false, lies: { 'vm w1': 'off' } });
+    while (world.phaseOf('w1') !== 'decided') world.run(500);
+    world.machine('w1').lies = {};
+    world.run(10 * MINUTE);
+    expect(commands(world)).toEqual(['off vm w1', 'on vm w1']);
+  });
   it('is closed when somebody has switched it on', () => {
     const world = settled();
     world.machine('w1').isOn = false;
