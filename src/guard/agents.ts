@@ -40,6 +40,15 @@ export type AgentNeeds = {
     readonly secretDirectory: string;
   };
   readonly agentDirectory?: string;
+  /** Called after each run but those for metadata, and those that were withheld. */
+  readonly ran?: (run: AgentRan) => void;
+};
+/** `result`: `ok`, or why nothing is known. */
+export type AgentRan = {
+  readonly agent: string;
+  readonly action: AgentAction;
+  readonly result: 'ok' | Unknown['why'];
+  readonly tookMs: number;
 };
 
 /**
@@ -51,7 +60,7 @@ const OUTPUT_BYTES = 64 * 1024;
 const METADATA_INPUT = 'action=metadata\n';
 
 /** Runs fence agents: a few at once, each within the deadline. Nothing rejects. */
-export function createAgents({ clock, settings, agentDirectory }: AgentNeeds): Agents {
+export function createAgents({ clock, settings, agentDirectory, ran }: AgentNeeds): Agents {
   const slots = createSlots();
   const told = new Map<string, { readonly version: string; readonly metadata: AgentMetadata }>();
   const directory = agentDirectory === undefined ? {} : { directory: agentDirectory };
@@ -110,7 +119,10 @@ export function createAgents({ clock, settings, agentDirectory }: AgentNeeds): A
       const end = await start(method.agent, text, OUTPUT_BYTES, watch && ((pid) => watch(pid, secrets)));
       return read(end.kind === 'not-started' ? end : { ...end, ...redactOutput(end, secrets) }, method.key);
     });
-    return { result, isWithheld, begunMs, endedMs: clock.monoMs() };
+    const endedMs = clock.monoMs();
+    const { agent } = method;
+    if (!isWithheld) ran?.({ agent, action, result: result.known ? 'ok' : result.why, tookMs: endedMs - begunMs });
+    return { result, isWithheld, begunMs, endedMs };
   };
 
   return {

@@ -112,6 +112,16 @@ export const GUARD_METRICS: MetricRows<Report> = {
     samples: ({ report: { domains } }) =>
       domains.map(({ label, value, silent }) => ({ labels: { label, domain: value }, value: silent })),
   },
+  nodewarden_guard_domain_disrupted: {
+    help: 'Whether a storm of this failure domain holds fencings; domains without a silent node are left out.',
+    type: 'gauge',
+    labels: ['label', 'domain'],
+    samples: ({ report: { domains } }) =>
+      domains.map(({ label, value, isDisrupted }) => ({
+        labels: { label, domain: value },
+        value: Number(isDisrupted),
+      })),
+  },
   nodewarden_guard_devices: {
     help: 'Devices, by what they said last; unknown: no answer.',
     type: 'gauge',
@@ -123,6 +133,19 @@ export const GUARD_METRICS: MetricRows<Report> = {
     type: 'gauge',
     labels: [],
     samples: ({ report }) => one(report.contradicted.length),
+  },
+  nodewarden_guard_device_answer_age_seconds: {
+    help: 'Time since devices last said on or off to this guard.',
+    type: 'gauge',
+    labels: ['quantile'],
+    samples: ({ report: { answerAges } }) =>
+      answerAges === null
+        ? []
+        : [
+            ...one(answerAges.medianMs / 1_000, { quantile: '0.5' }),
+            ...one(answerAges.p90Ms / 1_000, { quantile: '0.9' }),
+            ...one(answerAges.oldestMs / 1_000, { quantile: '1' }),
+          ],
   },
   nodewarden_guard_api_age_seconds: {
     help: 'Time since the last answered list and since the last own write.',
@@ -150,6 +173,31 @@ export const GUARD_METRICS: MetricRows<Report> = {
     type: 'counter',
     labels: ['result'],
     samples: ({ counts }) => Object.entries(counts.fencings).map(([result, value]) => ({ labels: { result }, value })),
+  },
+  nodewarden_guard_power_offs_total: {
+    help: 'Fencings that sent an off, by whether their machine was proven off by its devices.',
+    type: 'counter',
+    labels: ['result'],
+    samples: ({ counts }) => Object.entries(counts.powerOffs).map(([result, value]) => ({ labels: { result }, value })),
+  },
+  nodewarden_guard_phase_seconds: {
+    help: 'How long fencings were in a phase, of those that have left it.',
+    type: 'summary',
+    labels: ['phase'],
+    summed: ({ counts }) => counts.phases,
+  },
+  nodewarden_guard_agent_runs_total: {
+    help: 'Runs of fence agents: ok, or why nothing is known from them.',
+    type: 'counter',
+    labels: ['agent', 'action', 'result'],
+    samples: ({ counts }) =>
+      counts.agentRuns.map(({ agent, action, result, count }) => ({ labels: { agent, action, result }, value: count })),
+  },
+  nodewarden_guard_agent_seconds: {
+    help: 'How long runs of fence agents took.',
+    type: 'summary',
+    labels: ['agent', 'action'],
+    summed: ({ counts }) => counts.agentTimes,
   },
   nodewarden_guard_lives_after_proof_total: {
     help: 'Machines that showed life though they were proven off.',

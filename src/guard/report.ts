@@ -53,6 +53,8 @@ export type GuardReport = {
   readonly dryFenced: readonly { readonly node: string; readonly wallMs: number }[];
   /** What the devices said last, and how many have not answered. */
   readonly devices: { readonly [A in PowerState | 'unknown']: number };
+  /** Ages of the last on or off of each device that this process heard; null: it heard none. */
+  readonly answerAges: { readonly medianMs: number; readonly p90Ms: number; readonly oldestMs: number } | null;
   /** Nodes with an out-of-service taint of the guard, and with one of somebody else. */
   readonly taints: { readonly guard: number; readonly other: number };
   readonly contradicted: readonly { readonly node: string; readonly method: string; readonly why: string }[];
@@ -63,6 +65,8 @@ export type Domain = {
   readonly value: string;
   readonly nodes: number;
   readonly silent: number;
+  /** A storm of this domain lasts. */
+  readonly isDisrupted: boolean;
 };
 export type OpenFencing = {
   readonly id: string;
@@ -141,7 +145,7 @@ export function guardReport({
       writeMs: age(self.lastWriteMs),
     },
     nodes: classesOf(look),
-    domains: domainsOf(state.nodes, config.core.domainLabels),
+    domains: domainsOf(state, config.core.domainLabels),
     storms: state.holds.map(({ kind, scope, sinceMs, endedMs }) => ({
       ...{ kind, scope: sayScope(scope, nameOf), forMs: nowMs - sinceMs, overMs: age(endedMs) },
     })),
@@ -154,6 +158,7 @@ export function guardReport({
     })),
     dryFenced: [...state.dryFenced].slice(0, MOST_SHOWN).map(([uid, { wallMs }]) => ({ node: nameOf(uid), wallMs })),
     devices: devicesOf(state),
+    answerAges: answerAgesOf(state, nowMs),
     taints: taintsOf(state.nodes),
     contradicted: [...state.devices.values()]
       .flatMap(({ node, method, contradicted }) =>
@@ -180,6 +185,15 @@ function devicesOf({ devices }: Pick<GuardState, 'devices'>): GuardReport['devic
   return counts;
 }
 
+function answerAgesOf({ devices }: Pick<GuardState, 'devices'>, nowMs: MonoMs): GuardReport['answerAges'] {
+  const ages = [...devices.values()]
+    .flatMap(({ recent }) => recent.at(-1) ?? [])
+    .map(({ endedMs }) => Math.max(0, nowMs - endedMs))
+    .sort((a, b) => a - b);
+  const at = (share: number): number => ages[Math.ceil(share * ages.length) - 1] ?? 0;
+  return ages.length === 0 ? null : { medianMs: at(0.5), p90Ms: at(0.9), oldestMs: at(1) };
+}
+
 function taintsOf(nodes: ReadonlyMap<string, NodeMemory>): GuardReport['taints'] {
   const counts = { guard: 0, other: 0 };
   for (const { facts } of nodes.values()) {
@@ -189,7 +203,15 @@ function taintsOf(nodes: ReadonlyMap<string, NodeMemory>): GuardReport['taints']
   return counts;
 }
 
-function domainsOf(nodes: ReadonlyMap<string, NodeMemory>, labels: readonly string[]): readonly Domain[] {
+function domainsOf(
+  { nodes, holds }: Pick<GuardState, 'nodes' | 'holds'>,
+  labels: readonly string[],
+): readonly Domain[] {
+  const isDisrupted = (label: string, value: string): boolean =>
+    holds.some(
+      ({ scope, endedMs }) =>
+        endedMs === null && scope.kind === 'domain' && scope.label === label && scope.value === value,
+    );
   return labels.flatMap((label) => {
     const counts = new Map<string, { nodes: number; silent: number }>();
     for (const { object, isSuspect } of nodes.values()) {
@@ -200,7 +222,7 @@ function domainsOf(nodes: ReadonlyMap<string, NodeMemory>, labels: readonly stri
     return [...counts]
       .filter(([, { silent }]) => silent > 0)
       .slice(0, MOST_SHOWN)
-      .map(([value, count]) => ({ label, value, ...count }));
+      .map(([value, count]) => ({ label, value, ...count, isDisrupted: isDisrupted(label, value) }));
   });
 }
 

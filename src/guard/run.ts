@@ -52,13 +52,23 @@ export async function runGuard({ version, configFile, complain }: GuardOptions, 
   const clock = createClock();
   const bootId = readBootId();
   let inForce = (): GuardEffective | null => null;
-  const agents = createAgents({ clock, settings: () => settingsOf(inForce()) });
+  const counts = createGuardCounts();
+  const agents = createAgents({ clock, settings: () => settingsOf(inForce()), ran: counts.ran });
   const { effective, problems, warnings } = await loadGuard(configFile, agents.metadata);
   for (const problem of problems) complain(sayProblem(problem));
   if (effective === null) return 2;
   inForce = () => effective;
   const notify = openNotify(process.env, clock, complain);
-  const parts = { version, clock, agents, notify, configFile, bootId: bootId.known ? bootId.value : '', warnings };
+  const parts = {
+    version,
+    clock,
+    agents,
+    counts,
+    notify,
+    configFile,
+    bootId: bootId.known ? bootId.value : '',
+    warnings,
+  };
   try {
     const refusal = await runParts(parts, effective, (now) => (inForce = now), stop);
     if (refusal !== null) complain(refusal);
@@ -80,6 +90,7 @@ type Host = {
   readonly version: string;
   readonly clock: Clock;
   readonly agents: Agents;
+  readonly counts: ReturnType<typeof createGuardCounts>;
   readonly notify: Notify;
   readonly configFile: string | null;
   readonly bootId: string;
@@ -88,7 +99,7 @@ type Host = {
 
 /** Null: it was stopped; else why it stops itself. */
 async function runParts(
-  { version, clock, agents, notify, configFile, bootId, warnings }: Host,
+  { version, clock, agents, counts, notify, configFile, bootId, warnings }: Host,
   started: GuardEffective,
   inForce: (now: () => GuardEffective) => void,
   stop: AbortSignal,
@@ -159,7 +170,6 @@ async function runParts(
   const pulse = createPulse(clock, notify);
   for (const { text } of warnings) log.warn({ event: 'config' }, text);
   log.info({ event: 'config', version, writer, hash: started.hash }, sayGuardStarts(started.file, started.core.dryRun));
-  const counts = createGuardCounts();
   const report = (): GuardReport | null =>
     last === null
       ? null
@@ -186,7 +196,7 @@ async function runParts(
       last = look;
       tell(look);
       record.keep(look);
-      counts.decided(look.verdict);
+      counts.decided(look);
       for (const decision of look.verdict.decisions) if (decision.kind === 'resign') leader.resign(decision.forMs);
       effects.carryOut(look.verdict, look.observation);
       pulse();

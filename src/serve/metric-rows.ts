@@ -5,10 +5,13 @@ export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 
 type Labels = { readonly [label: string]: string };
 export type Sample = { readonly labels?: Labels; readonly value: number };
+/** How many took how long together. */
+export type Summed = { readonly labels: Labels; readonly count: number; readonly sumMs: number };
 /** A metric that is computed from a report when it is asked for. */
 export type MetricRow<R> = { readonly help: string; readonly labels: readonly string[] } & (
   | { readonly type: 'gauge' | 'counter'; readonly samples: (report: R) => readonly Sample[] }
   | { readonly type: 'histogram'; readonly counted: (report: R) => Counts['looks'] }
+  | { readonly type: 'summary'; readonly summed: (report: R) => readonly Summed[] }
 );
 /** By name. */
 export type MetricRows<R> = { readonly [name: string]: MetricRow<R> };
@@ -18,6 +21,7 @@ export function renderMetrics<R>(rows: MetricRows<R>, report: R): Promise<string
   const registry = new Registry();
   for (const [name, row] of Object.entries(rows)) {
     if (row.type === 'histogram') registry.registerMetric(histogram(name, row.help, row.counted(report)));
+    else if (row.type === 'summary') registry.registerMetric(summary(name, row.help, row.summed(report)));
     else addSamples(registry, name, row, row.samples(report));
   }
   return registry.metrics();
@@ -55,7 +59,20 @@ function histogram(name: string, help: string, { buckets, count, sumMs }: Counts
     { labels: {}, metricName: `${name}_sum`, value: sumMs / 1_000 },
     { labels: {}, metricName: `${name}_count`, value: count },
   ];
-  const metric = { name, help, type: 'histogram', aggregator: 'sum', values };
+  return counted(name, help, 'histogram', values);
+}
+
+/** As `histogram`, without buckets. */
+function summary(name: string, help: string, all: readonly Summed[]): Metric {
+  const values = all.flatMap(({ labels, count, sumMs }) => [
+    { labels, metricName: `${name}_sum`, value: sumMs / 1_000 },
+    { labels, metricName: `${name}_count`, value: count },
+  ]);
+  return counted(name, help, 'summary', values);
+}
+
+function counted(name: string, help: string, type: 'histogram' | 'summary', values: readonly object[]): Metric {
+  const metric = { name, help, type, aggregator: 'sum', values };
   return { ...metric, get: async () => metric } as unknown as Metric;
 }
 

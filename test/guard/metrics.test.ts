@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest';
+import type { Phase } from '../../src/core/guard/record.ts';
+import type { Fencing, Hold } from '../../src/core/guard/state.ts';
+import { createGuardCounts } from '../../src/guard/counts.ts';
+import { GUARD_METRICS } from '../../src/guard/metrics.ts';
+import { guardReport } from '../../src/guard/report.ts';
+import { renderMetrics } from '../../src/serve/metric-rows.ts';
+import { aMemory } from '../core/guard/a-node.ts';
+import { aFencing, aLook, aRecord, DEAD, type Given, SINCE } from '../core/guard/a-turn.ts';
+import { aBench } from './an-agent.ts';
+
+const NEXT = { afterMs: 1, witness: [], pods: [], attachments: false, looks: [], status: [] };
+const lookAt = (given: Given = {}) => {
+  const { state, observation, config } = aLook(given);
+  return { observation, config, verdict: { state, decisions: [], reasons: [], next: NEXT } };
+};
+
+/** The samples of one metric, without its common start. */
+async function shown(name: string, counts = createGuardCounts(), given: Given = {}): Promise<readonly string[]> {
+  const look = lookAt(given);
+  const report = guardReport({
+    ...{ version: '1', writer: 'me', holder: null, heldBack: null, findings: [] },
+    ...{ look, config: { file: '', hash: '', core: look.config }, nowMs: look.observation.atMs },
+  });
+  const text = await renderMetrics(GUARD_METRICS, { report, counts: counts.now() });
+  const start = `nodewarden_guard_${name}`;
+  return text.split('\n').flatMap((line) => (line.startsWith(start) ? [line.slice(start.length)] : []));
+}
+
+type Stay = readonly [phase: Phase, sinceMs: number, rest?: Partial<Fencing>];
+/** After these looks at one fencing; the last of them closes it. */
+function countsAfter(stays: readonly Stay[], record: Parameters<typeof aRecord>[0] = { offSent: ['vm w1'] }) {
+  const counts = createGuardCounts();
+  const see = (fencings: readonly Fencing[], atMs: number): void =>
+    counts.decided(lookAt({ atMs, state: { fencings: new Map(fencings.map((one) => [one.record.id, one])) } }));
+  for (const [phase, sinceMs, rest] of stays) {
+    const proof = ['proven', 'tainted'].includes(phase) ? ({ by: 'devices', level: 0 } as const) : null;
+    see([aFencing(aRecord({ phase, proof, ...record }), { sinceMs: SINCE + sinceMs, ...rest })], sinceMs);
+  }
+  return { counts, see };
+}
+
+describe('the metrics of a guard', () => {
+  it('say how long fencings were in each phase that is over', async () => {
+    const { counts, see } = countsAfter([
+      ['off-sent', 0],
+      ['off-sent', 0],
+      ['proving', 4_000],
+      ['proven', 16_000],
+    ]);
+    expect(await shown('phase_seconds', counts)).toEqual([
+      '_sum{phase="off-sent"} 4',
+      '_count{phase="off-sent"} 1',
+      '_sum{phase="proving"} 12',
+      '_count{phase="proving"} 1',
+    ]);
+    const becomes = aRecord({ phase: 'closed' });
+    see([aFencing(aRecord({ phase: 'booting' }), { pending: { decision: '1', atMs: SINCE, becomes } })], 60_000);
+    see([], 90_000);
+    expect(await shown('phase_seconds', counts)).toContain('_sum{phase="booting"} 90');
+  });
+  it('leave out a phase that another process ended, or that may not have begun', async () => {
+    const { counts } = countsAfter([
+      ['decided', 0, { version: null }],
+      ['off-sent', 1_000],
+      ['proving', 4_000, { isTakenOver: true }],
+    ]);
+    expect(await shown('phase_seconds', counts)).toEqual([]);
+  });
+  it('count power-offs by their proof, each once', async () => {
+    const proven = countsAfter([
+      ['isolating', 0],
+      ['off-sent', 1_000],
+      ['proving', 4_000],
+      ['proven', 9_000],
+      ['tainted', 9_500],
+    ]);
+    expect(await shown('power_offs_total', proven.counts)).toEqual(['{result="proven"} 1', '{result="not-proven"} 0']);
+    const not = countsAfter([
+      ['proving', 0],
+      ['failed', 90_000],
+      ['stuck', 99_000],
+    ]);
+    expect(await shown('power_offs_total', not.counts)).toEqual(['{result="proven"} 0', '{result="not-proven"} 1']);
+  });
+  it('count none for a machine that was off already', async () => {
+    const stays = [
+      ['proving', 0],
+      ['proven', 9_000],
+    ] as const;
+    const { counts } = countsAfter(stays, { offSent: [] });
+    expect(await shown('power_offs_total', counts)).toEqual(['{result="proven"} 0', '{result="not-proven"} 0']);
+  });
+  it('count runs of agents by what came of them, and how long they took', async () => {
+    const counts = createGuardCounts();
+    const { agents, method } = aBench(
+      { fence_a: '[ "$action" = off ] && exit 1; echo "Status: ON"' },
+      { ran: counts.ran },
+    );
+    await agents.status(method('fence_a'), 'dead');
+    await agents.status(method('fence_a'), 'patrol');
+    await agents.command(method('fence_a'), 'off', () => true);
+    await agents.command(method('fence_a'), 'on', () => false);
+    expect(await shown('agent_runs_total', counts)).toEqual([
+      '{agent="fence_a",action="status",result="ok"} 2',
+      '{agent="fence_a",action="off",result="malformed"} 1',
+    ]);
+    const times = await shown('agent_seconds', counts);
+    expect(times).toContain('_count{agent="fence_a",action="status"} 2');
+    expect(Number(times[0]?.split(' ')[1])).toBeGreaterThan(0);
+  });
+  it('say how old the answers of the devices are, and nothing where none answered', async () => {
+    const said = { a: ['on@500', 'unknown@9000'], b: ['off@8500'], c: ['on@7500'] } as const;
+    expect(await shown('device_answer_age_seconds', undefined, { said })).toEqual([
+      '{quantile="0.5"} 2',
+      '{quantile="0.9"} 9',
+      '{quantile="1"} 9',
+    ]);
+    expect(await shown('device_answer_age_seconds', undefined, { said: { a: ['unknown@9000'] } })).toEqual([]);
+  });
+  it('say which failure domain a storm holds', async () => {
+    const others = ['a', 'b'].map((zone) => aMemory({ ...DEAD, of: { name: zone, uid: zone, labels: { zone } } }));
+    const storm = (value: string, endedMs: number | null): Hold => ({
+      ...{ kind: 'domain', scope: { kind: 'domain', label: 'zone', value }, sinceMs: SINCE, endedMs },
+    });
+    const state = { holds: [storm('a', null), storm('b', SINCE)] };
+    const look = aLook({ others });
+    const given = {
+      others,
+      state: { ...state, nodes: new Map([...look.state.nodes].filter(([uid]) => uid !== 'uid-w1')) },
+    };
+    expect(await shown('domain_disrupted', undefined, given)).toEqual([
+      '{label="zone",domain="a"} 1',
+      '{label="zone",domain="b"} 0',
+    ]);
+  });
+});
