@@ -49,6 +49,9 @@ in_guest 'it starts after all that the targets pulled in, and is stopped before 
   case " $(systemctl show -P Wants nodewarden) " in *network-online*) exit 1 ;; esac
   said=$(systemd-analyze verify default.target 2>&1 | grep -i cycle) || true; [ -z "$said" ]'
 in_guest 'inside its sandbox the delay of logind can be raised, and the lock be taken and kept through the stop' '
+  # Left behind after a failure, it would fail the checks that follow.
+  trap "systemctl stop nodewarden; rm -rf /etc/systemd/system/nodewarden.service.d /run/systemd/logind.conf.d /run/nodewarden/lab-stop
+    systemctl kill -s HUP systemd-logind; systemctl daemon-reload" EXIT
   mkdir -p /etc/systemd/system/nodewarden.service.d
   printf "[Service]\nExecStart=\nExecStart=/bin/bash /opt/lab/lock.sh\n" > /etc/systemd/system/nodewarden.service.d/lab.conf
   mkdir -p /opt/lab; cat > /opt/lab/lock.sh <<"LOCK"
@@ -67,9 +70,7 @@ LOCK
   '"$GRANTS"'; grants 42000000
   systemctl stop nodewarden; grep "^nodewarden .* shutdown" /run/nodewarden/lab-stop
   [ -z "$(systemd-inhibit --list --no-legend)" ]
-  journalctl --sync; journalctl -u nodewarden -o cat | grep "on standard output"
-  rm -r /etc/systemd/system/nodewarden.service.d /run/systemd/logind.conf.d /run/nodewarden/lab-stop
-  systemctl kill -s HUP systemd-logind; systemctl daemon-reload'
+  journalctl --sync; journalctl -u nodewarden -o cat | grep "on standard output"'
 on_console() { # SENTENCE of standard error, SENTENCE of standard output
   grep -F "$1" "$LAB_CACHE/vm/run/$LAB_VM/console.log" && ! grep -F "$2" "$LAB_CACHE/vm/run/$LAB_VM/console.log"
 }
