@@ -32,12 +32,14 @@ export function signalPart(part: Part, signal: NodeJS.Signals): void {
   process.kill(Number(fs.readFileSync(path.join(RUN, 'pid', part), 'utf8')), signal);
 }
 
-/** `ctr` of the containerd that runs, in the namespace of the kubelet. */
-export function ctr(...args: readonly string[]): string {
-  const bin = process.env['LAB_CONTAINERD'] ?? path.join(CACHE, 'deb/usr/bin');
-  const where = ['--address', path.join(RUN, 'containerd.sock'), '--namespace', 'k8s.io'];
-  return execFileSync(path.join(bin, 'ctr'), [...where, ...args], { encoding: 'utf8', maxBuffer: 1 << 26 });
-}
+export const CTR = path.join(process.env['LAB_CONTAINERD'] ?? path.join(CACHE, 'deb/usr/bin'), 'ctr');
+/** For the containerd that runs, in the namespace of the kubelet. */
+export const ctrArguments = (...args: readonly string[]): readonly string[] => [
+  ...['--address', path.join(RUN, 'containerd.sock'), '--namespace', 'k8s.io'],
+  ...args,
+];
+export const ctr = (...args: readonly string[]): string =>
+  execFileSync(CTR, ctrArguments(...args), { encoding: 'utf8', maxBuffer: 1 << 26 });
 
 /** Loads an image of one program and so many MiB of padding. */
 export function loadImage(name: string, mib: number): void {

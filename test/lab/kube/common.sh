@@ -16,6 +16,13 @@ export PATH=$K/bin:$K/deb/usr/bin:$K/deb/usr/sbin:$PATH
 if [ -n "${LAB_CONTAINERD:-}" ]; then PATH=$LAB_CONTAINERD:$PATH; fi
 if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then PATH=$KUBEBUILDER_ASSETS:$PATH; fi
 
+# Of the authority of the cluster, in $RUN.
+ssl() { openssl "$@" 2>/dev/null; }
+cert() { # cert FILE SUBJECT [EXTENSION]
+  ssl req -newkey rsa:2048 -nodes -subj "$2" -keyout "pki/$1.key" -out "pki/$1.csr"
+  ssl x509 -req -in "pki/$1.csr" -CA pki/ca.crt -CAkey pki/ca.key -CAcreateserial -days 30 -out "pki/$1.crt" ${3:+-extfile <(echo "$3")}
+}
+
 kc() { kubectl --kubeconfig "$RUN/admin.conf" "$@"; }
 hierarchies() { local h; for h in /sys/fs/cgroup/*/; do [ ! -e "${h}cgroup.procs" ] || echo "${h%/}"; done; }
 # wait_for WHAT SECONDS CMD...
