@@ -18,7 +18,7 @@ export type Lab = {
   /** What this machine cannot show, by name. */
   readonly skip: (what: string, why: string) => void;
 };
-/** `point`: of the list of what must be shown. */
+/** `point`: of the list of what must be shown; 0: beside it. */
 export type LabScene = { readonly name: string; readonly point: number; readonly body: (lab: Lab) => Promise<void> };
 export type Played = {
   readonly failed: readonly string[];

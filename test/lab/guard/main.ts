@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { type LabScene, type Played, play } from './lab.ts';
 import { ANNOUNCED } from './scenes/announced.ts';
 import { API_AWAY } from './scenes/api-away.ts';
+import { DEPLOYMENT } from './scenes/deployment.ts';
 import { DRY_RUN } from './scenes/dry-run.ts';
 import { ENDS } from './scenes/ends.ts';
 import { GUEST } from './scenes/guest.ts';
@@ -23,6 +24,7 @@ const SCENES: readonly LabScene[] = [
   ...ORDERS,
   ...STORM,
   ...ENDS,
+  ...DEPLOYMENT,
   ...GUEST,
   ...LIES,
   ...ANNOUNCED,
