@@ -39,6 +39,11 @@ export type Ran = { readonly code: number | null; readonly stdout: string; reado
 
 export const NAMESPACE = 'nodewarden-guard';
 const CERTIFICATE = 'guard';
+const STARTED: ChildProcess[] = [];
+// Also when the lab itself is stopped: a guard that is left over would go on.
+process.on('exit', () => {
+  for (const child of STARTED) child.kill('SIGKILL');
+});
 export const PROGRAM = path.resolve(import.meta.dirname, '../../../dist/nodewarden.js');
 
 /** Quick, so that a scene takes minutes; what may not be quicker is refused by the program itself. */
@@ -85,8 +90,6 @@ export async function aGuard({ name, namespace = NAMESPACE, nodes, config = {}, 
   fs.writeFileSync(configFile, stringify(document), { mode: 0o600 });
   const logFile = path.join(directory, 'guard.log');
   let child: ChildProcess | null = null;
-  // Also when the lab itself is stopped: a guard that is left over would go on.
-  process.on('exit', () => void child?.kill('SIGKILL'));
   const logText = (): string => (fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8') : '');
 
   return {
@@ -100,6 +103,7 @@ export async function aGuard({ name, namespace = NAMESPACE, nodes, config = {}, 
         stdio: ['ignore', out, out],
       });
       fs.closeSync(out);
+      STARTED.push(child);
     },
     signal: (signal) => void child?.kill(signal),
     pid: () => (child?.exitCode === null && child.signalCode === null ? (child.pid ?? null) : null),

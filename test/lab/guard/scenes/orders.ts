@@ -106,6 +106,8 @@ async function confirmed(lab: Lab, fleet: Fleet, ann: Person): Promise<void> {
   );
   alone.device('says', null);
   alone.kubelet('up');
+  // Its device cannot say that it is off: the person does.
+  fleet.believe('m2');
   await expect('confirm-off', ann.order('confirm-off', 'm2', '--checked', 'm2'), 0, 'accepted');
   await until(
     'it gets the taint',
