@@ -61,9 +61,8 @@ const announced: LabScene = {
       (afterMs / 1_000).toFixed(0),
     );
     lab.check('not before the time for a planned shutdown is over', afterMs >= PLANNED_MS);
-    // It was off by its own hand: an off that it may get has no effect.
-    lab.check('and without a power-off', !stays.changes().some(({ to }) => to === 'off'));
     await sleep(clock, 60_000);
+    lab.check('it was off by its own hand: it gets no off, and is left off', offs(stays) === 0 && !stays.isOn());
     lab.check('a reboot in place: no fencing', offs(reboots) === 0 && !isTainted(reboots));
     lab.check('a power-off that left nothing: no fencing, for good', offs(leaves) === 0 && !isTainted(leaves));
     lab.check('it says why', guard.logText().includes(`${leaves.name}: held by gate worth`));
