@@ -117,7 +117,26 @@ function fencingText(record: FencingRecord, paint: Paint): string {
     const after = `+${sayTenths(step.wallMs - beganMs(record))}`;
     return `  ${after.padStart(8)}  ${sayPhase(step.phase, proof?.by === 'person')}\n`;
   });
-  return `${head}${silent}${rows.join('')}`;
+  return `${head}${silent}${rows.join('')}${freedRows(record)}`;
+}
+
+/** Each member, pod and volume: when it was gone and back, and for how long no member ran. */
+function freedRows(record: FencingRecord): string {
+  const { silentMs, freed } = record;
+  // Nothing was told to Kubernetes: nothing of it was to go.
+  if (!record.steps.some(({ phase }) => phase === 'tainted')) return '';
+  const after = (wallMs: number): string => `+${sayTenths(wallMs - beganMs(record))}`;
+  const gone = (wallMs: number | null, what: string): string =>
+    wallMs === null ? `not seen ${what}` : `${what} ${after(wallMs)}`;
+  const pods = freed.pods.map(({ namespace, name, isMember, goneWallMs, readyWallMs }) => {
+    const back =
+      readyWallMs === null
+        ? ', its successor not seen Ready'
+        : `, its successor Ready ${after(readyWallMs)}: ${sayTenths(silentMs + readyWallMs - beganMs(record))} without it`;
+    return `${namespace}/${name}: ${gone(goneWallMs, 'gone')}${isMember ? back : ''}`;
+  });
+  const volumes = freed.volumes.map(({ volume, goneWallMs }) => `volume ${volume}: ${gone(goneWallMs, 'detached')}`);
+  return [...pods, ...volumes].map((text) => `  ${clean(text)}\n`).join('');
 }
 
 /** From the last sign of life until nothing of it was left on the node: for so long none of its members ran elsewhere. */

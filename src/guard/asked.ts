@@ -1,6 +1,14 @@
 import { isDnsName } from '../core/guard/config.ts';
 import type { NextGuardLook } from '../core/guard/decision.ts';
-import type { AskedView, AttachmentsByNode, ConsistentLook, Dated, PodOnNode } from '../core/guard/observation.ts';
+import type {
+  AskedView,
+  AttachmentsByNode,
+  ConsistentLook,
+  Dated,
+  MemberAsk,
+  MemberView,
+  PodOnNode,
+} from '../core/guard/observation.ts';
 import { attachmentsByNode } from '../core/guard/worth.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
@@ -10,12 +18,12 @@ import { objectIn } from '../kube/read-object.ts';
 import type { Clock } from '../ports.ts';
 import type { Nodes } from './nodes.ts';
 import { type KnownNode, readLease, readNode } from './read-node.ts';
-import { readAttachment, readPodOnNode } from './read-pod.ts';
+import { readAttachment, readMember, readPodOnNode } from './read-pod.ts';
 import type { Witnesses } from './witness.ts';
 
 export type Asked = {
   /** Begins what is not under way yet. */
-  readonly ask: (next: Pick<NextGuardLook, 'witness' | 'pods' | 'looks' | 'attachments'>) => void;
+  readonly ask: (next: Pick<NextGuardLook, 'witness' | 'pods' | 'looks' | 'attachments' | 'members'>) => void;
   /** By node uid: what was last read, of nodes that exist. */
   readonly byUid: () => ReadonlyMap<string, AskedView>;
   readonly attachments: () => Reading<Dated<AttachmentsByNode>>;
@@ -34,16 +42,17 @@ const GET_DEADLINE_MS = 5_000;
 const LIST_DEADLINE_MS = 20_000;
 /** The connection has eight sockets, and the lease must be renewed. What is not begun is asked for at the next look. */
 const MOST_PODS = 4;
+const MOST_MEMBERS = 2;
 
 const NOT_ASKED = unknown('not-asked', 'node', 'not asked yet');
 type Read = Omit<AskedView, 'witness'>;
-const BLANK: Read = { pods: NOT_ASKED, look: NOT_ASKED };
+const BLANK: Read = { pods: NOT_ASKED, look: NOT_ASKED, members: NOT_ASKED };
 
 /** What the core wants to know of some nodes, asked in the background. */
 export function createAsked({ connection, clock, nodes, witnesses, arrived }: AskedNeeds): Asked {
   const { get } = connection;
   const views = new Map<string, Read>();
-  const underWay = { pods: new Set<string>(), look: new Set<string>() };
+  const underWay = { pods: new Set<string>(), look: new Set<string>(), members: new Set<string>() };
   let attachments: Reading<Dated<AttachmentsByNode>> = unknown('not-asked', 'volumeattachments', 'not asked yet');
   let areAttachmentsAsked = false;
 
@@ -76,6 +85,27 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
       () => sleep(clock, 0),
     );
     return listed.ok ? known({ value: listed.objects, asOfMs }) : unknown('unreadable', where, listed.detail);
+  }
+
+  /** One after the other: they are for people, and have time. */
+  async function readMembers(wanted: readonly MemberAsk[]): Promise<AskedView['members']> {
+    const asOfMs = clock.monoMs();
+    const members: MemberView[] = [];
+    for (const { namespace, name } of wanted) {
+      const where = `pod ${namespace}/${name}`;
+      if (!isDnsName(namespace) || !isDnsName(name)) return unknown('malformed', where, 'its name is none');
+      const listed = await listObjects(
+        get,
+        pathWith(`/api/v1/namespaces/${namespace}/pods`, { fieldSelector: `metadata.name=${name}` }),
+        '',
+        LIST_DEADLINE_MS,
+        readMember,
+        () => sleep(clock, 0),
+      );
+      if (!listed.ok) return unknown('unreadable', where, listed.detail);
+      members.push(...listed.objects);
+    }
+    return known({ value: members, asOfMs });
   }
 
   /** Without a resourceVersion: what is so now, not what a cache has (guard.md 6.2). */
@@ -114,6 +144,7 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
     ask: (next) => {
       for (const uid of next.looks) begin('look', uid, Number.POSITIVE_INFINITY, readLook);
       for (const uid of next.pods) begin('pods', uid, MOST_PODS, readPods);
+      for (const { node, pods } of next.members) begin('members', node, MOST_MEMBERS, () => readMembers(pods));
       witnesses.ask(next.witness);
       for (const uid of next.witness) views.set(uid, views.get(uid) ?? BLANK);
       if (!next.attachments || areAttachmentsAsked) return;

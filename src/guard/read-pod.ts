@@ -1,5 +1,5 @@
 import { OUT_OF_SERVICE } from '../core/guard/node-facts.ts';
-import type { Attachment, PodOnNode } from '../core/guard/observation.ts';
+import type { Attachment, MemberView, PodOnNode } from '../core/guard/observation.ts';
 import { isNumber, isObject, isText, partOf } from '../core/shape.ts';
 
 const text = (value: unknown): string => (isText(value) ? value : '');
@@ -49,6 +49,13 @@ function tolerates(toleration: unknown): boolean {
   if (isNumber(tolerationSeconds)) return false;
   if (operator !== 'Exists') return false;
   return !isText(key) || key === '' || key === OUT_OF_SERVICE;
+}
+
+export function readMember(object: unknown): MemberView {
+  const { namespace, name, uid } = partOf(object, 'metadata');
+  const conditions = list(partOf(object, 'status')['conditions']);
+  const isReady = conditions.some((one) => isObject(one) && one['type'] === 'Ready' && one['status'] === 'True');
+  return { namespace: text(namespace), name: text(name), uid: text(uid), isReady };
 }
 
 export function readAttachment(object: unknown): Attachment {

@@ -2,6 +2,8 @@ import { keysOf, type NodePlan } from '../core/guard/config.ts';
 import {
   type FencingId,
   type FencingRecord,
+  type FreedPod,
+  type FreedVolume,
   type NodeRef,
   PHASES,
   type RecordedAnswer,
@@ -109,6 +111,13 @@ const isAnswer = shape<RecordedAnswer>({
 });
 const isStep = shape<RecordedStep>({ phase: isOneOf(...PHASES), wallMs: isMs });
 
+const isFreedPod = shape<FreedPod>({
+  ...{ namespace: isShort, name: isShort, uid: isShort, isMember: isFlag },
+  ...{ goneWallMs: orNull(isMs), readyWallMs: orNull(isMs) },
+});
+const isFreedVolume = shape<FreedVolume>({ name: isShort, volume: isShort, goneWallMs: orNull(isMs) });
+const isFreed = shape<FencingRecord['freed']>({ pods: listOf(isFreedPod, 100), volumes: listOf(isFreedVolume, 100) });
+
 const FIELDS = {
   schema: isOneOf(1),
   id: isName,
@@ -132,6 +141,7 @@ const FIELDS = {
   isAlive: isFlag,
   why: orNull(isShort),
   answers: listOf(isAnswer, 100),
+  freed: isFreed,
   steps: listOf(isStep, 100),
   silentMs: isNumber,
 } satisfies { readonly [K in keyof FencingRecord]-?: (value: unknown) => boolean };

@@ -1,4 +1,4 @@
-import type { Act, Frees, GateRow, GuardDecision, Store } from '../core/guard/decision.ts';
+import { type Act, type Frees, type GateRow, type GuardDecision, isStep, type Store } from '../core/guard/decision.ts';
 import type { ActResult, AgentRun, GuardOutcome } from '../core/guard/observation.ts';
 import type { FencingRecord, HoldScope, StormKind } from '../core/guard/record.ts';
 import { sayDuration } from '../core/units/duration.ts';
@@ -104,6 +104,7 @@ export function sayGuardOutcome(
     return `${name}: its mark ${decision.value} is not known to be removed${sayFailure(act)}`;
   }
   if (!('record' in decision) || store === null || store.kind === 'failed') return null;
+  if (store.kind === 'stored' && !isStep(decision)) return null;
   const { name } = decision.node;
   if (store.kind === 'conflict') return `${name}: somebody else wrote the record first, so nothing was done`;
   return `${name}: ${sayStored(decision, act)}${sayWhy(decision.record)}`;

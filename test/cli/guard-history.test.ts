@@ -43,6 +43,27 @@ describe('guard history', () => {
     );
   });
 
+  it('shows when each pod, volume and successor was seen, and for how long no member ran', async () => {
+    const steps = (['decided', 'tainted'] as const).map((phase, at) => ({ phase, wallMs: AT + at * 10_000 }));
+    const pod = { namespace: 'shop', uid: 'u', isMember: true, goneWallMs: AT + 30_000, readyWallMs: AT + 45_000 };
+    const freed = {
+      pods: [
+        { ...pod, name: 'db-0' },
+        { ...pod, name: 'db-1', readyWallMs: null },
+        { ...pod, name: 'web-x', isMember: false, readyWallMs: null, goneWallMs: null },
+      ],
+      volumes: [{ name: 'va', volume: 'pv-1', goneWallMs: AT + 32_000 }],
+    };
+    api.putMap(`fencing-${ID}`, recordData(aRecord({ phase: 'tainted', steps, silentMs: 125_000, freed })));
+    const { out } = await history();
+    expect(out.slice(out.indexOf('  shop/db-0'))).toBe(
+      '  shop/db-0: gone +30s, its successor Ready +45s: 2m50s without it\n' +
+        '  shop/db-1: gone +30s, its successor not seen Ready\n' +
+        '  shop/web-x: not seen gone\n' +
+        '  volume pv-1: detached +32s\n',
+    );
+  });
+
   it('says why the records cannot be read, with status 1', async () => {
     const kubeconfig = command.path('no-such-file');
     const { code, out, err } = await command.run(['guard', 'history', '--kubeconfig', kubeconfig]);

@@ -219,5 +219,6 @@ export const aRecord = (rest: Partial<FencingRecord> = {}): FencingRecord => ({
   ...{ plan: { isolation: [], levels: [['1', '2']] }, level: 0, attempt: 1, retries: 0, offSent: [], onSent: [] },
   ...{ onAttempt: 0, renewed: 't1', order: null, proof: null, staysOff: null, isAlive: false, why: null, answers: [] },
   ...{ steps: [{ phase: 'decided', wallMs: 1_764_000_000_000 }], silentMs: 130_000.5 },
+  freed: { pods: [], volumes: [] },
   ...rest,
 });

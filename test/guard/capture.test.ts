@@ -14,7 +14,7 @@ function looked(given: Given = {}): GuardLook {
   const { state, observation, config } = aLook({ others, pods: [aPodOn({ name: 'db-0' })], ...given });
   return { observation, config, verdict: { state, decisions: [], reasons: [], next: NEXT } };
 }
-const NEXT = { afterMs: 1, witness: [], pods: [], attachments: false, looks: [], status: [] };
+const NEXT = { afterMs: 1, witness: [], pods: [], attachments: false, members: [], looks: [], status: [] };
 const captured = (given: Given = {}, redacted = false) => captureScenario(looked(given), redacted);
 const whatHappens = (given: Given) => captured(given).events;
 /** What becomes of it by the same decisions. */

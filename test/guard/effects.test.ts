@@ -69,7 +69,7 @@ const verdict = (decisions: readonly GuardDecision[], status: readonly StatusAsk
   state: initialGuardState(0, 0),
   decisions,
   reasons: [],
-  next: { afterMs: 1, witness: [], pods: [], attachments: false, looks: [], status },
+  next: { afterMs: 1, witness: [], pods: [], attachments: false, members: [], looks: [], status },
 });
 const OFF: Act = { kind: 'off', methods: ['1', '2'] };
 const advance = (replaces: string | null, act: Act | null, record: Partial<FencingRecord> = {}): GuardDecision => ({

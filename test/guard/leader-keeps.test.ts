@@ -32,7 +32,7 @@ const stateOf = (rest: Partial<GuardState> = {}, adoptedMs: number | null = ELEC
 };
 const verdict = (state: GuardState, decisions: readonly GuardDecision[] = []): GuardVerdict => ({
   ...{ state, decisions, reasons: [] },
-  next: { afterMs: 1, witness: [], pods: [], attachments: false, looks: [], status: [] },
+  next: { afterMs: 1, witness: [], pods: [], attachments: false, members: [], looks: [], status: [] },
 });
 const seen = (records: readonly StoredRecord[] = [], sinceMs = ELECTED_MS, wallMs = 0) =>
   ({

@@ -9,7 +9,7 @@ import { aMemory } from '../core/guard/a-node.ts';
 import { aFencing, aLook, aRecord, DEAD, type Given, SINCE } from '../core/guard/a-turn.ts';
 import { aBench } from './an-agent.ts';
 
-const NEXT = { afterMs: 1, witness: [], pods: [], attachments: false, looks: [], status: [] };
+const NEXT = { afterMs: 1, witness: [], pods: [], attachments: false, members: [], looks: [], status: [] };
 const lookAt = (given: Given = {}) => {
   const { state, observation, config } = aLook(given);
   return { observation, config, verdict: { state, decisions: [], reasons: [], next: NEXT } };

@@ -124,7 +124,7 @@ describe('what is asked of a silent node', () => {
     const witnesses = createWitnesses({ clock: fast, addressOf: () => null, arrived: news });
     const asked = createAsked({ connection: api.connection, clock: fast, nodes, witnesses, arrived: news });
     const ask = (rest: Partial<Parameters<typeof asked.ask>[0]>) =>
-      asked.ask({ witness: [], pods: [], looks: [], attachments: false, ...rest });
+      asked.ask({ witness: [], pods: [], members: [], looks: [], attachments: false, ...rest });
     const look = () => asked.byUid().get(uidOf('w1'))?.look;
     return { asked, ask, look, arrived: () => arrived };
   }
@@ -157,6 +157,33 @@ describe('what is asked of a silent node', () => {
     await eventually(() => expect(arrived()).toBe(3));
     const asks = (path: RegExp) => api.stub.heard.filter((request) => path.test(request.path)).length;
     expect([asks(/\/nodes\/w1$/), asks(/fieldSelector/), asks(/volumeattachments/)]).toEqual([1, 1, 1]);
+  });
+
+  it('is where its members are by now, by their names alone', async () => {
+    const { asked, ask } = await someAsked();
+    const pod = (namespace: string, uid: string, status: string) => ({
+      metadata: { name: 'db-0', namespace, uid },
+      status: { conditions: [{ type: 'Ready', status }] },
+    });
+    api.put('/api/v1/namespaces/shop/pods/db-0', pod('shop', 'new', 'True'));
+    api.put('/api/v1/namespaces/other/pods/db-0', pod('other', 'other', 'False'));
+    const members = () => {
+      const read = asked.byUid().get(uidOf('w1'))?.members;
+      return read?.known === true ? read.value.value : [];
+    };
+    // Asked again and again, as by the loop: on a busy machine an answer may come too late.
+    await eventually(() => {
+      ask({
+        members: [{ node: uidOf('w1'), pods: ['shop', 'other'].map((namespace) => ({ namespace, name: 'db-0' })) }],
+      });
+      expect(members()).toEqual([
+        { namespace: 'shop', name: 'db-0', uid: 'new', isReady: true },
+        { namespace: 'other', name: 'db-0', uid: 'other', isReady: false },
+      ]);
+    });
+    expect(api.stub.heard.map(({ path }) => path)).toContain(
+      '/api/v1/namespaces/shop/pods?fieldSelector=metadata.name%3Ddb-0&limit=500',
+    );
   });
 
   it('is what its pods are: of whom, with what, and whether they tolerate the taint', async () => {

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { toBeFreed } from '../../src/core/guard/freed.ts';
 import type { FencingRecord, StoredRecord } from '../../src/core/guard/record.ts';
 import { readRecord, recordData, recordName } from '../../src/guard/records.ts';
+import { aPodOn } from '../core/guard/a-machine.ts';
 import { aRecord, ID } from './a-guard-api.ts';
 
 const mapOf = (record: unknown, name: string = recordName(ID)): object => ({
@@ -11,8 +13,17 @@ const mapOf = (record: unknown, name: string = recordName(ID)): object => ({
 const FULL: FencingRecord = aRecord({
   ...{ offSent: ['1', '2'], onSent: ['1'], order: { verb: 'fence', by: 'ann', because: 'smoke' } },
   ...{ proof: { by: 'devices', level: 0 }, staysOff: 'loop', why: 'says-on' },
+  freed: {
+    pods: [{ namespace: 'a', name: 'db-0', uid: 'u', isMember: true, goneWallMs: 5, readyWallMs: null }],
+    volumes: [{ name: 'va', volume: 'pv', goneWallMs: 6 }],
+  },
   answers: [{ method: '1', act: 'off', says: 'ok', phase: 'off-sent', wallMs: 1, tookMs: 0.25 }],
 });
+const LONG = 'x'.repeat(5_000);
+const HOSTILE = {
+  pods: Array.from({ length: 500 }, () => aPodOn({ namespace: '', name: LONG, uid: LONG })),
+  attachments: Array.from({ length: 500 }, () => ({ name: LONG, node: 'w1', driver: '', volume: LONG })),
+};
 /** What is wrong with it; throws if nothing is. */
 function problemOf(stored: StoredRecord | null): string {
   if (stored === null || stored.record !== null) throw new Error('it can be read');
@@ -22,6 +33,7 @@ function problemOf(stored: StoredRecord | null): string {
 describe('a record', () => {
   it.each([
     ['of a fencing', FULL],
+    ['with as many names as there can be, and as long', aRecord({ freed: toBeFreed(HOSTILE) })],
     ['of a rehearsal', aRecord({ purpose: 'rehearse', renewed: null })],
     [
       'without any device, as a person confirmed it',

@@ -1,6 +1,7 @@
 import { planOf } from './config.ts';
 import type { Frees, GateRow } from './decision.ts';
 import { lackOfLevel, levelOffAlready, refOf, useOf } from './devices.ts';
+import { NOTHING_FREED, toBeFreed } from './freed.ts';
 import { type AtGate, atGate, firstShut, gatesOf, type Look } from './gates.ts';
 import { ageOf, isDead, TWO_LOOKS_MS } from './health.ts';
 import { type Progress, withDecisions, withNewFencing } from './progress.ts';
@@ -111,6 +112,7 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
     isAlive: false,
     why: already === null ? null : 'off-already',
     answers: [],
+    freed: isRehearsal ? NOTHING_FREED : toBeFreed(freesAt(at)),
     steps: [{ phase: 'decided', wallMs }],
     silentMs: ageMs ?? 0,
   };

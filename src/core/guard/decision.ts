@@ -1,7 +1,7 @@
 import type { MonoMs } from '../reading.ts';
 import type { MethodKey } from './config.ts';
 import type { Announcement } from './node-facts.ts';
-import type { Attachment, PodOnNode } from './observation.ts';
+import type { Attachment, MemberAsk, PodOnNode } from './observation.ts';
 import type {
   Contradiction,
   DecisionId,
@@ -69,6 +69,10 @@ export type Store = {
   /** Begun only if the record was stored and authority still holds. */
   readonly act: Act | null;
 };
+
+/** Whether it leads anywhere: else what is known is only written down once more. */
+export const isStep = (decision: Extract<GuardDecision, Store>): boolean =>
+  decision.kind === 'fence' || decision.from !== decision.record.phase || decision.act !== null;
 
 /** What changes the world. `status` and looks change nothing: they are asked for by `NextGuardLook`. */
 export type Act =
@@ -176,6 +180,8 @@ export type NextGuardLook = {
   /** uids of nodes whose pods are to be listed. */
   readonly pods: readonly string[];
   readonly attachments: boolean;
+  /** Members of fenced nodes (uids) that are to be looked for everywhere. */
+  readonly members: readonly { readonly node: string; readonly pods: readonly MemberAsk[] }[];
   /** uids of nodes whose Lease and Node are to be read consistently, not before now. */
   readonly looks: readonly string[];
   readonly status: readonly StatusAsk[];

@@ -1,5 +1,6 @@
 import type { MonoMs } from '../reading.ts';
 import type { GuardReason } from './decision.ts';
+import { withFreed } from './freed.ts';
 import type { DeviceAnswer, GuardObservation, GuardOutcome } from './observation.ts';
 import type { FencingId, FencingRecord, RecordedAnswer, StoredRecord } from './record.ts';
 import type { Fencing, GuardState } from './state.ts';
@@ -27,7 +28,10 @@ export function stepFencings(
     for (const stored of records.value) adopt(fencings, stored, self.writer, atMs, reasons);
     dropDeleted(fencings, records.value, atMs);
   }
-  for (const [id, fencing] of fencings) fencings.set(id, withNode(withAnswers(fencing, answers, wallMs), state, atMs));
+  for (const [id, fencing] of fencings) {
+    const heard = withFreed(withAnswers(fencing, answers, wallMs), observation);
+    fencings.set(id, withNode(heard, state, atMs));
+  }
   return { fencings, reasons };
 }
 

@@ -54,6 +54,7 @@ export function nextLook(
     witness: [...new Set([...wanted.witness, ...dueFor('witness')])],
     pods: [...new Set([...wanted.pods, ...pods])],
     attachments: isAttachmentsDue && (wanted.attachments || pods.length > 0),
+    members: wanted.members,
     looks: wanted.looks,
     status,
   };

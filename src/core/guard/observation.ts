@@ -103,7 +103,13 @@ export type AskedView = {
   readonly witness: Reading<Dated<Witness>>;
   readonly pods: Reading<Dated<readonly PodOnNode[]>>;
   readonly look: Reading<Dated<ConsistentLook>>;
+  /** Pods that have the names of its members, wherever they are. */
+  readonly members: Reading<Dated<readonly MemberView[]>>;
 };
+
+/** A member of a StatefulSet, by which its successor is found. */
+export type MemberAsk = Pick<PodOnNode, 'namespace' | 'name'>;
+export type MemberView = MemberAsk & { readonly uid: string; readonly isReady: boolean };
 
 /** The TLS handshake with the kubelet's port. `refused`: the machine runs, its kubelet does not. */
 export type Witness = 'answers' | 'refused' | 'silent';

@@ -1,3 +1,4 @@
+import { isFreedNews } from './freed.ts';
 import { onAct, onChange } from './phases-off.ts';
 import type { FencingRecord, Phase, StaysOff } from './record.ts';
 import { liedOff, rehearsedBy } from './rehearsal.ts';
@@ -117,10 +118,10 @@ function booting(turn: Turn): Turned {
 
 /** Stays visible until the node is back by somebody else's hand. */
 function leftOff(turn: Turn): Turned {
-  const { record } = turn;
+  const { record, fencing, observation } = turn;
   const owed = owedOn(record);
   if (owed.length > 0 && lifeSign(turn) !== null) return powerOn(record, { isAlive: true });
-  return backOf(turn) ?? stay();
+  return backOf(turn) ?? (isFreedNews(fencing, observation) ? go(record.phase) : stay());
 }
 
 /** guard.md 9.3: Ready for long enough with another boot; the same one means that the machine never lost its power. */

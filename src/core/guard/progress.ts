@@ -102,10 +102,11 @@ export function with_<K, V>(map: ReadonlyMap<K, V>, key: K, value: V): ReadonlyM
   return new Map(map).set(key, value);
 }
 
-/** Who writes it, and when, beside what changes. */
-function recordAfter(record: FencingRecord, { to, change }: Move, { observation }: Look): FencingRecord {
+/** Who writes it, and when, beside what changes. What is only written down once more is no step. */
+function recordAfter(record: FencingRecord, { to, change, act }: Move, { observation }: Look): FencingRecord {
   const { leadership, writer } = observation.self;
-  const steps = [...record.steps, { phase: to, wallMs: observation.wallMs }];
+  const isStep = to !== record.phase || act !== null;
+  const steps = isStep ? [...record.steps, { phase: to, wallMs: observation.wallMs }] : record.steps;
   return {
     ...record,
     ...change,

@@ -76,6 +76,8 @@ export type FencingRecord = {
   readonly why: string | null;
   /** Answers of its devices since the decision, at most 40, the oldest dropped. */
   readonly answers: readonly RecordedAnswer[];
+  /** What it was to free at its decision, and when its leaders saw it go and come back; for people alone. */
+  readonly freed: { readonly pods: readonly FreedPod[]; readonly volumes: readonly FreedVolume[] };
   /** The phases so far; `wallMs` for display and the limits per hour and day. */
   readonly steps: readonly RecordedStep[];
   /** From the last sign of life to the decision. */
@@ -98,6 +100,18 @@ export type RecordedAnswer = {
   readonly wallMs: number;
   readonly tookMs: number;
 };
+/** `isMember`: of a StatefulSet, so that its successor has its name. Null: not seen. */
+export type FreedPod = {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly isMember: boolean;
+  readonly goneWallMs: number | null;
+  /** A successor was Ready. */
+  readonly readyWallMs: number | null;
+};
+/** `name`: of its VolumeAttachment. */
+export type FreedVolume = { readonly name: string; readonly volume: string; readonly goneWallMs: number | null };
 export type RecordedStep = { readonly phase: Phase; readonly wallMs: number };
 
 /**

@@ -1,5 +1,6 @@
 import type { NextGuardLook } from './decision.ts';
 import { contradict, dueStatus, rehearsed } from './devices.ts';
+import { membersToAsk } from './freed.ts';
 import { authorityShut, epochShut, type Look } from './gates.ts';
 import { OFF_PHASES } from './phases-off.ts';
 import { ON_PHASES } from './phases-on.ts';
@@ -11,7 +12,7 @@ import { go, nodeDeleted, retriesMs, stay, type Turn, type Turned } from './turn
 /** guard.md 7.3, one row for each phase. */
 const RULES: { readonly [P in Phase]: (turn: Turn) => Turned } = { ...OFF_PHASES, ...ON_PHASES };
 
-export type Wanted = Pick<NextGuardLook, 'looks' | 'pods' | 'witness' | 'status' | 'attachments'> & {
+export type Wanted = Pick<NextGuardLook, 'looks' | 'pods' | 'witness' | 'status' | 'attachments' | 'members'> & {
   /** When the next fencing is due by itself; Infinity: none is. */
   readonly dueMs: number;
 };
@@ -24,6 +25,7 @@ export function stepTurns(before: Progress, look: Look): { readonly progress: Pr
   const pods: string[] = [];
   const witness: string[] = [];
   const status: NextGuardLook['status'][number][] = [];
+  const members: NextGuardLook['members'][number][] = [];
   const { atMs } = look.observation;
   // Before the nodes were listed once, every one of them would seem to be deleted.
   const isKnown = look.observation.nodes.known;
@@ -46,9 +48,11 @@ export function stepTurns(before: Progress, look: Look): { readonly progress: Pr
     // What a device said before the last `off` proves nothing after it.
     const when = { againMs: asks.againMs, sinceMs: fencing.offReturnedMs };
     status.push(...dueStatus(node, asks.status, look.state.devices, atMs, 'fencing', when));
+    const followed = membersToAsk(fencing, look.observation);
+    if (followed.length > 0) members.push({ node: node.uid, pods: followed });
     dueMs = Math.min(dueMs, turned.dueMs ?? Number.POSITIVE_INFINITY);
   }
-  return { progress, wanted: { looks, pods, witness, status, attachments: pods.length > 0, dueMs } };
+  return { progress, wanted: { looks, pods, witness, status, attachments: pods.length > 0, members, dueMs } };
 }
 
 /** Pods of one node are listed at most this often (guard.md 5). */

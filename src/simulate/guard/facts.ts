@@ -58,6 +58,9 @@ export type Fact = { readonly atMs: MonoMs } & (
       readonly guard: ProcessName;
       readonly phase: string;
       readonly why: string;
+      readonly record: FencingRecord;
+      /** False: the same was only written down once more. */
+      readonly isStep: boolean;
     }
   | HeldFact
   | { readonly kind: 'hold-ended'; readonly guard: ProcessName; readonly scope: string; readonly gate: string }

@@ -68,6 +68,7 @@ function factText(fact: Fact, facts: readonly Fact[], freed: Freed): string | nu
     case 'decided':
       return decidedText(fact);
     case 'phase':
+      if (!fact.isStep) return null;
       return `${fact.node}: ${sayPhase(fact.phase, isConfirmed(fact, facts))}${fact.why === '' ? '' : ` (${fact.why})`}`;
     case 'power':
       return fact.by === null ? null : `${fact.node} is really ${fact.isOn ? 'on' : 'off'}`;

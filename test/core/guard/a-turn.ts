@@ -7,6 +7,7 @@ import type {
   ConsistentLook,
   GuardObservation,
   LeaseView,
+  MemberView,
   NodeObject,
   PodOnNode,
   Witness,
@@ -50,6 +51,7 @@ export const aRecord = (rest: Partial<FencingRecord> = {}): FencingRecord => ({
   isAlive: false,
   why: null,
   answers: [],
+  freed: { pods: [], volumes: [] },
   steps: [{ phase: 'decided', wallMs: WALL }],
   silentMs: 180_000,
   ...rest,
@@ -108,6 +110,7 @@ export type Given = {
   readonly others?: readonly NodeMemory[];
   readonly pods?: readonly PodOnNode[] | null;
   readonly attachments?: readonly Attachment[];
+  readonly members?: readonly MemberView[];
   readonly witness?: Witness;
   readonly config?: Partial<GuardConfig>;
   readonly state?: Partial<GuardState>;
@@ -143,6 +146,7 @@ export function aLook(given: Given = {}): Look {
   const asked: AskedView = {
     witness: asOf(given.witness ?? 'silent'),
     pods: given.pods === null ? unknown('not-asked', '', '') : asOf(given.pods ?? [aPodOn()]),
+    members: given.members === undefined ? unknown('not-asked', '', '') : asOf(given.members),
     look: lookMs === null ? unknown('not-asked', '', '') : known({ value: shown, asOfMs: SINCE + lookMs }),
   };
   const initial = initialGuardState(0, 0);

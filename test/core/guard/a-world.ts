@@ -168,7 +168,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     if (!world.isApiUp) return;
     const none = unknown('not-asked', '', '');
     const put = (uid: string, rest: Partial<AskedView>) =>
-      asked.set(uid, { ...(asked.get(uid) ?? { witness: none, pods: none, look: none }), ...rest });
+      asked.set(uid, { ...(asked.get(uid) ?? { witness: none, pods: none, look: none, members: none }), ...rest });
     const machineOf = (uid: string) => machines.find((machine) => machine.uid === uid);
     for (const uid of witness) {
       const machine = machineOf(uid);

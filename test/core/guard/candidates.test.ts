@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { deadNodes, fenceOne, freesAt, recordOf, withHolds } from '../../../src/core/guard/candidates.ts';
+import { toBeFreed } from '../../../src/core/guard/freed.ts';
 import { atGate, type Look } from '../../../src/core/guard/gates.ts';
 import type { PodOnNode } from '../../../src/core/guard/observation.ts';
 import type { FencingRecord, StoredRecord } from '../../../src/core/guard/record.ts';
@@ -31,7 +32,8 @@ const by = (verb: NonNullable<FencingRecord['order']>['verb']) => ({ verb, by: '
 describe('the record with which a fencing begins', () => {
   it('has what it will be done by, and the token since which there was no life', () => {
     const steps = [{ phase: 'decided', wallMs: WALL + AT }] as const;
-    expect(begun()).toEqual(aRecord({ silentMs: 190_000, steps }));
+    const freed = toBeFreed({ pods: [aPodOn()], attachments: [] });
+    expect(begun()).toEqual(aRecord({ silentMs: 190_000, steps, freed }));
     expect(begun({ memory: { lease: null } }).renewed).toBeNull();
     expect(begun({}, null, null).silentMs).toBe(0);
     expect(begun({ own: { leadership: { isLeader: false } } }).epoch).toBe(0);
@@ -55,6 +57,7 @@ describe('the record with which a fencing begins', () => {
       by('rehearse'),
     );
     expect(record).toMatchObject({ purpose: 'rehearse', why: null, staysOff: null, order: by('rehearse') });
+    expect(record.freed).toEqual({ pods: [], volumes: [] });
   });
   it('for a rehearsal has the level that was rehearsed longest ago, of those that answer', () => {
     const config = { defaultPlan: { isolation: [], levels: [['a'], ['b'], ['c']] } };
@@ -122,7 +125,7 @@ describe('which of them is first', () => {
     new Map(
       Object.entries(of).map(([name, value]) => [
         `uid-${name}`,
-        { witness: none, look: none, pods: value === null ? none : known({ value, asOfMs: AT }) },
+        { witness: none, look: none, members: none, pods: value === null ? none : known({ value, asOfMs: AT }) },
       ]),
     );
   const fenced = (given: Given, ages: { readonly [name: string]: number | null } = {}): string | undefined => {

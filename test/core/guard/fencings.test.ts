@@ -20,6 +20,7 @@ function stepped(fencing: Fencing | null, seen: Partial<GuardObservation> = {}, 
   const fencings = new Map(fencing === null ? [] : [[fencing.record.id, fencing]]);
   const observation = {
     ...{ atMs: AT, wallMs: WALL, outcomes: [], records: known([stored()]), answers: [] },
+    ...{ asked: new Map(), attachments: unknown('not-asked', '', '') },
     ...{ self: { writer: 'me' }, ...seen },
   } as unknown as GuardObservation;
   const step = stepFencings({ fencings, nodes: byUid(nodes) }, observation);

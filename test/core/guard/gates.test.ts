@@ -88,6 +88,7 @@ function at(given: Given = {}) {
           witness: known({ value: given.witness ?? 'silent', ...read }),
           pods: known({ value: [aPodOn()], ...read }),
           look: unknown('not-asked', '', ''),
+          members: unknown('not-asked', '', ''),
         },
       ],
     ]),

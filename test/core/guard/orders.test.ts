@@ -273,7 +273,9 @@ describe('confirm-off', () => {
   const TWO = { config: { defaultPlan: { isolation: [], levels: [['a'], ['b']] } } };
   const never = unknown('not-asked', '', '');
   const triedAt = (asOfMs: number) => ({
-    asked: new Map([[NODE.uid, { witness: known({ value: 'answers' as const, asOfMs }), pods: never, look: never }]]),
+    asked: new Map([
+      [NODE.uid, { witness: known({ value: 'answers' as const, asOfMs }), pods: never, look: never, members: never }],
+    ]),
   });
   rows(CONFIRM, OFF, [
     ['a suspect', {}, 'accepted w1-1'],
@@ -365,7 +367,7 @@ describe('power-on', () => {
 it('nothing is known of a node before it is read: no order on it is refused for that', () => {
   const never = unknown('not-asked', '', '');
   const asked = new Map([
-    [NODE.uid, { witness: known({ value: 'silent' as const, asOfMs: AT }), pods: never, look: never }],
+    [NODE.uid, { witness: known({ value: 'silent' as const, asOfMs: AT }), pods: never, look: never, members: never }],
   ]);
   expect(answerTo(FENCE, { seen: { asked }, lease: LEASE })).toBe('accepted w1-1');
 });

@@ -18,7 +18,15 @@ function stepped({ open = [], ...given }: Case) {
   const step = stepTurns({ state, decisions: [], reasons: [] }, { ...look, state });
   return { ...step.progress, told: step.progress.decisions.map(sayDecision), wanted: step.wanted };
 }
-const NOTHING = { looks: [], pods: [], witness: [], status: [], attachments: false, dueMs: Number.POSITIVE_INFINITY };
+const NOTHING = {
+  members: [],
+  looks: [],
+  pods: [],
+  witness: [],
+  status: [],
+  attachments: false,
+  dueMs: Number.POSITIVE_INFINITY,
+};
 
 describe('the fencings at a look', () => {
   it('make one arrow each: the record is stored with who wrote it, and when', () => {
@@ -111,6 +119,7 @@ describe('what they want to know', () => {
           {
             witness: unknown('not-asked', '', ''),
             look: unknown('not-asked', '', ''),
+            members: unknown('not-asked', '', ''),
             pods: known({ value: [], asOfMs: AT - pods }),
           },
         ],
@@ -137,7 +146,15 @@ describe('what they want to know', () => {
     const wanted = (agoMs: number) => {
       const never = unknown('not-asked', '', '');
       const asked = new Map([
-        [NODE.uid, { witness: known({ value: 'answers' as const, asOfMs: AT - agoMs }), look: never, pods: never }],
+        [
+          NODE.uid,
+          {
+            witness: known({ value: 'answers' as const, asOfMs: AT - agoMs }),
+            look: never,
+            pods: never,
+            members: never,
+          },
+        ],
       ]);
       return stepped({ open: [inPhase({}, { isTakenOver: true })], seen: { asked } }).wanted.witness;
     };

@@ -9,7 +9,7 @@ const none = unknown('not-asked', '', '');
 const attached = (node: string) => ({ name: `va-${node}`, node, driver: 'csi', volume: 'pv' });
 /** Pods as read at 50, attachments at 60. */
 const asked = (pods: readonly PodOnNode[], attachments = [attached('w1')]) => ({
-  asked: new Map([[NODE.uid, { witness: none, look: none, pods: known({ value: pods, asOfMs: 50 }) }]]),
+  asked: new Map([[NODE.uid, { witness: none, look: none, members: none, pods: known({ value: pods, asOfMs: 50 }) }]]),
   attachments: known({ value: attachmentsByNode(attachments), asOfMs: 60 }),
 });
 const PLAIN = { ownerKind: 'ReplicaSet', hasAttachedVolume: false };

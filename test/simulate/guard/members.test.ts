@@ -66,3 +66,32 @@ describe('how long a member does not run', () => {
     expect(held.length).toBeGreaterThan(0);
   });
 });
+
+describe('what the record of a fencing says of its member', () => {
+  const nodes = [{ names: 'w[1-5]', pods: [{ ...MEMBER, name: 'db-{node}', volumes: 1 }] }];
+  const lastRecord = (rest: Json) => {
+    const { facts, result } = run({ nodes, events: [{ at: '5m', node: 'w2', freeze: true }], ...rest });
+    const record = facts.flatMap((fact) => (fact.kind === 'phase' ? [fact.record] : [])).at(-1);
+    const [pod] = record?.freed.pods ?? [];
+    const awayMs = (pod?.readyWallMs ?? Number.NaN) + (record?.silentMs ?? 0) - (record?.steps[0]?.wallMs ?? 0);
+    return { record, awayMs, trueMs: 1_000 * (result.withoutMember[0]?.seconds ?? 0) };
+  };
+  it.each<[string, Json, string]>([
+    ['a machine that comes back', {}, 'closed'],
+    ['a machine that stays off', { config: { recovery: { powerOn: false } } }, 'left-off'],
+    ['a member that waits for its image', { world: { successorAfter: '50s' } }, 'closed'],
+    [
+      'one on a machine that stays off, which it waits for too',
+      { config: { recovery: { powerOn: false } }, world: { successorAfter: '2m' } },
+      'left-off',
+    ],
+  ])('is for how long it was away, as long as a look takes: %s', (_, rest, phase) => {
+    const { record, awayMs, trueMs } = lastRecord(rest);
+    expect(record).toMatchObject({ phase, freed: { pods: [{ name: 'db-w2', isMember: true }], volumes: [{}] } });
+    expect(record?.freed.pods[0]?.goneWallMs).toBeGreaterThan(0);
+    expect(record?.freed.volumes[0]?.goneWallMs).toBeGreaterThan(0);
+    expect(trueMs).toBeGreaterThan(120_000);
+    expect(awayMs).toBeGreaterThanOrEqual(trueMs - 10_000);
+    expect(awayMs).toBeLessThanOrEqual(trueMs + 20_000);
+  });
+});

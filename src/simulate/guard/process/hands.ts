@@ -1,4 +1,4 @@
-import type { Act, GuardDecision, StatusAsk } from '../../../core/guard/decision.ts';
+import { type Act, type GuardDecision, isStep, type StatusAsk, type Store } from '../../../core/guard/decision.ts';
 import type { ActResult, AgentRun, DeviceAnswer, GuardOutcome } from '../../../core/guard/observation.ts';
 import type { NodeRef } from '../../../core/guard/record.ts';
 import type { RunResult } from '../device.ts';
@@ -68,7 +68,7 @@ export function createHands(parts: Parts): Hands {
     parts.outcome({ of: id, fencing, atMs: clocks.monoMs(), store: stored, act });
   }
 
-  function storeThenAct(decision: Extract<GuardDecision, { readonly record: unknown }>): void {
+  function storeThenAct(decision: Extract<GuardDecision, Store>): void {
     const { fencing, record, replaces, act, node } = decision;
     if (!hasAuthority()) {
       settle(decision, fencing, { kind: 'failed' }, null);
@@ -92,6 +92,8 @@ export function createHands(parts: Parts): Hands {
             guard: identity.writer,
             phase,
             why: why ?? '',
+            record,
+            isStep: isStep(decision),
           });
         }
         return { version };

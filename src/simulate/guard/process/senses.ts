@@ -15,7 +15,7 @@ import { known, type Reading, unknown } from '../../../core/reading.ts';
 import type { ScenarioOrder } from '../scenario.ts';
 import type { World } from '../world.ts';
 import type { Client, Clocks } from './lifeline.ts';
-import { attachmentsIn, consistentLook, nodeViewsOf, podsOn } from './view.ts';
+import { attachmentsIn, consistentLook, membersNamed, nodeViewsOf, podsOn } from './view.ts';
 
 const LIST_DEADLINE_MS = 20_000;
 const NOT_READ = unknown('not-asked', 'API server', 'not read yet');
@@ -70,7 +70,7 @@ export function createSenses({ world, clocks, client, isWitnessPossible }: Parts
   let listedMs = Number.NEGATIVE_INFINITY;
   let isListing = false;
   const asked = new Map<string, AskedView>();
-  const blank: AskedView = { witness: NOT_READ, pods: NOT_READ, look: NOT_READ };
+  const blank: AskedView = { witness: NOT_READ, pods: NOT_READ, look: NOT_READ, members: NOT_READ };
   const putAsked = (uid: string, change: Partial<AskedView>): void =>
     void asked.set(uid, { ...(asked.get(uid) ?? blank), ...change });
   const nameOf = (uid: string): string => uid.slice('uid-'.length);
@@ -140,6 +140,17 @@ export function createSenses({ world, clocks, client, isWitnessPossible }: Parts
           () => consistentLook(store, nameOf(uid), world.renewTime(nameOf(uid))),
           (look: ConsistentLook | null) => {
             putAsked(uid, { look: look === null ? NO_ANSWER : known({ value: look, asOfMs }) });
+            arrived();
+          },
+        ),
+      );
+    }
+    for (const { node, pods } of next.members) {
+      wait((arrived) =>
+        client.ask(
+          () => pods.flatMap((pod) => membersNamed(world, pod)),
+          (value) => {
+            putAsked(node, { members: value === null ? NO_ANSWER : known({ value, asOfMs }) });
             arrived();
           },
         ),

@@ -3,6 +3,8 @@ import type {
   ConditionView,
   ConsistentLook,
   LeaseView,
+  MemberAsk,
+  MemberView,
   NodeObject,
   NodeView,
   PodOnNode,
@@ -12,6 +14,7 @@ import { attachmentsByNode } from '../../../core/guard/worth.ts';
 import type { NodeName } from '../facts.ts';
 import { hashOf } from '../hash.ts';
 import type * as stored from '../objects.ts';
+import type { World } from '../world.ts';
 
 /** How the objects of the virtual API server look to the guard's core. The same object stays the same view. */
 const LEASE_DURATION_MS = 40_000;
@@ -105,6 +108,14 @@ export function podsOn(store: stored.Store, node: NodeName): readonly PodOnNode[
       finalizers: pod.hasFinalizer ? ['example.com/keep'] : [],
     };
   });
+}
+
+/** Ready: its machine runs it. */
+export function membersNamed({ store, machines }: World, { namespace, name }: MemberAsk): readonly MemberView[] {
+  return store.podsNamed(`${namespace}/${name}`).map(({ uid, node }) => ({
+    ...{ namespace, name, uid },
+    isReady: machines.get(node)?.isRunning() === true && machines.get(node)?.processes.has(uid) === true,
+  }));
 }
 
 export function attachmentsIn(store: stored.Store): AttachmentsByNode {
