@@ -67,6 +67,15 @@ describe('what earlier leaders kept', () => {
       releases: [release],
     });
   });
+  it('ends by now if it held a node back that nothing holds any more', () => {
+    const hold = (what: string, untilWallMs: number | null) =>
+      ({ what, scope: { kind: 'nodes', nodes: ['w1'] }, fromWallMs: 0, untilWallMs }) as const;
+    const past = [hold('kubelet-answers', null), hold('silent', 7)];
+    const read = known({ devices: [], state: { paused: null, holds: [], past } });
+    const [first, second] = elected({ seen: { kept: read } }).pastHolds;
+    expect([first?.what, second?.untilWallMs]).toEqual(['kubelet-answers', 7]);
+    expect(first?.untilWallMs).toBeGreaterThan(7);
+  });
   it('is not adopted on standby', () => {
     expect(decided({ own: { leadership: { isLeader: false } }, seen: { kept } }).state.paused).toBeNull();
   });

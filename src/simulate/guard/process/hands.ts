@@ -1,4 +1,5 @@
 import { type Act, type GuardDecision, isStep, type StatusAsk, type Store } from '../../../core/guard/decision.ts';
+import { MARK } from '../../../core/guard/node-facts.ts';
 import type { ActResult, AgentRun, DeviceAnswer, GuardOutcome } from '../../../core/guard/observation.ts';
 import type { NodeRef } from '../../../core/guard/record.ts';
 import type { RunResult } from '../device.ts';
@@ -202,7 +203,7 @@ export function createHands(parts: Parts): Hands {
       return;
     }
     const taints: readonly Taint[] = [
-      { key: OUT_OF_SERVICE, value: `nodewarden.${fencing}`, effect: 'NoExecute' },
+      { key: OUT_OF_SERVICE, value: `${MARK}${fencing}`, effect: 'NoExecute' },
       { key: FENCED, value: fencing, effect: 'NoSchedule' },
     ];
     tell({ ...actorOf(fencing), kind: 'taint-sent', atMs: agenda.now(), node: name });
@@ -210,11 +211,14 @@ export function createHands(parts: Parts): Hands {
       const node = store.node(name);
       if (node === null) return { kind: 'failed', why: 'gone' };
       if (String(node.version) !== resourceVersion) return { kind: 'failed', why: 'conflict' };
-      const isReplaced = ({ key }: Taint): boolean => taints.some((taint) => taint.key === key);
-      tellRemoved(node.taints.filter(isReplaced), name, fencing);
-      const others = node.taints.filter((taint) => !isReplaced(taint));
-      store.putNode(name, { taints: [...others, ...taints], fenced: String(agenda.now()) });
-      for (const { key, value } of taints) {
+      const isMark = ({ key, value }: Taint): boolean =>
+        key === FENCED || (key === OUT_OF_SERVICE && value.startsWith(MARK));
+      tellRemoved(node.taints.filter(isMark), name, fencing);
+      const others = node.taints.filter((taint) => !isMark(taint));
+      // Who has set it out of service by hand keeps that (G11).
+      const added = taints.filter((taint) => others.every(({ key }) => key !== taint.key));
+      store.putNode(name, { taints: [...others, ...added], fenced: String(agenda.now()) });
+      for (const { key, value } of added) {
         tell({ kind: 'taint-added', atMs: agenda.now(), node: name, key, value, by: actorOf(fencing) });
       }
       world.kubernetes.tainted(name);
@@ -227,7 +231,7 @@ export function createHands(parts: Parts): Hands {
       const node = store.node(name);
       if (node === null) return { kind: 'failed', why: 'gone' };
       const isOurs = ({ key, value }: Taint): boolean =>
-        (key === OUT_OF_SERVICE && value === `nodewarden.${fencing}`) ||
+        (key === OUT_OF_SERVICE && value === `${MARK}${fencing}`) ||
         (kind === 'clear' && key === FENCED && value === fencing);
       store.putNode(name, {
         taints: node.taints.filter((taint) => !isOurs(taint)),
