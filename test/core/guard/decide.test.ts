@@ -53,6 +53,36 @@ describe('the first sign after a time without any', () => {
   });
 });
 
+describe('every age begins anew', () => {
+  const isSuspectAfter = (happens: (world: ReturnType<typeof aQuietWorld>) => void) => {
+    const world = aQuietWorld().run(3 * MINUTE);
+    world.machine('w1').isHeard = false;
+    const isSuspect = () => world.state().nodes.get('uid-w1')?.isSuspect;
+    world.run(MINUTE);
+    const before = isSuspect();
+    happens(world);
+    return [before, isSuspect()];
+  };
+  it('when the API is back', () => {
+    const apiAway = (awayMs: number) => (world: ReturnType<typeof aQuietWorld>) => {
+      world.isApiUp = false;
+      world.run(awayMs);
+      world.isApiUp = true;
+      world.run(6 * SECOND);
+    };
+    expect(isSuspectAfter(apiAway(8 * SECOND))).toEqual([true, true]);
+    expect(isSuspectAfter(apiAway(30 * SECOND))).toEqual([true, false]);
+  });
+  it('when a clock was set, or the process slept', () => {
+    const setBy = (ms: number) => (world: ReturnType<typeof aQuietWorld>) => {
+      world.skewMs = ms;
+      world.run(6 * SECOND);
+    };
+    expect(isSuspectAfter(setBy(1_500))).toEqual([true, true]);
+    expect(isSuspectAfter(setBy(MINUTE))).toEqual([true, false]);
+  });
+});
+
 describe('what earlier leaders kept', () => {
   const PAUSED = { by: 'ana', because: 'works', wallMs: 1 };
   const kept = known({ devices: [], state: { paused: PAUSED, holds: [], past: [] } });
