@@ -157,6 +157,21 @@ describe('a dry run', () => {
   });
 });
 
+describe('a dry run whose silent node is deleted', () => {
+  it('does not say of it any more that it would be fenced', () => {
+    const world = aWorld(three(), aGuardConfig({ dryRun: true })).run(5 * MINUTE);
+    world.machine('w1').isHeard = false;
+    expect([
+      ...world
+        .run(8 * MINUTE)
+        .state()
+        .dryFenced.keys(),
+    ]).toEqual(['uid-w1']);
+    world.machine('w1').isDeleted = true;
+    expect([...world.run(MINUTE).state().dryFenced.keys()]).toEqual([]);
+  });
+});
+
 describe('its decisions', () => {
   it('have ids that follow each other', () => {
     const world = aWorld(three(), aGuardConfig()).run(5 * MINUTE);
