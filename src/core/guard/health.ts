@@ -113,7 +113,8 @@ function withView(
     : seen;
 }
 
-function withObject(known: NodeMemory, object: NodeObject, atMs: MonoMs): NodeMemory {
+/** The same node as this object has it. */
+export function withObject(known: NodeMemory, object: NodeObject, atMs: MonoMs): NodeMemory {
   const facts = factsOf(object);
   const readyToken = facts.readyToken ?? known.readyToken;
   const ownToken = facts.ownToken === '' ? known.ownToken : facts.ownToken;

@@ -3,7 +3,7 @@ import type { MethodKey } from './config.ts';
 import type { GateName, GateRow } from './decision.ts';
 import { lackOfLevel, levelOffAlready, STATUS_FRESH_MS, useOf } from './devices.ts';
 import { atGate, firstShut } from './gates.ts';
-import { ageOf } from './health.ts';
+import { ageOf, withObject } from './health.ts';
 import { proofOf } from './proof.ts';
 import { controlPlaneHold } from './rate.ts';
 import type { FencingRecord, Phase } from './record.ts';
@@ -74,7 +74,7 @@ function decided(turn: Turn): Turned {
   const closed = gateOf(turn, isNew ? PASSED_AT_DECISION : []);
   // Somebody else decided, or long ago: what has changed since is looked at from the start, and waits for a better moment.
   if (closed !== null) return PASSING.includes(closed.gate) ? askGates(turn) : ended(turn, closed.because);
-  return afterLook(turn, () => {
+  return afterLook(turn, (fresh) => {
     const { plan } = record;
     const { state, config } = turn;
     const offBy = (rounds: 1 | 2): number | null =>
@@ -88,7 +88,7 @@ function decided(turn: Turn): Turned {
     if (record.why === 'off-already') return ended(turn, 'not-off-any-more');
     const level = record.purpose === 'rehearse' ? levelRehearsed(turn) : firstLevel(turn);
     if (level === null) return ended(turn, 'silent');
-    return plan.isolation.length === 0 ? sendOff(turn, level, 1) : off(turn, 'isolating', { level }, plan.isolation);
+    return plan.isolation.length === 0 ? sendOff(fresh, level, 1) : off(fresh, 'isolating', { level }, plan.isolation);
   });
 }
 /** At the decision these were open a moment ago; the last look and the devices speak now. */
@@ -116,7 +116,7 @@ function isolating(turn: Turn): Turned {
     const missing = said === null ? isolation : said.filter(({ says }) => says === 'on').map(({ method }) => method);
     if (missing.length > 0) return again(turn, 'isolating', missing);
   } else if (fencing.acted?.kind === 'not-begun') return again(turn, 'isolating', isolation);
-  return afterLook(turn, () => sendOff(turn, record.level, 1));
+  return afterLook(turn, (fresh) => sendOff(fresh, record.level, 1));
 }
 
 function offSent(turn: Turn): Turned {
@@ -139,7 +139,7 @@ function offSentByAnother(turn: Turn): Turned {
   const givesUpMs = endsMs + config.deadlineMs + ANSWER_RESERVE_MS;
   if (said === null && observation.atMs < givesUpMs) return ask({ status: level }, givesUpMs);
   if (record.attempt < ATTEMPTS_TAKEN_OVER)
-    return afterLook(turn, () => sendOff(turn, record.level, record.attempt + 1));
+    return afterLook(turn, (fresh) => sendOff(fresh, record.level, record.attempt + 1));
   return nextLevel(turn);
 }
 
@@ -187,7 +187,7 @@ function afterProving(turn: Turn): Turned {
   const { record } = turn;
   if (record.offSent.length === 0) return ended(turn, 'not-off-any-more');
   if (record.purpose === 'rehearse') return givenUp(turn, 'not-proven');
-  if (record.attempt < ATTEMPTS) return afterLook(turn, () => sendOff(turn, record.level, record.attempt + 1));
+  if (record.attempt < ATTEMPTS) return afterLook(turn, (fresh) => sendOff(fresh, record.level, record.attempt + 1));
   return nextLevel(turn);
 }
 
@@ -267,14 +267,17 @@ export function onChange(record: FencingRecord): Pick<FencingRecord, 'onSent' | 
 
 /** The same phase once more: authority ended before its command was begun, or another process left some of it undone. */
 const again = (turn: Turn, phase: OffSending, methods: readonly MethodKey[]): Turned =>
-  afterLook(turn, () => off(turn, phase, {}, methods));
+  afterLook(turn, (fresh) => off(fresh, phase, {}, methods));
 
 const sendOff = (turn: Turn, level: number, attempt: number): Turned =>
   off(turn, 'off-sent', { level, attempt }, turn.record.plan.levels[level] ?? []);
 
 type OffSending = Extract<OffPhase, 'isolating' | 'off-sent'>;
 
-/** Every `off` is made here, whatever was decided before: G4, after an `on` there is none; G5, G9, see `isHeld`. */
+/**
+ * Every `off` is made here, of a node as a fresh look shows it, whatever was decided before: G4, after an `on` there is none;
+ * G5, G9, see `isHeld`; and what was announced or asked for since stops it.
+ */
 function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods: readonly MethodKey[]): Turned {
   const { record } = turn;
   if (record.onSent.length > 0) return go('stuck', { why: 'on-sent' });
@@ -282,8 +285,16 @@ function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods
   const left = record.purpose === 'rehearse' ? leftOnIdle(turn.memory, turn) : null;
   if (left === 'not-cordoned' || left === 'not-drained') return givenUp(turn, left);
   if (left === 'unknown' || isHeld(turn)) return askGates(turn);
+  const closed = gateOf(turn, NOT_OF_ITS_NODE);
+  if (closed !== null) return ended(turn, closed.because);
+  // A heartbeat that was not heard of before: its silence is not as long as it seemed.
+  const isSign = turn.memory.signMs !== null && turn.memory.signMs > turn.fencing.sinceMs;
+  if (record.renewed !== null && isSign) return ended(turn, 'not-silent-enough');
   return go(to, { ...change, offSent: withSent(record, methods) }, { kind: 'off', methods });
 }
+
+/** Not read from the Node, and looked at elsewhere. */
+const NOT_OF_ITS_NODE: readonly GateName[] = ['self', ...PASSED_AT_DECISION];
 
 /**
  * A person had a living node switched off: nothing that it shows speaks against that any more. So it is done at once, by the
@@ -310,21 +321,25 @@ function isHeld({ memory, record, observation, state }: Turn): boolean {
 function nextLevel(turn: Turn): Turned {
   const { record } = turn;
   if (record.level + 1 >= record.plan.levels.length) return go('failed', { why: 'not-proven' });
-  return afterLook(turn, () => sendOff(turn, record.level + 1, 1));
+  return afterLook(turn, (fresh) => sendOff(fresh, record.level + 1, 1));
 }
 
 const withSent = ({ offSent: sent }: FencingRecord, methods: readonly MethodKey[]): readonly MethodKey[] => [
   ...new Set([...sent, ...methods]),
 ];
 
-/** A consistent look that was sent in this phase: goes on only if nothing has changed. */
-function afterLook(turn: Turn, then: () => Turned): Turned {
-  const { fencing, record, observation } = turn;
+/**
+ * A consistent look that was sent in this phase: goes on only if nothing has changed, and with the node as it is there, for a
+ * watch may be late.
+ */
+function afterLook(turn: Turn, then: (fresh: Turn) => Turned): Turned {
+  const { fencing, record, memory, observation } = turn;
   const freshMs = Math.max(fencing.sinceMs, observation.atMs - LOOK_FRESH_MS);
   const look = lookSince(turn, freshMs);
   if (look === null) return ask({ look: true });
   if (look.node === null) return nodeDeleted(record);
-  return isUnchanged(record, look) ? then() : ended(turn, 'life');
+  if (!isUnchanged(record, look)) return ended(turn, 'life');
+  return then({ ...turn, memory: withObject(memory, look.node, observation.atMs) });
 }
 /** "Right before": a look that is older is taken again. */
 const LOOK_FRESH_MS = 3_000;

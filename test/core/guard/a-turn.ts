@@ -102,7 +102,7 @@ export type Given = {
   readonly device?: Partial<DeviceMemory>;
   /** When the consistent look was sent; null: none was. Else just now. */
   readonly lookMs?: number | null;
-  /** What it shows. */
+  /** What it shows that is not known of the node yet. */
   readonly node?: Partial<NodeObject> | null;
   readonly lease?: LeaseView | null;
   /** What is known of the node besides; null: it is gone. */
@@ -139,7 +139,7 @@ export function aLook(given: Given = {}): Look {
   const own = memory === null ? [] : [aMemory({ ...DEAD, ...memory, of: { ...SILENT, ...memory.of } })];
   const lease = given.lease === undefined ? LEASE : given.lease;
   const shown: ConsistentLook = {
-    node: node === null ? null : aNodeObject({ ...SILENT, ...node }),
+    node: node === null ? null : aNodeObject({ ...SILENT, ...memory?.of, ...node }),
     lease,
     resourceVersion: '7',
   };
