@@ -98,10 +98,14 @@ export function ownAgent(directory: string): Agent {
   };
 }
 
-/** As its unit runs it (CPUSchedulingPolicy=rr); where that is refused it runs as it is. */
+/** As its unit runs it (CPUSchedulingPolicy=rr); where that is refused it runs as it is, and the lab says so once. */
 function favour(pid: number | undefined): void {
-  spawnSync('chrt', ['--all-tasks', '--rr', '--pid', '1', String(pid)], { stdio: 'ignore' });
+  const { status } = spawnSync('chrt', ['--all-tasks', '--rr', '--pid', '1', String(pid)], { stdio: 'ignore' });
+  if (status === 0 || isRefusalTold) return;
+  isRefusalTold = true;
+  console.log('no real-time priority here (chrt --rr 1 true fails): the agent is later than its unit would be');
 }
+let isRefusalTold = false;
 
 /** What install.sh installed, started and stopped by systemd. Its configuration is replaced, its record begun anew. */
 export function installedAgent(): Agent {
