@@ -2,7 +2,7 @@ import type { Systemd } from '../host/systemd.ts';
 import type { Clock } from '../ports.ts';
 import { stopsUnusable } from '../words/finding-standalone.ts';
 import { type HeldUnit, loadHeld, nothingHeld, saveHeld } from './held-file.ts';
-import { isRunning, whoForbids } from './restart.ts';
+import { isRunning, sayRival, whoForbids } from './start-effects.ts';
 
 /** For uninstall: starts the units that an eviction still holds down, whatever the conditions. `problems` are sentences. */
 export async function releaseHeld(needs: {
@@ -26,7 +26,7 @@ export async function releaseHeld(needs: {
     if (isRunning(facts.known ? facts.value : null)) continue;
     const rival = facts.known ? await whoForbids(needs.systemd, facts.value) : null;
     if (rival !== null) {
-      left.push(`${unit.unit} is not started: ${rival} runs, and systemd would stop it to start this unit`);
+      left.push(`${unit.unit} is not started: ${sayRival(rival)}`);
       continue;
     }
     const start = await needs.systemd.start(unit.unit);

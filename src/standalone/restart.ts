@@ -19,6 +19,7 @@ import { sayNames } from '../words/phrases.ts';
 import { type Held, type HeldUnit, loadHeld, saveHeld } from './held-file.ts';
 import type { ManifestPod } from './manifest.ts';
 import { MAX_REMEMBERED } from './runtime-file.ts';
+import { isNeededBy, isRunning, sayRival, whoForbids } from './start-effects.ts';
 import { stopsWith } from './tie-graph.ts';
 
 export type RestartNeeds = {
@@ -172,7 +173,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     if (nowMs < unit.dueMs) return;
     const rival = await whoForbids(systemd, facts);
     if (isClosed || isPaused) return;
-    if (rival !== null) return drop(unit, `${rival} runs, and systemd would stop it to start this unit`);
+    if (rival !== null) return drop(unit, sayRival(rival));
     await startAgain(unit);
   }
 
@@ -203,9 +204,10 @@ export function createRestart(needs: RestartNeeds): Restart {
 
   /** A unit that we started recently and that requires it: systemd starts both together. */
   function pulledInBy(facts: UnitFacts): string | null {
-    const needers = NEEDED_BY.flatMap((list) => facts.relations[list] ?? []);
     const sinceMs = clock.monoMs() - PULLED_MS;
-    return held.restarted.find(({ unit, startedMs }) => startedMs >= sinceMs && needers.includes(unit))?.unit ?? null;
+    return (
+      held.restarted.find(({ unit, startedMs }) => startedMs >= sinceMs && isNeededBy(facts, [unit]))?.unit ?? null
+    );
   }
 
   async function stopAgain(unit: HeldUnit, facts: UnitFacts): Promise<void> {
@@ -332,21 +334,7 @@ export function createRestart(needs: RestartNeeds): Restart {
   };
 }
 
-/** Properties of a unit that list the units for which systemd starts it. */
-const NEEDED_BY = ['RequiredBy', 'BoundBy', 'WantedBy', 'UpheldBy'];
 const PULLED_MS = 60_000;
-/** Units in conflict with it according to systemd: starting one stops the others. */
-const CONFLICTS = ['Conflicts', 'ConflictedBy'];
-
-/** A unit that someone started in place of the evicted one; null: none. */
-export async function whoForbids(systemd: Systemd, facts: UnitFacts): Promise<string | null> {
-  for (const name of CONFLICTS.flatMap((list) => facts.relations[list] ?? [])) {
-    const other = await systemd.unit(name);
-    if (other.known && isRunning(other.value)) return other.value.id;
-  }
-  return null;
-}
-
 /** A scope, and anything else in a slice that is not a service, belongs to its creator. */
 function sayLost(units: readonly string[], services: readonly string[]): string {
   const scopes = units.filter((unit) => !services.includes(unit));
@@ -357,9 +345,4 @@ function sayLost(units: readonly string[], services: readonly string[]): string 
 /** Doubling from 10 s to 5 min. */
 function backOffMs(level: number): number {
   return Math.min(MAX_BACK_OFF_MS, FIRST_BACK_OFF_MS * 2 ** Math.min(level, 10));
-}
-
-/** Excludes one that is just stopping. */
-export function isRunning(facts: Pick<UnitFacts, 'activeState'> | null): boolean {
-  return facts !== null && ['active', 'reloading', 'activating'].includes(facts.activeState);
 }

@@ -5,7 +5,8 @@ import type { Systemd } from '../host/systemd.ts';
 import type { UnitFacts } from '../host/unit-facts.ts';
 import type { UndoneStops } from '../mode.ts';
 import type { Clock } from '../ports.ts';
-import { isRunning, type Restart } from './restart.ts';
+import type { Restart } from './restart.ts';
+import { isNeededBy, isRunning, sayRival, whoForbids } from './start-effects.ts';
 import type { StoppedPod } from './stops-file.ts';
 import type { StopsMemory } from './stops-memory.ts';
 
@@ -19,8 +20,10 @@ type UndoNeeds = {
   /** The machine goes down after all, or the agent ends: the remaining stops stay remembered. */
   readonly isOver: () => boolean;
 };
-/** `nothing`: it runs, or the agent must not start it. */
-type Fate = { readonly kind: 'wait' | 'nothing' | 'start' } | { readonly kind: 'cannot'; readonly why: string };
+/** `nothing`: it runs, or the agent must not start it. `came-along`: systemd has started it for one that the agent started. */
+type Fate =
+  | { readonly kind: 'wait' | 'nothing' | 'came-along' | 'start' }
+  | { readonly kind: 'cannot'; readonly why: string };
 
 const POLL_MS = 250;
 /** The longest that a proven kill takes after its grace period (product.md section 7). */
@@ -38,12 +41,12 @@ export async function undoStops(needs: UndoNeeds): Promise<UndoneStops> {
   for (;;) {
     for (const pod of memory.all()) {
       const isLate = clock.monoMs() >= Math.max(beganMs, pod.graceEndsMs) + AFTER_GRACE_MS;
-      const fate = await fateOf(needs, pod, isLate);
+      const fate = await fateOf(needs, pod, { isLate, started });
       if (needs.isOver()) return { started, notUndone };
       if (fate.kind === 'wait') continue;
       const complaint = await carryOut(needs, pod, fate);
       if (complaint !== null) notUndone.push(complaint);
-      else if (fate.kind === 'start' && pod.unit !== null) started.push(pod.unit);
+      else if (fate.kind !== 'nothing' && pod.unit !== null) started.push(pod.unit);
       memory.forget([pod.decision]);
     }
     if (memory.all().length === 0) return { started, notUndone };
@@ -62,7 +65,7 @@ async function carryOut({ systemd }: UndoNeeds, { pod, unit }: StoppedPod, fate:
 async function fateOf(
   { systemd, memory, restart, isAlive }: UndoNeeds,
   pod: StoppedPod,
-  isLate: boolean,
+  { isLate, started }: { readonly isLate: boolean; readonly started: readonly string[] },
 ): Promise<Fate> {
   const { unit, uid } = pod;
   const isEnded = pod.stage === 'ended' || isLate;
@@ -71,9 +74,15 @@ async function fateOf(
     return isAlive(uid) ? NOTHING : { kind: 'cannot', why: pod.cannot ?? '' };
   }
   const facts = await systemd.unit(unit);
-  // Both may have changed during the query.
-  if (restart.isHeld(unit) || memory.isTouched(pod)) return NOTHING;
-  return fateOfUnit(pod, facts, { isEnded, isLate });
+  // What is known may change during every query.
+  const mayStart = (): boolean => !restart.isHeld(unit) && !memory.isTouched(pod);
+  if (facts.known && isRunning(facts.value) && isAnotherRun(pod, facts.value) && isNeededBy(facts.value, started))
+    return { kind: 'came-along' };
+  if (!mayStart()) return NOTHING;
+  const fate = fateOfUnit(pod, facts, { isEnded, isLate });
+  const rival = fate.kind === 'start' && facts.known ? await whoForbids(systemd, facts.value) : null;
+  if (!mayStart()) return NOTHING;
+  return rival === null ? fate : { kind: 'cannot', why: sayRival(rival) };
 }
 
 function fateOfUnit(

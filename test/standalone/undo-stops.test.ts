@@ -200,6 +200,48 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     await fc.assert(fc.asyncProperty(fc.array(aCase, { minLength: 1, maxLength: 6 }), check), { numRuns: 25 });
   });
 
+  it('stops no unit that was started since and cannot run beside one of the pods, or beside what that needs', async () => {
+    const stops = open();
+    for (const name of ['web', 'db', 'mail', 'free']) addUnit(name);
+    addUnit('needed', 'inactive');
+    const relate = (name: string, relations: { readonly [list: string]: readonly string[] }): void => {
+      const unit = fake.units.get(`${name}.service`);
+      if (unit !== undefined) unit.relations = relations;
+    };
+    for (const name of ['web', 'db', 'mail', 'free']) await stop(stops, name);
+    addUnit('innocent');
+    relate('web', { Conflicts: ['innocent.service'] });
+    relate('db', { ConflictedBy: ['innocent.service'] });
+    relate('mail', { Requires: ['needed.service'] });
+    relate('needed', { Conflicts: ['innocent.service'] });
+    const { started, notUndone } = await stops.undo();
+    expect(started).toEqual(['free.service']);
+    expect(notUndone.toSorted()).toEqual(
+      ['db', 'mail', 'web'].map(
+        (name) => `default/${name}: innocent.service runs, and systemd would stop it to start this unit`,
+      ),
+    );
+    expect(stateOf('innocent')).toBe('active');
+  });
+
+  it('names a pod as restarted that systemd starts for another one', async () => {
+    addUnit('db');
+    addUnit('web');
+    const pulling: Systemd = {
+      ...heeded(),
+      start: async (name) => {
+        if (name === 'web.service') addUnit('db', 'active');
+        const db = fake.units.get('db.service');
+        if (db !== undefined) Object.assign(db, { invocation: 7, relations: { RequiredBy: ['web.service'] } });
+        return fake.systemd.start(name);
+      },
+    };
+    const stops = open({ systemd: pulling });
+    for (const name of ['web', 'db']) await stop(stops, name);
+    expect((await stops.undo()).started.toSorted()).toEqual(['db.service', 'web.service']);
+    expect(fake.asked().filter((asked) => asked.startsWith('StartUnit'))).toEqual(['StartUnit web.service']);
+  });
+
   it('starts after a restart of the agent what the earlier run stopped', async () => {
     const before = open();
     for (const name of ['web', 'db', 'mail']) {
