@@ -51,6 +51,8 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
   const entries = new Map<string, Entry>();
   const terminating = new Map<string, 'stopping' | 'survived'>();
   const cleaning = new Map<string, CleanUp>();
+  /** The run of its unit that is being stopped, as systemd reported it last. */
+  const stopping = new Map<string, string>();
   let guarded: readonly Guarded[] = [];
   let arePathsNew = true;
   let bound: readonly BoundPod[] = [];
@@ -71,7 +73,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
       entries.set(uid, entry);
       entry.pod = podOf(entry);
     }
-    for (const uid of terminating.keys()) if (!entries.has(uid)) terminating.delete(uid);
+    for (const uids of [terminating, stopping]) for (const uid of uids.keys()) if (!entries.has(uid)) uids.delete(uid);
     arePathsNew = true;
     return [...before].filter(([uid, entry]) => entries.get(uid) !== entry).map(([, entry]) => entry);
   }
@@ -202,10 +204,14 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     };
   }
 
-  /** From systemd; else from its oldest process, determined once per run. */
+  /**
+   * From systemd; else from its oldest process, determined once per run. A slice stays active while units in it end and start:
+   * once it was stopped, only its processes tell.
+   */
   function startedAt(entry: Entry): number | null {
-    const { cgroup, startedAtWallMs } = entry;
-    const since = factsNow(entry)?.activeSinceWallMs ?? startedAtWallMs;
+    const { cgroup, startedAtWallMs, place, stops } = entry;
+    const isSlice = stops > 0 && place.unit?.endsWith('.slice') === true;
+    const since = isSlice ? null : (factsNow(entry)?.activeSinceWallMs ?? startedAtWallMs);
     if (since !== null || !cgroup.known) return since;
     const oldestMs = oldestStartMs(mounts, cgroup.value);
     return oldestMs === null ? null : Math.round(clock.wallMs() - clock.monoMs() + oldestMs);
@@ -229,6 +235,8 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
   function mark(uid: string, as: 'stopping' | 'survived'): void {
     terminating.set(uid, as);
     const entry = entries.get(uid);
+    const run = entry === undefined ? undefined : factsNow(entry)?.invocationId;
+    if (as === 'stopping' && run) stopping.set(uid, run);
     if (entry !== undefined) entry.pod = podOf(entry);
     collect();
   }
@@ -244,9 +252,12 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     },
     stopBegan: (uid) => mark(uid, 'stopping'),
     stopEnded: (uid, how) => {
+      const stopped = stopping.get(uid);
+      stopping.delete(uid);
       if (how === 'survived') return mark(uid, 'survived');
       const cleanUp = cleanUpOf(entries.get(uid)?.place.unit ?? null, clock.monoMs());
-      if (cleanUp !== null) cleaning.set(uid, cleanUp);
+      // systemd may have started its unit again by now.
+      if (cleanUp !== null && (stopped ?? cleanUp.run) === cleanUp.run) cleaning.set(uid, cleanUp);
       endStop(uid);
       collect();
     },

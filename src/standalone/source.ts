@@ -357,5 +357,7 @@ function notYet({ manifest: { declared } }: Entry, others: number): Unknown {
 
 /** The parts of a pod whose change makes a look worthwhile. */
 function identityOf({ declared, cgroup }: BoundPod): readonly unknown[] {
-  return [declared.uid, declared.isTerminating, cgroup.known ? cgroup.value.inode : null];
+  const { uid, isTerminating, startedAtWallMs } = declared;
+  // Whether it was started again during a shutdown is known from its start alone, which may be reported later than its cgroup.
+  return [uid, isTerminating, cgroup.known ? cgroup.value.inode : null, startedAtWallMs];
 }

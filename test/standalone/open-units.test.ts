@@ -1,4 +1,4 @@
-import { symlinkSync } from 'node:fs';
+import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openSystemBus } from '../../src/host/bus.ts';
 import { sleep } from '../../src/host/clock.ts';
@@ -24,6 +24,7 @@ const needs = needsCgroups !== '' ? needsCgroups : hasDbusDaemon ? '' : '[needs 
 
 describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
   const UNIT = 'web.service';
+  const RUNS = '/run/systemd/units';
   /** `isStuck`: its stop begins and does not end. */
   const openUnit = async (isStuck = false): Promise<FakeSystemd> => {
     const made = await openFakeSystemd((member, unit) => {
@@ -56,6 +57,24 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     expect(await stop('web', { first, ...rest })).toMatchObject({ kind: 'ended' });
     await sleep(clock, 50);
     expect(asked()).toEqual([`StopUnit ${UNIT}`]);
+  });
+
+  it('are not terminating if systemd started them again before their end was proven', async () => {
+    await cgroup(0).run("trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
+    const unit = `nodewarden-test-${process.pid}.service`;
+    const made = await openFakeSystemd(() => null);
+    useSystemd(made);
+    made.units.set(unit, { activeState: 'active', invocation: 1, controlGroup: cgroup(0).path, loadState: 'loaded' });
+    write('web', `systemd-unit: ${unit}`);
+    open();
+    await until(() => podOf('web').declared.startedAtWallMs !== null);
+    // The run that systemd has now.
+    mkdirSync(RUNS, { recursive: true });
+    symlinkSync('2'.repeat(32), `${RUNS}/invocation:${unit}`);
+    onTestFinished(() => rmSync(`${RUNS}/invocation:${unit}`));
+    expect(await stop('web', { first: 'sigkill' })).toMatchObject({ kind: 'ended' });
+    await cgroup(0).run(IGNORES);
+    expect(podOf('web').declared.isTerminating).toBe(false);
   });
 
   it('get StopUnit instead of SIGTERM, and SIGKILL after the grace period', async () => {
