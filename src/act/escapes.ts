@@ -8,6 +8,7 @@ import { signalProcess } from '../host/signal-process.ts';
 import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef } from '../ports.ts';
 import { type Escapee, sayEscaped, sayKilledOutside } from '../words/escaped.ts';
+import { and } from '../words/phrases.ts';
 
 /** A victim's own processes, known from its cgroup, to be found again if they leave it. */
 export type Escapes = {
@@ -83,16 +84,22 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
       if (found.some(({ path }) => path === null)) return 'waiting';
       let isSent = false;
       // A process may have been in the cgroup for a moment only, such as an administrator's shell. What it has, it had before.
-      if (chargedBytes(mounts, ref) === 0) return 'nobody';
+      const charged = chargedBytes(mounts, ref);
+      if (charged === 0) return 'nobody';
       chargedSinceMs ??= nowSinceBootMs();
       if (nowSinceBootMs() - chargedSinceMs < FREED_MS) return 'waiting';
-      for (const one of found) {
-        if (!holdsMuch(one)) continue;
-        const view = viewOf(one);
-        if (view.owner !== null || signalProcess(one, 'SIGKILL') !== 'sent') continue;
+      // What one of them holds of that cannot be read: the largest first, and no more than could hold all of it. Behind one
+      // that must not be killed, nobody is: that one may hold all.
+      let toExplain = charged;
+      const views = found.map((one) => ({ one, view: viewOf(one) }));
+      for (const { one, view } of views.toSorted((a, b) => b.view.rssBytes - a.view.rssBytes)) {
+        if (toExplain <= 0 || view.rssBytes < CHARGED_LEAST_BYTES || view.owner !== null) break;
+        toExplain -= view.rssBytes;
+        if (signalProcess(one, 'SIGKILL') !== 'sent') continue;
         isSent = true;
         if (!killed.has(one.pid)) killed.set(one.pid, view);
       }
+      if (isSent) chargedSinceMs = null;
       return isSent ? 'sent' : 'nobody';
     },
     left: () => {
@@ -102,18 +109,16 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
       const ids = escapees.slice(0, MOST_LEFT).map(({ pid, startTicks: ticks = 0 }) => ({ pid, startTicks: ticks }));
       return {
         left: escapees.slice(0, SHOWN_LEFT).map(({ pid, name, rssBytes: bytes }) => ({ pid, name, rssBytes: bytes })),
-        detail: sayEscaped(escapees, ref.path, charged),
+        detail: and(sayEscaped(escapees, ref.path, charged), sayKilledOf(killed)),
         escaped: { cgroup: ref, processes: ids },
       };
     },
-    sayKilled: () => (killed.size === 0 ? null : sayKilledOutside([...killed.values()])),
+    sayKilled: () => (killed.size === 0 ? null : sayKilledOf(killed)),
   };
 }
 
-function holdsMuch({ pid }: ProcessId): boolean {
-  const rss = rssBytes(pid);
-  return !rss.known || rss.value >= CHARGED_LEAST_BYTES;
-}
+const sayKilledOf = (killed: ReadonlyMap<number, Escapee>): string =>
+  killed.size === 0 ? '' : sayKilledOutside([...killed.values()]);
 
 /** Since boot; for a process that is noted now. */
 export function nowSinceBootMs(): number {

@@ -3,20 +3,12 @@ import { givenSeconds } from '../core/pod/grace.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import {
-  anonBytes,
-  countUnreaped,
-  GIVEN_BACK_BYTES,
-  isPopulated,
-  isSame,
-  killAtOnce,
-  processesOf,
-} from '../host/cgroupfs.ts';
+import { anonBytes, GIVEN_BACK_BYTES, isPopulated, killAtOnce, processesOf } from '../host/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 import { createEscapes, type Escapes, type EscapesLeft, type Following, nowSinceBootMs } from './escapes.ts';
-import { leftIn, sayLeft, viewsOf } from './left-over.ts';
+import { leftIn, sayLeft, unreaped, viewsOf } from './left-over.ts';
 import { type UsageWatch, usageBytes, watchUsage } from './released-memory.ts';
 import { rssOf, type Spent, spares, successorsIn } from './successors.ts';
 import { createSweep, type Sweep } from './sweep.ts';
@@ -90,6 +82,8 @@ const HEARD_MS = 500;
 
 /** An order in progress. */
 type Kill = KillOrder & {
+  /** Its path follows the cgroup, which whoever may write to its parent can rename on version 1. */
+  readonly ref: { path: string; readonly inode: number };
   readonly sweep: Sweep;
   /** Processes that were sent SIGKILL. */
   readonly killed: Set<number>;
@@ -104,9 +98,11 @@ type Kill = KillOrder & {
  * before this function returns its promise.
  */
 export async function killCgroup(order: KillOrder): Promise<KillEnd> {
-  const { mounts, ref, clock, follow } = order;
+  const { mounts, clock, follow } = order;
+  const ref = { ...order.ref };
   const kill: Kill = {
     ...order,
+    ref,
     usage: watchUsage(mounts, ref, order.usedBefore ?? usageBytes(mounts, ref)),
     sweep: createSweep(mounts, ref, clock),
     escapes: follow === undefined ? null : createEscapes(mounts, ref, follow),
@@ -353,17 +349,15 @@ function mayKillWhole({ mounts, ref }: KillOrder): boolean {
   });
 }
 
-/** Dead processes that have not been reaped yet; 0 if that is not known. */
-export function unreaped(mounts: CgroupMounts, ref: CgroupRef): number {
-  const count = isSame(mounts, ref) ? countUnreaped(mounts, ref) : null;
-  return count?.known === true ? count.value : 0;
-}
-
 type Helped = ReturnType<DyingHelp['begin']>;
 type Progress = 'populated' | 'escaped' | 'empty' | 'ended';
 
-const progress = async (kill: Kill): Promise<Progress> =>
-  progressOf(kill, kill.mounts.version === 2 ? isPopulated(kill.mounts, kill.ref) : await kill.sweep.isPopulated());
+async function progress(kill: Kill): Promise<Progress> {
+  const { mounts, ref, sweep } = kill;
+  if (mounts.version === 2) return progressOf(kill, isPopulated(mounts, ref));
+  ref.path = sweep.path() ?? ref.path;
+  return progressOf(kill, await sweep.isPopulated());
+}
 
 const progressOf = (kill: Kill, populated: Reading<boolean>): Progress =>
   unlessEscaped(kill, progressIn(kill, populated));

@@ -2,6 +2,7 @@ import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isMember, shownProcesses } from '../host/cgroup-members.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { holdDirectory, isLeaf, type Listed, listIn, type ProcessWalk, walkProcesses } from '../host/cgroup-walk.ts';
+import { pathHeld } from '../host/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
 import { signalInCgroup } from '../host/signal-process.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
@@ -10,6 +11,8 @@ import type { CgroupRef, Clock } from '../ports.ts';
 export type Sweep = {
   /** The cgroup was gone, or not at its path, when this began. */
   readonly isGone: boolean;
+  /** Where the cgroup is now, whatever it or a directory above it was renamed to. Null: gone, or not known. */
+  readonly path: () => string | null;
   /**
    * Signals every process, and repeats for those that appeared meanwhile until none is new: v1 cannot signal a whole cgroup,
    * and a tree that forks faster than one pass escapes it. The first signals are sent before the promise is returned.
@@ -117,6 +120,7 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
 
   return {
     isGone: !held.known && held.why === 'absent',
+    path: () => (held.known && !isClosed ? pathHeld(mounts, ref, top) : null),
     signal: async (signal, { isOver, sent, isSpared }) => {
       if (signal === 'SIGKILL' && areOnlyTheDyingLeft()) return null;
       const done = new Set<number>();

@@ -1,4 +1,4 @@
-import { closeSync, constants, lstatSync, openSync, writeSync } from 'node:fs';
+import { closeSync, constants, lstatSync, openSync, readlinkSync, writeSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import { cgroupInode } from './cgroup-inode.ts';
@@ -67,6 +67,20 @@ export function whereIs(mounts: CgroupMounts, ref: CgroupRef): CgroupRef | null 
     if (name !== undefined) return { ...ref, path: `${parent}/${name}` };
   }
   return null;
+}
+
+/**
+ * The same for one whose directory is open, also if a directory above it was renamed. `directory`: below /proc/self/fd. Null:
+ * it is gone, or its path is not known.
+ */
+export function pathHeld(mounts: CgroupMounts, { inode }: CgroupRef, directory: string): string | null {
+  try {
+    const target = readlinkSync(directory);
+    const path = target.startsWith(`${mounts.memory}/`) ? target.slice(mounts.memory.length) : null;
+    return path !== null && isSame(mounts, { path, inode }) ? path : null;
+  } catch {
+    return null;
+  }
 }
 
 /** It is not at its path, but elsewhere, or another cgroup is there in its place. */

@@ -38,7 +38,8 @@ type LivePods = {
   /** A path, or what must never be stopped, has changed. */
   readonly movedTo: (guarded: readonly Guarded[] | null) => void;
   readonly stopBegan: (uid: string) => void;
-  readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
+  /** `inode`: of the cgroup that was stopped; absent: unknown. */
+  readonly stopEnded: (uid: string, how: 'ended' | 'survived', inode?: number) => void;
 };
 
 /** The minimum time between searches for a running unit without a known cgroup. */
@@ -95,6 +96,8 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
       isOther = true;
     }
     if (arePathsNew || (isOther && tries < MAX_TRIES && isOneTwice())) return now(tries + 1);
+    isOther ||= tries > 0;
+    if (isOther && isOneTwice()) keepOnce();
     for (const [uid, cleanUp] of cleaning) {
       const entry = entries.get(uid);
       const isRest = entry?.cgroup.known === true && isCleaningUp(mounts, entry.cgroup.value, cleanUp, clock.monoMs());
@@ -117,6 +120,20 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
   function isOneTwice(): boolean {
     const inodes = [...entries.values()].flatMap(({ cgroup }) => (cgroup.known ? [cgroup.value.inode] : []));
     return new Set(inodes).size < inodes.length;
+  }
+
+  /** The one whose path it has keeps it: the other one's cgroup was renamed to that path. */
+  function keepOnce(): void {
+    const owners = new Map<number, Entry>();
+    const isAtHome = ({ cgroup, place }: Entry): boolean => cgroup.known && cgroup.value.path === place.path;
+    for (const entry of entries.values())
+      if (entry.cgroup.known && isAtHome(entry)) owners.set(entry.cgroup.value.inode, entry);
+    for (const entry of entries.values()) {
+      const owner = entry.cgroup.known ? owners.get(entry.cgroup.value.inode) : undefined;
+      if (owner === undefined || owner === entry || isAtHome(entry)) continue;
+      entry.inode = 0;
+      setCgroup(entry);
+    }
   }
 
   /** It runs, but in a slice that systemd could not name yet. */
@@ -251,10 +268,13 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
       guarded = what ?? guarded;
     },
     stopBegan: (uid) => mark(uid, 'stopping'),
-    stopEnded: (uid, how) => {
+    stopEnded: (uid, how, inode) => {
       const stopped = stopping.get(uid);
       stopping.delete(uid);
-      if (how === 'survived') return mark(uid, 'survived');
+      const { cgroup } = entries.get(uid) ?? {};
+      // Another cgroup at its path is not what survived.
+      const isStopped = inode === undefined || cgroup?.known !== true || cgroup.value.inode === inode;
+      if (how === 'survived' && isStopped) return mark(uid, 'survived');
       const cleanUp = cleanUpOf(entries.get(uid)?.place.unit ?? null, clock.monoMs());
       // systemd may have started its unit again by now.
       if (cleanUp !== null && (stopped ?? cleanUp.run) === cleanUp.run) cleaning.set(uid, cleanUp);

@@ -64,7 +64,7 @@ export type StandaloneSource = PodSource & {
   readonly running: () => readonly BoundPod['declared'][];
   /** The pod is terminating until `stopEnded` or, if it survived, until its cgroup is empty. */
   readonly stopBegan: (uid: string) => void;
-  readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
+  readonly stopEnded: (uid: string, how: 'ended' | 'survived', inode?: number) => void;
 };
 
 /** How often ages, refusals and findings are refreshed; `pods()` always returns the pods as they are at that moment. */

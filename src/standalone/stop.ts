@@ -1,7 +1,8 @@
 import { goneAs } from '../act/ended.ts';
 import { createEscapes, type Following } from '../act/escapes.ts';
-import { type Asked, type KillEnd, killCgroup, unreaped } from '../act/kill.ts';
+import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
+import { unreaped } from '../act/left-over.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedBy, usageBytes } from '../act/released-memory.ts';
 import type { Escaped, Outcome, Signalled } from '../core/outcome.ts';
@@ -216,7 +217,7 @@ async function stopLive(
   lastWord?.cancel();
   findings.clear(resistsId(uid));
   if (end.kind === 'ended' && end.unreaped > 0) clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
-  source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended');
+  source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended', ref.inode);
   if (end.kind === 'survived') clearWhenEmpty(needs, ref, order.victim, end.escaped);
   if (end.kind === 'ended' && (await isTimedOut(needs.systemd, order, unit, end.via))) {
     return { ...end, via: 'stop-timeout' };

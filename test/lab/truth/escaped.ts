@@ -154,9 +154,97 @@ const passing: TruthScene = {
   },
 };
 
+const leaving: TruthScene = {
+  name: 'an administrator leaves the cgroup of a victim, whose processes root moves to a cgroup of nobody',
+  mayOutlast: true,
+  spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    const shell = await scene.playOutside(ADMINISTRATOR, 'stubborn', 'memory 40');
+    const hog = await scene.play(HOG.name, 'stubborn', 'memory 1');
+    const inside = scene.cgroups(HOG.name);
+    move(shell.pid, inside);
+    hog.write(`memory ${HOG_MIB}`);
+    await until('the hog is told to stop', () => evictionsOf(scene)[0] ?? null);
+    move(hog.pid, elsewhere(scene));
+    move(
+      shell.pid,
+      inside.map((one) => path.join(one, '../..')),
+    );
+    const ms = await untilGone(scene, 'the hog', hog);
+    await until('its eviction is over', () => evictionsOf(scene).find(isOver) ?? null);
+    return `gone ${Math.round(ms)} ms after it was told`;
+  },
+};
+
+const onlyVersion1 = (): string | null => (isVersion1() ? null : 'cgroup v2 renames no cgroup');
+
+const renamed: TruthScene = {
+  name: 'a victim in a cgroup below its own, which its owner renames in the grace period, and makes another one of that name',
+  missing: onlyVersion1,
+  spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    const directories = scene.cgroups(HOG.name);
+    const hog = await hogUnderStop(scene, 'stubborn', `enter ${directories.map((one) => `${one}/below`).join(',')}`);
+    await sleep(clock, 500);
+    for (const one of directories) {
+      fs.renameSync(one, `${one}-gone`);
+      fs.mkdirSync(one);
+    }
+    await scene.play(HOG.name, 'memory 5');
+    const ms = await untilGone(scene, 'the hog', hog);
+    await until('its eviction is over', () => evictionsOf(scene).find(isOver) ?? null);
+    return `gone ${Math.round(ms)} ms after it was told`;
+  },
+};
+
+const replaced: TruthScene = {
+  name: 'the owner of a victim leaves one process elsewhere, makes its cgroup anew in the grace period, and grows in it again',
+  missing: onlyVersion1,
+  mayOutlast: true,
+  evictions: { least: 2, most: 2 },
+  spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    const helper = await scene.play(HOG.name, 'stubborn', 'memory 2');
+    const hog = await hogUnderStop(scene, 'stubborn');
+    move(helper.pid, elsewhere(scene));
+    hog.kill('SIGKILL');
+    await until('it has ended', () => hog.ended());
+    for (const one of scene.cgroups(HOG.name)) {
+      await until('its cgroup is empty', () => isRemoved(one) || null);
+      fs.mkdirSync(one);
+    }
+    const again = await scene.play(HOG.name, 'stubborn', `memory ${HOG_MIB}`);
+    const ms = await untilGone(scene, 'the second hog', again);
+    await until('both are over', () => evictionsOf(scene).filter(isOver).length === 2 || null);
+    return `the second one gone after ${Math.round(ms)} ms`;
+  },
+};
+
+function isRemoved(directory: string): boolean {
+  try {
+    fs.rmdirSync(directory);
+    return true;
+  } catch {
+    return false; // The kernel has not taken the dead out of it yet.
+  }
+}
+
 function isVersion1(): boolean {
   const mounts = findCgroupMounts();
   return mounts.known && mounts.value.version === 1;
 }
 
-export const escapedScenes: readonly TruthScene[] = [moved, fled, amongOthers, headless, passing];
+export const escapedScenes: readonly TruthScene[] = [
+  moved,
+  fled,
+  amongOthers,
+  headless,
+  passing,
+  leaving,
+  renamed,
+  replaced,
+];

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { findCgroupMounts } from '../../../src/host/cgroup-mounts.ts';
-import { clock, until } from '../scene.ts';
+import { clock, type PodSpec, until } from '../scene.ts';
 import { DATABASE, DATABASE_MIB, evictionsOf, HOG, isOver, SMALL, type TruthScene, untilGone } from './truth.ts';
 
 const NODE_MIB = 512;
@@ -71,4 +71,23 @@ const renamed: TruthScene = {
   },
 };
 
-export const unsureScenes: readonly TruthScene[] = [unread, renamed];
+const LOW: PodSpec = { name: 'low', priority: -1 };
+const LATE_DATABASE: PodSpec = { ...DATABASE, isLate: true };
+const onto: TruthScene = {
+  name: 'a cgroup is renamed to that of a pod of a higher priority, which had none: it counts as that pod alone',
+  missing: () => (memory?.version === 2 ? 'cgroup v2 renames no cgroup' : null),
+  spec: { pods: [HOG, LOW, LATE_DATABASE], memoryMiB: NODE_MIB, config: [EVICTION] },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    await scene.play(LOW.name, `memory ${DATABASE_MIB}`);
+    const hog = await scene.play(HOG.name, 'memory 1');
+    const names = scene.cgroups(DATABASE.name);
+    for (const [i, one] of scene.cgroups(LOW.name).entries()) fs.renameSync(one, names[i] ?? '');
+    hog.write(`grow ${NODE_MIB} ${RATE}`);
+    const ms = await untilGone(scene, 'the hog', hog);
+    await until('its eviction is over', () => evictionsOf(scene).every(isOver) || null);
+    return `gone ${Math.round(ms)} ms after it began to grow`;
+  },
+};
+
+export const unsureScenes: readonly TruthScene[] = [unread, renamed, onto];
