@@ -172,6 +172,27 @@ describe('a dry run whose silent node is deleted', () => {
   });
 });
 
+describe('what is told', () => {
+  const codesOf = ({ reasons }: ReturnType<typeof aWorld>) => new Set(reasons.map(({ reason }) => reason.code));
+  it('is that a storm began', () => {
+    const world = aQuietWorld().run(5 * MINUTE);
+    for (const { name } of three().slice(1)) world.machine(name).isHeard = false;
+    expect(codesOf(world.run(MINUTE))).toContain('storm-began');
+  });
+  it('is that a device said what cannot be true', () => {
+    const world = aWorld(three(), aGuardConfig()).run(5 * MINUTE);
+    world.machine('w1').lies['vm w1'] = 'off';
+    expect(codesOf(world.run(5 * MINUTE))).toContain('device-contradicted');
+  });
+  it('is that a fencing was taken over', () => {
+    const world = aWorld(three(), aGuardConfig()).run(5 * MINUTE);
+    world.machine('w1').isHeard = false;
+    while (world.phaseOf('w1') === null) world.run(SECOND);
+    world.restart();
+    expect(codesOf(world.run(MINUTE))).toContain('taken-over');
+  });
+});
+
 describe('its decisions', () => {
   it('have ids that follow each other', () => {
     const world = aWorld(three(), aGuardConfig()).run(5 * MINUTE);
