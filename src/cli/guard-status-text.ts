@@ -74,7 +74,10 @@ function selfLines({ settling, api, paused }: GuardReport, paint: Paint): readon
             paint('yellow', `by ${clean(paused.by)} since ${sayWhen(paused.wallMs)}: ${clean(paused.because)}`),
           ),
         ]),
-    line('API', `last list ${age(api.readMs)}, last own write ${age(api.writeMs)}`),
+    line(
+      'API',
+      `leases listed ${age(api.readMs)}, last word of the watches ${age(api.heardMs)}, last own write ${age(api.writeMs)}`,
+    ),
   ];
 }
 

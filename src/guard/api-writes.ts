@@ -90,9 +90,12 @@ const EVENT_NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 export function createGuardWrites({
   send,
   namespace,
+  stored = () => undefined,
 }: {
   readonly send: GuardSend;
   readonly namespace: string;
+  /** Called with each ConfigMap that was written, as the API server answered it. */
+  readonly stored?: (map: unknown) => void;
 }): GuardWrites {
   must(NAMESPACE.test(namespace), 'a namespace that is none');
   const maps = `/api/v1/namespaces/${namespace}/configmaps`;
@@ -120,7 +123,9 @@ export function createGuardWrites({
       must(MAP_NAME.test(name), 'a ConfigMap that is not ours');
       const bytes = Object.entries(data).reduce((sum, [key, text]) => sum + key.length + Buffer.byteLength(text), 0);
       if (bytes > MAX_MAP_BYTES) return { kind: 'failed', detail: `${name} would have ${bytes} bytes` };
-      return put(maps, name, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data }, version);
+      const written = await put(maps, name, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data }, version);
+      if (written.kind === 'stored') stored(written.body);
+      return written;
     },
     deleteRecord: async (id, version) => {
       must(RECORD_ID.test(id) && version !== '', 'the deletion of what is no record');

@@ -18,6 +18,7 @@ import { createNodeEvents } from './node-events.ts';
 import { createNodeMarks } from './node-marks.ts';
 import { GUARD_ORDERS } from './orders.ts';
 import { MAX_RECORD_BYTES, recordData, recordName } from './records.ts';
+import type { StoredMaps } from './stored-maps.ts';
 
 export type EffectNeeds = {
   readonly clock: Clock;
@@ -29,6 +30,8 @@ export type EffectNeeds = {
   readonly node: () => string | null;
   /** By the own clock; null: it does not lead. Asked right before each write and each start of a command. */
   readonly authorityUntilMs: () => MonoMs | null;
+  /** What it writes is known at once, and that somebody else wrote first shows that what was read is old. */
+  readonly maps: Pick<StoredMaps, 'wrote' | 'overtaken'>;
   /** There is an outcome or an answer: the next look is due at once. */
   readonly news: () => void;
   /** What went wrong, and what no outcome says. */
@@ -64,13 +67,13 @@ const TAKEN_BACK = 'its order was taken back, or could not be answered';
 type Ended = Pick<GuardOutcome, 'store' | 'act'>;
 
 export function createEffects(needs: EffectNeeds): GuardEffects {
-  const { clock, api, agents, config, authorityUntilMs, news, tell } = needs;
+  const { clock, api, agents, config, authorityUntilMs, maps, news, tell } = needs;
   const mayAct = (): boolean => {
     const untilMs = authorityUntilMs();
     return !config().core.dryRun && untilMs !== null && untilMs - clock.monoMs() >= LEAST_AUTHORITY_MS;
   };
   const { namespace } = config().kubernetes;
-  const writes = createGuardWrites({ send: api.send, namespace });
+  const writes = createGuardWrites({ send: api.send, namespace, stored: maps.wrote });
   const devices = createDevices({
     clock,
     agents,
@@ -116,7 +119,8 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
     }
     const stored = await storeRecord(writes, store);
     if (stored.kind !== 'stored') {
-      if (stored.kind === 'failed') tell({ what: 'not-stored', node: node.name, detail: stored.detail });
+      if (stored.kind !== 'failed') maps.overtaken();
+      else tell({ what: 'not-stored', node: node.name, detail: stored.detail });
       // Deleted by hand: nothing was done, and the records show it.
       return stored.kind === 'failed' ? FAILED : { store: { kind: 'conflict' }, act: null };
     }

@@ -148,11 +148,12 @@ export const GUARD_METRICS: MetricRows<Report> = {
           ],
   },
   nodewarden_guard_api_age_seconds: {
-    help: 'Time since the last answered list and since the last own write.',
+    help: 'Time since the last answered list of leases, the last word of a watch, and the last own write.',
     type: 'gauge',
     labels: ['path'],
     samples: ({ report: { api } }) => [
       ...one(seconds(api.readMs), { path: 'read' }),
+      ...one(seconds(api.heardMs), { path: 'watch' }),
       ...one(seconds(api.writeMs), { path: 'write' }),
     ],
   },

@@ -14,10 +14,14 @@ export type Nodes = {
   readonly views: () => Reading<Dated<readonly NodeView[]>>;
   readonly byUid: (uid: string) => KnownNode | null;
   readonly all: () => Iterable<KnownNode>;
+  /** When the API server last said anything of the Nodes themselves; null: never. */
+  readonly heardMs: () => MonoMs | null;
   readonly close: () => void;
 };
 
 const LIST_DEADLINE_MS = 20_000;
+/** kube-apiserver sends a bookmark about once a minute. */
+export const SILENCE_MS = 90_000;
 
 /** All nodes by list and watch, and their leases by list (guard.md 5.1). */
 export function watchNodes(needs: {
@@ -37,7 +41,7 @@ export function watchNodes(needs: {
     uids = null;
   };
   const watch = watchObjects<KnownNode | null>({
-    ...{ connection, clock, from: 'newest', listDeadlineMs: LIST_DEADLINE_MS },
+    ...{ connection, clock, from: 'newest', listDeadlineMs: LIST_DEADLINE_MS, silenceMs: SILENCE_MS },
     path: pathWith('/api/v1/nodes'),
     reduce: readNode,
     replace: (all) => {
@@ -92,6 +96,7 @@ export function watchNodes(needs: {
     },
     byUid: (uid) => uidsNow().get(uid) ?? null,
     all: () => byName.values(),
+    heardMs: watch.heardMs,
     close: watch.close,
   };
 }

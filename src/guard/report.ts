@@ -35,8 +35,11 @@ export type GuardReport = {
   };
   /** It decides nothing new for so long; null: it may. */
   readonly settling: { readonly for: string; readonly leftMs: number } | null;
-  /** Age of the last answered list, and of the last own write; null: none yet. */
-  readonly api: { readonly readMs: number | null; readonly writeMs: number | null };
+  /**
+   * Age of the last answered list of leases, of the last word of the watch that is silent for longest, and of the last own
+   * write; null: none yet.
+   */
+  readonly api: { readonly readMs: number | null; readonly heardMs: number | null; readonly writeMs: number | null };
   readonly nodes: { readonly [C in NodeClass]: number };
   /** Failure domains with a silent node. */
   readonly domains: readonly Domain[];
@@ -107,6 +110,8 @@ export type ReportNeeds = {
   readonly config: Pick<GuardEffective, 'file' | 'hash' | 'core'>;
   readonly holder: string | null;
   readonly heldBack: string | null;
+  /** The last word of the watch that is silent for longest. */
+  readonly heardMs: MonoMs | null;
   readonly findings: readonly Finding[];
   readonly look: GuardLook;
   readonly nowMs: MonoMs;
@@ -120,6 +125,7 @@ export function guardReport({
   config,
   holder,
   heldBack,
+  heardMs,
   findings,
   look,
   nowMs,
@@ -142,6 +148,7 @@ export function guardReport({
     settling: leftMs > 0 ? { for: state.self.settlesFor, leftMs } : null,
     api: {
       readMs: age(observation.nodes.known ? observation.nodes.value.asOfMs : null),
+      heardMs: age(heardMs),
       writeMs: age(self.lastWriteMs),
     },
     nodes: classesOf(look),

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { GuardEffective } from '../config/guard/effective.ts';
 import { loadGuard } from '../config/guard/load.ts';
-import { sayCause } from '../core/reading.ts';
+import { type MonoMs, sayCause } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
 import { createClock, readBootId } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
@@ -158,7 +158,7 @@ async function runParts(
     changed: poke,
   });
   const effects = createEffects({
-    ...{ clock, agents, config, api: { get, send }, news: poke, node: ownNode },
+    ...{ clock, agents, config, maps, api: { get, send }, news: poke, node: ownNode },
     authorityUntilMs: () => {
       const view = leader.view();
       return view.isLeader ? view.authorityUntilMs : null;
@@ -175,7 +175,7 @@ async function runParts(
       ? null
       : guardReport({
           ...{ version, writer, look: last, config: config(), findings: findings.all(), nowMs: clock.monoMs() },
-          ...{ holder: leader.holder(), heldBack: leader.heldBack() },
+          ...{ holder: leader.holder(), heldBack: leader.heldBack(), heardMs: oldest(nodes.heardMs(), maps.heardMs()) },
         });
   const socket = await openStatusSocket({
     ...{ clock, findings, path: started.socket, answer: report },
@@ -218,6 +218,9 @@ async function runParts(
   findings.close();
   return refusal;
 }
+
+const oldest = (one: MonoMs | null, other: MonoMs | null): MonoMs | null =>
+  one === null || other === null ? null : Math.min(one, other);
 
 /** READY at the first look, then the watchdog's messages while looks go on. */
 function createPulse(clock: Clock, notify: Notify): () => void {

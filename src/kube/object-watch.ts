@@ -28,6 +28,8 @@ type WatchNeeds<T> = {
   readonly answered: () => void;
   /** It could not be listed, or the server is away. */
   readonly late: () => void;
+  /** A watch that brings neither event nor bookmark for so long is cut, and all is listed anew; absent: it is waited for. */
+  readonly silenceMs?: number;
   /** A random number from 0 to below 1. */
   readonly chance?: () => number;
 };
@@ -36,6 +38,8 @@ export type ObjectWatch = {
   readonly isOpen: () => boolean;
   /** When what is kept last matched the server's, as far as it was heard: now while a watch is open; null: never. */
   readonly atMs: () => MonoMs | null;
+  /** When the server last said anything of them: a list, an event, a bookmark, or the opening of a watch; null: never. */
+  readonly heardMs: () => MonoMs | null;
   /** When the last answered list was *sent*; null: none was answered. */
   readonly listedMs: () => MonoMs | null;
   /** How many times all objects were listed. */
@@ -163,7 +167,7 @@ export function watchObjects<T>(needs: WatchNeeds<T>): ObjectWatch {
         },
         ended: (why) => ended(because, why),
       },
-      timeoutS * 1_000 + GRACE_OF_TIMEOUT_MS,
+      needs.silenceMs ?? timeoutS * 1_000 + GRACE_OF_TIMEOUT_MS,
     );
     stream = mine;
   }
@@ -186,9 +190,11 @@ export function watchObjects<T>(needs: WatchNeeds<T>): ObjectWatch {
     }: { readonly status: number | null; readonly detail: string; readonly retryAfterMs?: number },
   ): void {
     const nowMs = clock.monoMs();
+    const isSilent =
+      openedMs !== null && nowMs - (heardMs ?? openedMs) >= (needs.silenceMs ?? Number.POSITIVE_INFINITY);
     if (openedMs !== null) {
       // It is unknown how long the connection was dead before this was noticed.
-      if (connection.state() !== 'away') heardMs = nowMs;
+      if (connection.state() !== 'away' && !isSilent) heardMs = nowMs;
       if (nowMs - openedMs >= HEALTHY_MS) {
         backOff.reconnect.reset();
         backOff.relist.reset();
@@ -203,7 +209,12 @@ export function watchObjects<T>(needs: WatchNeeds<T>): ObjectWatch {
     const isTooNew = status === GATEWAY_TIMEOUT;
     isListDue ||= because === 'gone' || status === GONE || status === BAD_REQUEST || isTooNew || strange > MAX_STRANGE;
     isNewestWanted ||= isTooNew;
-    if (isWantedAnew) later(0);
+    // Whoever goes on from its last version may be told as little.
+    if (isSilent) {
+      isListDue = true;
+      isNewestWanted = true;
+    }
+    if (isWantedAnew || isSilent) later(0);
     else later(Math.max(retryAfterMs, isListDue ? backOff.relist.nextMs() : backOff.reconnect.nextMs()));
   }
 
@@ -220,6 +231,7 @@ export function watchObjects<T>(needs: WatchNeeds<T>): ObjectWatch {
   return {
     isOpen: () => openedMs !== null,
     atMs: () => (openedMs !== null ? clock.monoMs() : heardMs),
+    heardMs: () => heardMs,
     listedMs: () => listedMs,
     lists: () => lists,
     failure: () => failure,
@@ -239,7 +251,7 @@ export function watchObjects<T>(needs: WatchNeeds<T>): ObjectWatch {
 }
 
 /** Versions are numbers of up to 64 bits, if they are numbers at all. */
-function isBefore(version: string, last: string | null): boolean {
+export function isBefore(version: string, last: string | null): boolean {
   if (last === null || !/^\d{1,20}$/.test(version) || !/^\d{1,20}$/.test(last)) return false;
   return BigInt(version) < BigInt(last);
 }

@@ -41,6 +41,8 @@ export type GuardApi = {
   readonly writes: () => readonly Heard[];
   /** The next write that matches is done, and its answer lost. */
   readonly lose: (path: RegExp) => void;
+  /** Watches that are open stay so, and say nothing more. */
+  readonly silence: () => void;
   /** Called before a request is done. */
   readonly before: (run: (request: Heard) => void) => void;
   readonly close: () => Promise<void>;
@@ -194,6 +196,7 @@ export async function aGuardApi(times: Clock = clock): Promise<GuardApi> {
     put,
     writes: () => stub.heard.filter(({ method }) => method !== 'GET'),
     lose: (path) => void lost.push(path),
+    silence: () => watches.clear(),
     before: (run) => {
       before = run;
     },

@@ -19,7 +19,14 @@ const lookAt = (given: Given = {}) => {
 async function shown(name: string, counts = createGuardCounts(), given: Given = {}): Promise<readonly string[]> {
   const look = lookAt(given);
   const report = guardReport({
-    ...{ version: '1', writer: 'me', holder: null, heldBack: null, findings: [] },
+    ...{
+      version: '1',
+      writer: 'me',
+      holder: null,
+      heldBack: null,
+      heardMs: look.observation.atMs - 61_000,
+      findings: [],
+    },
     ...{ look, config: { file: '', hash: '', core: look.config }, nowMs: look.observation.atMs },
   });
   const text = await renderMetrics(GUARD_METRICS, { report, counts: counts.now() });

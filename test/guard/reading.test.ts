@@ -102,6 +102,26 @@ describe('the nodes of a cluster', () => {
     expect(asOf()).toBe(before);
   });
 
+  it('are listed anew when their watch is open and says nothing for 90 s, and its last word is that old', async () => {
+    putNode('w1');
+    putLease('w1', 't1');
+    const { nodes, named, seen } = someNodes();
+    await seen(() => expect(named('w1')).toBeDefined());
+    api.silence();
+    const heardMs = nodes.heardMs();
+    const silentMs = fast.monoMs();
+    api.put('/api/v1/nodes/w1', {
+      kind: 'Node',
+      metadata: { name: 'w1', uid: uidOf('w1'), annotations: { 'nodewarden.dev/guard': 'skip' } },
+    });
+    await sleep(fast, 30_000);
+    expect(named('w1')?.object.annotations).toEqual({});
+    expect(nodes.heardMs()).toBe(heardMs);
+    await seen(() => expect(named('w1')?.object.annotations).toEqual({ 'nodewarden.dev/guard': 'skip' }));
+    expect(nodes.heardMs()).toBeGreaterThan(heardMs ?? 0);
+    expect(fast.monoMs() - silentMs).toBeLessThan(300_000);
+  });
+
   it('are left out if they have no uid', async () => {
     putNode('w1');
     putLease('w1', 't1');
@@ -227,6 +247,53 @@ describe("the guard's own ConfigMaps", () => {
     await eventually(() => expect(names(maps.all())).toEqual(['fencing-0123456789abcdef-1', 'guard-state']));
     api.put(`${MAPS}/guard-state`, null);
     await eventually(() => expect(names(maps.all())).toEqual(['fencing-0123456789abcdef-1']));
+  });
+
+  /** As the API server answers a write of it. */
+  const stored = (name: string) => structuredClone(api.objects.get(`${MAPS}/${name}`));
+  const dataOf = (read: ReturnType<StoredMaps['all']>, name: string) =>
+    read.known ? read.value.get(name)?.data : null;
+  const RECORD = 'fencing-0123456789abcdef-1';
+
+  it('are known as this process wrote them, though the watch says nothing', async () => {
+    const maps = someMaps();
+    await eventually(() => expect(names(maps.all())).toEqual([]));
+    api.silence();
+    api.putMap(RECORD, { record: '1' });
+    const first = stored(RECORD);
+    api.putMap(RECORD, { record: '2' });
+    maps.wrote(first);
+    expect(dataOf(maps.all(), RECORD)).toEqual({ record: '1' });
+    maps.wrote(stored(RECORD));
+    expect(dataOf(maps.all(), RECORD)).toEqual({ record: '2' });
+    // An answer that comes late takes nothing back.
+    maps.wrote(first);
+    expect(dataOf(maps.all(), RECORD)).toEqual({ record: '2' });
+  });
+
+  it('are as this process wrote them also in a list that was asked for before that', async () => {
+    const maps = someMaps();
+    await eventually(() => expect(names(maps.all())).toEqual([]));
+    let writtenMs: number | null = null;
+    api.before(({ path }) => {
+      if (!/configmaps\?limit/.test(path) || writtenMs !== null) return;
+      writtenMs = fast.monoMs();
+      const object = { kind: 'ConfigMap', metadata: { name: RECORD, resourceVersion: '9999' }, data: { record: '1' } };
+      maps.wrote(object);
+    });
+    maps.overtaken();
+    await eventually(() => expect(maps.heardMs()).toBeGreaterThan(writtenMs ?? Number.POSITIVE_INFINITY));
+    expect(names(maps.all())).toEqual([RECORD]);
+  });
+
+  it('are listed anew when somebody else wrote first, and not at every one of its conflicts', async () => {
+    const maps = someMaps();
+    await eventually(() => expect(names(maps.all())).toEqual([]));
+    api.silence();
+    api.putMap(RECORD, { record: '1' });
+    for (let i = 0; i < 5; i++) maps.overtaken();
+    await eventually(() => expect(names(maps.all())).toEqual([RECORD]));
+    expect(api.stub.heard.filter(({ path }) => /configmaps\?limit/.test(path))).toHaveLength(2);
   });
 
   it('are listed anew for whoever was elected: what was read before that does not count', async () => {
