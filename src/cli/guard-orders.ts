@@ -162,7 +162,7 @@ function sayGiven(end: OrderEnd, given: OrderGiven, { output }: Options): void {
 function sayEnd(end: OrderEnd, given: OrderGiven): string {
   switch (end.kind) {
     case 'answered':
-      return sayAnswered(end.answer, end.leader);
+      return sayAnswered(end.answer, end.leader, given.verb);
     case 'no-such-node':
       return sayNoSuchNode('node' in given && given.node !== undefined ? given.node : '');
     case 'dry-run':

@@ -7,10 +7,14 @@ import { saidOf } from './phrases.ts';
 
 /** How an order of a person ended, for that person. */
 
-export function sayAnswered(answer: OrderAnswer, leader: string): string {
+export function sayAnswered(answer: OrderAnswer, leader: string, verb: string): string {
   const fencing = answer.isAccepted && answer.fencing !== null ? `, as fencing ${answer.fencing}` : '';
-  return `${leader}: ${sayOrderAnswer(answer)}${fencing}`;
+  const rest = answer.isAccepted && verb === 'pause' ? PAUSE_LEAVES : '';
+  return `${leader}: ${sayOrderAnswer(answer)}${fencing}${rest}`;
 }
+const PAUSE_LEAVES =
+  ': nothing is fenced anew, and no further off is sent; an off that was already sent takes effect, and a machine that is' +
+  ' proven off is drained and switched on: see nodewarden guard status';
 
 export const NO_LEADER =
   'no guard leads in this cluster: nothing was written; see nodewarden guard status on its machines';

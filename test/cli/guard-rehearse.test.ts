@@ -94,3 +94,18 @@ describe('guard rehearse', () => {
     expect(err).toBe('g1-a: refused: the node is not cordoned\n');
   });
 });
+
+describe('guard pause', () => {
+  it('says what a pause does not stop', async () => {
+    const kubeconfig = writeGuardKubeconfig(api);
+    const run = command.run(['guard', 'pause', '--by', 'ann', '--because', 'a new switch', '--kubeconfig', kubeconfig]);
+    await eventually(() => expect(order()).toMatchObject({ verb: 'pause', by: 'ann' }));
+    answer({ isAccepted: true, fencing: null });
+    const { code, out } = await run;
+    expect(code).toBe(0);
+    expect(out).toBe(
+      'g1-a: accepted: nothing is fenced anew, and no further off is sent; an off that was already sent takes effect, and a ' +
+        'machine that is proven off is drained and switched on: see nodewarden guard status\n',
+    );
+  });
+});

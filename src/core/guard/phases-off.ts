@@ -8,6 +8,7 @@ import { proofOf } from './proof.ts';
 import { controlPlaneHold } from './rate.ts';
 import type { FencingRecord, Phase } from './record.ts';
 import { leftOnIdle } from './rehearsal.ts';
+import { isAdopted } from './self.ts';
 import { holdOn } from './storm.ts';
 import {
   ask,
@@ -285,7 +286,11 @@ function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods
   const left = record.purpose === 'rehearse' ? leftOnIdle(turn.memory, turn) : null;
   if (left === 'not-cordoned' || left === 'not-drained') return givenUp(turn, left);
   if (left === 'unknown' || isHeld(turn)) return askGates(turn);
-  const closed = gateOf(turn, NOT_OF_ITS_NODE);
+  const isFirst = record.offSent.length === 0;
+  const closed = gateOf(turn, isFirst ? ['witness', ...NOT_OF_ITS_NODE] : NOT_OF_ITS_NODE);
+  if (closed?.because === 'witness-unknown' || (!isFirst && isWitnessOld(turn))) return askGates(turn);
+  // A machine that runs needs its storage.
+  if (closed?.gate === 'witness' && record.phase === 'isolating') return givenUp(turn, closed.because);
   if (closed !== null) return ended(turn, closed.because);
   // A heartbeat that was not heard of before: its silence is not as long as it seemed.
   const isSign = turn.memory.signMs !== null && turn.memory.signMs > turn.fencing.sinceMs;
@@ -293,8 +298,18 @@ function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods
   return go(to, { ...change, offSent: withSent(record, methods) }, { kind: 'off', methods });
 }
 
-/** Not read from the Node, and looked at elsewhere. */
-const NOT_OF_ITS_NODE: readonly GateName[] = ['self', ...PASSED_AT_DECISION];
+/** Neither read from the Node nor asked of its machine: looked at elsewhere. */
+const NOT_OF_ITS_NODE: readonly GateName[] = ['self', 'dead', 'worth', 'device', 'storm', 'rate'];
+
+/** Before each further `off` the kubelet is asked again: a machine that hung may be back, and not reach the API. */
+function isWitnessOld({ record, fencing, observation, config }: Turn): boolean {
+  if (config.kubeletAnswers === 'ignore' || record.purpose === 'rehearse') return false;
+  const witness = observation.asked.get(record.node.uid)?.witness;
+  const freshMs = Math.max(fencing.sinceMs, observation.atMs - WITNESS_FRESH_MS);
+  return witness?.known === true && witness.value.asOfMs < freshMs;
+}
+/** It is asked every 10 s, and answers within 3 s. */
+const WITNESS_FRESH_MS = 15_000;
 
 /**
  * A person had a living node switched off: nothing that it shows speaks against that any more. So it is done at once, by the
@@ -312,8 +327,10 @@ function givenUp({ record }: Turn, why: string): Turned {
   return go('on-sent', { why, ...onChange(record) }, onAct(record));
 }
 
-/** Since the decision, or since the last command, a storm began or another node of the control plane fell silent. */
+/** Since the decision, or since the last command, a person paused, a storm began, or another control-plane node fell silent. */
 function isHeld({ memory, record, observation, state }: Turn): boolean {
+  // Whether an earlier leader was told to pause is known once what it kept was read.
+  if (state.paused !== null || !isAdopted(state, observation.self)) return true;
   const isStorm = !skippedBy(record).includes('storm') && holdOn(memory, state, observation.atMs) !== null;
   return isStorm || (memory.facts.isControlPlane && controlPlaneHold(state, memory.object.uid) !== null);
 }

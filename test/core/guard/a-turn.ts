@@ -112,6 +112,8 @@ export type Given = {
   readonly attachments?: readonly Attachment[];
   readonly members?: readonly MemberView[];
   readonly witness?: Witness;
+  /** When it was asked; null: it was not. Else just now. */
+  readonly witnessMs?: number | null;
   readonly config?: Partial<GuardConfig>;
   readonly state?: Partial<GuardState>;
   readonly seen?: Partial<GuardObservation>;
@@ -121,7 +123,7 @@ export type Given = {
 export const LEASE = { renewed: 'r1', durationMs: 40_000 };
 export const RENEWED = { lease: { ...LEASE, renewed: 'r2' } };
 const SILENT = { conditions: [aCondition({ status: 'Unknown', reason: 'NodeStatusUnknown' })] };
-const LEADS = { isLeader: true, epoch: 3, sinceMs: 0, authorityUntilMs: Number.MAX_SAFE_INTEGER } as const;
+export const LEADS = { isLeader: true, epoch: 3, sinceMs: 0, authorityUntilMs: Number.MAX_SAFE_INTEGER } as const;
 /** Dead for a minute. */
 export const DEAD = {
   of: SILENT,
@@ -144,7 +146,10 @@ export function aLook(given: Given = {}): Look {
     resourceVersion: '7',
   };
   const asked: AskedView = {
-    witness: asOf(given.witness ?? 'silent'),
+    witness:
+      given.witnessMs === null
+        ? unknown('not-asked', '', '')
+        : known({ value: given.witness ?? 'silent', asOfMs: SINCE + (given.witnessMs ?? atMs - SINCE) }),
     pods: given.pods === null ? unknown('not-asked', '', '') : asOf(given.pods ?? [aPodOn()]),
     members: given.members === undefined ? unknown('not-asked', '', '') : asOf(given.members),
     look: lookMs === null ? unknown('not-asked', '', '') : known({ value: shown, asOfMs: SINCE + lookMs }),

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { NodeObject } from '../../../src/core/guard/observation.ts';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
 import { aCondition } from './a-node.ts';
-import { type Given, sayTurn } from './a-turn.ts';
+import { type Given, LEADS, sayTurn } from './a-turn.ts';
 
 const SHUTTING_DOWN = aCondition({ type: 'NodewardenShutdownArmed', reason: 'ShuttingDown' });
 const UNKNOWN = aCondition({ status: 'Unknown', reason: 'NodeStatusUnknown' });
@@ -45,6 +45,40 @@ const SENDS: readonly (readonly [what: string, given: Next, ends: string])[] = [
   ['the off after the fabric was cut', FABRIC, 'failed'],
 ];
 
+describe('an off after the first one', () => {
+  const AWAITED = /^\? .* stuck witness$/;
+  const FURTHER = SENDS.slice(1);
+
+  it.each(FURTHER)('is not sent while the kubelet answers: %s', (_, given) => {
+    expect(sayTurn({ ...given, witness: 'answers' })).toMatch(/^> (failed|on-sent) why=kubelet-answers/);
+  });
+
+  it('is sent all the same if that is to be ignored', () => {
+    expect(sayTurn({ ...SECOND, witness: 'answers', config: { kubeletAnswers: 'ignore' } })).toContain('[off ');
+  });
+
+  it.each(FURTHER)('waits until the kubelet was asked since the off before it: %s', (_, given) => {
+    expect(sayTurn({ ...given, witnessMs: -1 })).toMatch(AWAITED);
+    expect(sayTurn({ ...given, witnessMs: null })).toMatch(AWAITED);
+  });
+
+  it('does not believe silence for more than 15 s', () => {
+    const later: Given = { ...SECOND, atMs: 30_000, said: { 'vm w1': ['on@29000'] } };
+    expect(sayTurn({ ...later, witnessMs: 14_999 })).toMatch(AWAITED);
+    expect(sayTurn({ ...later, witnessMs: 15_000 })).toContain('[off ');
+  });
+
+  it('gives a machine that answers its storage back', () => {
+    expect(sayTurn({ ...FABRIC, witness: 'answers' })).toBe(
+      '> on-sent why=kubelet-answers onSent=f onAttempt=1 [on f]',
+    );
+  });
+
+  it('waits until it is known whether an earlier leader was told to pause', () => {
+    expect(sayTurn({ ...SECOND, own: { leadership: { ...LEADS, sinceMs: 1 } } })).toMatch(AWAITED);
+  });
+});
+
 describe.each(SENDS)('%s', (_, given, ends) => {
   it('is sent when the look shows nothing new', () => {
     expect(sayTurn(given)).toContain('[off ');
@@ -52,6 +86,11 @@ describe.each(SENDS)('%s', (_, given, ends) => {
 
   it.each(MARKS)('is not sent when the look shows what the watch did not bring: %s, %j', (why, node) => {
     expect(sayTurn({ ...given, node })).toContain(`> ${ends} why=${why} isAlive=false`);
+  });
+
+  it('waits while a person has paused the guard, and is sent when that is over', () => {
+    const paused = { by: 'ana', because: 'hands in the machine', wallMs: 0 };
+    expect(sayTurn({ ...given, state: { paused } })).toMatch(/^\? .* stuck witness$/);
   });
 
   it('is not sent when the look shows a heartbeat that the watch did not bring', () => {
