@@ -12,13 +12,15 @@ import { nodeKey } from './node-key.ts';
 export type KnownNode = {
   readonly object: NodeObject;
   readonly version: string;
-  /** Where its kubelet listens, as it says itself; null: it does not. For the witness alone, which can only hold back. */
-  readonly kubelet: { readonly host: string; readonly port: number } | null;
+  /** Where its kubelet may listen, as it says itself. For the witness alone, which can only hold back. */
+  readonly kubelet: readonly { readonly host: string; readonly port: number }[];
   /** The attach/detach controller has attached volumes to it. */
   readonly hasVolumes: boolean;
 };
 
 const KUBELET_PORT = 10_250;
+/** A node that names more can only harm itself. */
+const MOST_ADDRESSES = 4;
 /** Whatever is longer says nothing that is looked for. */
 const MESSAGE_MAX = 1_000;
 const TOKEN_MAX = 100;
@@ -69,11 +71,12 @@ function conditionIn({ type, status, reason, message, lastHeartbeatTime }: Json)
 }
 
 function kubeletIn(status: Json): KnownNode['kubelet'] {
-  const internal = objectsIn(status['addresses']).find(({ type }) => type === 'InternalIP');
-  const host = internal?.['address'];
-  const port = partOf(partOf(status, 'daemonEndpoints'), 'kubeletEndpoint')['Port'];
-  if (!isText(host) || host === '') return null;
-  return { host, port: isNumber(port) && port > 0 && port < 65_536 ? port : KUBELET_PORT };
+  const hosts = objectsIn(status['addresses']).flatMap(({ type, address }) =>
+    type === 'InternalIP' && isText(address) && address !== '' ? [address] : [],
+  );
+  const said = partOf(partOf(status, 'daemonEndpoints'), 'kubeletEndpoint')['Port'];
+  const port = isNumber(said) && said > 0 && said < 65_536 ? said : KUBELET_PORT;
+  return [...new Set(hosts)].slice(0, MOST_ADDRESSES).map((host) => ({ host, port }));
 }
 
 /** A node's Lease. Without a `renewTime` that can be compared, the node has no age. */

@@ -142,7 +142,7 @@ async function runParts(
   const ownNode = createOwnNode({ nodes, findings, bootId, env: process.env });
   const witnesses = createWitnesses({
     ...{ clock, arrived: poke },
-    addressOf: (uid) => nodes.byUid(uid)?.kubelet ?? null,
+    addressesOf: (uid) => nodes.byUid(uid)?.kubelet ?? [],
   });
   const asked = createAsked({ connection, clock, nodes, witnesses, arrived: poke });
   const observer = createObserver({

@@ -5,13 +5,13 @@ import { ifKnown, known, type Reading, sayCause, unknown } from '../core/reading
 import { codeOf } from '../host/file-error.ts';
 import type { Clock } from '../ports.ts';
 
-/** Where a kubelet listens, as its Node says: `InternalIP` and `daemonEndpoints`. */
+/** Where a kubelet may listen, as its Node says: an `InternalIP` and `daemonEndpoints`. */
 export type KubeletAddress = { readonly host: string; readonly port: number };
 
 export type WitnessNeeds = {
   readonly clock: Clock;
-  /** By node uid; null: the node names none. */
-  readonly addressOf: (uid: string) => KubeletAddress | null;
+  /** By node uid. */
+  readonly addressesOf: (uid: string) => readonly KubeletAddress[];
   /** Called after each answer. */
   readonly arrived: () => void;
 };
@@ -30,7 +30,7 @@ const NOT_ASKED = unknown('not-asked', 'kubelet', 'it was not tried yet');
 const NO_ADDRESS = unknown('absent', 'kubelet', 'its Node names no InternalIP');
 
 /** The second witness of guard.md 5: whether a silent node's kubelet still answers. It may hold a fencing, never start one. */
-export function createWitnesses({ clock, addressOf, arrived }: WitnessNeeds): Witnesses {
+export function createWitnesses({ clock, addressesOf, arrived }: WitnessNeeds): Witnesses {
   const answers = new Map<string, AskedView['witness']>();
   const waiting = new Set<string>();
   const asking = new Set<string>();
@@ -45,8 +45,7 @@ export function createWitnesses({ clock, addressOf, arrived }: WitnessNeeds): Wi
   }
   async function ask(uid: string): Promise<void> {
     const asOfMs = clock.monoMs();
-    const address = addressOf(uid);
-    const answer = address === null ? NO_ADDRESS : await handshake(clock, address);
+    const answer = heardOf(await Promise.all(addressesOf(uid).map((address) => handshake(clock, address))));
     answers.set(
       uid,
       ifKnown(answer, (value) => known({ value, asOfMs })),
@@ -66,6 +65,14 @@ export function createWitnesses({ clock, addressOf, arrived }: WitnessNeeds): Wi
     },
   };
 }
+
+/** One machine at several addresses: whoever answers at any of them runs, and one that cannot be tried says nothing. */
+function heardOf(answers: readonly Reading<Witness>[]): Reading<Witness> {
+  const said = answers.flatMap((answer) => (answer.known ? [answer.value] : []));
+  const loudest = LOUDEST_FIRST.find((witness) => said.includes(witness));
+  return loudest === undefined ? (answers[0] ?? NO_ADDRESS) : known(loudest);
+}
+const LOUDEST_FIRST: readonly Witness[] = ['answers', 'refused', 'silent'];
 
 /**
  * TLS without credentials, and nothing said. `refused`: its kernel answers that nobody listens. `silent`: no whole handshake

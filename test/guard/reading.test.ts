@@ -122,6 +122,24 @@ describe('the nodes of a cluster', () => {
     expect(fast.monoMs() - silentMs).toBeLessThan(300_000);
   });
 
+  it('have their kubelet at each InternalIP that they name, up to four', async () => {
+    const addresses = ['10.0.0.1', '10.0.0.1', 'fd00::1', '10.0.1.1', '10.0.2.1', '10.0.3.1'].map((address) => ({
+      type: 'InternalIP',
+      address,
+    }));
+    const status = {
+      addresses: [{ type: 'ExternalIP', address: '192.0.2.1' }, ...addresses],
+      daemonEndpoints: { kubeletEndpoint: { Port: 10_260 } },
+    };
+    api.put('/api/v1/nodes/w1', { kind: 'Node', metadata: { name: 'w1', uid: uidOf('w1') }, status });
+    putLease('w1', 't1');
+    const { nodes, named, seen } = someNodes();
+    await seen(() => expect(named('w1')).toBeDefined());
+    expect(nodes.byUid(uidOf('w1'))?.kubelet).toEqual(
+      ['10.0.0.1', 'fd00::1', '10.0.1.1', '10.0.2.1'].map((host) => ({ host, port: 10_260 })),
+    );
+  });
+
   it('are left out if they have no uid', async () => {
     putNode('w1');
     putLease('w1', 't1');
@@ -141,7 +159,7 @@ describe('what is asked of a silent node', () => {
     const news = () => {
       arrived += 1;
     };
-    const witnesses = createWitnesses({ clock: fast, addressOf: () => null, arrived: news });
+    const witnesses = createWitnesses({ clock: fast, addressesOf: () => [], arrived: news });
     const asked = createAsked({ connection: api.connection, clock: fast, nodes, witnesses, arrived: news });
     const ask = (rest: Partial<Parameters<typeof asked.ask>[0]>) =>
       asked.ask({ witness: [], pods: [], members: [], looks: [], attachments: false, ...rest });

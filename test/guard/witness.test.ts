@@ -35,6 +35,13 @@ const said = async (address: { readonly host: string; readonly port: number }) =
   return answer.known ? answer.value : answer.why;
 };
 
+const PLACES = {
+  answers: () => listening(createTcp((socket) => socket.end('HTTP/1.0 400 Bad Request\r\n\r\n'))),
+  refused: () => listening(createTcp((socket) => socket.destroy())),
+  silent: () => listening(createTcp(() => undefined)),
+  malformed: async () => ({ host: 'localhost', port: 10_250 }),
+} as const;
+
 describe('the second witness', () => {
   it('answers if its kubelet serves TLS, whatever certificate it has, and is told nothing', async () => {
     const key = authority.read('server.key');
@@ -82,6 +89,21 @@ describe('the second witness', () => {
     expect(await said({ host, port })).toBe('malformed');
   });
 
+  it.each<readonly [string, readonly (keyof typeof PLACES)[], string]>([
+    ['answers if it does at any of its addresses', ['silent', 'refused', 'answers'], 'answers'],
+    ['refuses if it does at one, and answers at none', ['silent', 'refused'], 'refused'],
+    ['is silent if one of its addresses cannot be tried', ['malformed', 'silent'], 'silent'],
+    ['is unknown if none of them can be tried', ['malformed', 'malformed'], 'malformed'],
+  ])('%s', async (_, places, heard) => {
+    const addresses = await Promise.all(places.map((place) => PLACES[place]()));
+    let arrivals = 0;
+    const witnesses = createWitnesses({ clock: hasty, addressesOf: () => addresses, arrived: () => void arrivals++ });
+    witnesses.ask(['u1']);
+    await until(() => arrivals === 1);
+    const said = witnesses.of('u1');
+    expect(said.known ? said.value.value : said.why).toBe(heard);
+  });
+
   it('is tried for ten nodes at a time, each once, with the time when it was tried', async () => {
     const address = await listening(createTcp(() => undefined));
     let begun = 0;
@@ -89,10 +111,10 @@ describe('the second witness', () => {
     let arrivals = 0;
     const witnesses = createWitnesses({
       clock: hasty,
-      addressOf: (uid) => {
+      addressesOf: (uid) => {
         begun += 1;
         most = Math.max(most, begun - arrivals);
-        return uid === 'none' ? null : address;
+        return uid === 'none' ? [] : [address];
       },
       arrived: () => {
         arrivals += 1;
