@@ -21,6 +21,8 @@ export type FakeCluster = {
 const LEASE_MS = 10_000;
 /** A kubelet reports an unchanged status this often. */
 const STATUS_MS = 300_000;
+/** As often as kube-apiserver sends one. */
+const BOOKMARK_MS = 60_000;
 const NOT_READY_MS = 50_000;
 /** A kubelet reports up to 50 images: most of a Node object. */
 const IMAGES = 50;
@@ -88,7 +90,14 @@ export async function openFakeCluster(size: number): Promise<FakeCluster> {
   function watching(of: string, emit: (event: Json) => void): () => void {
     const watch = { of, emit };
     watches.add(watch);
-    return () => watches.delete(watch);
+    const bookmarks = setInterval(
+      () => emit({ type: 'BOOKMARK', object: { metadata: { resourceVersion: String(version) } } }),
+      BOOKMARK_MS,
+    );
+    return () => {
+      clearInterval(bookmarks);
+      watches.delete(watch);
+    };
   }
 
   function one({ method, body }: Heard, at: string): Acted {

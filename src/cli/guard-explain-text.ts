@@ -1,4 +1,5 @@
 import type { GateRow } from '../core/guard/decision.ts';
+import type { Phase } from '../core/guard/record.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { ExplainReport } from '../guard/report.ts';
@@ -47,9 +48,16 @@ function fencingLines({ explanation: { fencing }, atMs }: ExplainReport): readon
   return [`fencing ${record.id}: ${said} (${record.phase}) for ${time(atMs - sinceMs)}${due}`];
 }
 
+/** Nothing is done in them until a try is due, its node is back, or a person has looked. */
+const WAITING: ReadonlySet<Phase> = new Set(['failed', 'stuck', 'aborted', 'left-off', 'not-back']);
+
 function verdict({ explanation, isLeader, dryRun, atMs }: ExplainReport, paint: Paint): string {
   const { deciding, opensMs, overruledBy, fencing } = explanation;
-  if (fencing !== null) return 'it is being fenced; the gates below are those of another fencing';
+  if (fencing !== null) {
+    return WAITING.has(fencing.fencing.record.phase)
+      ? 'its fencing above is not over; the gates below are those of another one'
+      : 'it is being fenced; the gates below are those of another fencing';
+  }
   if (deciding === null) return paint('red', dryRun ? 'it would be fenced now (dry run)' : 'it is fenced now');
   const why = `not fenced: gate ${deciding.gate}: ${clean(sayGateRow(deciding))}`;
   const when =
