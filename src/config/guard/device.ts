@@ -41,12 +41,22 @@ export function keyOf(template: string, { selectors }: Device): MethodKey {
 /** Address and outlet in one spelling: hosts as URLs write them, numbers without zeros before them. */
 function spelled(name: string, value: string): string {
   if (name === 'ip') return hostOf(value);
-  return /^[0-9]+$/.test(value) ? value.replace(/^0+(?=[0-9])/, '') : value.toLowerCase();
+  if (!/^[0-9]+(:[0-9]+)?$/.test(value)) return value.toLowerCase();
+  const plain = value.replace(/(^|:)0+(?=[0-9])/g, '$1');
+  // Fence_apc and fence_apc_snmp take an outlet without a switch for one of the first switch.
+  return name === 'plug' ? plain.replace(/^1:/, '') : plain;
 }
 function hostOf(value: string): string {
   const host = value.toLowerCase().replace(/\.$/, '');
   const url = `http://${host.includes(':') ? `[${host}]` : host}/`;
-  return !host.includes(NODE) && URL.canParse(url) ? new URL(url).hostname : host;
+  return !host.includes(NODE) && URL.canParse(url) ? ipv4Of(new URL(url).hostname) : host;
+}
+
+/** An IPv4 address that is written as one of IPv6; else the host as it is. */
+function ipv4Of(host: string): string {
+  const [, high, low] = /^\[::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\]$/.exec(host) ?? [];
+  if (high === undefined || low === undefined) return host;
+  return [high, low].flatMap((hex) => [Number.parseInt(hex, 16) >> 8, Number.parseInt(hex, 16) & 255]).join('.');
 }
 
 /** What is wrong with the value of `ip`: in more than one spelling, a device of two nodes would not be seen as one. */

@@ -127,6 +127,10 @@ describe('what is refused: nodes', () => {
     ['{ip: "fd00::1"}', '{ip: "fd00:0::01"}'],
     ['{ip: 10.0.9.10}', '{ip: 10.0.9.10, ipport: "623"}'],
     ['{ip: 10.0.9.10, plug: "1"}', '{ip: 10.0.9.10, plug: "01"}'],
+    ['{ip: 10.0.9.10, plug: "1"}', '{ip: 10.0.9.10, plug: "1:1"}'],
+    ['{ip: 10.0.9.10, plug: "2:1"}', '{ip: 10.0.9.10, plug: "02:01"}'],
+    ['{ip: 10.0.9.10}', '{ip: "::ffff:a00:90a"}'],
+    ['{ip: "::ffff:0a00:090a"}', '{ip: "::ffff:a00:90a"}'],
     ['{ip: 10.0.9.10, plug: "1"}', '{ip: 10.0.9.10}'],
     ['{ip: 10.0.9.10}', '{ip: 10.0.9.10, plug: "1"}'],
   ])('two nodes with one device: %s and %s', (one, other) => {
@@ -153,6 +157,8 @@ fencing:
   it.each([
     ['{ip: 10.0.9.10}', '{ip: 10.0.9.11}'],
     ['{ip: x, plug: "1"}', '{ip: x, plug: "2"}'],
+    ['{ip: x, plug: "1"}', '{ip: x, plug: "2:1"}'],
+    ['{ip: 10.0.9.10}', '{ip: "::a00:90a"}'],
     ['{ip: x, plug: "1", switch: "1"}', '{ip: x, plug: "1", switch: "2"}'],
     ['{ip: x, ipport: "6230"}', '{ip: x, ipport: "6231"}'],
   ])('but not two devices: %s and %s', (one, other) => {
