@@ -45,7 +45,8 @@ export function assign(phases: readonly ShutdownPhase[], pods: readonly Shutdown
 
 /**
  * kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given, with D16 and
- * chains. Pods in `assigned` keep their phase, even if their priority has changed.
+ * chains. Pods in `assigned` keep their phase, even if their priority has changed, unless a pod of a later phase has come to
+ * depend on them since: that one would be stopped along with them.
  */
 export function planShutdown(
   phases: readonly ShutdownPhase[],
@@ -54,10 +55,16 @@ export function planShutdown(
 ): readonly ShutdownGroup[] {
   const groups = phases.map((phase, index) => ({ ...phase, phase: index + 1, stops: [] as PlannedStop[] }));
   for (const pod of pods) {
-    const group = groups[(assigned[pod.uid] ?? phaseNumber(phases, pod)) - 1];
+    const group = groups[assignedPhase(phases, pod, assigned) - 1];
     group?.stops.push(planStop(pod, group.periodSeconds));
   }
   return groups.map((group) => ({ ...group, stops: withChains(group.stops) }));
+}
+
+function assignedPhase(phases: readonly ShutdownPhase[], pod: ShutdownPod, assigned: Assigned): number {
+  const { uid, inherited } = pod;
+  const phase = assigned[uid] ?? phaseNumber(phases, pod);
+  return inherited === undefined ? phase : Math.max(phase, phaseIndex(phases, inherited.priority) + 1);
 }
 
 /** Adds the chains, with the grace periods as now planned. */

@@ -43,6 +43,13 @@ describe('the phase that a pod keeps if its priority changes', () => {
     const plan = planShutdown(three, [pod('db', 0), pod('web', 0)], { 'uid-db': 2 });
     expect(plan.map(({ stops }) => stops.map((stop) => stop.pod.name))).toEqual([['web'], ['db'], []]);
   });
+
+  it('is a later one if a pod of that phase has come to depend on it', () => {
+    const inherited = { priority: 2_000, from: 'uid-dns' };
+    const db = { ...pod('db', 1_500), inherited };
+    const plan = planShutdown(three, [db, pod('dns', 2_000)], { 'uid-db': 2, 'uid-dns': 3 });
+    expect(plan.map(({ stops }) => stops.map((stop) => stop.pod.name))).toEqual([[], [], ['db', 'dns']]);
+  });
 });
 
 describe('the plan', () => {
