@@ -141,4 +141,8 @@ describe('the metrics of a guard', () => {
       '{label="zone",domain="b"} 0',
     ]);
   });
+
+  it('say how long the quieter of its watches has been silent', async () => {
+    expect(await shown('api_age_seconds')).toContain('{path="watch"} 61');
+  });
 });
