@@ -108,18 +108,14 @@ describe('the nodes of a cluster', () => {
     const { nodes, named, seen } = someNodes();
     await seen(() => expect(named('w1')).toBeDefined());
     api.silence();
-    const heardMs = nodes.heardMs();
-    const silentMs = fast.monoMs();
+    const heardMs = nodes.heardMs() ?? 0;
     api.put('/api/v1/nodes/w1', {
       kind: 'Node',
       metadata: { name: 'w1', uid: uidOf('w1'), annotations: { 'nodewarden.dev/guard': 'skip' } },
     });
-    await sleep(fast, 30_000);
-    expect(named('w1')?.object.annotations).toEqual({});
-    expect(nodes.heardMs()).toBe(heardMs);
     await seen(() => expect(named('w1')?.object.annotations).toEqual({ 'nodewarden.dev/guard': 'skip' }));
-    expect(nodes.heardMs()).toBeGreaterThan(heardMs ?? 0);
-    expect(fast.monoMs() - silentMs).toBeLessThan(300_000);
+    const anewMs = nodes.heardMs() ?? 0;
+    expect(anewMs - heardMs).toBeGreaterThanOrEqual(90_000);
   });
 
   it('have their kubelet at each InternalIP that they name, up to four', async () => {
