@@ -68,6 +68,7 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
       owner: path === null ? 'an unknown owner' : ownerOf(pid),
     };
   };
+  const sayKilled = (): string | null => (killed.size === 0 ? null : sayKilledOutside([...killed.values()]));
 
   return {
     note: (pids, sinceBootMs) => {
@@ -109,16 +110,13 @@ export function createEscapes(mounts: CgroupMounts, ref: CgroupRef, { processes,
       const ids = escapees.slice(0, MOST_LEFT).map(({ pid, startTicks: ticks = 0 }) => ({ pid, startTicks: ticks }));
       return {
         left: escapees.slice(0, SHOWN_LEFT).map(({ pid, name, rssBytes: bytes }) => ({ pid, name, rssBytes: bytes })),
-        detail: and(sayEscaped(escapees, ref.path, charged), sayKilledOf(killed)),
-        escaped: { cgroup: ref, processes: ids },
+        detail: and(sayEscaped(escapees, ref.path, charged), sayKilled() ?? ''),
+        escaped: { cgroup: { ...ref }, processes: ids },
       };
     },
-    sayKilled: () => (killed.size === 0 ? null : sayKilledOf(killed)),
+    sayKilled,
   };
 }
-
-const sayKilledOf = (killed: ReadonlyMap<number, Escapee>): string =>
-  killed.size === 0 ? '' : sayKilledOutside([...killed.values()]);
 
 /** Since boot; for a process that is noted now. */
 export function nowSinceBootMs(): number {
