@@ -221,14 +221,13 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     };
   }
 
-  /**
-   * From systemd; else from its oldest process, determined once per run. A slice stays active while units in it end and start:
-   * once it was stopped, only its processes tell.
-   */
+  /** A slice stays active while units in it end and start: once it was stopped, only its processes tell. */
+  const isStoppedSlice = ({ place, stops }: Entry): boolean => stops > 0 && place.unit?.endsWith('.slice') === true;
+
+  /** From systemd; else from its oldest process, determined once per run, and per stop of a slice. */
   function startedAt(entry: Entry): number | null {
-    const { cgroup, startedAtWallMs, place, stops } = entry;
-    const isSlice = stops > 0 && place.unit?.endsWith('.slice') === true;
-    const since = isSlice ? null : (factsNow(entry)?.activeSinceWallMs ?? startedAtWallMs);
+    const { cgroup, startedAtWallMs } = entry;
+    const since = (isStoppedSlice(entry) ? null : factsNow(entry)?.activeSinceWallMs) ?? startedAtWallMs;
     if (since !== null || !cgroup.known) return since;
     const oldestMs = oldestStartMs(mounts, cgroup.value);
     return oldestMs === null ? null : Math.round(clock.wallMs() - clock.monoMs() + oldestMs);
@@ -245,6 +244,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     const entry = entries.get(uid);
     if (entry === undefined) return;
     entry.stops += 1;
+    if (isStoppedSlice(entry)) entry.startedAtWallMs = null;
     entry.pod = podOf(entry);
   }
 

@@ -335,6 +335,7 @@ export function createRestart(needs: RestartNeeds): Restart {
 }
 
 const PULLED_MS = 60_000;
+
 /** A scope, and anything else in a slice that is not a service, belongs to its creator. */
 function sayLost(units: readonly string[], services: readonly string[]): string {
   const scopes = units.filter((unit) => !services.includes(unit));

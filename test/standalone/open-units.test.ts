@@ -77,6 +77,28 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     expect(podOf('web').declared.isTerminating).toBe(false);
   });
 
+  it('began, if they are slices that were stopped, with the first process since', async () => {
+    const slice = 'shop.slice';
+    // Units that start in it replace its stop by a start.
+    const job = { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] };
+    const made = await openFakeSystemd((member) => (member === 'StopUnit' ? job : null));
+    useSystemd(made);
+    const since = Math.floor((clock.wallMs() - 60_000) * 1_000);
+    const controlGroup = cgroup(0).path;
+    made.units.set(slice, { activeState: 'active', invocation: 1, controlGroup, loadState: 'loaded', since });
+    await cgroup(0).run(IGNORES);
+    write('shop', `systemd-unit: ${slice}`);
+    open();
+    await until(() => podOf('shop').declared.startedAtWallMs !== null);
+    expect(podOf('shop').declared.startedAtWallMs).toBeLessThan(clock.wallMs() - 50_000);
+    expect(await stop('shop', { first: 'sigkill' })).toMatchObject({ kind: 'ended' });
+    const stoppedWallMs = clock.wallMs();
+    await cgroup(0).run(IGNORES);
+    await until(() => podOf('shop').declared.startedAtWallMs !== null);
+    // The kernel counts starts in hundredths of a second.
+    expect(podOf('shop').declared.startedAtWallMs).toBeGreaterThan(stoppedWallMs - 20);
+  });
+
   it('get StopUnit instead of SIGTERM, and SIGKILL after the grace period', async () => {
     await cgroup(0).run("trap 'echo term > /dev/null; exit 0' TERM; echo up; while :; do sleep 0.01; done");
     const { asked } = await openUnit(true);
