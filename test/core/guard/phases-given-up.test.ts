@@ -1,0 +1,81 @@
+import { describe } from 'vitest';
+import { RENEWED, turnRows } from './a-turn.ts';
+
+const TAKEN = { fencing: { isTakenOver: true } };
+const UNFENCED = { order: { verb: 'fence', by: 'ana', because: '' }, renewed: null } as const;
+
+const rows = turnRows();
+
+describe('a fencing that failed', () => {
+  const sent = { offSent: ['vm w1'] };
+  const begins = (retries: number): string => `> decided retries=${retries} attempt=0 why=null`;
+  rows('failed', sent, [
+    ['waits a minute', { atMs: 59_999 }, 'stays by 60000'],
+    ['begins again', { atMs: 60_000 }, begins(1)],
+    ['waits two minutes the second time', { atMs: 119_999, record: { retries: 1 } }, 'stays by 120000'],
+    ['and begins again', { atMs: 120_000, record: { retries: 1 } }, begins(2)],
+    ['waits five minutes the third time', { atMs: 299_999, record: { retries: 2 } }, 'stays by 300000'],
+    ['and begins again once more', { atMs: 300_000, record: { retries: 2 } }, begins(3)],
+    ['then it is stuck', { record: { retries: 3 } }, '> stuck'],
+    ['is stuck at once if on was sent', { record: { onSent: ['vm w1'] } }, '> stuck'],
+    ['asks for what its gates depend on', { atMs: 60_000, witness: 'answers' }, '? vm w1/10000 stuck witness'],
+    [
+      'is no gate to itself',
+      { atMs: 60_000, config: { rate: { minIntervalMs: 0, maxPerHour: 6, maxInFlight: 1 } } },
+      begins(1),
+    ],
+    ['is left off when the node is gone', { memory: null }, '> left-off staysOff=node-deleted'],
+    [
+      'is switched on when the node lives',
+      { memory: RENEWED },
+      '> on-sent why=life isAlive=true onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+    ['ends if nothing was sent', { memory: RENEWED, record: { offSent: [] } }, '> aborted why=life isAlive=true'],
+    [
+      'of a node that lived is given up by another process',
+      { ...TAKEN, record: UNFENCED },
+      '> on-sent why=too-late onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+    [
+      'or after a long time',
+      { atMs: 440_001, record: UNFENCED },
+      '> on-sent why=too-late onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+  ]);
+});
+
+describe('a fencing that is stuck', () => {
+  rows(
+    'stuck',
+    {
+      offSent: ['f', 'a', 'b'],
+      onSent: ['x'],
+      onAttempt: 2,
+      plan: { isolation: ['f'], levels: [['a'], ['b'], ['c']] },
+    },
+    [
+      ['stays', { atMs: 9_000_000 }, 'stays'],
+      ['also if a look from before the phase shows life', { lookMs: -1, ...RENEWED }, 'stays'],
+      ['also if the look shows no Node', { node: null }, 'stays'],
+      ['also without a lease', { lease: null, memory: { lease: null } }, 'stays'],
+      [
+        'is switched on when the look shows life',
+        { lookMs: 0, ...RENEWED },
+        '> on-sent why=life isAlive=true onSent=x+f+a+b onAttempt=3 [on f, b, a]',
+      ],
+      ['is left off when the node is gone', { memory: null }, '> left-off staysOff=node-deleted'],
+      [
+        'is switched on when the node lives: the fabric first, then power in reverse order',
+        { memory: RENEWED },
+        '> on-sent why=life isAlive=true onSent=x+f+a+b onAttempt=3 [on f, b, a]',
+      ],
+    ],
+  );
+});
+
+describe('a fencing that was not begun', () => {
+  rows('aborted', {}, [
+    ['stays for a minute', { atMs: 59_999 }, 'stays by 60000'],
+    ['is closed then', { atMs: 60_000 }, '> closed [clear]'],
+  ]);
+});
