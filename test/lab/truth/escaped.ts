@@ -2,11 +2,21 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { findCgroupMounts } from '../../../src/host/cgroup-mounts.ts';
 import { sleep } from '../../../src/host/clock.ts';
 import type { Workload } from '../../../src/host/workload.ts';
 import { clock, type Scene, until } from '../scene.ts';
-import { DATABASE, DATABASE_MIB, evictionsOf, HOG, has, isOver, type TruthScene, untilGone } from './truth.ts';
+import {
+  DATABASE,
+  DATABASE_MIB,
+  evictionsOf,
+  goneAndOver,
+  HOG,
+  has,
+  isOver,
+  noRename,
+  type TruthScene,
+  untilGone,
+} from './truth.ts';
 
 const NODE_MIB = 512;
 const HOG_MIB = 300;
@@ -113,7 +123,7 @@ const amongOthers: TruthScene = {
 /** Its memory stays, but its main thread is in no cgroup any more. */
 const headless: TruthScene = {
   name: 'a victim without a main thread, whose other threads root moves into the cgroup of the database in its grace period',
-  missing: () => (isVersion1() ? null : 'cgroup v2 moves no single thread to another pod'),
+  missing: () => (noRename() === null ? null : 'cgroup v2 moves no single thread to another pod'),
   mostRuns: 3,
   mayOutlast: true,
   spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
@@ -131,58 +141,42 @@ const headless: TruthScene = {
 };
 
 const ADMINISTRATOR = 'administrator';
-const passing: TruthScene = {
-  name: 'an administrator looks into the cgroup of a victim, is there when it is told to stop, and leaves again',
+/** It is in the victim's cgroup when that is told to stop, and leaves. `meanwhile`: what becomes of the victim before. */
+const passing = (name: string, shellMiB: number, meanwhile: (scene: Scene, hog: Workload) => void): TruthScene => ({
+  name,
   mayOutlast: true,
   spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
   culprits: [HOG.name],
   body: async (scene) => {
     await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
-    const shell = await scene.playOutside(ADMINISTRATOR, 'stubborn', 'memory 64');
+    const shell = await scene.playOutside(ADMINISTRATOR, 'stubborn', `memory ${shellMiB}`);
     const hog = await scene.play(HOG.name, 'stubborn', 'memory 1');
     const inside = scene.cgroups(HOG.name);
     move(shell.pid, inside);
     hog.write(`memory ${HOG_MIB}`);
     await until('the hog is told to stop', () => evictionsOf(scene)[0] ?? null);
+    meanwhile(scene, hog);
     move(
       shell.pid,
       inside.map((one) => path.join(one, '../..')),
     );
-    const ms = await untilGone(scene, 'the hog', hog);
-    await until('its eviction is over', () => evictionsOf(scene).find(isOver) ?? null);
-    return `gone ${Math.round(ms)} ms after it was told`;
+    return `gone ${await goneAndOver(scene, 'the hog', hog)} ms after it was told`;
   },
-};
-
-const leaving: TruthScene = {
-  name: 'an administrator leaves the cgroup of a victim, whose processes root moves to a cgroup of nobody',
-  mayOutlast: true,
-  spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
-  culprits: [HOG.name],
-  body: async (scene) => {
-    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
-    const shell = await scene.playOutside(ADMINISTRATOR, 'stubborn', 'memory 40');
-    const hog = await scene.play(HOG.name, 'stubborn', 'memory 1');
-    const inside = scene.cgroups(HOG.name);
-    move(shell.pid, inside);
-    hog.write(`memory ${HOG_MIB}`);
-    await until('the hog is told to stop', () => evictionsOf(scene)[0] ?? null);
-    move(hog.pid, elsewhere(scene));
-    move(
-      shell.pid,
-      inside.map((one) => path.join(one, '../..')),
-    );
-    const ms = await untilGone(scene, 'the hog', hog);
-    await until('its eviction is over', () => evictionsOf(scene).find(isOver) ?? null);
-    return `gone ${Math.round(ms)} ms after it was told`;
-  },
-};
-
-const onlyVersion1 = (): string | null => (isVersion1() ? null : 'cgroup v2 renames no cgroup');
+});
+const looking = passing(
+  'an administrator looks into the cgroup of a victim, is there when it is told to stop, and leaves again',
+  64,
+  () => undefined,
+);
+const leaving = passing(
+  'an administrator leaves the cgroup of a victim, whose processes root moves to a cgroup of nobody',
+  40,
+  (scene, hog) => move(hog.pid, elsewhere(scene)),
+);
 
 const renamed: TruthScene = {
   name: 'a victim in a cgroup below its own, which its owner renames in the grace period, and makes another one of that name',
-  missing: onlyVersion1,
+  missing: noRename,
   spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
   culprits: [HOG.name],
   body: async (scene) => {
@@ -194,15 +188,13 @@ const renamed: TruthScene = {
       fs.mkdirSync(one);
     }
     await scene.play(HOG.name, 'memory 5');
-    const ms = await untilGone(scene, 'the hog', hog);
-    await until('its eviction is over', () => evictionsOf(scene).find(isOver) ?? null);
-    return `gone ${Math.round(ms)} ms after it was told`;
+    return `gone ${await goneAndOver(scene, 'the hog', hog)} ms after it was told`;
   },
 };
 
 const replaced: TruthScene = {
   name: 'the owner of a victim leaves one process elsewhere, makes its cgroup anew in the grace period, and grows in it again',
-  missing: onlyVersion1,
+  missing: noRename,
   mayOutlast: true,
   evictions: { least: 2, most: 2 },
   spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
@@ -233,17 +225,12 @@ function isRemoved(directory: string): boolean {
   }
 }
 
-function isVersion1(): boolean {
-  const mounts = findCgroupMounts();
-  return mounts.known && mounts.value.version === 1;
-}
-
 export const escapedScenes: readonly TruthScene[] = [
   moved,
   fled,
   amongOthers,
   headless,
-  passing,
+  looking,
   leaving,
   renamed,
   replaced,

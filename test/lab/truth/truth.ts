@@ -1,3 +1,4 @@
+import { findCgroupMounts } from '../../../src/host/cgroup-mounts.ts';
 import { sleep } from '../../../src/host/clock.ts';
 import type { Workload } from '../../../src/host/workload.ts';
 import type { DecisionRecord } from '../../../src/record/entry.ts';
@@ -83,6 +84,23 @@ export async function untilGone(
   const startMs = clock.monoMs();
   const isLost = (): { readonly atMs: number } | null => (scene.kernelOomKills() > 0 ? { atMs: Number.NaN } : null);
   return (await until(`${what} ends`, () => workload.ended() ?? isLost())).atMs - startMs;
+}
+
+/** Waits until the workload has ended and its eviction, the only one, is over; how long the first took, in ms. */
+export async function goneAndOver(
+  scene: Pick<Scene, 'agent' | 'kernelOomKills'>,
+  what: string,
+  workload: Workload,
+): Promise<number> {
+  const ms = await untilGone(scene, what, workload);
+  await until('its eviction is over', () => evictionsOf(scene).find(isOver) ?? null);
+  return Math.round(ms);
+}
+
+/** Why no cgroup can be renamed here; null: it can. */
+export function noRename(): string | null {
+  const mounts = findCgroupMounts();
+  return mounts.known && mounts.value.version === 1 ? null : 'cgroup v2 renames no cgroup';
 }
 
 /**

@@ -5,7 +5,18 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { findCgroupMounts } from '../../../src/host/cgroup-mounts.ts';
 import { clock, type PodSpec, until } from '../scene.ts';
-import { DATABASE, DATABASE_MIB, evictionsOf, HOG, isOver, SMALL, type TruthScene, untilGone } from './truth.ts';
+import {
+  DATABASE,
+  DATABASE_MIB,
+  evictionsOf,
+  goneAndOver,
+  HOG,
+  isOver,
+  noRename,
+  SMALL,
+  type TruthScene,
+  untilGone,
+} from './truth.ts';
 
 const NODE_MIB = 512;
 const EVICTION = 'evictionHard: { memory.available: "100Mi" }';
@@ -46,7 +57,7 @@ const unread: TruthScene = {
 
 const renamed: TruthScene = {
   name: 'a hog whose owner renames its cgroup again and again while it grows, beside a small pod and a database',
-  missing: () => (memory?.version === 2 ? 'cgroup v2 renames no cgroup' : null),
+  missing: noRename,
   spec: { pods: [HOG, SMALL, DATABASE], memoryMiB: NODE_MIB, config: [EVICTION] },
   culprits: [HOG.name],
   body: async (scene) => {
@@ -75,7 +86,7 @@ const LOW: PodSpec = { name: 'low', priority: -1 };
 const LATE_DATABASE: PodSpec = { ...DATABASE, isLate: true };
 const onto: TruthScene = {
   name: 'a cgroup is renamed to that of a pod of a higher priority, which had none: it counts as that pod alone',
-  missing: () => (memory?.version === 2 ? 'cgroup v2 renames no cgroup' : null),
+  missing: noRename,
   spec: { pods: [HOG, LOW, LATE_DATABASE], memoryMiB: NODE_MIB, config: [EVICTION] },
   culprits: [HOG.name],
   body: async (scene) => {
@@ -84,9 +95,7 @@ const onto: TruthScene = {
     const names = scene.cgroups(DATABASE.name);
     for (const [i, one] of scene.cgroups(LOW.name).entries()) fs.renameSync(one, names[i] ?? '');
     hog.write(`grow ${NODE_MIB} ${RATE}`);
-    const ms = await untilGone(scene, 'the hog', hog);
-    await until('its eviction is over', () => evictionsOf(scene).every(isOver) || null);
-    return `gone ${Math.round(ms)} ms after it began to grow`;
+    return `gone ${await goneAndOver(scene, 'the hog', hog)} ms after it began to grow`;
   },
 };
 
