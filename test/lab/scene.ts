@@ -72,6 +72,8 @@ const STEP_DEADLINE_MS = 180_000;
 const LOG_SHOWN = 6_000;
 
 export const clock = createClock();
+/** Scenes may be played beside one another. */
+let scenesMade = 0;
 
 /** Waits for a fact; the deadline only ends a hung run. */
 export async function until<T>(
@@ -189,7 +191,7 @@ async function openNode({ pods, memoryMiB = NODE_MIB, pids = NODE_PIDS }: SceneS
   const mounts = findCgroupMounts();
   if (!mounts.known) throw new Error(`no cgroups: ${mounts.detail}`);
   // A name of its own: systemd forgets a scope a moment after its end.
-  const name = `nodewarden-lab-${process.pid}-${Math.trunc(clock.monoMs())}`;
+  const name = `nodewarden-lab-${process.pid}-${Math.trunc(clock.monoMs())}-${scenesMade++}`;
   const bounds = { memoryBytes: memoryMiB * 1024 * 1024, maxPids: pids };
   const cgroup = await openBoundedCgroup({ mounts: mounts.value, clock, name, ...bounds });
   if (!cgroup.known) throw new Error(`no node: ${cgroup.detail}`);

@@ -50,6 +50,7 @@ async function untilTold(scene: Scene, signal: string): Promise<{ readonly text:
 
 const filled: TruthScene = {
   name: 'a pod fills the disk and its files stay: no other pod is evicted within a minute',
+  mostlyWaits: true,
   spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
   culprits: [HOG.name],
   mostRuns: 2,
@@ -71,6 +72,7 @@ const filled: TruthScene = {
 
 const nobodys: TruthScene = {
   name: 'files of no pod fill the disk: no pod is evicted, and the agent says where the files are',
+  mostlyWaits: true,
   spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
   culprits: [],
   evictions: { least: 0, most: 0 },
@@ -157,6 +159,7 @@ const hidden = (said: string, command: (directory: string) => string, isBusy = f
 const LINKER: PodSpec = { ...OTHER, name: 'linker', priority: -1 };
 const linked: TruthScene = {
   name: 'a pod of a lower priority gives the files of the one that fills the disk a second name: the writer is evicted, or nobody',
+  mostlyWaits: true,
   spec: { pods: [...PODS, LINKER], memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
   culprits: [HOG.name],
   evictions: { least: 0, most: 1 },
@@ -196,6 +199,7 @@ const holding: TruthScene = {
 
 const sharedMemory: TruthScene = {
   name: 'files on a tmpfs outlive their writer under a memory threshold: one pod is evicted, and no other during the clean-up wait',
+  mostlyWaits: true,
   spec: {
     pods: PODS,
     memoryMiB: 1_024,
@@ -221,6 +225,7 @@ const sharedMemory: TruthScene = {
 
 const mountedOver: TruthScene = {
   name: 'another file system is mounted over nodefs: no pod is evicted for its lack of space',
+  mostlyWaits: true,
   spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
   culprits: [],
   evictions: { least: 0, most: 0 },

@@ -82,6 +82,7 @@ const graceOverRestart: TruthScene = {
 /** Edited while no agent ran: who is in the other cgroup was not what it had chosen. */
 const rebound: TruthScene = {
   name: 'a manifest names another cgroup after the agent restarts during its pod’s grace period',
+  mostlyWaits: true,
   spec: {
     pods: [HOG, SMALL, DATABASE],
     memoryMiB: NODE_MIB,

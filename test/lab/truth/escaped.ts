@@ -109,6 +109,7 @@ async function livesOnTold(scene: Scene, hog: Workload, where: RegExp): Promise<
 
 const amongOthers: TruthScene = {
   name: 'a victim that root moves into the cgroup of the database in its grace period',
+  mostlyWaits: true,
   mostRuns: 5,
   mayOutlast: true,
   spec: { pods: [HOG, DATABASE], memoryMiB: NODE_MIB, config: CONFIG },
@@ -123,6 +124,7 @@ const amongOthers: TruthScene = {
 /** Its memory stays, but its main thread is in no cgroup any more. */
 const headless: TruthScene = {
   name: 'a victim without a main thread, whose other threads root moves into the cgroup of the database in its grace period',
+  mostlyWaits: true,
   missing: () => (noRename() === null ? null : 'cgroup v2 moves no single thread to another pod'),
   mostRuns: 3,
   mayOutlast: true,
@@ -194,6 +196,7 @@ const renamed: TruthScene = {
 
 const replaced: TruthScene = {
   name: 'the owner of a victim leaves one process elsewhere, makes its cgroup anew in the grace period, and grows in it again',
+  mostlyWaits: true,
   missing: noRename,
   mayOutlast: true,
   evictions: { least: 2, most: 2 },

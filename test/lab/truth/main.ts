@@ -1,6 +1,7 @@
 // Scenes on real cgroups of this machine, each played many times: does an innocent die, does the kernel kill, does the
 // record say what is not so? The last line counts; the exit status is 0 only if all holds.
 //   --times N (20)   --only TEXT   --minutes N (2) of a random scene   --keep DIR  what the agent said in failed runs
+//   --until SECONDS  of the epoch: what would begin later is skipped by name
 //   --units  instead those whose pods are units: inside of a container, with the service that install.sh installed
 import fs from 'node:fs';
 import path from 'node:path';
@@ -17,11 +18,13 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     minutes: { type: 'string', default: '2' },
     keep: { type: 'string' },
+    until: { type: 'string', default: 'Infinity' },
     units: { type: 'boolean', default: false },
   },
 });
 const times = Number(values.times);
 const minutes = Number(values.minutes);
+const untilMs = Number(values.until) * 1_000;
 const pauses = watchMachinePauses();
 const total = { passed: 0, failed: 0, skipped: 0, runs: 0, dead: 0, kernel: 0 };
 /** Of one kind of failure so many different sentences are shown. */
@@ -31,10 +34,12 @@ const MOST_SHOWN = 4;
  * them. Nothing that runs on a processor which stands still for the rest of them can be in time.
  */
 const LONG_PAUSE_MS = 12;
+/** So many of those that mostly wait are played at a time. */
+const BESIDE = 4;
 /** Of one scene. A machine that stands still more often shows nothing, and the scene fails. */
 const MOST_REPEATS = 3;
 
-type Playable = Pick<TruthScene, 'name' | 'missing' | 'mostRuns' | 'isAgentHeld'> & {
+type Playable = Pick<TruthScene, 'name' | 'missing' | 'mostRuns' | 'mostlyWaits' | 'isAgentHeld'> & {
   /** `onVerdict` before everything is taken down: the agent's words are still there. */
   readonly play: (run: Run, onVerdict: (verdict: Verdict, log: () => string) => void) => Promise<void>;
 };
@@ -95,18 +100,20 @@ function keep(name: string, log: string, verdict: Verdict): void {
 }
 
 async function play(truth: Playable): Promise<void> {
-  const missing = truth.missing?.() ?? null;
+  const missing = clock.wallMs() > untilMs ? 'no time is left for it' : (truth.missing?.() ?? null);
   if (missing !== null) {
     console.log(`skipped ${truth.name}: ${missing}`);
     total.skipped += 1;
     return;
   }
   const startMs = clock.monoMs();
-  const runs = Math.min(times, truth.mostRuns ?? times);
+  const most = Math.min(times, truth.mostRuns ?? times);
   const verdicts: Verdict[] = [];
   let repeats = 0;
   const onRepeat = (): boolean => repeats++ < MOST_REPEATS;
-  for (let index = 0; index < runs; index++) verdicts.push(await playRun(truth, index, onRepeat));
+  for (let index = 0; index < most && (index === 0 || clock.wallMs() <= untilMs); index++)
+    verdicts.push(await playRun(truth, index, onRepeat));
+  const runs = verdicts.length;
   const good = verdicts.filter((verdict) => holds(truth, verdict)).length;
   const dead = verdicts.flatMap(({ innocentsDead }) => innocentsDead);
   const kernel = verdicts.reduce((sum, { kernelOomKills }) => sum + kernelOomKills, 0);
@@ -139,7 +146,13 @@ if (process.getuid?.() !== 0) {
   console.log('skipped scenes on real cgroups: this is not root, and only root can make cgroups');
   total.skipped += 1;
 } else {
-  for (const truth of playables) if (truth.name.includes(values.only)) await play(truth);
+  const chosen = playables.filter(({ name }) => name.includes(values.only));
+  for (const truth of chosen) if (truth.mostlyWaits !== true) await play(truth);
+  const waiting = chosen.filter(({ mostlyWaits }) => mostlyWaits === true);
+  const playNext = async (): Promise<void> => {
+    for (let truth = waiting.shift(); truth !== undefined; truth = waiting.shift()) await play(truth);
+  };
+  await Promise.all(Array.from({ length: BESIDE }, playNext));
 }
 pauses.end();
 console.log(`${total.runs} runs: innocents dead ${total.dead}, kernel OOM kills ${total.kernel}`);

@@ -24,6 +24,8 @@ type Episode = {
   readonly missing?: () => string | null;
   /** Fewer runs than asked for, of a long one. */
   readonly mostRuns?: number;
+  /** It is played beside others like it: it waits to see that nothing more happens, and is late for nothing. */
+  readonly mostlyWaits?: true;
 };
 /** Pods are cgroups. `body` plays to the end; its figures are for people, and it throws when something does not hold that
  * `judge` does not see. */
