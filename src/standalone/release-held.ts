@@ -2,7 +2,7 @@ import type { Systemd } from '../host/systemd.ts';
 import type { Clock } from '../ports.ts';
 import { stopsUnusable } from '../words/finding-standalone.ts';
 import { type HeldUnit, loadHeld, nothingHeld, saveHeld } from './held-file.ts';
-import { isRunning, sayRival, whoForbids } from './start-effects.ts';
+import { isRunning, whoForbids } from './start-effects.ts';
 
 /** For uninstall: starts the units that an eviction still holds down, whatever the conditions. `problems` are sentences. */
 export async function releaseHeld(needs: {
@@ -24,15 +24,15 @@ export async function releaseHeld(needs: {
   for (const unit of held.units.filter(({ after }) => after === 'restart')) {
     const facts = await needs.systemd.unit(unit.unit);
     if (isRunning(facts.known ? facts.value : null)) continue;
-    const rival = facts.known ? await whoForbids(needs.systemd, facts.value) : null;
-    if (rival !== null) {
-      left.push(`${unit.unit} is not started: ${sayRival(rival)}`);
+    const forbidden = facts.known ? await whoForbids(needs.systemd, facts.value) : null;
+    if (forbidden?.isKnown === true) {
+      left.push(`${unit.unit} is not started: ${forbidden.why}`);
       continue;
     }
-    const start = await needs.systemd.start(unit.unit);
-    if (start.known) started.push(unit.unit);
+    const why = forbidden?.why ?? (await startOf(needs.systemd, unit));
+    if (why === null) started.push(unit.unit);
     else {
-      problems.push(`${unit.unit} could not be started: ${start.detail}`);
+      problems.push(`${unit.unit} could not be started: ${why}`);
       failed = [...failed, unit];
     }
   }
@@ -41,4 +41,10 @@ export async function releaseHeld(needs: {
     if (complaintOfSave !== null) problems.push(complaintOfSave);
   }
   return { started, left, problems };
+}
+
+/** Null: it was started. */
+async function startOf(systemd: Systemd, { unit }: HeldUnit): Promise<string | null> {
+  const start = await systemd.start(unit);
+  return start.known ? null : start.detail;
 }

@@ -19,7 +19,7 @@ import { sayNames } from '../words/phrases.ts';
 import { type Held, type HeldUnit, loadHeld, saveHeld } from './held-file.ts';
 import type { ManifestPod } from './manifest.ts';
 import { MAX_REMEMBERED } from './runtime-file.ts';
-import { isNeededBy, isRunning, sayRival, whoForbids } from './start-effects.ts';
+import { isNeededBy, isRunning, whoForbids } from './start-effects.ts';
 import { stopsWith } from './tie-graph.ts';
 
 export type RestartNeeds = {
@@ -171,9 +171,10 @@ export function createRestart(needs: RestartNeeds): Restart {
     if (unit.after === 'stay') return drop(unit, 'its manifest keeps it stopped after an eviction');
     if (unit.dueMs === null) return setDue(unit);
     if (nowMs < unit.dueMs) return;
-    const rival = await whoForbids(systemd, facts);
+    const forbidden = await whoForbids(systemd, facts);
     if (isClosed || isPaused) return;
-    if (rival !== null) return drop(unit, sayRival(rival));
+    if (forbidden?.isKnown === false) return startLater(unit, forbidden.why);
+    if (forbidden !== null) return drop(unit, forbidden.why);
     await startAgain(unit);
   }
 
@@ -182,13 +183,15 @@ export function createRestart(needs: RestartNeeds): Restart {
   async function startAgain(unit: HeldUnit): Promise<void> {
     const started = await systemd.start(unit.unit);
     if (isAbandoned) return;
-    if (!started.known) {
-      findings.raise(notRestarted(unit.unit, started.detail));
-      const level = unit.level + 1;
-      return put({ ...unit, level, dueMs: clock.monoMs() + backOffMs(level) });
-    }
+    if (!started.known) return startLater(unit, started.detail);
     findings.clear(restartId(unit.unit));
     cameBack(unit, '');
+  }
+
+  function startLater(unit: HeldUnit, why: string): void {
+    findings.raise(notRestarted(unit.unit, why));
+    const level = unit.level + 1;
+    put({ ...unit, level, dueMs: clock.monoMs() + backOffMs(level) });
   }
 
   function cameBack(unit: HeldUnit, how: string): void {

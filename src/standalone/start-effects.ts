@@ -1,4 +1,5 @@
 // What systemd starts and stops besides a unit when it starts that.
+import { type Reading, unknown } from '../core/reading.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { UnitFacts } from '../host/unit-facts.ts';
 
@@ -14,36 +15,51 @@ const MOST_ASKED = 256;
 export const isNeededBy = ({ relations }: UnitFacts, units: readonly string[]): boolean =>
   NEEDED_BY.some((list) => relations[list]?.some((name) => units.includes(name)));
 
+/** Why a unit must not be started, as a sentence. `isKnown` false: systemd did not say, and may do so later. */
+type Forbidden = { readonly why: string; readonly isKnown: boolean };
+
 /**
- * A running unit that systemd would stop to start this one, or to start what this one needs and is not running; null: none.
+ * Whether systemd would stop a running unit to start this one, or to start what this one needs and is not running; null: none.
  */
-export async function whoForbids(systemd: Pick<Systemd, 'unit'>, facts: UnitFacts): Promise<string | null> {
-  const asked = new Map<string, UnitFacts | null>();
-  const ask = async (name: string): Promise<UnitFacts | null> => {
-    if (!asked.has(name) && asked.size < MOST_ASKED) {
-      const answer = await systemd.unit(name);
-      asked.set(name, answer.known ? answer.value : null);
-    }
-    return asked.get(name) ?? null;
+export async function whoForbids(systemd: Pick<Systemd, 'unit'>, facts: UnitFacts): Promise<Forbidden | null> {
+  const asked = new Map<string, Reading<UnitFacts>>();
+  const ask = async (name: string): Promise<Reading<UnitFacts>> => {
+    const before = asked.get(name);
+    if (before !== undefined) return before;
+    const answer =
+      asked.size < MOST_ASKED
+        ? await systemd.unit(name)
+        : unknown('not-asked', name, `systemd is asked about no more than ${MOST_ASKED} units`);
+    asked.set(name, answer);
+    return answer;
   };
   const toStart = [facts];
   const found = new Set([facts.id]);
   for (const { relations } of toStart) {
     for (const name of CONFLICTS.flatMap((list) => relations[list] ?? [])) {
       const rival = await ask(name);
-      if (isRunning(rival)) return rival?.id ?? name;
+      if (!rival.known) return isUnsaid(name, rival.detail);
+      if (isRunning(rival.value)) return runs(rival.value.id);
     }
     for (const name of NEEDS.flatMap((list) => relations[list] ?? [])) {
       const needed = await ask(name);
-      if (needed === null || isRunning(needed) || found.has(needed.id)) continue;
-      found.add(needed.id);
-      toStart.push(needed);
+      if (!needed.known) return isUnsaid(name, needed.detail);
+      if (isRunning(needed.value) || found.has(needed.value.id)) continue;
+      found.add(needed.value.id);
+      toStart.push(needed.value);
     }
   }
   return null;
 }
 
-export const sayRival = (rival: string): string => `${rival} runs, and systemd would stop it to start this unit`;
+const runs = (rival: string): Forbidden => ({
+  why: `${rival} runs, and systemd would stop it to start this unit`,
+  isKnown: true,
+});
+const isUnsaid = (unit: string, detail: string): Forbidden => ({
+  why: `systemd does not report whether the start would stop a running unit: ${unit}: ${detail}`,
+  isKnown: false,
+});
 
 /** Excludes one that is just stopping. */
 export function isRunning(facts: Pick<UnitFacts, 'activeState'> | null): boolean {

@@ -6,7 +6,7 @@ import type { UnitFacts } from '../host/unit-facts.ts';
 import type { UndoneStops } from '../mode.ts';
 import type { Clock } from '../ports.ts';
 import type { Restart } from './restart.ts';
-import { isNeededBy, isRunning, sayRival, whoForbids } from './start-effects.ts';
+import { isNeededBy, isRunning, whoForbids } from './start-effects.ts';
 import type { StoppedPod } from './stops-file.ts';
 import type { StopsMemory } from './stops-memory.ts';
 
@@ -80,9 +80,10 @@ async function fateOf(
     return { kind: 'came-along' };
   if (!mayStart()) return NOTHING;
   const fate = fateOfUnit(pod, facts, { isEnded, isLate });
-  const rival = fate.kind === 'start' && facts.known ? await whoForbids(systemd, facts.value) : null;
+  const forbidden = fate.kind === 'start' && facts.known ? await whoForbids(systemd, facts.value) : null;
   if (!mayStart()) return NOTHING;
-  return rival === null ? fate : { kind: 'cannot', why: sayRival(rival) };
+  if (forbidden === null) return fate;
+  return forbidden.isKnown || isLate ? { kind: 'cannot', why: forbidden.why } : WAIT;
 }
 
 function fateOfUnit(

@@ -284,6 +284,28 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     ]);
   });
 
+  it('is not started before systemd reports on a unit that the start may stop', async () => {
+    let isSilent = true;
+    const silent = unknown('timed-out', 'rival.service', 'no answer');
+    const unit: typeof fake.systemd.unit = async (name) =>
+      name === 'rival.service' && isSilent ? silent : fake.systemd.unit(name);
+    await restart.close();
+    open({ systemd: { ...fake.systemd, unit } });
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
+    fake.units.set('rival.service', { activeState: 'active', invocation: 5, controlGroup: '/r', loadState: 'loaded' });
+    const before = fake.units.get(UNIT);
+    if (before !== undefined) fake.units.set(UNIT, { ...before, relations: { Conflicts: ['rival.service'] } });
+    restart.setCondition('MemoryPressure', false);
+    await until(() => heard.present.has(`restart/${UNIT}`));
+    expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
+    isSilent = false;
+    await until(() => held().length === 0);
+    expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
+    expect(heard.lines.at(-1)).toMatch(/is no longer held: rival.service runs/);
+  });
+
   it('counts as restarted together with a unit that needs it and was started before it', async () => {
     fake.units.set('front.service', { activeState: 'active', invocation: 7, controlGroup: '/y', loadState: 'loaded' });
     const web = fake.units.get(UNIT);

@@ -224,6 +224,31 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     expect(stateOf('innocent')).toBe('active');
   });
 
+  it('starts no unit before systemd reports on those that the start may stop', async () => {
+    addUnit('web');
+    addUnit('rival', 'inactive');
+    const web = fake.units.get('web.service');
+    if (web !== undefined) web.relations = { Conflicts: ['rival.service'] };
+    let silent = 2;
+    const stops = open({
+      systemd: {
+        ...heeded(),
+        unit: async (name) => {
+          if (name !== 'rival.service') return heeded().unit(name);
+          if (silent-- > 0) return unknown('timed-out', name, 'no answer');
+          addUnit('rival');
+          return heeded().unit(name);
+        },
+      },
+    });
+    await stop(stops, 'web');
+    expect(await stops.undo()).toEqual({
+      started: [],
+      notUndone: ['default/web: rival.service runs, and systemd would stop it to start this unit'],
+    });
+    expect(silent).toBeLessThan(0);
+  });
+
   it('names a pod as restarted that systemd starts for another one', async () => {
     addUnit('db');
     addUnit('web');
