@@ -1,4 +1,5 @@
 import type { Asked } from '../act/kill.ts';
+import type { DecisionId } from '../core/decision.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import { turnOf } from '../core/shutdown/chain.ts';
 import type { UndoneStops } from '../mode.ts';
@@ -23,6 +24,8 @@ type ShutdownStopsNeeds = StopsMemoryNeeds & {
 export type ShutdownStops = {
   /** How to ask the pod to stop instead of SIGTERM; it is remembered before that. Null: SIGTERM, now. */
   readonly request: (live: LivePod, order: StopOrder) => (() => Promise<Asked>) | null;
+  /** This run or an earlier one has asked the pod to stop, or was about to in that turn. */
+  readonly isTold: (decision: DecisionId) => boolean;
   readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone' | 'spared') => void;
   readonly undo: () => Promise<UndoneStops>;
   readonly isEmpty: () => boolean;
@@ -74,6 +77,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
 
   return {
     request: (live, order) => request({ ...needs, memory, tell, isCancelled, behind }, live, order),
+    isTold: (decision) => isTold(memory.of(decision)),
     ended: (order, how) => {
       const noted = memory.of(order.decision);
       if (noted === null) return;
@@ -116,7 +120,7 @@ function request(
   const declaredMs = live.manifest.declared.terminationGraceSeconds * 1_000;
   const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
   // An earlier run of the agent has asked for it.
-  if (noted !== null && noted.stage !== 'noted')
+  if (noted !== null && isTold(noted))
     return async () =>
       unit === null || noted.isSignalled === true ? 'told' : untilTold(needs, { uid: victim.uid, unit }, turn);
   const pod: StoppedPod = {
@@ -134,6 +138,8 @@ function request(
   memory.note([{ ...pod, stage: 'told' }]);
   return null;
 }
+
+const isTold = (noted: StoppedPod | null): boolean => noted !== null && noted.stage !== 'noted';
 
 /** Why the agent cannot restart a stopped pod; null: it can. */
 function whyNot({ manifest: { target }, unit }: LivePod): string | null {

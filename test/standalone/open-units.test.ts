@@ -119,6 +119,29 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     expect(heard.present.get(`stop-unit/${UNIT}`)).toContain('Restart= may bring it back');
   });
 
+  it('were ended by the shutdown whose stop an earlier run of the agent had begun', async () => {
+    await cgroup(0).run(IGNORES);
+    const { asked } = await openUnit(true);
+    await until(() => podOf('web').cgroup.known);
+    const decidedMs = clock.monoMs();
+    void stop('web', { why: 'shutdown', graceMs: 60_000 });
+    await until(() => asked().length > 0);
+    await standalone.close();
+    for (const pid of cgroup(0).pids()) process.kill(pid, 'SIGKILL');
+    await until(() => cgroup(0).pids().length === 0);
+    open();
+    const isAbsent = (): boolean => {
+      const { cgroup: of } = podOf('web');
+      return !of.known && of.why === 'absent';
+    };
+    await until(isAbsent);
+    expect(await stop('web', { why: 'shutdown', graceMs: 60_000, resumedFromMs: decidedMs })).toMatchObject({
+      kind: 'ended',
+      via: 'stop-unit',
+    });
+    expect(asked()).toEqual([`StopUnit ${UNIT}`]);
+  });
+
   describe('whose eviction is resumed by a run that is still connecting', () => {
     /** It knows the unit, and reaches systemd over another connection, which is made only now. */
     const openAnew = async () => {
