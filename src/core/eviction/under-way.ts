@@ -45,10 +45,12 @@ export function settleEvictions(
     const proof = state.proofs[shortage];
     if (proof !== undefined && atMs - proof.atMs < CLEAN_UP_MS) proofs.set(shortage, proof);
   }
-  const prove = (eviction: Eviction): void => {
+  const prove = (eviction: Eviction, outcome?: Outcome): void => {
+    const released = outcome?.kind === 'ended' && outcome.releasedBytes.known ? outcome.releasedBytes.value : null;
     for (const shortage of shortagesOf(eviction, layout)) {
       const proof = proofOf(observation, (signal) => shortageOf(signal, layout) === shortage);
-      proofs.set(shortage, { decision: eviction.decision, ...proof });
+      const gave = released === null ? {} : { releasedBytes: released };
+      proofs.set(shortage, { decision: eviction.decision, ...proof, ...gave });
     }
   };
   const takeBack = ({ decision }: Eviction): void => {
@@ -60,7 +62,8 @@ export function settleEvictions(
   for (const eviction of state.act.kind === 'evicting' ? state.act.evictions : []) {
     const heard = observation.outcomes.filter(({ of }) => of === eviction.decision);
     const outcome = heard.find(isEnd);
-    if (outcome?.kind === 'ended' || outcome?.kind === 'unknown' || isLetGo(eviction, outcome)) prove(eviction);
+    if (outcome?.kind === 'ended' || outcome?.kind === 'unknown' || isLetGo(eviction, outcome))
+      prove(eviction, outcome);
     else if (outcome !== undefined && isDryDrop(outcome)) {
       if (eviction.cause.kind === 'threshold') dryDropped = [...dryDropped, eviction.cause.threshold.id];
       else dryOverLimit = [...dryOverLimit, eviction.victim.uid];

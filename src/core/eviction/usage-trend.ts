@@ -75,7 +75,12 @@ export function isWorse(
   const least = LEAST_WORSE[SIGNAL_FACTS[signal].unit](capacity);
   const isLower = (than: number, by: number): boolean =>
     than - available > 0 && than - available >= Math.max(by, least);
-  if (atProof === undefined || !isLower(atProof, 0)) return false;
+  if (atProof === undefined) return false;
+  // It cannot fall below zero: others have taken what the kill gave back.
+  const { resource, unit } = SIGNAL_FACTS[signal];
+  if (resource === 'memory' && unit === 'bytes' && atProof === 0 && available === 0)
+    return (proof.releasedBytes ?? 0) > WORSE_SHARE * capacity;
+  if (!isLower(atProof, 0)) return false;
   if (atProof - available > WORSE_SHARE * capacity) return true;
   const since = [{ atMs: proof.atMs, available: atProof }, ...points.filter(({ atMs }) => atMs >= proof.atMs)];
   return since.some(

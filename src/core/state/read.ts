@@ -114,7 +114,12 @@ const isState = shape<State>({
   proofs: optional(
     recordOf(
       isOneOf(...SHORTAGES),
-      shape<Proof>({ decision: isText, atMs: isNumber, available: recordOf(isSignalName, isNumber) }),
+      shape<Proof>({
+        decision: isText,
+        atMs: isNumber,
+        available: recordOf(isSignalName, isNumber),
+        releasedBytes: optional(isNumber),
+      }),
     ),
   ),
   heldBackMs: optional(recordOf(isOneOf(...SHORTAGES), isNumber)),

@@ -117,6 +117,8 @@ export type Proof = {
   readonly decision: DecisionId;
   readonly atMs: MonoMs;
   readonly available: { readonly [S in Signal]?: number };
+  /** What the kill gave back. Absent: not known. */
+  readonly releasedBytes?: number;
 };
 export type EscapedFrom = Escaped & { readonly decision: DecisionId };
 export type Eviction = {

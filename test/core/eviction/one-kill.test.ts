@@ -212,6 +212,18 @@ describe('after a proven kill that did not end the pressure (D15)', () => {
     expect(victims(look(30_020, { memory: 90 }))).toEqual(['small']);
   });
 
+  it.each([
+    ['the next is chosen at once if others took all that it gave back', 900 * MI, ['small']],
+    ['nobody is chosen if it gave back next to nothing', 99 * MI, []],
+  ])('%s, and nothing is left', (_, releasedBytes, next) => {
+    const core = aCore(aConfig([hardMemory]), [leaker, aPod({ name: 'small', workingSetBytes: 50 * MI }), database]);
+    const first = core.look(0, { memory: 50 });
+    core.lose('leaker');
+    const end = { ...ended(idOf(first), 15), releasedBytes: known(releasedBytes) };
+    const proven = core.look(20, { memory: 0, heard: [sent(idOf(first), 2, 'sigkill'), end] });
+    expect([...victims(proven), ...victims(core.look(40, { memory: 0 }))]).toEqual(next);
+  });
+
   it('the decision that was delayed by it says so, and no other', () => {
     const { look } = begun();
     for (let ms = 40; ms < 30_020; ms += 1_000) look(ms, { memory: 90 });

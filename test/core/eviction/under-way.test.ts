@@ -125,7 +125,10 @@ describe('an eviction in progress', () => {
     );
     expect(act).toMatchObject({ evictions: [{ decision: 'a-2' }] });
     expect(Object.keys(proofs)).toEqual(['memory']);
-    expect(proofs.memory).toEqual({ decision: 'a-1', atMs: 10, available: { 'memory.available': 500 * MI } });
+    expect(proofs.memory).toEqual({
+      ...{ decision: 'a-1', atMs: 10, available: { 'memory.available': 500 * MI } },
+      ...(outcome.kind === 'ended' ? { releasedBytes: MI } : {}),
+    });
   });
 
   it('that gave back proves it too, and not one whose time ran out', () => {

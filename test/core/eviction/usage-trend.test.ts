@@ -96,6 +96,15 @@ describe('the pressure has grown since the last kill was proven (D15)', () => {
   });
 
   it.each([
+    ['if others took at once what the kill gave back', 101, 0, true],
+    ['not if it gave back no more than 1%', 100, 0, false],
+    ['not once something is left', 101, 1, false],
+  ])('%s, with nothing left at the proof', (_, releasedBytes, now, isNow) => {
+    const proof = { decision: 'boot-1', atMs: 10_000, available: { 'memory.available': 0 }, releasedBytes };
+    expect(isWorse('memory.available', sample(11_000, now), proof, [])).toBe(isNow);
+  });
+
+  it.each([
     ['if ten process IDs are lost', 'pid.available', 20, 10, true],
     ['not for fewer, which a script takes for a moment', 'pid.available', 19, 10, false],
     ['if a few inodes are lost where few are left', 'nodefs.inodesFree', 19, 10, true],
