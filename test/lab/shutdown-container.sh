@@ -103,9 +103,10 @@ declare -a FIRST=('' web db dns)
 . "$LAB/shutdown-up.sh"
 . "$LAB/shutdown-down.sh"
 . "$LAB/shutdown-order.sh"
+. "$LAB/shutdown-change.sh"
 
 # The long ones first, so that they do not come last: that of the rounds before all.
-names() { sed -n 's/^check_\([a-z_0-9]*\)() {.* # \(.*\)$/\1 \2/p' "$LAB"/shutdown-{order,down,up}.sh | awk '$1 == "rounds" { print; next } { rest[++n] = $0 } END { for (i = 1; i <= n; i++) print rest[i] }'; }
+names() { sed -n 's/^check_\([a-z_0-9]*\)() {.* # \(.*\)$/\1 \2/p' "$LAB"/shutdown-{order,change,down,up}.sh | awk '$1 == "rounds" { print; next } { rest[++n] = $0 } END { for (i = 1; i <= n; i++) print rest[i] }'; }
 run_check() {
   export LAB_VM=shutdown-${1//_/-}-$$ # a host name
   late=$(mktemp)

@@ -1,0 +1,35 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154,SC2317 # as in shutdown-order.sh, whose words these checks use
+# Sourced by shutdown-container.sh: units that somebody starts, or ties together, during the shutdown.
+
+check_cancelled_rival() { # cancelled: a unit that was started meanwhile, and that the start of a stopped pod would stop, runs on
+  up_with "$ORDER only_ours; order_unit app 0.5; order_unit front 8; order_unit rescue 1 Conflicts=app.service
+    order_pod app 0; order_pod front 0; $(one_phase 30); systemctl daemon-reload; systemctl start app front"
+  sleep 1
+  go 'systemctl poweroff' "$(when_told app); until [ \"\$(systemctl show -P ActiveState app)\" = inactive ]; do sleep 0.05; done; systemctl start rescue; systemctl restart systemd-logind"
+  is_back() { ns sh 'nodewarden history --shutdowns' | grep 'restarted: front.service'; }
+  until_true 40 'front is started again' is_back
+  read_timeline
+  [ -z "$(at "$TIMELINE" rescue told)" ] || fail 'rescue was stopped'
+  ns sh 'systemctl is-active rescue && ! systemctl is-active app' || fail 'app runs'
+  history_is 'shutdowns[0].undone?.notUndone.join() === "default/app: rescue.service runs, and systemd would stop it to start this unit"'
+}
+check_again_upheld() { # a pod that systemd starts again at once is stopped again, before the next phase
+  up_with "$ORDER only_ours; order_unit first 1; order_unit keeper 1 Upholds=first.service; order_unit db 1
+    order_pod first 0; order_pod db 1000; $(two_phases 8); systemctl daemon-reload; systemctl start first keeper db"
+  sleep 1
+  go 'systemctl poweroff'; gone
+  [ "$(awk '$2 == "first" && $3 == "runs"' "$TIMELINE" | grep -c .)" -ge 1 ] || fail 'systemd did not start it again: this proves nothing'
+  local last; last=$(awk '$2 == "first" && ($3 == "ends" || $3 == "killed") { last = $1 } END { print last }' "$TIMELINE")
+  [ "$(at "$TIMELINE" db told)" -ge "$last" ] || fail "db was told before first ended for the last time, after $last ms"
+  [ -n "$(at "$TIMELINE" db ends)" ] || fail 'db did not end by itself'
+}
+check_tied_meanwhile() { # a pod that a critical pod needs since the shutdown began is stopped after that one, in its phase
+  up_with "$ORDER only_ours; order_unit base 1; order_unit front 3 After=base.service; order_unit app 1
+    order_pod base 0; order_pod front 0; order_pod app 1000; $(two_phases 8); systemctl daemon-reload; systemctl start base front app"
+  sleep 1
+  go 'systemctl poweroff' "$(when_told front); mkdir -p /etc/systemd/system/app.service.d
+    printf '[Unit]\nRequires=base.service\nAfter=base.service\n' > /etc/systemd/system/app.service.d/tied.conf; systemctl daemon-reload"
+  gone
+  nobody_untold front app base
+  after front ends app told; after app ends base told
+}
