@@ -1,5 +1,4 @@
 import type { Asked } from '../act/kill.ts';
-import type { DecisionId } from '../core/decision.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import { turnOf } from '../core/shutdown/chain.ts';
 import type { UndoneStops } from '../mode.ts';
@@ -24,8 +23,8 @@ type ShutdownStopsNeeds = StopsMemoryNeeds & {
 export type ShutdownStops = {
   /** How to ask the pod to stop instead of SIGTERM; it is remembered before that. Null: SIGTERM, now. */
   readonly request: (live: LivePod, order: StopOrder) => (() => Promise<Asked>) | null;
-  /** This run or an earlier one has asked the pod to stop, or was about to in that turn. */
-  readonly isTold: (decision: DecisionId) => boolean;
+  /** The state says of evictions alone what an earlier run had sent. */
+  readonly withSentBefore: (order: StopOrder) => StopOrder;
   readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone' | 'spared') => void;
   readonly undo: () => Promise<UndoneStops>;
   readonly isEmpty: () => boolean;
@@ -77,7 +76,10 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
 
   return {
     request: (live, order) => request({ ...needs, memory, tell, isCancelled, behind }, live, order),
-    isTold: (decision) => isTold(memory.of(decision)),
+    withSentBefore: (order) => {
+      const isResumed = order.why === 'shutdown' && order.resumedFromMs !== null;
+      return isResumed && isTold(memory.of(order.decision)) ? { ...order, sentBefore: 'sigterm' } : order;
+    },
     ended: (order, how) => {
       const noted = memory.of(order.decision);
       if (noted === null) return;

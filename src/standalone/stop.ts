@@ -36,7 +36,7 @@ type StandaloneKillerNeeds = {
   /** Null: nothing is restarted (dry run). */
   readonly restart: Pick<Restart, 'hold'> | null;
   /** Null: stops of a shutdown are not remembered (dry run). */
-  readonly shutdownStops: Pick<ShutdownStops, 'request' | 'isTold' | 'ended' | 'isCancelled'> | null;
+  readonly shutdownStops: Pick<ShutdownStops, 'request' | 'withSentBefore' | 'ended' | 'isCancelled'> | null;
   readonly findings: Findings;
   /** Its unit is active without processes; absent: no unit is. */
   readonly isIdle?: (uid: string) => boolean;
@@ -69,13 +69,6 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       live = source.find(uid);
     }
     return live;
-  }
-
-  /** The state says it of evictions alone; what a shutdown had sent is in its own memory. */
-  function withSentBefore(order: StopOrder): StopOrder {
-    const { why, resumedFromMs, decision } = order;
-    const isSent = why === 'shutdown' && resumedFromMs !== null && shutdownStops?.isTold(decision) === true;
-    return isSent ? { ...order, sentBefore: 'sigterm' } : order;
   }
 
   /** It had ended, also while no agent ran, or its cgroup is not where it was any more. */
@@ -141,7 +134,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
 
   return {
     stop: async (given, hasten, signalled) => {
-      const order = withSentBefore(given);
+      const order = shutdownStops?.withSentBefore(given) ?? given;
       const outcome = await stop(order, hasten, signalled);
       const isSpared = outcome.kind === 'dropped' && outcome.because === 'cancelled';
       const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : isSpared ? 'spared' : 'gone';
