@@ -1,7 +1,7 @@
 // What systemd starts and stops besides a unit when it starts that.
 import { type Reading, unknown } from '../core/reading.ts';
 import type { Systemd } from '../host/systemd.ts';
-import type { UnitFacts } from '../host/unit-facts.ts';
+import type { UnitFacts, UnitTies } from '../host/unit-facts.ts';
 
 /** Properties of a unit that list the units for which systemd starts it, and those that it starts for the unit. */
 const NEEDED_BY = ['RequiredBy', 'BoundBy', 'WantedBy', 'UpheldBy'];
@@ -21,14 +21,14 @@ type Forbidden = { readonly why: string; readonly isKnown: boolean };
 /**
  * Whether systemd would stop a running unit to start this one, or to start what this one needs and is not running; null: none.
  */
-export async function whoForbids(systemd: Pick<Systemd, 'unit'>, facts: UnitFacts): Promise<Forbidden | null> {
-  const asked = new Map<string, Reading<UnitFacts>>();
-  const ask = async (name: string): Promise<Reading<UnitFacts>> => {
+export async function whoForbids(systemd: Pick<Systemd, 'ties'>, facts: UnitTies): Promise<Forbidden | null> {
+  const asked = new Map<string, Reading<UnitTies>>();
+  const ask = async (name: string): Promise<Reading<UnitTies>> => {
     const before = asked.get(name);
     if (before !== undefined) return before;
     const answer =
       asked.size < MOST_ASKED
-        ? await systemd.unit(name)
+        ? await systemd.ties(name)
         : unknown('not-asked', name, `systemd is asked about no more than ${MOST_ASKED} units`);
     asked.set(name, answer);
     return answer;

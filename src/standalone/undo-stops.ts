@@ -13,7 +13,7 @@ import type { StopsMemory } from './stops-memory.ts';
 /** `started`: names of units; `notUndone`: sentences. */
 type UndoNeeds = {
   readonly clock: Clock;
-  readonly systemd: Pick<Systemd, 'unit' | 'start'>;
+  readonly systemd: Pick<Systemd, 'unit' | 'ties' | 'start'>;
   readonly memory: StopsMemory;
   readonly restart: Pick<Restart, 'isHeld'>;
   readonly isAlive: (uid: PodUid) => boolean;

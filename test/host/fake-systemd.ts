@@ -192,6 +192,7 @@ function property(unit: FakeUnit | undefined, path: string, name: string): Answe
     case 'InvocationID':
       return given('ay', Buffer.from(unit === undefined ? [] : [unit.invocation]));
     case 'ControlGroup':
+      if (path.endsWith('_2etarget')) return { error: 'org.freedesktop.DBus.Error.UnknownProperty' };
       return given('s', unit?.activeState === 'active' ? unit.controlGroup : '');
     case 'Slice':
       return given('s', unit === undefined ? '' : (unit.slice ?? 'system.slice'));

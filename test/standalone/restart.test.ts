@@ -287,10 +287,10 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
   it('is not started before systemd reports on a unit that the start may stop', async () => {
     let isSilent = true;
     const silent = unknown('timed-out', 'rival.service', 'no answer');
-    const unit: typeof fake.systemd.unit = async (name) =>
-      name === 'rival.service' && isSilent ? silent : fake.systemd.unit(name);
+    const ties: typeof fake.systemd.ties = async (name) =>
+      name === 'rival.service' && isSilent ? silent : fake.systemd.ties(name);
     await restart.close();
-    open({ systemd: { ...fake.systemd, unit } });
+    open({ systemd: { ...fake.systemd, ties } });
     restart.setCondition('MemoryPressure', true);
     await evict();
     await until(() => fake.units.get(UNIT)?.activeState === 'inactive');

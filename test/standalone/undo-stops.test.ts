@@ -214,6 +214,10 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     relate('db', { ConflictedBy: ['innocent.service'] });
     relate('mail', { Requires: ['needed.service'] });
     relate('needed', { Conflicts: ['innocent.service'] });
+    // As of every unit. A target has no cgroup that could be asked for.
+    relate('free', { Requires: ['sysinit.target'], Conflicts: ['shutdown.target'] });
+    for (const [name, activeState] of [['sysinit', 'active'] as const, ['shutdown', 'inactive'] as const])
+      fake.units.set(`${name}.target`, { activeState, invocation: 1, controlGroup: '', loadState: 'loaded' });
     const { started, notUndone } = await stops.undo();
     expect(started).toEqual(['free.service']);
     expect(notUndone.toSorted()).toEqual(
@@ -233,11 +237,11 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     const stops = open({
       systemd: {
         ...heeded(),
-        unit: async (name) => {
-          if (name !== 'rival.service') return heeded().unit(name);
+        ties: async (name) => {
+          if (name !== 'rival.service') return heeded().ties(name);
           if (silent-- > 0) return unknown('timed-out', name, 'no answer');
           addUnit('rival');
-          return heeded().unit(name);
+          return heeded().ties(name);
         },
       },
     });
