@@ -4,6 +4,7 @@ import { cgroupInode } from '../host/cgroup-inode.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
 import { hasProcesses } from '../host/cgroupfs.ts';
+import { sleep } from '../host/clock.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { watchPath } from '../host/files.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -65,6 +66,8 @@ export type StandaloneSource = PodSource & {
   /** The pod is terminating until `stopEnded` or, if it survived, until its cgroup is empty. */
   readonly stopBegan: (uid: string) => void;
   readonly stopEnded: (uid: string, how: 'ended' | 'survived', inode?: number) => void;
+  /** Resolves once systemd has said anew what its unit does, or after half a second. */
+  readonly askedAnew: (uid: string) => Promise<void>;
 };
 
 /** How often ages, refusals and findings are refreshed; `pods()` always returns the pods as they are at that moment. */
@@ -87,6 +90,7 @@ const BEGIN_MS = 500;
 /** How long no pod is chosen because an answer is missing (D13), and how long a shutdown waits for one. */
 const SETTLE_MS = 2_000;
 const SETTLE_SHUTDOWN_MS = 500;
+const ASKED_POLL_MS = 2;
 /** How long to wait for systemd's bus to start before reporting its absence. */
 const BUS_PATIENCE_MS = 5_000;
 
@@ -223,6 +227,16 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     resolver.pump();
   }
 
+  async function askedAnew(uid: string): Promise<void> {
+    const entry = entries.get(uid);
+    if (entry === undefined || entry.manifest.target.kind === 'cgroup') return;
+    askAgain((one) => one === entry);
+    const endMs = clock.monoMs() + SETTLE_SHUTDOWN_MS;
+    const isOpen = (): boolean => !isClosed && clock.monoMs() < endMs;
+    const isAsked = (): boolean => entry.isAsking || entry.askedMs === ASK_NOW || cancelSoon !== null;
+    while (isAsked() && isOpen()) await sleep(clock, ASKED_POLL_MS);
+  }
+
   function tick(): void {
     if (isClosed) return;
     if (clock.monoMs() - readMs >= REREAD_MS) readManifests();
@@ -333,6 +347,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     },
     stopBegan: live.stopBegan,
     stopEnded: live.stopEnded,
+    askedAnew,
     close: async () => {
       isClosed = true;
       cancelTimer();

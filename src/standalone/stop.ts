@@ -32,7 +32,7 @@ type StandaloneKillerNeeds = {
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;
   readonly systemd: Systemd;
-  readonly source: Pick<StandaloneSource, 'find' | 'pods' | 'stopBegan' | 'stopEnded'>;
+  readonly source: Pick<StandaloneSource, 'find' | 'pods' | 'stopBegan' | 'stopEnded' | 'askedAnew'>;
   /** Null: nothing is restarted (dry run). */
   readonly restart: Pick<Restart, 'hold'> | null;
   /** Null: stops of a shutdown are not remembered (dry run). */
@@ -138,7 +138,10 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       const outcome = await stop(order, hasten, signalled);
       const isSpared = outcome.kind === 'dropped' && outcome.because === 'cancelled';
       const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : isSpared ? 'spared' : 'gone';
-      if (order.why === 'shutdown') shutdownStops?.ended(order, how);
+      if (order.why !== 'shutdown') return outcome;
+      shutdownStops?.ended(order, how);
+      // Its phase may be over with this outcome: systemd may have started it again already.
+      if (how === 'ended') await source.askedAnew(order.victim.uid);
       return outcome;
     },
     usedBytes: (victim) => ifKnown(measured(victim), (ref) => usageBytes(mounts, ref)),

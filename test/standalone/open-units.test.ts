@@ -142,6 +142,26 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     expect(asked()).toEqual([`StopUnit ${UNIT}`]);
   });
 
+  it('are known as started again before their end at a shutdown is reported', async () => {
+    await cgroup(0).run(IGNORES);
+    const since = Math.floor(clock.wallMs() - 1_000) * 1_000;
+    // Its job does not end, so that nothing else tells of the new run.
+    const made = await openFakeSystemd((member, unit) => {
+      if (member !== 'StopUnit') return null;
+      Object.assign(made.units.get(unit) ?? {}, { invocation: 2, since });
+      return { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] };
+    });
+    useSystemd(made);
+    const long = since - 60_000_000;
+    const controlGroup = cgroup(0).path;
+    made.units.set(UNIT, { activeState: 'active', invocation: 1, controlGroup, loadState: 'loaded', since: long });
+    write('web', `systemd-unit: ${UNIT}`);
+    open();
+    await until(() => podOf('web').declared.startedAtWallMs === long / 1_000);
+    expect(await stop('web', { why: 'shutdown' })).toMatchObject({ kind: 'ended' });
+    expect(podOf('web').declared.startedAtWallMs).toBe(since / 1_000);
+  });
+
   describe('whose eviction is resumed by a run that is still connecting', () => {
     /** It knows the unit, and reaches systemd over another connection, which is made only now. */
     const openAnew = async () => {
