@@ -125,6 +125,7 @@ function freedRows(record: FencingRecord): string {
   const { silentMs, freed } = record;
   // Nothing was told to Kubernetes: nothing of it was to go.
   if (!record.steps.some(({ phase }) => phase === 'tainted')) return '';
+  if (freed === null) return '  what was gone when is not known: an earlier version wrote the record\n';
   const after = (wallMs: number): string => `+${sayTenths(wallMs - beganMs(record))}`;
   const gone = (wallMs: number | null, what: string): string =>
     wallMs === null ? `not seen ${what}` : `${what} ${after(wallMs)}`;

@@ -2,6 +2,7 @@ import { keysOf, type NodePlan } from '../core/guard/config.ts';
 import {
   type FencingId,
   type FencingRecord,
+  type Freed,
   type FreedPod,
   type FreedVolume,
   type NodeRef,
@@ -59,10 +60,13 @@ function recordIn(data: unknown, id: FencingId): FencingRecord | string {
   if (!isText(text)) return `it has no ${KEY}`;
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_RECORD_BYTES) return `it has ${bytes} bytes, and at most ${MAX_RECORD_BYTES} are read`;
-  const record = parseJson(text);
+  const record = withFreed(parseJson(text));
   if (!isRecord(record)) return isObject(record) ? sayWrongField(record) : 'it is not a JSON object';
   return whatDoesNotFit(record, id) ?? record;
 }
+
+/** Earlier versions did not say it: a fencing of theirs that is open goes on. */
+const withFreed = (record: unknown): unknown => (isObject(record) ? { freed: null, ...record } : record);
 
 const sayWrongField = (record: { readonly [field: string]: unknown }): string => {
   const wrong = Object.entries(FIELDS).find(([name, isRight]) => !isRight(record[name]));
@@ -116,7 +120,7 @@ const isFreedPod = shape<FreedPod>({
   ...{ goneWallMs: orNull(isMs), readyWallMs: orNull(isMs) },
 });
 const isFreedVolume = shape<FreedVolume>({ name: isShort, volume: isShort, goneWallMs: orNull(isMs) });
-const isFreed = shape<FencingRecord['freed']>({ pods: listOf(isFreedPod, 100), volumes: listOf(isFreedVolume, 100) });
+const isFreed = shape<Freed>({ pods: listOf(isFreedPod, 100), volumes: listOf(isFreedVolume, 100) });
 
 const FIELDS = {
   schema: isOneOf(1),
@@ -141,7 +145,7 @@ const FIELDS = {
   isAlive: isFlag,
   why: orNull(isShort),
   answers: listOf(isAnswer, 100),
-  freed: isFreed,
+  freed: orNull(isFreed),
   steps: listOf(isStep, 100),
   silentMs: isNumber,
 } satisfies { readonly [K in keyof FencingRecord]-?: (value: unknown) => boolean };

@@ -64,6 +64,15 @@ describe('guard history', () => {
     );
   });
 
+  it('says of a record that an earlier version wrote that it does not tell what was gone when', async () => {
+    const steps = (['decided', 'tainted'] as const).map((phase, at) => ({ phase, wallMs: AT + at * 10_000 }));
+    const { freed: _, ...old } = aRecord({ phase: 'tainted', steps });
+    api.putMap(`fencing-${ID}`, { record: JSON.stringify(old) });
+    expect((await history()).out).toContain(
+      '\n  what was gone when is not known: an earlier version wrote the record\n',
+    );
+  });
+
   it('says why the records cannot be read, with status 1', async () => {
     const kubeconfig = command.path('no-such-file');
     const { code, out, err } = await command.run(['guard', 'history', '--kubeconfig', kubeconfig]);

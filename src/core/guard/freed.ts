@@ -1,6 +1,6 @@
 import type { Frees } from './decision.ts';
 import type { GuardObservation, MemberAsk, MemberView } from './observation.ts';
-import type { FencingRecord, FreedPod, Phase } from './record.ts';
+import type { Freed, FreedPod, Phase } from './record.ts';
 import type { Fencing } from './state.ts';
 import { readSince } from './worth.ts';
 
@@ -14,10 +14,10 @@ const FOLLOWED_MS = 15 * 60_000;
 /** Longer than what is stored needs to be read back. */
 const STORED_AGAIN_MS = 30_000;
 
-export const NOTHING_FREED: FencingRecord['freed'] = { pods: [], volumes: [] };
+export const NOTHING_FREED: Freed = { pods: [], volumes: [] };
 
 /** What a fencing that begins now has to free; nothing of it is gone yet. */
-export function toBeFreed({ pods, attachments }: Frees): FencingRecord['freed'] {
+export function toBeFreed({ pods, attachments }: Frees): Freed {
   const cut = (name: string): string => name.slice(0, MAX_NAME);
   return {
     pods: pods.slice(0, MOST_FREED).map(({ namespace, name, uid, ownerKind }) => ({
@@ -36,8 +36,9 @@ export function withFreed(
   observation: Pick<GuardObservation, 'asked' | 'attachments' | 'wallMs'>,
 ): Fencing {
   const { record, sinceMs, isTakenOver } = fencing;
+  const { freed: toFree } = record;
   // To who has just taken over, what happened before seems to happen now.
-  if (isTakenOver || !FOLLOWED.has(record.phase)) return fencing;
+  if (isTakenOver || toFree === null || !FOLLOWED.has(record.phase)) return fencing;
   const { wallMs, attachments } = observation;
   const asked = observation.asked.get(record.node.uid);
   const pods = asked === undefined ? null : readSince(asked.pods, sinceMs, 'pods');
@@ -45,18 +46,18 @@ export function withFreed(
   const attached = readSince(attachments, sinceMs, 'volumeattachments');
   const left = new Set(pods?.known ? pods.value.map(({ uid }) => uid) : []);
   const held = new Set(attached.known ? (attached.value.get(record.node.name) ?? []).map(({ name }) => name) : []);
-  const freed: FencingRecord['freed'] = {
-    pods: record.freed.pods.map((pod) => ({
+  const freed: Freed = {
+    pods: toFree.pods.map((pod) => ({
       ...pod,
       goneWallMs: pod.goneWallMs ?? (pods?.known && !left.has(pod.uid) ? wallMs : null),
       readyWallMs: pod.readyWallMs ?? (members?.known && isReadyAgain(pod, members.value) ? wallMs : null),
     })),
-    volumes: record.freed.volumes.map((volume) => ({
+    volumes: toFree.volumes.map((volume) => ({
       ...volume,
       goneWallMs: volume.goneWallMs ?? (attached.known && !held.has(volume.name) ? wallMs : null),
     })),
   };
-  return countKnown(freed) === countKnown(record.freed) ? fencing : { ...fencing, record: { ...record, freed } };
+  return countKnown(freed) === countKnown(toFree) ? fencing : { ...fencing, record: { ...record, freed } };
 }
 
 /** Another pod has its name by now, and is Ready. */
@@ -76,7 +77,7 @@ export function membersToAsk(
     return [];
   const last = asked.get(record.node.uid)?.members;
   if (last?.known && atMs - last.value.asOfMs < MEMBERS_AGAIN_MS) return [];
-  return record.freed.pods
+  return (record.freed?.pods ?? [])
     .filter(({ isMember, readyWallMs }) => isMember && readyWallMs === null)
     .map(({ namespace, name }) => ({ namespace, name }));
 }
@@ -87,11 +88,12 @@ export function isFreedNews(
   { atMs, records }: Pick<GuardObservation, 'atMs' | 'records'>,
 ): boolean {
   const stored = records.known ? records.value.find(({ id }) => id === record.id)?.record : undefined;
-  if (stored == null || atMs - sinceMs < STORED_AGAIN_MS) return false;
+  if (stored == null || stored.freed === null || record.freed === null) return false;
+  if (atMs - sinceMs < STORED_AGAIN_MS) return false;
   return countKnown(record.freed) > countKnown(stored.freed);
 }
 
-const countKnown = ({ pods, volumes }: FencingRecord['freed']): number =>
+const countKnown = ({ pods, volumes }: Freed): number =>
   [
     ...pods.flatMap(({ goneWallMs, readyWallMs }) => [goneWallMs, readyWallMs]),
     ...volumes.map((one) => one.goneWallMs),

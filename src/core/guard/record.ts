@@ -76,8 +76,11 @@ export type FencingRecord = {
   readonly why: string | null;
   /** Answers of its devices since the decision, at most 40, the oldest dropped. */
   readonly answers: readonly RecordedAnswer[];
-  /** What it was to free at its decision, and when its leaders saw it go and come back; for people alone. */
-  readonly freed: { readonly pods: readonly FreedPod[]; readonly volumes: readonly FreedVolume[] };
+  /**
+   * What it was to free at its decision, and when its leaders saw it go and come back; for people alone. Null: an earlier
+   * version, which did not say it, decided.
+   */
+  readonly freed: Freed | null;
   /** The phases so far; `wallMs` for display and the limits per hour and day. */
   readonly steps: readonly RecordedStep[];
   /** From the last sign of life to the decision. */
@@ -100,6 +103,7 @@ export type RecordedAnswer = {
   readonly wallMs: number;
   readonly tookMs: number;
 };
+export type Freed = { readonly pods: readonly FreedPod[]; readonly volumes: readonly FreedVolume[] };
 /** `isMember`: of a StatefulSet, so that its successor has its name. Null: not seen. */
 export type FreedPod = {
   readonly namespace: string;

@@ -19,7 +19,8 @@ function seen({ fencing, record, ...given }: Fenced): readonly string[] {
   const { state, observation } = aLook(given);
   const before = aFencing(aRecord({ ...tainted, ...record }), fencing);
   const { fencings } = stepFencings({ ...state, fencings: new Map([[before.record.id, before]]) }, observation);
-  const freed = fencings.get(before.record.id)?.record.freed ?? TO_FREE;
+  const freed = fencings.get(before.record.id)?.record.freed ?? null;
+  if (freed === null) return ['not known'];
   const at = (wallMs: number | null, what: string): string =>
     wallMs === null ? '' : ` ${what} ${wallMs - WALL - SINCE}`;
   return [
@@ -56,6 +57,11 @@ describe('what a fencing frees', () => {
   it('is not known to who has just taken over: it may have gone long ago', () => {
     const members = [member('new', true)];
     expect(seen({ pods: [], attachments: [], members, fencing: { isTakenOver: true } })).toEqual(['db-0', 'web', 'pv']);
+  });
+  it('is not known of a record that an earlier version wrote, and is not made up', () => {
+    const members = [member('new', true)];
+    expect(seen({ record: { freed: null }, pods: [], attachments: [], members })).toEqual(['not known']);
+    expect(lookedFor({ record: { freed: null } })).toEqual([]);
   });
   it('is not looked for before the taint, nor after its end', () => {
     for (const phase of ['proven', 'closed'] as const)
