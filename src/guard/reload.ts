@@ -1,6 +1,6 @@
 import type { GuardEffective } from '../config/guard/effective.ts';
 import { type AskMetadata, loadGuard } from '../config/guard/load.ts';
-import { needRestart, reloaded } from '../config/guard/reload.ts';
+import { needRestart, reloaded, withoutClosed } from '../config/guard/reload.ts';
 import type { FencingRecord } from '../core/guard/record.ts';
 import { sayProblem } from '../document/problem.ts';
 import { watchPath } from '../host/files.ts';
@@ -9,7 +9,12 @@ import { RESTART_NEEDED, restartNeeded } from '../words/finding-guard.ts';
 import { CONFIG, notReloaded } from '../words/finding-own.ts';
 
 type OpenPlan = Pick<FencingRecord, 'node' | 'plan'>;
-export type GuardReload = { readonly inForce: () => GuardEffective; readonly close: () => void };
+export type GuardReload = {
+  readonly inForce: () => GuardEffective;
+  /** After each look: fencings may have ended. */
+  readonly looked: () => void;
+  readonly close: () => void;
+};
 
 /**
  * Reloads the configuration on SIGHUP and when its file or its nodesFile changes. A file with mistakes changes nothing, and a
@@ -75,6 +80,9 @@ export function createGuardReload(needs: {
   watch();
   return {
     inForce: () => inForce,
+    looked: () => {
+      inForce = withoutClosed(inForce, needs.open());
+    },
     close: () => {
       process.off('SIGHUP', reload);
       for (const end of ends) end();

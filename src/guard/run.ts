@@ -32,6 +32,7 @@ import { explainReport, type GuardReport, guardReport } from './report.ts';
 import { openStatusSocket } from './status-socket.ts';
 import { watchMaps } from './stored-maps.ts';
 import { watchTaintSupport } from './taint-support.ts';
+import { tellTaintsInDryRun } from './taints-in-dry-run.ts';
 import { createTeller } from './tell.ts';
 import { createWitnesses } from './witness.ts';
 
@@ -166,6 +167,7 @@ async function runParts(
     tell: ({ what, node, detail }) => log.warn({ event: 'fence', what, node }, sayEffect(what, node, detail)),
   });
   const tell = createTeller(log);
+  const tellTaints = tellTaintsInDryRun(findings);
   const record = keepLocalRecord({ clock, findings, directory: started.stateDirectory });
   const pulse = createPulse(clock, notify);
   for (const { text } of warnings) log.warn({ event: 'config' }, text);
@@ -194,6 +196,8 @@ async function runParts(
     observe: () => observer.observe({ outcomes: effects.outcomes(), answers: effects.answers() }),
     decided: (look) => {
       last = look;
+      reload.looked();
+      tellTaints(look);
       tell(look);
       record.keep(look);
       counts.decided(look);

@@ -57,6 +57,12 @@ export function restartNeeded(fields: readonly string[]): Finding {
   };
 }
 
+export const TAINTS_IN_DRY_RUN = 'guard-taints-in-dry-run';
+export function taintsInDryRun(nodes: readonly string[]): Finding {
+  const text = `the guard has set ${sayNames(nodes.map(escapeUnsafe), 5)} out of service, and a dry run neither watches nor ends that: load dryRun: false, or remove the taint before the machine is powered on`;
+  return { id: TAINTS_IN_DRY_RUN, text };
+}
+
 export const NO_SOCKET = 'guard-socket';
 export function noSocket(where: string, detail: string): Finding {
   return { id: NO_SOCKET, text: `${where}: ${detail}; guard status and guard explain cannot ask this guard` };

@@ -135,7 +135,7 @@ function sayAct({ kind }: Act, { phase }: FencingRecord): string {
     case 'tell':
       return 'set it out of service';
     case 'untell':
-      return 'remove its taint';
+      return 'leave no taint of the guard on it';
     case 'clear':
       return 'remove its marks';
   }

@@ -33,7 +33,8 @@ const REASONS: { readonly [C in GuardReason['code']]: string | null } = {
   'act-failed': 'what was to be done failed, and is tried again',
   'not-proven': 'off is not proven',
   'not-drained': 'pods or volumes are still there after drainWait',
-  'foreign-taint': 'somebody else has set it out of service',
+  'foreign-taint':
+    'somebody else has set it out of service: the guard leaves that taint, and does not power it on before it is gone',
   conflict: 'somebody else wrote the record',
   'taken-over': 'a fencing of another guard is taken over',
   'unreadable-record': 'the record cannot be read',
@@ -53,7 +54,7 @@ const PHASES: { readonly [P in Phase]: string } = {
   proving: 'the devices are asked for proof',
   proven: 'off is proven',
   tainted: 'out of service: Kubernetes may free its pods and volumes',
-  untainting: 'the taint is removed',
+  untainting: 'no taint of the guard is left on it',
   'on-sent': 'power on is sent',
   booting: 'it boots',
   failed: 'not proven off',

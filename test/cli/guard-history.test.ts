@@ -31,7 +31,7 @@ describe('guard history', () => {
     const { code, out, err } = await history();
     expect({ code, err }).toEqual({ code: 0, err: '' });
     expect(out).toContain('silent for 2m5s before; free 2m55s after its last sign of life');
-    expect(out).toContain('    +50s  the taint is removed');
+    expect(out).toContain('    +50s  no taint of the guard is left on it');
     expect(out.split('held back\n')[1]).toBe(
       '  2025-11-24 16:00:00 UTC     1m30s  cluster: too many nodes are silent\n' +
         '  2025-11-24 16:01:00 UTC     lasts  w1: its kubelet answers\n',

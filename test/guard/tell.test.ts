@@ -53,7 +53,11 @@ describe('what the guard logs of a decision', () => {
   it.each<[string, GuardDecision, readonly string[]]>([
     ['an off', advance('off-sent', OFF), ['phase: w1: stores the decision to send power off']],
     ['a cut', advance('isolating', OFF), ['phase: w1: stores the decision to cut off its storage']],
-    ['an untell', advance('untainting', { kind: 'untell' }), ['phase: w1: stores the decision to remove its taint']],
+    [
+      'an untell',
+      advance('untainting', { kind: 'untell' }),
+      ['phase: w1: stores the decision to leave no taint of the guard on it'],
+    ],
     ['a step without an act', advance('proving', null), []],
     ['an unmark', UNMARK, ['fence: w1: will remove its mark nodewarden.ID: no open fencing stands for it']],
   ])('says of %s what will be done, and not that it is', (_, decision, lines) => {
@@ -84,7 +88,9 @@ describe('what the guard logs of a decision', () => {
     [
       advance('untainting', { kind: 'untell' }),
       { store: STORED, act: { kind: 'failed', why: 'error', detail: 'no answer' } },
-      ['phase: w1: the decision to remove its taint is stored, but it is not known to be done: no answer'],
+      [
+        'phase: w1: the decision to leave no taint of the guard on it is stored, but it is not known to be done: no answer',
+      ],
     ],
     [UNMARK, { store: null, act: { kind: 'patched' } }, ['fence: w1: its mark nodewarden.ID is removed']],
     [

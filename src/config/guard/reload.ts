@@ -1,7 +1,7 @@
 import { keysOf } from '../../core/guard/config.ts';
 import type { FencingRecord } from '../../core/guard/record.ts';
 import type { GuardEffective } from './effective.ts';
-import { canonical, methodFor } from './method.ts';
+import { canonical, type GuardMethods, methodFor, sameMethod } from './method.ts';
 
 /** What a running guard holds on to: credentials, lease, sockets and files. */
 const FIXED = ['kubernetes', 'http', 'socket', 'stateDirectory'] as const;
@@ -15,14 +15,35 @@ export function needRestart(running: GuardEffective, next: GuardEffective): read
  * The configuration after a reload. A fencing that is open keeps its plan, and its methods as they were: whatever was
  * switched off must be asked, and switched on again, in the same way.
  */
-export function reloaded(
-  running: GuardEffective,
-  next: GuardEffective,
-  open: readonly Pick<FencingRecord, 'node' | 'plan'>[],
-): GuardEffective {
+export function reloaded(running: GuardEffective, next: GuardEffective, open: readonly OpenFencing[]): GuardEffective {
+  const anew = { ...next.methods, kept: {} };
+  const outdated = open.flatMap(({ node: { name }, plan }) => {
+    const isOther = keysOf(plan).some((key) => {
+      const [was, is] = [methodFor(running.methods, name, key), methodFor(anew, name, key)];
+      return was !== null && is !== null && !sameMethod(was, is);
+    });
+    return isOther ? [name] : [];
+  });
   const kept = open.map(({ node: { name }, plan }) => {
     const methods = keysOf(plan).map((key) => methodFor(running.methods, name, key));
     return [name, Object.fromEntries(methods.flatMap((method) => (method === null ? [] : [[method.key, method]])))];
   });
-  return { ...next, methods: { ...next.methods, kept: Object.fromEntries(kept) } };
+  return withKept({ ...next, core: { ...next.core, outdated } }, Object.fromEntries(kept));
 }
+
+/** What was kept for a fencing ends with it: the next one of that node is by the configuration. */
+export function withoutClosed(running: GuardEffective, open: readonly Pick<OpenFencing, 'node'>[]): GuardEffective {
+  const names = new Set(open.map(({ node }) => node.name));
+  const { kept } = running.methods;
+  if (Object.keys(kept).every((name) => names.has(name))) return running;
+  const outdated = (running.core.outdated ?? []).filter((name) => names.has(name));
+  const still = Object.entries(kept).filter(([name]) => names.has(name));
+  return withKept({ ...running, core: { ...running.core, outdated } }, Object.fromEntries(still));
+}
+
+type OpenFencing = Pick<FencingRecord, 'node' | 'plan'>;
+
+const withKept = (effective: GuardEffective, kept: GuardMethods['kept']): GuardEffective => ({
+  ...effective,
+  methods: { ...effective.methods, kept },
+});

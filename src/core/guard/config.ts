@@ -39,6 +39,8 @@ export type GuardConfig = {
   readonly plans: { readonly [node: string]: NodePlan };
   /** For nodes not in `plans`; each key contains `{node}`. Null: such nodes have no method and are never fenced. */
   readonly defaultPlan: NodePlan | null;
+  /** Names of nodes with an open fencing, of which a device is called otherwise by now, though its key is the same. */
+  readonly outdated?: readonly string[];
 };
 
 /** As in a Kubernetes label selector; `values` is empty for `Exists` and `DoesNotExist`. */

@@ -248,6 +248,7 @@ function switchOn(memory: NodeMemory, look: Look): Result {
   const open = openFencing(look.state, memory.object.uid);
   if (open === undefined) return refuse('no-fencing');
   if (open.pending !== null || open.record.phase === 'untainting') return 'await';
+  if (memory.facts.foreignOutOfService !== null) return refuse('other-owner', 'scope');
   const { record } = open;
   const change = { why: 'power-on', staysOff: null } as const;
   if (record.phase === 'tainted') return move(look, open, { to: 'untainting', change, act: { kind: 'untell' } });

@@ -1,5 +1,5 @@
 import type { MonoMs } from '../reading.ts';
-import type { MethodKey } from './config.ts';
+import { type MethodKey, planOf } from './config.ts';
 import type { GateName, GateRow } from './decision.ts';
 import { lackOfLevel, levelOffAlready, STATUS_FRESH_MS, useOf } from './devices.ts';
 import { atGate, firstShut } from './gates.ts';
@@ -226,6 +226,7 @@ function failed(turn: Turn): Turned {
   // A rehearsal that did not work is no reason to cut again.
   if (record.purpose === 'rehearse') return givenUp(turn, record.why ?? 'not-proven');
   if (isTooLate(turn, Math.max(...RETRY_AFTER_MS))) return givenUp(turn, 'too-late');
+  if (isOutdated(turn)) return givenUp(turn, OUTDATED);
   const afterMs = RETRY_AFTER_MS[record.retries];
   if (afterMs === undefined || record.onSent.length > 0) return go('stuck');
   const dueMs = fencing.sinceMs + afterMs;
@@ -235,8 +236,22 @@ function failed(turn: Turn): Turned {
 }
 
 function stuck(turn: Turn): Turned {
-  return lifeSign(turn) !== null || livesOn(turn) ? ended(turn, 'life') : stay();
+  if (lifeSign(turn) !== null || livesOn(turn)) return ended(turn, 'life');
+  return isOutdated(turn) ? givenUp(turn, OUTDATED) : stay();
 }
+
+/**
+ * Its devices are configured otherwise by now. It keeps those that it began with, which did not prove it off: it ends, and the
+ * node may be fenced anew.
+ */
+function isOutdated({ record, config }: Turn): boolean {
+  const now = planOf(config, record.node.name);
+  if (now === null || record.purpose !== 'fence' || record.onSent.length > 0) return false;
+  const sayPlan = ({ isolation, levels }: typeof now): string => JSON.stringify([isolation, levels]);
+  return sayPlan(now) !== sayPlan(record.plan) || config.outdated?.includes(record.node.name) === true;
+}
+/** Why such a one ended. */
+export const OUTDATED = 'devices-changed';
 
 /** Nothing was sent: it stays for a moment, so that it is seen. */
 function aborted({ fencing, observation: { atMs } }: Turn): Turned {

@@ -1,5 +1,5 @@
 import { isFreedNews } from './freed.ts';
-import { onAct, onChange } from './phases-off.ts';
+import { OUTDATED, onAct, onChange } from './phases-off.ts';
 import type { FencingRecord, Phase, StaysOff } from './record.ts';
 import { liedOff, rehearsedBy } from './rehearsal.ts';
 import {
@@ -61,14 +61,16 @@ function tainted(turn: Turn): Turned {
 }
 
 function untainting(turn: Turn): Turned {
-  const { record, fencing, observation } = turn;
+  const { record, fencing, observation, memory } = turn;
   if (fencing.acted?.kind !== 'patched') return go('untainting', {}, { kind: 'untell' });
   const isAlive = record.isAlive || lifeSign(turn) !== null;
   const dueMs = fencing.sinceMs + UNTAINTED_MS;
   if (!isAlive && observation.atMs < dueMs) return stay({ dueMs });
   if (isAlive) return owedOn(record).length > 0 ? powerOn(record, { isAlive }) : go('booting', { isAlive });
   const why = staysOff(record);
-  return why === null ? powerOn(record, {}) : go('left-off', { staysOff: why });
+  if (why !== null) return go('left-off', { staysOff: why });
+  // Under it, Kubernetes deletes what starts there by force. Whoever set it takes it back (G11).
+  return memory.facts.foreignOutOfService === null ? powerOn(record, {}) : stay();
 }
 
 /** Why the machine is not to be switched on; null: it is. Only what this fencing switched off is switched on. */
@@ -91,6 +93,7 @@ function onSent(turn: Turn): Turned {
   const sinceMs = fencing.isTakenOver ? predecessorEndsMs(turn, stepsSent(record)) : fencing.sinceMs;
   if (atMs < sinceMs) return stay({ dueMs: sinceMs });
   if (fencing.acted?.kind === 'not-begun') return go('on-sent', {}, onAct(record));
+  if (record.why === OUTDATED) return go('aborted');
   const power = record.plan.levels.flat().filter((method) => record.onSent.includes(method));
   const said = saidSince(turn, power, sinceMs);
   if (said?.every(({ says }) => says === 'on') || lifeSign(turn) !== null) return go('booting');

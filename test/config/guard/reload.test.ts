@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { methodFor } from '../../../src/config/guard/method.ts';
-import { needRestart, reloaded } from '../../../src/config/guard/reload.ts';
+import { needRestart, reloaded, withoutClosed } from '../../../src/config/guard/reload.ts';
 import { planOf } from '../../../src/core/guard/config.ts';
 import { effective, problems } from './a-guard-config.ts';
 
@@ -54,6 +54,13 @@ describe('a reload', () => {
       expect(methodFor(methods, 'host0', 'pdu ip=pdu plug=1')).toMatchObject({ agent: 'fence_apc' });
     }
     expect(planOf(second.core, 'host0')?.levels).toEqual([['bmc ip=b'], ['pdu ip=pdu plug=1']]);
+    expect(second.core.outdated).toEqual(['host0']);
+    expect(reloaded(first, first, open).core.outdated).toEqual([]);
+    for (const ended of [withoutClosed(second, []), reloaded(second, other, [])]) {
+      expect(methodFor(ended.methods, 'host0', 'pdu ip=pdu plug=1')).toMatchObject({ agent: 'fence_wti' });
+      expect(ended.core.outdated).toEqual([]);
+    }
+    expect(withoutClosed(second, open)).toBe(second);
     const closed = reloaded(second, other, []);
     expect(methodFor(closed.methods, 'host0', 'bmc ip=a')).toBeNull();
     expect(methodFor(closed.methods, 'host0', 'pdu ip=pdu plug=1')).toMatchObject({ agent: 'fence_wti' });

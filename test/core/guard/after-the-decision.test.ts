@@ -16,6 +16,25 @@ function until(phase: string, world: World, name: string): World {
 }
 const commands = ({ commands: sent }: World): readonly string[] => sent.map(({ act, method }) => `${act} ${method}`);
 
+describe('devices that are corrected while nothing is proven', () => {
+  it('are used by another fencing, once what got an off was sent its on', () => {
+    const config = { ...aGuardConfig({ defaultPlan: { isolation: [], levels: [['bmc {node}']] } }) };
+    const world = silent(aWorld(workers(5), config).run(5 * MINUTE), 'w1');
+    const machine = world.machine('w1');
+    machine.broken.add('bmc w1');
+    until('off-sent', world, 'w1');
+    Object.assign(machine.lies, { 'bmc w1': 'mute' });
+    until('failed', world, 'w1');
+    Object.assign(config, { defaultPlan: { isolation: [], levels: [['pdu {node}']] } });
+    expect(commands(world.run(10 * MINUTE))).toEqual([
+      ...['off bmc w1', 'off bmc w1', 'on bmc w1'],
+      ...['off pdu w1', 'on pdu w1'],
+    ]);
+    expect(machine.offs).toBe(1);
+    expect(world.phaseOf('w1')).toBe('closed');
+  });
+});
+
 describe('what holds an off after the decision', () => {
   it('G5: a storm that begins after the first command holds the next one until its cool-down is over', () => {
     const world = until('proving', silent(aWorld(workers(10)).run(5 * MINUTE), 'w1'), 'w1');

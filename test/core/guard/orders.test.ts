@@ -23,6 +23,7 @@ const on = { name: 'w1', uid: 'uid-w1' };
 const FENCE = { verb: 'fence', node: on } as const;
 const REHEARSE = { verb: 'rehearse', node: on } as const;
 const CONFIRM = { verb: 'confirm-off', node: on, checked: 'w1', isDeviceWrong: false } as const;
+const FOREIGN = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
 const POWER_ON = { verb: 'power-on', node: on } as const;
 
 function ordered(said: Said<Order>, { open, by = 'ana', to = 'me', seenAgoMs, ...given }: Case = {}) {
@@ -347,6 +348,11 @@ describe('power-on', () => {
     ['what loses its taint', { open: { ...SENT, phase: 'untainting' } }, 'awaited'],
     ['what is being stored', { open: { ...SENT, phase: 'left-off', isPending: true } }, 'awaited'],
     ['what is about to be proven', { open: { ...SENT, phase: 'proving' } }, 'refused: wrong-phase'],
+    [
+      'what somebody else has set out of service',
+      { open: { ...SENT, phase: 'left-off' }, memory: { of: { taints: [FOREIGN] } } },
+      'refused by scope: other-owner',
+    ],
   ]);
   const change = { why: 'power-on', staysOff: null };
   it('switches on, but never under the taint', () => {

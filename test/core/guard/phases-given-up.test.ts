@@ -73,6 +73,25 @@ describe('a fencing that is stuck', () => {
   );
 });
 
+describe('a fencing of which the devices were corrected since', () => {
+  const sent = { offSent: ['vm w1'] };
+  const other = { config: { defaultPlan: { isolation: [], levels: [['pdu {node}']] } } };
+  const OVER = '> on-sent why=devices-changed onSent=vm w1 onAttempt=1 [on vm w1]';
+  rows('failed', sent, [
+    ['gives back what it was sent, and ends', other, OVER],
+    ['also if only the way to call one is another', { config: { outdated: ['w1'] } }, OVER],
+    ['not for the devices of others', { config: { outdated: ['w2'] } }, 'stays by 60000'],
+    ['not if it has none any more', { config: { defaultPlan: null } }, 'stays by 60000'],
+  ]);
+  rows('stuck', sent, [
+    ['also when it is stuck', other, OVER],
+    ['but is stuck if it was switched on once', { ...other, record: { onSent: ['vm w1'] } }, 'stays'],
+  ]);
+  rows('on-sent', { ...sent, onSent: ['vm w1'], why: 'devices-changed' }, [
+    ['makes room for another one, whatever they say', { said: { 'vm w1': ['unknown@1'] } }, '> aborted'],
+  ]);
+});
+
 describe('a fencing that was not begun', () => {
   rows('aborted', {}, [
     ['stays for a minute', { atMs: 59_999 }, 'stays by 60000'],

@@ -15,6 +15,7 @@ const PAIR = { plan: { isolation: [], levels: [['a', 'b']] }, offSent: ['a', 'b'
 const patched = { fencing: { acted: { kind: 'patched' } } } as const;
 const attachment = { name: 'va', node: 'w1', driver: 'csi', volume: 'pv' };
 const WATCH = '? vm w1/10000 stuck by 600000'; /** Its device says off. */
+const FOREIGN = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
 const rows = turnRows({ said: { 'vm w1': ['off@1'] } });
 
 describe('a fencing whose node is tainted', () => {
@@ -81,6 +82,16 @@ describe('a fencing that removes its taint', () => {
     ['tries again until it is gone', {}, '> untainting [untell]'],
     ['waits for what Kubernetes still does', { ...patched, atMs: 24_999 }, 'stays by 25000'],
     ['then switches on', { ...patched, atMs: 25_000 }, ON],
+    [
+      'but not under the taint of somebody else, which only they remove',
+      { ...patched, atMs: 9_000_000, memory: { of: { taints: [FOREIGN] } } },
+      'stays',
+    ],
+    [
+      'though it leaves off what stays off',
+      { ...patched, atMs: 25_000, memory: { of: { taints: [FOREIGN] } }, record: { staysOff: 'loop' } },
+      '> left-off staysOff=loop',
+    ],
     ['or leaves it off', { ...patched, atMs: 25_000, record: { staysOff: 'loop' } }, '> left-off staysOff=loop'],
     ['or leaves it to the person', { ...patched, atMs: 25_000, record: PERSON }, '> left-off staysOff=person'],
     [

@@ -41,6 +41,8 @@ export function startGuard(parts: Parts): void {
   let isPoked = false;
   let recordsEpoch = 0;
   let decidedMs = Number.NEGATIVE_INFINITY;
+  /** When the next look is due at the latest: news that come again and again do not put it off. */
+  let dueMs = Number.POSITIVE_INFINITY;
 
   const leading = createLeading({ ...parts, recordsEpoch: () => recordsEpoch, changed: poke });
   const keeper = createKeeper({ ...parts, hasAuthority: leading.hasAuthority });
@@ -67,6 +69,7 @@ export function startGuard(parts: Parts): void {
 
   function look(): void {
     const mine = ++turn;
+    dueMs = Number.POSITIVE_INFINITY;
     const nowMs = clocks.monoMs();
     const isRecordsDue = nowMs - recordsMs >= RECORDS_EVERY_MS;
     if (isRecordsDue) recordsMs = nowMs;
@@ -126,7 +129,8 @@ export function startGuard(parts: Parts): void {
     if (isAdopted(state, { leadership: view }) && !config.dryRun) keeper.keep(state);
     hands.ask(verdict.next.status);
     const mine = turn;
-    lifeline.after(Math.max(1, verdict.next.afterMs), () => {
+    dueMs = Math.min(dueMs, clocks.monoMs() + Math.max(1, verdict.next.afterMs));
+    lifeline.after(Math.max(0, dueMs - clocks.monoMs()), () => {
       if (turn === mine) look();
     });
   }
