@@ -1,111 +1,72 @@
-import { keysOf, type NodePlan, planOf } from '../core/guard/config.ts';
-import { CONTROL_PLANE_LABELS } from '../core/guard/node-facts.ts';
-import type { PodOnNode } from '../core/guard/observation.ts';
+import { keysOf, planOf } from '../core/guard/config.ts';
 import { plannedBy } from '../core/guard/planned.ts';
 import { deviceKey, type NodeMemory } from '../core/guard/state.ts';
-import { isObject } from '../core/shape.ts';
+import { isObject, isText, listOf } from '../core/shape.ts';
+import { type CapturedEvent, createAlias, marksAsEvents, nodeOf } from './captured-node.ts';
+import { isOldCordon, timesOf } from './captured-times.ts';
+import { decidingMarks } from './deciding-marks.ts';
+import { type CapturedHour, type CapturedScenario, HEAD, hourScenario } from './hour-scenario.ts';
 import type { GuardLook } from './loop.ts';
-
-/** A GuardScenario as plain JSON (docs/simulate.md). */
-export type CapturedScenario = {
-  readonly apiVersion: string;
-  readonly kind: 'GuardScenario';
-  readonly metadata: { readonly name: string };
-  readonly nodes: readonly object[];
-  readonly events: readonly CapturedEvent[];
-};
-type CapturedEvent = { readonly at: string; readonly node?: string; readonly [what: string]: unknown };
-
-/** Until then every node is alive: its guards need so long for their election, and their patrol to ask. */
-const LEAD_MS = 300_000;
-
-const isCaptured = (value: unknown): value is CapturedScenario =>
-  isObject(value) && value['kind'] === 'GuardScenario' && Array.isArray(value['nodes']);
+import type { Hour } from './past-hour.ts';
 
 /** What a guard sends to whoever captures: names that are not to be seen are replaced where they are known. */
-export type Capture = { readonly plain: CapturedScenario; readonly redacted: CapturedScenario };
+export type Capture = {
+  readonly plain: CapturedHour;
+  readonly redacted: CapturedHour;
+};
+
+const isScenario = (value: unknown): value is CapturedScenario =>
+  isObject(value) && value['kind'] === 'GuardScenario' && Array.isArray(value['nodes']);
+const isNotes = listOf(isText);
+const isCaptured = (value: unknown): boolean =>
+  isObject(value) && isScenario(value['scenario']) && isNotes(value['notes']);
 
 export const isCapture = (value: unknown): value is Capture =>
   isObject(value) && isCaptured(value['plain']) && isCaptured(value['redacted']);
 
-export const captureOf = (look: GuardLook): Capture => ({
-  plain: captureScenario(look, false),
-  redacted: captureScenario(look, true),
-});
+/** `forMs`: how much of the last hour; null: what is so now. */
+export function captureOf(look: GuardLook, hour: Hour, forMs: number | null): Capture {
+  const captured = (redacted: boolean): CapturedHour =>
+    forMs === null
+      ? { scenario: captureScenario(look, redacted), notes: [] }
+      : hourScenario(hour, look, look.observation.atMs - forMs, redacted);
+  return { plain: captured(false), redacted: captured(true) };
+}
 
 /**
  * What a guard sees now, as a world in which it came about: nodes with their labels, devices, and those of their pods that are
  * known, and who fell silent when and how. With `redacted`, no name of a node, pod or domain is in it.
  */
 export function captureScenario(look: GuardLook, redacted: boolean): CapturedScenario {
+  const { observation, config } = look;
   const memories = [...look.verdict.state.nodes.values()].toSorted((a, b) => (a.object.name < b.object.name ? -1 : 1));
-  const onsets = memories.flatMap(({ onsetMs, isSuspect }) => (isSuspect && onsetMs !== null ? [onsetMs] : []));
-  const firstMs = Math.min(...onsets);
+  const silent = memories.filter(({ isSuspect, onsetMs }) => isSuspect && onsetMs !== null);
+  const times = timesOf(
+    silent.flatMap(({ onsetMs }) => onsetMs ?? []),
+    observation.atMs,
+    {
+      withinMs: config.storm.burst.withinMs,
+      hasOldCordon: silent.some(({ cordonedMs, onsetMs }) => isOldCordon(cordonedMs, onsetMs ?? 0)),
+    },
+  );
   const alias = createAlias(redacted);
+  const names = new Set<string>();
   return {
-    ...{ apiVersion: 'nodewarden.dev/v1alpha1', kind: 'GuardScenario', metadata: { name: 'captured' } },
-    nodes: memories.map((memory) => nodeOf(memory, look, alias)),
+    ...HEAD,
+    nodes: memories.map(({ object }) => {
+      const pods = observation.asked.get(object.uid)?.pods;
+      const known = pods?.known === true ? pods.value.value : [];
+      return nodeOf(object, { marks: decidingMarks(object, config), pods: known, names }, look, alias);
+    }),
     events: memories.flatMap((memory) => {
       const node = alias('n', memory.object.name);
-      const before = memory.object.isUnschedulable ? [{ at: '0s', node, cordon: true }] : [];
+      const before = marksAsEvents(node, decidingMarks(memory.object, config), look, alias);
       if (!memory.isSuspect || memory.onsetMs === null) return before;
-      const at = `${Math.round((LEAD_MS + memory.onsetMs - firstMs) / 1_000)}s`;
+      const at = times.at(memory.onsetMs);
       return [...before, ...silenceOf(memory, look, node).map((what) => ({ at, ...what }))];
     }),
   };
 }
-
-type Alias = (kind: string, name: string) => string;
-
-/** The same name has the same alias. */
-function createAlias(redacted: boolean): Alias {
-  const known = new Map<string, string>();
-  return (kind, name) => {
-    if (!redacted) return name;
-    const key = `${kind} ${name}`;
-    const alias = known.get(key) ?? `${kind}${known.size + 1}`;
-    known.set(key, alias);
-    return alias;
-  };
-}
-
-function nodeOf({ object }: NodeMemory, { observation, config }: GuardLook, alias: Alias): object {
-  const { name, uid, labels } = object;
-  const domains = config.domainLabels.filter((label) => Object.hasOwn(labels, label));
-  const selecting = config.nodes.map(({ key }) => key).filter((key) => Object.hasOwn(labels, key));
-  const roles = CONTROL_PLANE_LABELS.filter((label) => Object.hasOwn(labels, label));
-  const kept = [
-    ...[...new Set([...selecting, ...roles])].map((key) => [key, labels[key] ?? '']),
-    ...domains.map((key) => [key, alias('d', labels[key] ?? '')]),
-  ];
-  const pods = observation.asked.get(uid)?.pods;
-  const known = pods?.known === true ? pods.value.value : [];
-  const plan = planOf(config, name);
-  return {
-    name: alias('n', name),
-    ...(kept.length === 0 ? {} : { labels: Object.fromEntries(kept) }),
-    ...(known.length === 0 ? {} : { pods: known.map((pod) => podOf(pod, alias)) }),
-    devices: plan === null ? [] : devicesOf(plan),
-  };
-}
-
-function podOf({ namespace, name, ownerKind, priority, ...pod }: PodOnNode, alias: Alias): object {
-  const set = ownerKind === 'StatefulSet' ? name.replace(/-\d+$/, '') : null;
-  return {
-    name: alias('p', `${namespace}/${name}`),
-    ...(set === null ? {} : { statefulSet: alias('s', set) }),
-    ...(priority === 0 ? {} : { priority }),
-    ...(pod.hasAttachedVolume ? { volumes: 1 } : {}),
-    ...(pod.toleratesTaint ? { tolerates: true } : {}),
-    ...(pod.finalizers.length > 0 ? { finalizer: true } : {}),
-  };
-}
-
-/** That a BMC dies with its machine cannot be seen: it shows in what the device says. */
-const devicesOf = ({ isolation, levels }: NodePlan): readonly object[] => [
-  ...isolation.map(() => ({ kind: 'fabric' })),
-  ...levels.flatMap((level, at) => level.map(() => ({ kind: 'pdu', level: at + 1 }))),
-];
 
 /** How it fell silent, as far as witness, devices and its own word show. `node`: its name, or what stands for it. */
 function silenceOf(memory: NodeMemory, look: GuardLook, node: string): readonly Omit<CapturedEvent, 'at'>[] {

@@ -27,6 +27,7 @@ import { type GuardLook, type GuardLoop, startLoop } from './loop.ts';
 import { watchNodes } from './nodes.ts';
 import { createObserver } from './observe.ts';
 import { createOwnNode } from './own-node.ts';
+import { createPastHour } from './past-hour.ts';
 import { createGuardReload } from './reload.ts';
 import { explainReport, type GuardReport, guardReport } from './report.ts';
 import { openStatusSocket } from './status-socket.ts';
@@ -169,6 +170,7 @@ async function runParts(
   const tell = createTeller(log);
   const tellTaints = tellTaintsInDryRun(findings);
   const record = keepLocalRecord({ clock, findings, directory: started.stateDirectory });
+  const pastHour = createPastHour();
   const pulse = createPulse(clock, notify);
   for (const { text } of warnings) log.warn({ event: 'config' }, text);
   log.info({ event: 'config', version, writer, hash: started.hash }, sayGuardStarts(started.file, started.core.dryRun));
@@ -182,7 +184,7 @@ async function runParts(
   const socket = await openStatusSocket({
     ...{ clock, findings, path: started.socket, answer: report },
     explain: (node) => explainReport(last, node),
-    observe: () => JSON.stringify(last === null ? null : captureOf(last)),
+    observe: (forMs) => JSON.stringify(last === null ? null : captureOf(last, pastHour.hour(), forMs)),
   });
   const lookAgeMs = (): number | null => (last === null ? null : clock.monoMs() - last.observation.atMs);
   const http = keepHttp(started.http, { clock, report, counts: counts.now, lookAgeMs }, { clock, findings });
@@ -200,6 +202,7 @@ async function runParts(
       tellTaints(look);
       tell(look);
       record.keep(look);
+      pastHour.keep(look);
       counts.decided(look);
       for (const decision of look.verdict.decisions) if (decision.kind === 'resign') leader.resign(decision.forMs);
       effects.carryOut(look.verdict, look.observation);

@@ -18,11 +18,11 @@ export async function openStatusSocket(needs: {
   readonly answer: () => GuardReport | null;
   /** Null: there is no such node. */
   readonly explain: (node: string) => ExplainReport | NodesUnknown | null;
-  /** JSON. */
-  readonly observe: () => string;
+  /** JSON: of so much of the last hour; null: what is so now. */
+  readonly observe: (forMs: number | null) => string;
 }): Promise<{ readonly close: () => Promise<void> }> {
   const { clock, findings, path, answer, explain } = needs;
-  const observe = async (): Promise<string> => needs.observe();
+  const observe = async (forMs: number | null): Promise<string> => needs.observe(forMs);
   let socket: OpenSocket | null = null;
   let cancel = (): void => undefined;
   let isClosed = false;

@@ -9,7 +9,9 @@ export type Asked =
   | { readonly kind: 'not-running'; readonly isStale: boolean; readonly detail: string }
   | { readonly kind: 'failed'; readonly detail: string };
 export type Request =
-  | { readonly ask: 'status' | 'watch' | 'observe' }
+  | { readonly ask: 'status' | 'watch' }
+  /** `forMs`: of the guard, how much of the last hour; absent: what is so now. */
+  | { readonly ask: 'observe'; readonly forMs?: number }
   /** Of the guard. */
   | { readonly ask: 'explain'; readonly node: string };
 

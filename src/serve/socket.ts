@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import { isObject, isText, parseJson } from '../core/shape.ts';
+import { isNumber, isObject, isText, parseJson } from '../core/shape.ts';
 import { bindingPath, placeSocket } from '../host/socket-file.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, type Request } from './ask.ts';
@@ -12,8 +12,8 @@ export type SocketNeeds = {
   readonly groupId: number | null;
   /** Plain JSON; null: nothing observed yet. A watcher gets a new answer every second. */
   readonly answer: () => unknown;
-  /** The next look as JSON text; absent: it gives none. */
-  readonly observe?: () => Promise<string>;
+  /** The next look as JSON text, or so much of what was seen before; absent: it gives none. */
+  readonly observe?: (forMs: number | null) => Promise<string>;
   /** Of a node, plain JSON; null: there is none of that name. Absent: it explains none. */
   readonly explain?: (node: string) => unknown;
 };
@@ -158,7 +158,8 @@ function serveClient(
     became(request?.ask === 'watch' ? 'watching' : 'answered');
     if (request?.ask === 'status') finish(socket, clock, say(answerOf(needs)));
     else if (request?.ask === 'watch') watch(socket, needs);
-    else if (request?.ask === 'observe' && look !== undefined) observe(socket, clock, look, observers);
+    else if (request?.ask === 'observe' && look !== undefined)
+      observe(socket, clock, () => look(request.forMs ?? null), observers);
     else if (request?.ask === 'explain' && explain !== undefined) {
       finish(socket, clock, say({ answer: explain(request.node) }));
     } else finish(socket, clock, say({ error: requestsOf(needs) }));
@@ -179,8 +180,9 @@ function requestsOf({ observe: look, explain }: SocketNeeds): string {
 /** Null for garbage. */
 function parseRequest(line: string): Request | null {
   const json = parseJson(line);
-  const { ask, node } = isObject(json) ? json : {};
-  if (ask === 'status' || ask === 'watch' || ask === 'observe') return { ask };
+  const { ask, node, forMs } = isObject(json) ? json : {};
+  if (ask === 'status' || ask === 'watch') return { ask };
+  if (ask === 'observe') return isNumber(forMs) && forMs >= 0 ? { ask, forMs } : { ask };
   return ask === 'explain' && isText(node) ? { ask, node } : null;
 }
 

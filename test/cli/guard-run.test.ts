@@ -66,6 +66,14 @@ describe('guard run', () => {
     expect({ code, nodes: out.split('nodes:')[1] }).toEqual({ code: 0, nodes: expect.stringContaining('name: w1') });
     writeFileSync(command.path('now.yaml'), out);
     expect((await command.run(['guard', 'simulate', command.path('now.yaml')])).code).toBe(0);
+    const hour = await command.run(['guard', 'capture', '--since', '1h', '--config', file]);
+    expect({ code: hour.code, out: hour.out }).toEqual({
+      code: 0,
+      out: expect.stringMatching(/^# What a guard saw from 20.*\n(#.*\n)*# It begins when this guard started, .*\n/),
+    });
+    writeFileSync(command.path('hour.yaml'), hour.out);
+    expect((await command.run(['guard', 'simulate', command.path('hour.yaml')])).code).toBe(0);
+    expect((await command.run(['guard', 'capture', '--since', 'soon', '--config', file])).code).toBe(2);
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
     expect(metrics).toMatch(/^nodewarden_guard_leader 1$/m);
     expect(metrics).toMatch(/^nodewarden_guard_nodes\{class="new"\} 1$/m);

@@ -54,13 +54,49 @@ describe('what a guard sees', () => {
     expect(played({ others: [later, idle] }).held.length).toBeGreaterThan(0);
   });
 
+  it('switches the whole machine by each level of its devices, as the guard would see it', () => {
+    const config = { defaultPlan: { isolation: ['fc {node}'], levels: [['bmc {node}'], ['pdu {node}']] } };
+    const said = { 'bmc w1': ['on@9000'], 'pdu w1': ['on@9000'] } as const;
+    const { nodes, events } = captured({ config, said });
+    expect(nodes[0]).toMatchObject({
+      devices: [{ kind: 'fabric', level: 0 }, { kind: 'bmc' }, { kind: 'bmc', level: 2 }],
+    });
+    const { result, violations } = runGuard(aScenario({ nodes, events }));
+    expect({ recovered: result.recovered, violations }).toEqual({ recovered: ['w1'], violations: [] });
+  });
+
+  it('has what somebody wrote on a Node, and would keep the guard from fencing it', () => {
+    const annotations = { 'nodewarden.dev/guard': 'skip' };
+    expect(whatHappens({ memory: { of: { annotations } } })[0]).toEqual({
+      ...{ at: '0s', node: 'w1', annotate: annotations },
+    });
+    expect(played({ memory: { of: { annotations } } }).fenced).toEqual([]);
+  });
+
+  it('can be read if a member stands on two silent nodes, as it does while one of them still holds it', () => {
+    const [first] = looked({}).observation.asked.values();
+    const second = aMemory({ ...DEAD, of: { name: 'w2', uid: 'uid-w2' } });
+    const asked = new Map(first === undefined ? [] : ['uid-w1', 'uid-w2'].map((uid) => [uid, first]));
+    const { nodes } = captured({ others: [second], seen: { asked } });
+    expect(nodes).toMatchObject([
+      { pods: [{ name: 'default/db-0', statefulSet: 'db' }] },
+      { pods: [{ name: 'default/db-0~2', statefulSet: 'db' }] },
+    ]);
+    expect(aScenario({ nodes }).nodes).toHaveLength(2);
+  });
+
+  it('does not wait for days in which nothing happened', () => {
+    const longAgo = aMemory({ ...DEAD, onsetMs: DEAD.onsetMs - 86_400_000, of: { name: 'w2', uid: 'uid-w2' } });
+    expect(whatHappens({ others: [longAgo] })).toMatchObject([{ at: '360s' }, { at: '300s' }, { at: '300s' }]);
+  });
+
   it('has the labels that the configuration names, and those of its role, and no others', () => {
     const labels = { zone: 'a', team: 'x', 'node-role.kubernetes.io/master': '' };
     expect(captured({ memory: { of: { labels } } }).nodes[0]).toMatchObject({
       name: 'w1',
       labels: { 'node-role.kubernetes.io/master': '', zone: 'a' },
       pods: [{ name: 'default/db-0', statefulSet: 'db' }],
-      devices: [{ kind: 'pdu', level: 1 }],
+      devices: [{ kind: 'bmc', level: 1 }],
     });
   });
 

@@ -35,6 +35,13 @@ export const FENCED = 'nodewarden.dev/fenced';
 export const MARK = 'nodewarden.';
 
 export const CONTROL_PLANE_LABELS = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
+/** Of these a node is kept out of the counts of a storm, by the first out of every fencing. */
+export const EXCLUDING_LABELS = [
+  'remediation.medik8s.io/exclude-from-remediation',
+  'node.kubernetes.io/exclude-disruption',
+] as const;
+const [EXCLUDED, UNCOUNTED] = EXCLUDING_LABELS;
+const LEAVING = 'ToBeDeletedByClusterAutoscaler';
 /** Our own condition, which says nothing about the machine. */
 const FENCED_CONDITION = 'NodewardenFenced';
 const SKIP = /^skip(?: for=(\S+))?$/;
@@ -48,8 +55,8 @@ export function factsOf(object: NodeObject): NodeFacts {
   const isOwnWord = ready !== undefined && ready.reason !== 'NodeStatusUnknown';
   const own = conditions.filter(({ type }) => type.startsWith('Nodewarden') && type !== FENCED_CONDITION);
   const skipMs = skipOf(annotations['nodewarden.dev/guard']);
-  const foreign = taints.find(({ key, value }) => key === OUT_OF_SERVICE && !value.startsWith(MARK));
-  const isExcluded = labels['remediation.medik8s.io/exclude-from-remediation'] === 'true';
+  const foreign = taints.find(isForeignOutOfService);
+  const isExcluded = labels[EXCLUDED] === 'true';
   return {
     isControlPlane: isControlPlane(labels),
     isReady: ready?.status === 'True',
@@ -58,7 +65,7 @@ export function factsOf(object: NodeObject): NodeFacts {
     announced: announcedBy(object),
     skipMs,
     isExcluded,
-    isUncounted: isExcluded || Object.hasOwn(labels, 'node.kubernetes.io/exclude-disruption'),
+    isUncounted: isExcluded || Object.hasOwn(labels, UNCOUNTED),
     owner: ownerOf(object, foreign),
     leaving: leavingOf(object),
     outOfServiceBy: markOf(taints, OUT_OF_SERVICE, MARK),
@@ -88,6 +95,12 @@ function skipOf(text: string | undefined): number | null {
   return parsed.ok ? parsed.duration.ms : Number.POSITIVE_INFINITY;
 }
 
+const isForeignOutOfService = ({ key, value }: Taint): boolean => key === OUT_OF_SERVICE && !value.startsWith(MARK);
+
+/** Of somebody else who fences or removes nodes. */
+export const isOfOthers = (taint: Taint): boolean =>
+  isForeignOutOfService(taint) || OTHER_FENCERS.test(taint.key) || taint.key === LEAVING;
+
 const OTHER_FENCERS = /^(?:[^/]+\.)?medik8s\.io\//;
 
 function ownerOf({ annotations, taints }: NodeObject, foreign: Taint | undefined): string | null {
@@ -98,7 +111,7 @@ function ownerOf({ annotations, taints }: NodeObject, foreign: Taint | undefined
 
 function leavingOf({ taints, isDeleting }: NodeObject): string | null {
   if (isDeleting) return 'deletionTimestamp';
-  return taints.find(({ key }) => key === 'ToBeDeletedByClusterAutoscaler')?.key ?? null;
+  return taints.find(({ key }) => key === LEAVING)?.key ?? null;
 }
 
 function markOf(taints: readonly Taint[], wanted: string, prefix: string): string | null {

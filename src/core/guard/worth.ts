@@ -41,7 +41,8 @@ function onNode(
 const isToGo = ({ toleratesTaint, isFinished, isTerminating }: PodOnNode): boolean =>
   !toleratesTaint && (isTerminating || !isFinished);
 
-function isStuck(pod: PodOnNode): boolean {
+/** Nobody else would free it. */
+export function isStuck(pod: PodOnNode): boolean {
   const { isTerminating, hasAttachedVolume, ownerKind } = pod;
   return isToGo(pod) && (isTerminating || hasAttachedVolume || ownerKind === 'StatefulSet');
 }

@@ -1,7 +1,7 @@
 import type { GuardVerdict } from '../../core/guard/decision.ts';
 import type { GuardState } from '../../core/guard/state.ts';
 import { type GuardName, guardOf, type ProcessName } from './facts.ts';
-import { startGuard } from './process/guard.ts';
+import { type SeenLook, startGuard } from './process/guard.ts';
 import { LEADER_LEASE } from './process/leading.ts';
 import { type Clocks, createClient, createClocks, createLifeline, type Lifeline } from './process/lifeline.ts';
 import type { GuardEvent, GuardScenario, ScenarioGuard } from './scenario.ts';
@@ -9,6 +9,8 @@ import type { World } from './world.ts';
 
 /** Whoever holds the lease, at that moment. */
 type Told = (guard: ProcessName, verdict: GuardVerdict, state: GuardState) => void;
+/** Every look of every process, leader or not. */
+export type Looked = (process: ProcessName, look: SeenLook) => void;
 export type Guards = {
   readonly start: () => void;
   readonly apply: (event: GuardEvent) => void;
@@ -34,7 +36,7 @@ type Running = {
 const BOOTED_BEFORE_MS = 86_400_000;
 
 /** The guards of a scenario: they start, die, pause and lose the API server as its events say. */
-export function createGuards(scenario: GuardScenario, world: World, told: Told): Guards {
+export function createGuards(scenario: GuardScenario, world: World, told: Told, looked: Looked): Guards {
   const running = new Map<GuardName, Running>();
   let armed: GuardEvent[] = [];
   for (const [index, guard] of scenario.guards.entries()) {
@@ -65,6 +67,7 @@ export function createGuards(scenario: GuardScenario, world: World, told: Told):
       isWitnessPossible: (target) =>
         !world.network.isCutOff(target) && (node === null || !world.network.isCutOff(node)),
       told: (verdict, state) => told(writer, verdict, state),
+      looked: (look) => looked(writer, look),
     });
   }
 

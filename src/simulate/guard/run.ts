@@ -4,7 +4,7 @@ import type { HoldScope } from '../../core/guard/record.ts';
 import type { GuardState } from '../../core/guard/state.ts';
 import { happen } from './events.ts';
 import type { Fact, PodName, ProcessName } from './facts.ts';
-import { createGuards } from './guards.ts';
+import { createGuards, type Looked } from './guards.ts';
 import { type Violation, violationsOf } from './invariants.ts';
 import { storedOrders } from './process/senses.ts';
 import { type GuardResult, resultOf } from './result.ts';
@@ -19,11 +19,11 @@ export type GuardRun = {
 };
 
 /** Plays a scenario to its end. The same scenario gives the same run. */
-export function runGuard(scenario: GuardScenario): GuardRun {
+export function runGuard(scenario: GuardScenario, looked: Looked = () => undefined): GuardRun {
   const world = createWorld(scenario);
   const { agenda, facts } = world;
   const teller = createTeller(world);
-  const guards = createGuards(scenario, world, teller);
+  const guards = createGuards(scenario, world, teller, looked);
   world.onFact((fact) => {
     if (fact.kind === 'phase') guards.phaseStored(fact.guard, fact.phase);
   });

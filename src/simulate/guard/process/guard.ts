@@ -2,7 +2,7 @@ import type { GuardConfig } from '../../../core/guard/config.ts';
 import { decideGuard } from '../../../core/guard/decide.ts';
 import type { GuardVerdict, NextGuardLook } from '../../../core/guard/decision.ts';
 import { LOOK_WAIT_MS, NEWS_APART_MS } from '../../../core/guard/next-look.ts';
-import type { DeviceAnswer, GuardOutcome } from '../../../core/guard/observation.ts';
+import type { DeviceAnswer, GuardObservation, GuardOutcome } from '../../../core/guard/observation.ts';
 import { isAdopted } from '../../../core/guard/self.ts';
 import { type GuardState, initialGuardState } from '../../../core/guard/state.ts';
 import type { World } from '../world.ts';
@@ -25,6 +25,15 @@ type Parts = {
   readonly isWitnessPossible: (node: string) => boolean;
   /** Every verdict of a leader. */
   readonly told: (verdict: GuardVerdict, state: GuardState) => void;
+  /** Every look. */
+  readonly looked: (look: SeenLook) => void;
+};
+
+/** As a live guard hands it over. */
+export type SeenLook = {
+  readonly observation: GuardObservation;
+  readonly verdict: GuardVerdict;
+  readonly config: GuardConfig;
 };
 
 /** One process of a guard: it looks, decides with the real core, and carries out, all in virtual time. */
@@ -94,34 +103,32 @@ export function startGuard(parts: Parts): void {
     const records = senses.records();
     if (records.known) recordsEpoch = Math.max(0, ...records.value.map(({ record }) => record?.epoch ?? 0));
     const view = leading.view();
-    const verdict = decideGuard(
-      state,
-      {
-        atMs: clocks.monoMs(),
-        wallMs: clocks.wallMs(),
-        self: {
-          writer: identity.writer,
-          node: identity.node,
-          leadership: view,
-          lastWriteMs: leading.lastWriteMs(),
-          uptimeMs: clocks.monoMs(),
-        },
-        nodes: senses.nodes(),
-        records,
-        kept: senses.kept(),
-        asked: senses.asked(),
-        attachments: senses.attachments(),
-        answers,
-        outcomes,
-        orders: senses.orders(),
+    const observation: GuardObservation = {
+      atMs: clocks.monoMs(),
+      wallMs: clocks.wallMs(),
+      self: {
+        writer: identity.writer,
+        node: identity.node,
+        leadership: view,
+        lastWriteMs: leading.lastWriteMs(),
+        uptimeMs: clocks.monoMs(),
       },
-      config,
-    );
+      nodes: senses.nodes(),
+      records,
+      kept: senses.kept(),
+      asked: senses.asked(),
+      attachments: senses.attachments(),
+      answers,
+      outcomes,
+      orders: senses.orders(),
+    };
+    const verdict = decideGuard(state, observation, config);
     answers = [];
     outcomes = [];
     state = verdict.state;
     next = verdict.next;
     if (view.isLeader) parts.told(verdict, state);
+    parts.looked({ observation, verdict, config });
     for (const decision of verdict.decisions) {
       if (decision.kind === 'resign') leading.resign(decision.forMs);
     }

@@ -1,0 +1,252 @@
+import { groupBy } from '../core/group-by.ts';
+import { keysOf, planOf } from '../core/guard/config.ts';
+import type { Order } from '../core/guard/observation.ts';
+import { deviceKey, type NodeMemory } from '../core/guard/state.ts';
+import type { MonoMs } from '../core/reading.ts';
+import { sayHourNotes } from '../words/guard-capture.ts';
+import { type Alias, type CapturedEvent, createAlias, markEvent, marksAsEvents, nodeOf } from './captured-node.ts';
+import { isOldCordon, type Times, timesOf } from './captured-times.ts';
+import { decidingMarks, type Mark } from './deciding-marks.ts';
+import { deviceEvents } from './hour-devices.ts';
+import { isDeaf, type NodeHour, plightEvents, plightsOf } from './hour-plights.ts';
+import type { GuardLook } from './loop.ts';
+import type { Change, Hour } from './past-hour.ts';
+
+/** A GuardScenario as plain JSON (docs/simulate.md). */
+export type CapturedScenario = typeof HEAD & {
+  readonly world?: { readonly duration: string };
+  readonly nodes: readonly object[];
+  readonly events: readonly CapturedEvent[];
+};
+export const HEAD = {
+  apiVersion: 'nodewarden.dev/v1alpha1',
+  kind: 'GuardScenario',
+  metadata: { name: 'captured' },
+} as const;
+
+/** `notes`: what is not in it, for people. */
+export type CapturedHour = { readonly scenario: CapturedScenario; readonly notes: readonly string[] };
+
+/** Lies between the end of one leader and the election of the next one. */
+const TAKEOVER_MS = 17_000;
+const REPLACED_MS = 60_000;
+/** Who starts leads after this at the earliest, also if nobody else does. */
+const FIRST_ELECTION_MS = 30_000;
+/** An outage of the API ends the authority of who leads, also in the simulation. */
+const AFTER_OUTAGE_MS = 90_000;
+
+/** What a guard saw since `fromMs`, as a world in which it comes about again, and ends now. */
+export function hourScenario(hour: Hour, look: GuardLook, fromMs: MonoMs, isRedacted: boolean): CapturedHour {
+  const { atMs, wallMs } = look.observation;
+  const beginsMs = Math.max(fromMs, hour.sinceMs ?? atMs);
+  const changes = hour.changes.filter((change) => change.atMs >= beginsMs).toSorted((a, b) => a.atMs - b.atMs);
+  const alias = createAlias(isRedacted);
+  const { nodes, recreated } = nodesOf(hour, changes, beginsMs, look);
+  const times = timesIn(nodes, beginsMs, look);
+  const names = new Set<string>();
+  const events = [
+    ...nodes.flatMap((node) => nodeEvents(node, times, look, alias)),
+    ...guardEvents(changes, look, beginsMs, times, alias, new Set(nodes.map(({ memory }) => memory.object.name))),
+  ];
+  const inOrder = events.toSorted((a, b) => a.ms - b.ms).map(({ ms: _, ...event }) => event);
+  const joined = changes.flatMap((change) =>
+    change.kind === 'joined' ? (nodes.find(({ uid }) => uid === change.node)?.memory.object.name ?? []) : [],
+  );
+  return {
+    scenario: {
+      ...HEAD,
+      world: { duration: times.at(atMs) },
+      nodes: nodes.map(({ memory, marks, pods }) =>
+        nodeOf(memory.object, { marks, pods: pods ?? [], names }, look, alias),
+      ),
+      events: inOrder,
+    },
+    notes: sayHourNotes({
+      ...{ fromWallMs: wallMs - (atMs - beginsMs), toWallMs: wallMs, fromMs: times.msOf(beginsMs) },
+      begins: beginsMs > fromMs ? hour.begins : null,
+      isLeader: look.observation.self.leadership.isLeader,
+      ledAlone: !changes.some((change) => change.kind === 'leads' && change.atMs - beginsMs > FIRST_ELECTION_MS),
+      isReloaded: changes.some(({ kind }) => kind === 'reloaded'),
+      joined: joined.map((name) => alias('n', name)),
+      recreated: recreated.map((name) => alias('n', name)),
+      silentBefore: nodes.flatMap(({ plights, memory }) =>
+        plights.some((one) => one.atMs < beginsMs && one.is !== 'alive') ? [alias('n', memory.object.name)] : [],
+      ),
+      contradicted: nodes.flatMap(({ uid, memory }) =>
+        isContradicted(uid, look, wallMs - (atMs - beginsMs)) ? [alias('n', memory.object.name)] : [],
+      ),
+      podsUnknown: nodes.flatMap(({ pods, memory }) => (pods === null ? [alias('n', memory.object.name)] : [])),
+    }),
+  };
+}
+
+/** Those of which something is to be told first: the patrol of the simulation asks their devices before. */
+function nodesOf(
+  hour: Hour,
+  changes: readonly Change[],
+  beginsMs: MonoMs,
+  look: GuardLook,
+): { readonly nodes: readonly NodeHour[]; readonly recreated: readonly string[] } {
+  const byNode = groupBy(
+    changes.filter((change) => 'node' in change),
+    ({ node }) => node,
+  );
+  const now = look.verdict.state.nodes;
+  const present = new Set([...now.values()].map(({ object }) => object.name));
+  const gone = [...hour.gone.values()].filter((one) => one.atMs >= beginsMs);
+  const kept = new Map(gone.filter(({ memory }) => !present.has(memory.object.name)).map((one) => [nameOf(one), one]));
+  const hourOf = (memory: NodeMemory, silence: { change: Extract<Change, { kind: 'plight' }> } | null): NodeHour => {
+    const { uid } = memory.object;
+    const own = byNode.get(uid) ?? [];
+    const plights = plightsOf(own, silence?.change ?? null, beginsMs);
+    const pods = plights.length === 0 ? [] : hour.pods.get(uid);
+    return {
+      uid,
+      memory,
+      changes: own,
+      beginsMs,
+      plights,
+      isDeaf: isDeaf(own),
+      marks: marksBefore(memory, own, look),
+      pods: pods === undefined ? [] : pods,
+    };
+  };
+  const nodes = [
+    ...[...now.values()].map((memory) => hourOf(memory, hour.silent.get(memory.object.uid) ?? null)),
+    ...[...kept.values()].map(({ memory, silence }) => hourOf(memory, silence)),
+  ];
+  const isTold = ({ changes: own, plights }: NodeHour): number => (own.length + plights.length > 0 ? 0 : 1);
+  return {
+    nodes: nodes.toSorted((a, b) => isTold(a) - isTold(b) || (a.memory.object.name < b.memory.object.name ? -1 : 1)),
+    recreated: gone.map(nameOf).filter((name) => present.has(name)),
+  };
+}
+
+const isContradicted = (uid: string, { verdict, config }: GuardLook, beforeWallMs: number): boolean => {
+  const name = verdict.state.nodes.get(uid)?.object.name;
+  const plan = name === undefined ? null : planOf(config, name);
+  return (plan === null ? [] : keysOf(plan)).some((method) => {
+    const contradicted = verdict.state.devices.get(deviceKey(uid, method))?.contradicted ?? null;
+    return contradicted !== null && contradicted.wallMs < beforeWallMs;
+  });
+};
+
+const nameOf = ({ memory }: { readonly memory: NodeMemory }): string => memory.object.name;
+
+/** As they were before the first change. */
+function marksBefore(
+  { object }: NodeMemory,
+  changes: readonly Change[],
+  { config }: Pick<GuardLook, 'config'>,
+): ReadonlyMap<Mark, string> {
+  const marks = new Map(decidingMarks(object, config));
+  for (const change of changes.toReversed()) {
+    if (change.kind !== 'mark') continue;
+    if (change.was === null) marks.delete(change.mark);
+    else marks.set(change.mark, change.was);
+  }
+  return marks;
+}
+
+function timesIn(nodes: readonly NodeHour[], beginsMs: MonoMs, { config }: GuardLook): Times {
+  const onsets = nodes.flatMap(({ plights }) => plights.slice(0, 1).map((first) => first.atMs));
+  return timesOf(onsets, beginsMs, {
+    withinMs: config.storm.burst.withinMs,
+    hasOldCordon: nodes.some(({ memory, plights }) =>
+      plights.some((one) => one.is !== 'alive' && isOldCordon(memory.cordonedMs, one.atMs)),
+    ),
+  });
+}
+
+type Timed = CapturedEvent & { readonly ms: number };
+
+function nodeEvents(node: NodeHour, times: Times, look: GuardLook, alias: Alias): readonly Timed[] {
+  const name = alias('n', node.memory.object.name);
+  const timed = ({ atMs, ...what }: { readonly atMs: MonoMs; readonly [what: string]: unknown }): Timed => ({
+    ...{ ms: times.msOf(atMs), at: times.at(atMs) },
+    ...what,
+  });
+  const marked = node.changes.flatMap((change) => {
+    const { atMs } = change;
+    if (change.kind === 'gone') return [{ atMs, deleteNode: name }];
+    return change.kind === 'mark' ? [{ atMs, ...markEvent(name, change.mark, change.is, look, alias) }] : [];
+  });
+  return [
+    ...marksAsEvents(name, node.marks, look, alias).map((event) => ({ ms: 0, ...event })),
+    ...plightEvents(name, node).map(timed),
+    ...deviceEvents(name, node, look).map(timed),
+    ...marked.map(timed),
+  ];
+}
+
+/** What happened to the guard itself, to the API, and what persons ordered. */
+function guardEvents(
+  changes: readonly Change[],
+  look: GuardLook,
+  beginsMs: MonoMs,
+  times: Times,
+  alias: Alias,
+  names: ReadonlySet<string>,
+): readonly Timed[] {
+  const events: Timed[] = [];
+  const put = (atMs: MonoMs, what: object): void => {
+    const ms = Math.max(0, times.msOf(atMs));
+    events.push({ ms, at: `${Math.round(ms / 100) / 10}s`, ...what });
+  };
+  if (wasPaused(changes, look)) put(beginsMs - 1_000, { order: { verb: 'pause' } });
+  if (changes.find((change) => change.kind === 'api')?.isUp === true) put(beginsMs, { api: 'down' });
+  let backMs = Number.NEGATIVE_INFINITY;
+  for (const change of changes) {
+    const { atMs } = change;
+    if (change.kind === 'api') {
+      put(atMs, { api: change.isUp ? 'up' : 'down' });
+      backMs = change.isUp ? atMs : Number.POSITIVE_INFINITY;
+    } else if (change.kind === 'elected' && atMs - backMs > AFTER_OUTAGE_MS) {
+      put(atMs - TAKEOVER_MS, { guard: { name: 'leader', kill: true, for: `${REPLACED_MS / 1_000}s` } });
+    } else if (change.kind === 'records-deleted') {
+      put(atMs, { deleteRecords: true });
+    } else if (change.kind === 'clock-jumped') {
+      for (const guard of ['g1', 'g2']) put(atMs, { clock: { guard, step: '1m' } });
+    } else if (change.kind === 'order') {
+      const order = orderOf(change.order, alias, names);
+      if (order !== null) put(atMs, { order });
+    }
+  }
+  return events;
+}
+
+/** When it begins. */
+function wasPaused(changes: readonly Change[], { verdict }: GuardLook): boolean {
+  const first = changes.find((change) => change.kind === 'order' && ['pause', 'resume'].includes(change.order.verb));
+  if (first?.kind === 'order') return first.order.verb === 'resume';
+  return verdict.state.paused !== null;
+}
+
+/** Null: it is about a node that is not in the scenario. */
+function orderOf(order: Order, alias: Alias, names: ReadonlySet<string>): object | null {
+  const { verb } = order;
+  const whose = { by: alias('person', order.by), because: alias('reason', order.because) };
+  switch (order.verb) {
+    case 'unknown':
+      return null;
+    case 'pause':
+    case 'resume':
+      return { verb, ...whose };
+    case 'release': {
+      const { scope, forMs } = order;
+      if (scope.kind === 'node' && !names.has(scope.name)) return null;
+      const said =
+        scope.kind === 'cluster'
+          ? 'all'
+          : scope.kind === 'node'
+            ? alias('n', scope.name)
+            : `${scope.label}=${alias('d', scope.value)}`;
+      return { verb, scope: said, for: `${Math.round(forMs / 1_000)}s`, ...whose };
+    }
+    default: {
+      if (!names.has(order.node.name)) return null;
+      const isWrong = order.verb === 'confirm-off' && order.isDeviceWrong;
+      return { verb, node: alias('n', order.node.name), ...(isWrong ? { deviceIsWrong: true } : {}), ...whose };
+    }
+  }
+}

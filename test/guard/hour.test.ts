@@ -1,0 +1,92 @@
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { captureOf } from '../../src/guard/capture.ts';
+import type { GuardLook } from '../../src/guard/loop.ts';
+import { createPastHour } from '../../src/guard/past-hour.ts';
+import { aGuardConfig } from '../core/guard/a-guard-config.ts';
+import { aMemory } from '../core/guard/a-node.ts';
+import { aLook } from '../core/guard/a-turn.ts';
+import { aScenario } from '../simulate/guard/a-world.ts';
+import { again, anExample, captured, decided, heldBy } from './a-captured-hour.ts';
+
+const NEXT = { afterMs: 1, witness: [], pods: [], attachments: false, members: [], looks: [], status: [] };
+
+const directory = path.join(import.meta.dirname, '../../config/scenarios/guard');
+const examples = readdirSync(directory).map((file) => file.replace('.yaml', ''));
+
+/** Of which the last leader does not know all that the one before it knew. */
+const OTHERWISE = {
+  'burst-outlives-its-guards': 'a storm that was open before the guard started',
+  'guard-killed-before-off': 'its predecessor decided, and fell at an unknown moment',
+  'guard-paused': 'as before',
+  'records-deleted-by-hand': 'its pods were being freed within the same second',
+};
+
+type Decided = ReturnType<typeof decided>;
+/** The same nodes in the same order, and not more apart in time than two renewals of a lease. */
+function isSame(second: Decided, first: Decided): void {
+  expect(second.map(({ node }) => node)).toEqual(first.map(({ node }) => node));
+  for (const [i, { afterMs }] of second.entries()) {
+    expect(Math.abs(afterMs - (first[i]?.afterMs ?? 0))).toBeLessThanOrEqual(20_000);
+  }
+}
+
+describe('the last hour as a guard saw it', () => {
+  it.each(examples.filter((name) => !(name in OTHERWISE)))('is decided again as it was: %s', (name) => {
+    const scenario = anExample(name);
+    const { run, capture, windowMs, fromMs } = captured(scenario);
+    const { run: second, leadMs } = again(scenario, capture, windowMs);
+    isSame(decided(second, leadMs), decided(run, fromMs));
+    if (windowMs >= scenario.untilMs - 10_000) expect(heldBy(second)).toEqual(heldBy(run));
+  });
+
+  it('begins where it is told to, and ends now', () => {
+    const scenario = anExample('one-after-the-other');
+    const { capture, run, windowMs, fromMs } = captured(scenario, 32 * 60_000);
+    const { run: second, leadMs } = again(scenario, capture, windowMs);
+    expect(decided(run, fromMs)).not.toEqual([]);
+    isSame(decided(second, leadMs), decided(run, fromMs));
+  });
+
+  it('has no name of a node, pod, failure domain or person if it is redacted', () => {
+    const nodes = [
+      { names: 'secret[1-6]', zone: 'secret-zone', pods: [{ name: 'secret-{node}', statefulSet: 'secret' }] },
+    ];
+    const events = [
+      { at: '5m', node: 'secret1', freeze: true },
+      { at: '6m', order: { verb: 'release', node: 'secret1', for: '1h', by: 'secret-ann', because: 'secret' } },
+      { at: '7m', node: 'secret2', annotate: { 'cluster.x-k8s.io/machine': 'secret-machine' } },
+    ];
+    const scenario = aScenario({ nodes, events });
+    const { capture, windowMs } = captured(scenario);
+    expect(JSON.stringify(capture.plain.scenario)).toContain('secret-ann');
+    expect(JSON.stringify(capture.redacted)).not.toContain('secret');
+    const { run } = again(scenario, { ...capture, plain: capture.redacted }, windowMs);
+    expect(run.result.fenced).toHaveLength(1);
+  });
+
+  it('keeps so much and no more: what is older is dropped, and the file says so', () => {
+    const hour = createPastHour();
+    const config = aGuardConfig();
+    const look = (atMs: number, isCordoned: boolean): GuardLook => {
+      const others = Array.from({ length: 3_000 }, (_, i) =>
+        aMemory({ of: { name: `w${i}`, uid: `uid-${i}`, isUnschedulable: isCordoned } }),
+      );
+      const { state, observation } = aLook({ atMs, memory: null, others });
+      return { observation, config, verdict: { state, decisions: [], reasons: [], next: NEXT } };
+    };
+    let last = look(0, false);
+    for (let at = 0; at < 10; at++) {
+      last = look(at * 60_000, at % 2 === 1);
+      hour.keep(last);
+    }
+    expect(hour.hour().changes.length).toBeLessThanOrEqual(20_000);
+    const { plain } = captureOf(last, hour.hour(), 3_600_000);
+    expect(plain.notes).toContain('So much happened that it was not all kept: it begins later.');
+    const later = look(2 * 3_600_000, true);
+    hour.keep(later);
+    expect(hour.hour().changes).toEqual([]);
+    expect(captureOf(later, hour.hour(), 7_200_000).plain.notes).toContain('No more than the last hour is kept.');
+  });
+});
