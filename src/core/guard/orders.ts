@@ -250,10 +250,11 @@ function switchOn(memory: NodeMemory, look: Look): Result {
   if (open.pending !== null || open.record.phase === 'untainting') return 'await';
   if (memory.facts.foreignOutOfService !== null) return refuse('other-owner', 'scope');
   const { record } = open;
+  // A person may have said that it is off though no device switches it.
+  if (record.plan.levels.length === 0) return refuse('no-method', 'device');
   const change = { why: 'power-on', staysOff: null } as const;
   if (record.phase === 'tainted') return move(look, open, { to: 'untainting', change, act: { kind: 'untell' } });
   if (!SWITCHED_ON.has(record.phase)) return refuse('wrong-phase');
-  const turned = powerOn({ ...record, ...change }, change);
-  return turned.move === null ? refuse('no-method', 'device') : move(look, open, turned.move);
+  return move(look, open, powerOn({ ...record, ...change }, change).move);
 }
 const SWITCHED_ON: ReadonlySet<Phase> = new Set(['left-off', 'not-back', 'stuck']);

@@ -8,6 +8,7 @@ import {
   levelOf,
   lifeSign,
   livesOn,
+  type Move,
   nodeOf,
   owedOn,
   predecessorEndsMs,
@@ -82,9 +83,10 @@ export function staysOff({ staysOff: said, proof, offSent, why }: FencingRecord)
 }
 
 /** An `on` for everything that got an `off`; for a person's order also without one. */
-export function powerOn(record: FencingRecord, change: Partial<FencingRecord>): Turned {
+export function powerOn(record: FencingRecord, change: Partial<FencingRecord>): Turned & { readonly move: Move } {
   const meant = record.offSent.length > 0 ? record : { ...record, offSent: levelOf(record) };
-  return go('on-sent', { ...change, ...onChange(meant) }, onAct(meant));
+  const move: Move = { to: 'on-sent', change: { ...change, ...onChange(meant) }, act: onAct(meant) };
+  return { ...stay(), move };
 }
 
 function onSent(turn: Turn): Turned {

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import type { Order } from '../../../src/core/guard/observation.ts';
 import { pruneOrders, stepOrders } from '../../../src/core/guard/orders.ts';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
-import type { GuardState, Hold } from '../../../src/core/guard/state.ts';
+import { deviceKey, type GuardState, type Hold } from '../../../src/core/guard/state.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aPodOn } from './a-machine.ts';
-import { aCondition } from './a-node.ts';
-import { aFencing, aLook, aRecord, type Given, LEASE, NODE, SINCE, WALL } from './a-turn.ts';
+import { aCondition, aMemory } from './a-node.ts';
+import { aDevice, aFencing, aLook, aRecord, type Given, LEASE, NODE, SINCE, WALL } from './a-turn.ts';
 
 type Said<O> = O extends Order ? Omit<O, 'id' | 'to' | 'by' | 'because'> : never;
 type Case = Given & {
@@ -101,6 +101,17 @@ describe('an order', () => {
     expect(decisions).toMatchObject([{ kind: 'fence' }, { kind: 'answer', carries: decisions[0]?.id }]);
     expect(first({ verb: 'pause' })).toMatchObject({ kind: 'answer', carries: null });
   });
+  it('names its own one, also after an order before it at the same look', () => {
+    const to = { to: 'me', by: 'ana', because: 'a test' };
+    const look = aLook({
+      seen: { orders: [{ id: 'o1', ...to, verb: 'pause' }, { id: 'o2', ...to, ...POWER_ON } as Order] },
+    });
+    const open = aFencing(aRecord({ phase: 'left-off', offSent: ['vm w1'] }));
+    const state = { ...look.state, fencings: new Map([[open.record.id, open]]) };
+    const { decisions } = stepOrders({ state, decisions: [], reasons: [] }, { ...look, state }).progress;
+    expect(decisions.map(({ kind }) => kind)).toEqual(['answer', 'recover', 'answer']);
+    expect(decisions[2]).toMatchObject({ order: 'o2', carries: decisions[1]?.id });
+  });
   it('waits for the leader of the newest record', () => {
     const newer = { id: 'w9-1', version: '1', record: aRecord({ id: 'w9-1', epoch: 4 }) };
     const { progress } = ordered(POWER_ON, { seen: { records: known([newer]) } });
@@ -150,7 +161,8 @@ describe('pause, resume and release', () => {
     [2 * HOUR, 'accepted null'],
     [2 * HOUR + 1, 'refused: more-than-2h'],
   ])('release for %i ms: %s', (forMs, expected) => {
-    expect(answerTo({ verb: 'release', scope, forMs })).toBe(expected);
+    const others = [aMemory({ of: { name: 'w2' } })];
+    expect(answerTo({ verb: 'release', scope, forMs }, { others })).toBe(expected);
   });
   rows({ verb: 'release', scope: { kind: 'domain', label: 'zone', value: 'a' }, forMs: 1 }, {}, [
     ['of a failure domain', { memory: { of: { labels: { zone: 'a' } } } }, 'accepted null'],
@@ -258,6 +270,18 @@ describe('rehearse', () => {
       'refused by scope: outside-nodes',
     ],
   ]);
+  it('cuts by the level of which a method was rehearsed longest ago', () => {
+    const plan = { isolation: [], levels: [['a', 'b'], ['c']] };
+    const devices = (
+      [
+        ['a', 5],
+        ['b', null],
+        ['c', 3],
+      ] as const
+    ).map(([method, rehearsedWallMs]) => aDevice(method, ['on@9000'], { rehearsedWallMs }));
+    const state = { devices: new Map(devices.map((one) => [deviceKey(one.node, one.method), one])) };
+    expect(begun(REHEARSE, { ...drained, config: { defaultPlan: plan }, state }).record.level).toBe(0);
+  });
   it('says what stands on the node, and at which gates', () => {
     const decision = begun(REHEARSE, drained);
     expect(decision).toMatchObject({
@@ -272,6 +296,7 @@ describe('confirm-off', () => {
   const OFF = { said: { 'vm w1': ['off@10000'] } } as const;
   const ON = { said: { 'vm w1': ['on@10000'] } } as const;
   const TWO = { config: { defaultPlan: { isolation: [], levels: [['a'], ['b']] } } };
+  const UNREADABLE = known([{ id: 'w1-1', version: '1', record: null, problem: 'not JSON', nodeKey: 'w1' }]);
   const never = unknown('not-asked', '', '');
   const triedAt = (asOfMs: number) => ({
     asked: new Map([
@@ -284,10 +309,13 @@ describe('confirm-off', () => {
     ['while paused', { state: { paused: { by: 'bob', because: '', wallMs: 0 } } }, 'refused by self: paused'],
     ['a node whose kubelet answers', { witness: 'answers' }, 'refused by witness: kubelet-answers'],
     ['unless that says nothing', { witness: 'answers', config: { kubeletAnswers: 'ignore' } }, 'accepted w1-1'],
+    ['a node whose kubelet was not tried', { seen: { asked: new Map() } }, 'awaited'],
+    ['a node of which other things were asked', { witnessMs: null }, 'awaited'],
     ['a node whose kubelet refuses', { witness: 'refused' }, 'accepted w1-1'],
     ['a node whose kubelet was tried before the order', { seen: triedAt(AT - 1) }, 'awaited'],
     ['one that was not tried in time', { seen: triedAt(AT - 20_001), seenAgoMs: 20_000 }, 'accepted w1-1'],
     ['the own node', { own: { node: 'w1' } }, 'refused by scope: own-node'],
+    ['a node with an unreadable record', { seen: { records: UNREADABLE } }, 'refused by scope: unreadable-record'],
     [
       'the node of another owner',
       { memory: { of: { annotations: { 'cluster.x-k8s.io/machine': 'm' } } } },
@@ -347,6 +375,11 @@ describe('power-on', () => {
     ['what is tainted', { open: { ...SENT, phase: 'tainted' } }, 'accepted w1-1'],
     ['what loses its taint', { open: { ...SENT, phase: 'untainting' } }, 'awaited'],
     ['what is being stored', { open: { ...SENT, phase: 'left-off', isPending: true } }, 'awaited'],
+    [
+      'what has no method',
+      { open: { phase: 'left-off', plan: { isolation: [], levels: [] } } },
+      'refused by device: no-method',
+    ],
     ['what is about to be proven', { open: { ...SENT, phase: 'proving' } }, 'refused: wrong-phase'],
     [
       'what somebody else has set out of service',
