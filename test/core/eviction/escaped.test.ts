@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { decide } from '../../../src/core/decide.ts';
 import type { HeldOutside } from '../../../src/core/observation.ts';
 import type { Heard } from '../../../src/core/outcome.ts';
 import { known } from '../../../src/core/reading.ts';
-import { aConfig, aPod, MI } from '../../a.ts';
-import { aCore, codes, hardMemory, hardPids, idOf, sent, victims } from './a-live-core.ts';
+import { initialState, type State } from '../../../src/core/state/state.ts';
+import { aConfig, anObservation, aPod, aThreshold, MI } from '../../a.ts';
+import { aCore, codes, hardDisk, hardMemory, hardPids, idOf, sent, victims } from './a-live-core.ts';
 
 const requests = { memoryBytes: 500 * MI, ephemeralStorageBytes: 0 };
 const leaker = aPod({ name: 'leaker', workingSetBytes: 900 * MI });
@@ -41,12 +43,44 @@ describe('a victim that holds memory outside its cgroup (D3)', () => {
     const { core, holding } = afterEscape();
     const asked = core.look(31_500, { memory: 40, escaped: holding(60) }).next.escaped;
     expect(asked).toMatchObject([{ cgroup: { path: '/leaker', inode: 1 }, processes: [{ pid: 2, startTicks: 3 }] }]);
+    const [held] = holding(0);
+    const parts = [{ memoryBytes: 1 }, { processIds: 1 }, { of: 'another' }].map((part) => ({ ...held, ...part }));
+    for (const [i, part] of parts.entries())
+      expect(core.look(31_600 + i, { memory: 40, escaped: [part as HeldOutside] }).next.escaped).toHaveLength(1);
     expect(core.look(32_000, { memory: 40, escaped: holding(0) }).next.escaped).toBeUndefined();
+  });
+
+  it('is one of the last 16', () => {
+    const heard = Array.from({ length: 17 }, (_, i) => escaped(`d${i}`, 0));
+    const asked = aCore(aConfig([hardMemory]), []).look(0, { heard }).next.escaped ?? [];
+    expect(asked.map(({ decision }) => decision)).toEqual(heard.slice(1).map(({ of }) => of));
+  });
+
+  it('is not one that survived in its cgroup', () => {
+    const core = aCore(aConfig([hardMemory]), [leaker, innocent]);
+    const id = idOf(core.look(0, { memory: 40 }));
+    const survived: Heard = { of: id, atMs: 900, kind: 'survived', left: [], detail: 'it stays' };
+    expect(core.look(1_000, { memory: 40, heard: [sent(id, 50, 'sigkill'), survived] }).next.escaped).toBeUndefined();
   });
 
   it('is not assumed to hold less before that is read', () => {
     const { core } = afterEscape();
     expect(victims(core.look(31_500, { memory: 40 }))).toEqual([]);
+  });
+
+  it('may hold all of it as long as one of several was not read', () => {
+    const held = (of: string) => ({ of, memoryBytes: MI, processIds: 1 });
+    const core = aCore(aConfig([hardMemory]), [innocent]);
+    core.look(0, { heard: [escaped('d1', 0), escaped('d2', 0)] });
+    expect(victims(core.look(100, { memory: 40, escaped: [held('d1')] }))).toEqual([]);
+    expect(victims(core.look(200, { memory: 40, escaped: [held('d1'), held('d2')] }))).toEqual(['innocent']);
+  });
+
+  it('holds nobody back for a disk, where files outlive their writers', () => {
+    const requests = { memoryBytes: 0, ephemeralStorageBytes: 900 * MI };
+    const core = aCore(aConfig([hardDisk]), [aPod({ name: 'within', diskBytes: MI, requests })]);
+    core.look(0, { heard: [escaped('d1', 0)] });
+    expect(victims(core.look(100, { nodefs: 40 }))).toEqual(['within']);
   });
 
   it.each([
@@ -60,6 +94,23 @@ describe('a victim that holds memory outside its cgroup (D3)', () => {
   it('holds no pod back that exceeds its request', () => {
     const { core, holding } = afterEscape([innocent, aPod({ name: 'other', workingSetBytes: 200 * MI })]);
     expect(victims(core.look(31_500, { memory: 40, escaped: holding(900) }))).toEqual(['other']);
+  });
+
+  it.each(['swap.available', 'memory.stallFree'] as const)('counts by its memory for %s, too', (signal) => {
+    const state: State = {
+      ...initialState('boot'),
+      escaped: [{ decision: 'd', cgroup: { path: '/leaker', inode: 1 }, processes: [] }],
+    };
+    const short = { [signal]: { available: 40, capacity: 1_000 } };
+    const at = (memoryBytes: number) =>
+      victims(
+        decide(
+          state,
+          anObservation(0, short, { pods: known([innocent]), escaped: [{ of: 'd', memoryBytes, processIds: 1 }] }),
+          aConfig([aThreshold(signal, 100)], { isLive: true }),
+        ),
+      );
+    expect([at(60), at(59)]).toEqual([[], ['innocent']]);
   });
 
   it('counts by its process IDs if these are lacking', () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { decide } from '../../../src/core/decide.ts';
 import type { Observation } from '../../../src/core/observation.ts';
 import type { Outcome } from '../../../src/core/outcome.ts';
+import type { PodView } from '../../../src/core/pod/pod.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { initialState, type State } from '../../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
@@ -69,12 +70,14 @@ describe('a hard threshold', () => {
     expect(decisions.map(({ id }) => id)).toEqual(['7f3c1a22-1', '7f3c1a22-2']);
   });
 
-  it('says what its victim is bound to, if it is bound to anything', () => {
-    const bound = { ...leaker, boundTo: 'unit leaker.service' };
-    const [first] = looks(aConfig([hard]), memory(0, 50, { pods: known([bound]) }));
-    expect(evictions(first)[0]?.victim).toMatchObject({ name: 'leaker', boundTo: 'unit leaker.service' });
-    const [other] = looks(aConfig([hard]), memory(0, 50));
-    expect(evictions(other)[0]?.victim).not.toHaveProperty('boundTo');
+  it.each<Partial<PodView>>([
+    { boundTo: 'unit leaker.service' },
+    { cgroupInode: 7 },
+    { unsaid: { why: 'unreadable', priority: true, requests: true } },
+  ])('says of its victim, if it is so: %j', (said) => {
+    const [first] = looks(aConfig([hard]), memory(0, 50, { pods: known([{ ...leaker, ...said }]) }));
+    const { uid, namespace, name, qos, priority } = leaker;
+    expect(evictions(first)[0]?.victim).toEqual({ uid, namespace, name, qos, priority, ...said });
   });
 
   it('ranks a pod with the priority of the pods that end with it, and names them (D16)', () => {

@@ -82,10 +82,12 @@ describe('a candidate for a disk (D14)', () => {
       pod({ name: 'files', relief: { grownLastMinute: inodes(10_000) } }),
     ];
     expect(victims(pods, 'nodefs.inodesFree')).toEqual(['files']);
+    expect(victims(pods.slice(0, 1), 'nodefs.inodesFree')).toEqual([]);
   });
 
   it('is chosen as in the kubelet if this is not measured, and for memory', () => {
-    expect(victims([aPod({ name: 'large', diskBytes: 5 * GI })])).toEqual(['large']);
+    const unread = aPod({ name: 'unread', usage: { disk: hidden } });
+    expect(victims([aPod({ name: 'large', diskBytes: 5 * GI }), unread])).toEqual(['large']);
     expect(victims([pod({ name: 'leaker', workingSetBytes: GI })], 'memory.available')).toEqual(['leaker']);
   });
 
@@ -196,6 +198,12 @@ describe('files that may be those of another pod', () => {
     expect(victims([first(relief), pod({ name: 'linker', diskBytes, unattributedBytes, relief: theirs })])).toEqual([
       'first',
     ]);
+  });
+
+  it('count in bytes for bytes alone', () => {
+    const relief = { grownLastMinute: inodes(1) };
+    const linker = pod({ name: 'linker', unattributedBytes: GI, relief: { ...relief, unattributed: inodes(9) } });
+    expect(victims([pod({ name: 'first', relief }), linker], 'nodefs.inodesFree')).toEqual(['first']);
   });
 
   it('make no pod a candidate', () => {

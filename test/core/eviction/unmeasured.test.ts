@@ -82,6 +82,10 @@ describe('a pod whose memory cannot be read (D13)', () => {
     expect(chosen([db, { ...web, isDaemonSet: true }])).toBe('order-unproven');
   });
 
+  it.each(['unreadable', 'malformed', 'timed-out', 'stale'] as const)('may be to blame if that is %s', (why) => {
+    expect(chosen([db, not(web, { workingSetBytes: unknown(why, 'memory.current', '') })])).toBe('order-unproven');
+  });
+
   it('counts as 0 in simulate if its statistics lack the number, as in the kubelet', () => {
     const lacking = not(web, { workingSetBytes: unknown('absent', 'summary', 'not there') });
     expect(chosen([db, lacking], 'memory.available', false)).toBe('db');

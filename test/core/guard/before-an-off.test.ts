@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { NodeObject } from '../../../src/core/guard/observation.ts';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
+import { initialGuardState } from '../../../src/core/guard/state.ts';
 import { aCondition } from './a-node.ts';
-import { type Given, LEADS, sayTurn } from './a-turn.ts';
+import { type Given, LEADS, SINCE, sayTurn, WALL } from './a-turn.ts';
 
 const SHUTTING_DOWN = aCondition({ type: 'NodewardenShutdownArmed', reason: 'ShuttingDown' });
 const UNKNOWN = aCondition({ status: 'Unknown', reason: 'NodeStatusUnknown' });
@@ -49,12 +50,25 @@ describe('an off after the first one', () => {
   const AWAITED = /^\? .* stuck witness$/;
   const FURTHER = SENDS.slice(1);
 
-  it.each(FURTHER)('is not sent while the kubelet answers: %s', (_, given) => {
-    expect(sayTurn({ ...given, witness: 'answers' })).toMatch(/^> (failed|on-sent) why=kubelet-answers/);
+  it.each(FURTHER.slice(0, 2))('is not sent while the kubelet answers: %s', (_, given) => {
+    expect(sayTurn({ ...given, witness: 'answers' })).toMatch(/^> failed why=kubelet-answers/);
   });
 
-  it('is sent all the same if that is to be ignored', () => {
-    expect(sayTurn({ ...SECOND, witness: 'answers', config: { kubeletAnswers: 'ignore' } })).toContain('[off ');
+  it.each([10_000, -1, null])('is sent all the same if that is to be ignored, asked at %j', (witnessMs) => {
+    const config = { kubeletAnswers: 'ignore' } as const;
+    expect(sayTurn({ ...SECOND, witness: 'answers', witnessMs, config })).toContain('[off ');
+  });
+
+  it.each<readonly [string, Given]>([
+    [
+      'the guard settles',
+      { state: { self: { ...initialGuardState(0, 0).self, settlesMs: Number.MAX_SAFE_INTEGER, adoptedMs: 0 } } },
+    ],
+    ['it is not long dead any more', { memory: { overdueMs: null } }],
+    ['nothing is left to free', { pods: [] }],
+    ['there were too many in an hour', { state: { dryFenced: new Map([['uid-w9', { wallMs: WALL + SINCE }]]) } }],
+  ])('is sent although %s', (_, so) => {
+    expect(sayTurn({ ...SECOND, ...so })).toContain('[off ');
   });
 
   it.each(FURTHER)('waits until the kubelet was asked since the off before it: %s', (_, given) => {

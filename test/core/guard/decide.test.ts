@@ -4,7 +4,7 @@ import type { GuardObservation } from '../../../src/core/guard/observation.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { aMachine } from './a-machine.ts';
-import { aLook, type Given } from './a-turn.ts';
+import { aLook, aRecord, type Given } from './a-turn.ts';
 import { aWorld } from './a-world.ts';
 import { sayDecision } from './say-decision.ts';
 
@@ -134,6 +134,7 @@ describe('a leader on a node of the cluster', () => {
   };
   it('resigns when its own node is silent', () => {
     expect(new Set(running({ silent: 'w1' }))).toEqual(new Set([5 * MINUTE]));
+    expect(running({ self: 'w2', silent: 'w2' })).not.toEqual([]);
     expect(running({})).toEqual([]);
     expect(running({ silent: 'w2' })).toEqual([]);
     expect(running({ silent: 'w1', isLeader: false })).toEqual([]);
@@ -169,6 +170,22 @@ describe('a dry run whose silent node is deleted', () => {
     ]).toEqual(['uid-w1']);
     world.machine('w1').isDeleted = true;
     expect([...world.run(MINUTE).state().dryFenced.keys()]).toEqual([]);
+  });
+});
+
+describe('a record that cannot be read', () => {
+  it('is told once, also if it could be read before, and no other one is', () => {
+    const other = { id: 'w2-1', version: '1', record: aRecord({ id: 'w2-1', phase: 'closed' }) };
+    const before = { id: 'w1-1', version: '1', record: aRecord({ phase: 'closed' }) };
+    const broken = { id: 'w1-1', version: '2', record: null, problem: 'not JSON', nodeKey: 'w1' };
+    let state = decided({ seen: { records: known([before, other]) } }).state;
+    const told = () => {
+      const verdict = decided({ state, seen: { records: known([broken, other]) } });
+      state = verdict.state;
+      return verdict.reasons;
+    };
+    expect(told()).toEqual([{ code: 'unreadable-record', fencing: 'w1-1', problem: 'not JSON' }]);
+    expect(told()).toEqual([]);
   });
 });
 

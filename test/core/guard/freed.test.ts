@@ -43,6 +43,12 @@ describe('what a fencing frees', () => {
     expect(seen({ ...given, members: [member('new', true)] })[0]).toBe('db-0 ready 10000');
     expect(seen({ ...given, members: [{ ...member('new', true), namespace: 'other' }] })[0]).toBe('db-0');
   });
+  it('comes back as one of several members', () => {
+    const given = { pods: [OLD, WEB], attachments: [VOLUME] };
+    const other = { ...member('new', true), name: 'db-1' };
+    expect(seen({ ...given, members: [other] })[0]).toBe('db-0');
+    expect(seen({ ...given, members: [other, member('new', true)] })[0]).toBe('db-0 ready 10000');
+  });
   it('keeps the first time', () => {
     const [db] = TO_FREE.pods;
     const pods = db === undefined ? [] : [{ ...db, goneWallMs: WALL + SINCE, readyWallMs: WALL + SINCE + 1 }];
@@ -52,6 +58,7 @@ describe('what a fencing frees', () => {
   });
   it('is not known where nothing was read, or only before this step', () => {
     expect(seen({ pods: null, attachments: [VOLUME] })).toEqual(['db-0', 'web', 'pv']);
+    expect(seen({ seen: { asked: new Map() }, attachments: [VOLUME] })).toEqual(['db-0', 'web', 'pv']);
     expect(seen({ pods: [], attachments: [], fencing: { sinceMs: SINCE + 10_001 } })).toEqual(['db-0', 'web', 'pv']);
   });
   it('is not known to who has just taken over: it may have gone long ago', () => {
@@ -66,6 +73,22 @@ describe('what a fencing frees', () => {
   it('is not looked for before the taint, nor after its end', () => {
     for (const phase of ['proven', 'closed'] as const)
       expect(seen({ record: { phase }, pods: [], attachments: [] })).toEqual(['db-0', 'web', 'pv']);
+  });
+  it.each(['untainting', 'on-sent', 'booting', 'left-off', 'not-back'] as const)('is looked for when %s', (phase) => {
+    expect(seen({ record: { phase }, pods: [], attachments: [] })[0]).toBe('db-0 gone 10000');
+  });
+  it('is noted for 20 pods and 20 volumes, and names of 253 characters', () => {
+    const long = 'n'.repeat(254);
+    const list = <T>(one: T): readonly T[] => Array.from({ length: 21 }, () => one);
+    const attachments = list({ ...VOLUME, name: long, volume: long });
+    const { pods, volumes } = toBeFreed({
+      pods: list(aPodOn({ namespace: long, name: long, uid: long })),
+      attachments,
+    });
+    expect([pods.length, volumes.length]).toEqual([20, 20]);
+    const [pod, volume] = [pods[0], volumes[0]];
+    const names = [pod?.namespace, pod?.name, pod?.uid, volume?.name, volume?.volume];
+    expect(names.map((name) => name?.length)).toEqual([253, 253, 253, 253, 253]);
   });
 });
 
@@ -88,18 +111,36 @@ describe('a member of a StatefulSet', () => {
     const pods = TO_FREE.pods.map((pod) => ({ ...pod, readyWallMs: WALL }));
     expect(lookedFor({ record: { freed: { ...TO_FREE, pods } } })).toEqual([]);
     expect(lookedFor({ record: { phase: 'proving' } })).toEqual([]);
+    expect(lookedFor({ seen: { asked: new Map() } })).toEqual(['uid-w1 default/db-0']);
+    const decided = { phase: 'decided', wallMs: WALL } as const;
+    expect(lookedFor({ record: { phase: 'left-off', steps: [decided] } })).toEqual([]);
+    const atMs = 15 * MINUTE;
+    expect(lookedFor({ atMs, record: { phase: 'left-off', steps: [decided, ...tainted.steps] } })).toHaveLength(1);
     expect(lookedFor({ fencing: { isTakenOver: true } })).toEqual([]);
   });
+});
+
+it('a member is looked for again after 10 s', () => {
+  const askedAgo = (agoMs: number) => {
+    const { asked } = aLook({ atMs: 60_000 - agoMs, members: [] }).observation;
+    return lookedFor({ atMs: 60_000, seen: { asked }, said: {} });
+  };
+  expect([askedAgo(9_999), askedAgo(10_000)]).toEqual([[], ['uid-w1 default/db-0']]);
 });
 
 describe('a machine that stays off', () => {
   const rows = turnRows();
   const stored = (freed: typeof TO_FREE) =>
     ({ seen: { records: known([{ id: 'w1-1', version: '1', record: aRecord({ freed }) }]) } }) as const;
+  const beside = (freed: typeof TO_FREE) => {
+    const others = { id: 'w0-1', version: '1', record: aRecord({ freed: TO_FREE }) };
+    return { seen: { records: known([others, { id: 'w1-1', version: '1', record: aRecord({ freed }) }]) } };
+  };
   const more = { ...TO_FREE, volumes: TO_FREE.volumes.map((volume) => ({ ...volume, goneWallMs: WALL })) };
   rows('left-off', { freed: more }, [
     ['has stored what was seen since', { atMs: 30_000, ...stored(TO_FREE) }, '> left-off'],
     ['not at once', { atMs: 29_999, ...stored(TO_FREE) }, 'stays'],
     ['and once', { atMs: 30_000, ...stored(more) }, 'stays'],
+    ['also beside records of others', { atMs: 30_000, ...beside(more) }, 'stays'],
   ]);
 });

@@ -270,6 +270,21 @@ describe('a gate', () => {
       'storm burst lasts/null',
     );
   });
+  it('of the storm holds one whose device is contradicted, or that has none', () => {
+    const recent = [10_000, 3_000].map(
+      (agoMs) => ({ says: 'off', begunMs: AT_MS - agoMs, endedMs: AT_MS - agoMs }) as const,
+    );
+    const contradicted = { why: 'life-after-proof', wallMs: 0 } as const;
+    const storm = (given: Given) =>
+      gatesOf(at({ ...given, state: { holds: [hold] } })).find(({ gate }) => gate === 'storm')?.because;
+    expect(storm({ device: { says: 'off', recent, contradicted } })).toBe('burst');
+    expect(storm({ config: { defaultPlan: null } })).toBe('burst');
+  });
+  it('of the rate is closed while records cannot be read', () => {
+    const records = unknown('stale', 'configmaps', '');
+    const rate = gatesOf(at({ seen: { records } })).find(({ gate }) => gate === 'rate');
+    expect(rate).toMatchObject({ isOpen: false, because: 'records-unknown', value: 'stale' });
+  });
   it('can be passed over by name', () => {
     expect(firstShut(at({ own: { node: 'w1' }, witness: 'answers' }), ['scope', 'witness'])).toBeNull();
     expect(firstShut(at({ own: { node: 'w1' }, witness: 'answers' }), ['scope'])?.gate).toBe('witness');

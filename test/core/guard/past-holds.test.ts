@@ -24,6 +24,11 @@ describe('what was held back', () => {
     expect(other).toMatchObject([{ untilWallMs: 7 }, { what: 'silent', fromWallMs: 7, untilWallMs: null }]);
     expect(step(other, {}, 9)).toMatchObject([{ untilWallMs: 7 }, { untilWallMs: 9 }]);
     expect(step(begun, { held: WITNESS }, 8)).toBe(begun);
+    expect(step(other, { held: WITNESS }, 9)).toMatchObject([
+      { untilWallMs: 7 },
+      { what: 'silent', untilWallMs: 9 },
+      { what: 'kubelet-answers', fromWallMs: 9, untilWallMs: null },
+    ]);
   });
   it('is told of a storm once, though its nodes change, and not of each node in it', () => {
     const held = { 'uid-w1': 'storm burst', 'uid-w2': 'self settling' };
@@ -32,13 +37,22 @@ describe('what was held back', () => {
     const both = storm({ scope: { kind: 'nodes', nodes: ['uid-w1', 'uid-w2'] }, endedMs: 7 });
     expect(step(begun, { held, holds: [both] }, 8)).toBe(begun);
     const domain = storm({ kind: 'domain', scope: { kind: 'domain', label: 'zone', value: 'a' } });
-    expect(step(begun, { holds: [domain] }, 9)).toMatchObject([{ untilWallMs: 9 }, { what: 'domain', fromWallMs: 9 }]);
+    const now = { held: { 'uid-w1': 'storm domain' }, holds: [domain] };
+    const seen = step(begun, now, 9);
+    expect(seen).toMatchObject([{ untilWallMs: 9 }, { what: 'domain', fromWallMs: 9 }]);
+    expect(seen).toHaveLength(2);
+  });
+  it('names 20 nodes of a storm', () => {
+    const uids = Array.from({ length: 21 }, (_, i) => `uid-w${i}`);
+    const [burst] = step([], { holds: [storm({ scope: { kind: 'nodes', nodes: uids } })] }, 5);
+    expect(burst?.scope.kind === 'nodes' && burst.scope.nodes.length).toBe(20);
   });
   it('is at most 100, of which those that last stay', () => {
     let past = step([], { held: WITNESS }, 0);
     for (let i = 1; i <= 300; i++) past = step(past, { held: { ...WITNESS, [`u${i}`]: 'device silent' } }, i);
     expect(past).toHaveLength(100);
     expect(past[0]).toMatchObject({ what: 'kubelet-answers', untilWallMs: null });
+    expect(past.at(-1)).toMatchObject({ fromWallMs: 300, untilWallMs: null });
     const many = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`u${i}`, 'device silent']));
     const full = step([], { held: many }, 5);
     expect(full).toHaveLength(100);

@@ -1,5 +1,5 @@
 import { describe } from 'vitest';
-import { RENEWED, turnRows } from './a-turn.ts';
+import { RENEWED, SINCE, turnRows } from './a-turn.ts';
 
 const TAKEN = { fencing: { isTakenOver: true } };
 const UNFENCED = { order: { verb: 'fence', by: 'ana', because: '' }, renewed: null } as const;
@@ -36,6 +36,7 @@ describe('a fencing that failed', () => {
       { ...TAKEN, record: UNFENCED },
       '> on-sent why=too-late onSent=vm w1 onAttempt=1 [on vm w1]',
     ],
+    ['but not while it may be tried again', { atMs: 300_000, record: { ...UNFENCED, retries: 2 } }, begins(3)],
     [
       'or after a long time',
       { atMs: 440_001, record: UNFENCED },
@@ -58,6 +59,14 @@ describe('a fencing that is stuck', () => {
       ['also if a look from before the phase shows life', { lookMs: -1, ...RENEWED }, 'stays'],
       ['also if the look shows no Node', { node: null }, 'stays'],
       ['also without a lease', { lease: null, memory: { lease: null } }, 'stays'],
+      ['also if nothing was asked of the node', { seen: { asked: new Map() } }, 'stays'],
+      ['also after a heartbeat that is not that of its lease', { memory: { signMs: SINCE + 1 } }, 'stays'],
+      ['also if a node that lived shows no life since', { record: UNFENCED, memory: { signMs: SINCE } }, 'stays'],
+      [
+        'is switched on when a node that lived still lives',
+        { record: UNFENCED, memory: { signMs: SINCE + 1 } },
+        '> on-sent why=life isAlive=true onSent=x+f+a+b onAttempt=3 [on f, b, a]',
+      ],
       [
         'is switched on when the look shows life',
         { lookMs: 0, ...RENEWED },

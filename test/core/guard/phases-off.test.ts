@@ -2,7 +2,7 @@ import { describe } from 'vitest';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
 import type { Hold } from '../../../src/core/guard/state.ts';
 import { aMemory } from './a-node.ts';
-import { LEASE, RENEWED, SINCE, turnRows } from './a-turn.ts';
+import { LEASE, RENEWED, SINCE, turnRows, WALL } from './a-turn.ts';
 
 const ON = (ms: number) => ({ said: { 'vm w1': [`on@${ms}`] } }) as const;
 const TWICE_OFF = { said: { 'vm w1': ['off@1000', 'off@7000'] } } as const;
@@ -15,6 +15,8 @@ const FABRIC = { plan: { isolation: ['f', 'g'], levels: [['vm w1']] } };
 const STORM: Hold = { kind: 'burst', scope: { kind: 'nodes', nodes: ['uid-w1'] }, sinceMs: 0, endedMs: null };
 const stormy = { state: { holds: [STORM] } };
 const ordered = (verb: NonNullable<FencingRecord['order']>['verb']) => ({ order: { verb, by: 'ana', because: '' } });
+const PAUSED = { state: { paused: { by: 'ana', because: '', wallMs: 0 } } };
+const MANY = { state: { dryFenced: new Map([['uid-w9', { wallMs: WALL + SINCE }]]) } };
 const TAKEN = { fencing: { isTakenOver: true } };
 const CONTRADICTED = { device: { contradicted: { why: 'life-after-proof', wallMs: 0 } } } as const;
 const UNFENCED = { ...ordered('fence'), renewed: null };
@@ -77,6 +79,7 @@ describe('a fencing that is decided', () => {
     ],
     ['ends when its device is contradicted', CONTRADICTED, '> aborted why=silent isAlive=false'],
     ['of a living node is not begun by another process', { ...TAKEN, record: UNFENCED }, '> aborted why=too-late'],
+    ['nor does that wait', { ...TAKEN, ...PAUSED, record: UNFENCED }, '> aborted why=too-late'],
     ['of a living node begins within its time', { atMs: 140_000, record: UNFENCED, ...ON(139_000) }, OFF],
     ['or not at all', { atMs: 140_001, record: UNFENCED, ...ON(139_000) }, '> aborted why=too-late'],
     ['ends when its device is silent', { said: {} }, '> aborted why=silent isAlive=false'],
@@ -85,7 +88,14 @@ describe('a fencing that is decided', () => {
       { record: TWO_LEVELS, said: { 'bmc w1': ['unknown@9000'], 'pdu w1': ['on@9000'] } },
       '> off-sent level=1 attempt=1 offSent=pdu w1 [off pdu w1]',
     ],
-    ['waits while paused', { state: { paused: { by: 'ana', because: '', wallMs: 0 } } }, GATES],
+    ['waits while paused', PAUSED, GATES],
+    ['is not held by how many there were', MANY, OFF],
+    ['nor because nothing is left to free', { pods: [] }, OFF],
+    ['nor by a node that is not dead long enough any more', { memory: { overdueMs: null } }, OFF],
+    ['waits for these if another process decided it: how many there were', { ...TAKEN, ...MANY }, GATES],
+    ['what is left to free', { ...TAKEN, pods: [] }, GATES],
+    ['a storm', { ...TAKEN, ...stormy }, GATES],
+    ['its devices', { ...TAKEN, said: {} }, GATES],
     ['waits for a storm that began meanwhile', stormy, GATES],
     ['does not wait for a storm if a person ordered it', { ...stormy, record: ordered('fence') }, OFF],
     ['never switches off what was switched on', { record: { onSent: ['vm w1'] } }, '> stuck why=on-sent'],

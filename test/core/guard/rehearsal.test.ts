@@ -46,7 +46,22 @@ describe('a rehearsal that is decided', () => {
       { ...CONTRADICTED, ...IDLE, record: REHEARSED },
       OFF,
     ],
+    [
+      'cuts a node that goes on to live',
+      { ...IDLE, memory: { ...IDLE.memory, signMs: SINCE + 1 }, record: REHEARSED },
+      OFF,
+    ],
     ['is not begun by another process', { ...TAKEN, ...IDLE, record: REHEARSED }, '> aborted why=too-late'],
+  ]);
+});
+
+describe('a rehearsal that has cut the fabric', () => {
+  rows('isolating', { offSent: ['f'], plan: { isolation: ['f'], levels: [['vm w1']] } }, [
+    [
+      'cuts the power, whatever its kubelet said before',
+      { ...IDLE, witness: 'answers', witnessMs: -1, record: REHEARSED },
+      '> off-sent level=0 attempt=1 offSent=f+vm w1 [off vm w1]',
+    ],
   ]);
 });
 

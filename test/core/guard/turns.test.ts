@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { toBeFreed } from '../../../src/core/guard/freed.ts';
 import { type FencingRecord, PHASES } from '../../../src/core/guard/record.ts';
 import type { Fencing } from '../../../src/core/guard/state.ts';
 import { stepTurns } from '../../../src/core/guard/turns.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
+import { aPodOn } from './a-machine.ts';
 import { aCondition } from './a-node.ts';
 import { aFencing, aLook, aRecord, type Given, NODE, RENEWED, SINCE, WALL } from './a-turn.ts';
 import { sayDecision } from './say-decision.ts';
@@ -45,6 +47,17 @@ describe('the fencings at a look', () => {
       pending: { decision: '1', atMs: AT, becomes: record },
     });
     expect(state.nextDecision).toBe(2);
+  });
+  it('are stored again without another step when only more is known, but with one for each command', () => {
+    const pods = toBeFreed({ pods: [aPodOn()], attachments: [] }).pods.map((pod) => ({ ...pod, goneWallMs: WALL }));
+    const stored = { id: 'w1-1', version: '1', record: aRecord({ phase: 'left-off' }) };
+    const seen = { records: known([stored]) };
+    const stepsOf = (record: Partial<FencingRecord>) => {
+      const { decisions } = stepped({ open: [inPhase(record)], atMs: 30_000, lookMs: null, seen });
+      return decisions.flatMap((one) => ('record' in one ? [one.record.steps.map(({ phase }) => phase)] : []));
+    };
+    expect(stepsOf({ phase: 'left-off', freed: { pods, volumes: [] } })).toEqual([['decided']]);
+    expect(stepsOf({ phase: 'untainting' })).toEqual([['decided', 'untainting']]);
   });
   it('keep the first step and the last 59', () => {
     const steps = Array.from({ length: 60 }, (_, i) => ({ phase: 'proving' as const, wallMs: i }));
