@@ -196,6 +196,20 @@ describe('the ranking explained', () => {
     ]);
   });
 
+  it('says that a pod is kept because a victim holds outside what is lacking (D3), as long as anything is', () => {
+    const within = aPod({ name: 'within', workingSetBytes: MI, requests: requesting(GI) });
+    const state = { escaped: [{ decision: 'd', cgroup: { path: '/w', inode: 1 }, processes: [] }] };
+    expect(order(aLook([within], { state }))).toEqual([['within', 'escaped']]);
+    expect(order(aLook([within], { state, signals: {} }))).toEqual([['within', 'victim']]);
+    const observation = { escaped: [{ of: 'd', memoryBytes: MI, processIds: 1 }] };
+    expect(order(aLook([within], { state, observation }))).toEqual([['within', 'victim']]);
+  });
+
+  it('counts as on a node with one file system while the layout is not known', () => {
+    const look = aLook([aPod({ name: 'a', diskBytes: 7 })], { observation: { fsLayout: absent } });
+    expect(explain(look, 'imagefs.available')?.pods[0]?.usage).toEqual(known(7));
+  });
+
   it('chooses none if all are critical, and is empty if the pods are unknown', () => {
     expect(explain(aLook([dns]), 'memory.available')?.victim).toBeNull();
     expect(order(aLook([dns]))).toEqual([['dns', 'static-critical']]);

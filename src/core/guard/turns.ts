@@ -31,8 +31,7 @@ export function stepTurns(before: Progress, look: Look): { readonly progress: Pr
   const isKnown = look.observation.nodes.known;
   const mayAct = isKnown && authorityShut(look) === null && !look.config.dryRun && epochShut(look) === null;
   for (const fencing of mayAct ? before.state.fencings.values() : []) {
-    // An order may have moved it at this look.
-    if (progress.state.fencings.get(fencing.record.id) !== fencing || fencing.pending !== null) continue;
+    if (fencing.pending !== null) continue;
     const retryMs = retriesMs(fencing);
     if (retryMs !== null && atMs < retryMs) {
       dueMs = Math.min(dueMs, retryMs);

@@ -86,6 +86,24 @@ describe('a row of the ranking', () => {
   });
 });
 
+describe('a number that could not be read', () => {
+  const unread = unknown('timed-out', 'test', 'not there');
+  const marks = (signal: Signal, pod: PodView) =>
+    rank(signal, [pod], 'nodefs-only')[0]?.row.values.flatMap(({ by, isMissing, isAtLeast }) =>
+      isMissing || isAtLeast ? [`${by}${isMissing ? ' missing' : ''}${isAtLeast ? ' at-least' : ''}`] : [],
+    );
+  it('is missing; where a walk was cut short, it is at least nothing', () => {
+    const missing = ['over-request missing at-least', 'usage-over-request missing at-least'];
+    expect(marks('memory.available', aPod({ usage: { workingSetBytes: unread } }))).toEqual(missing);
+    const pod = aPod({ usage: { disk: unread } });
+    expect(marks('nodefs.available', pod)).toEqual(['over-request missing', 'usage-over-request missing']);
+    expect(marks('nodefs.available', { ...pod, diskRelief: unread })).toEqual([
+      'over-request at-least',
+      'usage-over-request at-least',
+    ]);
+  });
+});
+
 describe('disk usage', () => {
   const disk = {
     known: true,

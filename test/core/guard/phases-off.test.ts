@@ -1,8 +1,8 @@
 import { describe } from 'vitest';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
-import type { Hold } from '../../../src/core/guard/state.ts';
+import { deviceKey, type Hold } from '../../../src/core/guard/state.ts';
 import { aMemory } from './a-node.ts';
-import { LEASE, RENEWED, SINCE, turnRows, WALL } from './a-turn.ts';
+import { aDevice, LEASE, RENEWED, SINCE, turnRows, WALL } from './a-turn.ts';
 
 const ON = (ms: number) => ({ said: { 'vm w1': [`on@${ms}`] } }) as const;
 const TWICE_OFF = { said: { 'vm w1': ['off@1000', 'off@7000'] } } as const;
@@ -47,6 +47,11 @@ describe('a fencing that is decided', () => {
     [
       'ends when no token was known, and nobody ordered it',
       { record: { renewed: null } },
+      '> aborted why=life isAlive=true',
+    ],
+    [
+      'nor then, if a person ordered it',
+      { lease: { ...LEASE, renewed: null }, record: UNFENCED },
       '> aborted why=life isAlive=true',
     ],
     ['goes on without a token if a person ordered it', { record: { ...ordered('fence'), renewed: null } }, OFF],
@@ -236,6 +241,20 @@ describe('a fencing that asks for its proof', () => {
       '> proven proof={"by":"person","name":"ana"} [tell 7 until 25000]',
     ],
     ['is not that of a device that is contradicted', { ...TWICE_OFF, ...CONTRADICTED }, '? vm w1/6000 by 100000'],
+    [
+      'also one of two',
+      {
+        record: { ...PAIR, offSent: ['a', 'b'] },
+        state: {
+          devices: new Map(
+            [aDevice('a', ['off@1000', 'off@7000']), aDevice('b', ['off@1000', 'off@7000'], CONTRADICTED.device)].map(
+              (device) => [deviceKey(device.node, device.method), device],
+            ),
+          ),
+        },
+      },
+      '? a+b/6000 by 100000',
+    ],
     [
       'counts rounds since the off returned',
       { ...TWICE_OFF, fencing: { offReturnedMs: SINCE + 1_001 } },

@@ -37,6 +37,14 @@ describe('a fencing whose node is tainted', () => {
     ['when it boots', { memory: { of: { bootId: 'boot-2' } } }, LIVES],
     ['when its device says on', { said: { 'vm w1': ['on@1'] } }, LIVES],
     ['when one of its devices does', { record: PAIR, said: { a: ['on@1'], b: ['off@1'] } }, LIVES],
+    [
+      'watches the devices that proved it, not others',
+      {
+        record: { plan: { isolation: [], levels: [['vm w1'], ['pdu']] } },
+        said: { 'vm w1': ['off@1'], pdu: ['on@1'] },
+      },
+      WATCH,
+    ],
     ['not for an on from before', { said: { 'vm w1': ['on@-1'] } }, WATCH],
     ['nor for silence', { said: { 'vm w1': ['unknown@1'] } }, WATCH],
     ['also if a person was believed', { record: PERSON, said: { 'vm w1': ['on@1'] } }, LIVES],
@@ -170,6 +178,7 @@ describe('a fencing whose machine boots', () => {
   const sent = { ...SENT, onSent: ['vm w1'] };
   rows('booting', sent, [
     ['waits', { atMs: 599_999 }, 'stays by 600000'],
+    ['waits until it is Ready, though it lives', { atMs: 599_999, memory: RENEWED }, 'stays by 600000'],
     ['and no longer', { atMs: 600_000 }, '> not-back why=not-ready'],
     ['is back when it was Ready for a minute', { atMs: MINUTE + 5, ...back(5) }, '> closed [clear]'],
     ['not before', { atMs: MINUTE + 4, ...back(5) }, 'stays by 60005'],

@@ -79,9 +79,11 @@ describe('the fencings at a look', () => {
       'before the nodes were listed: every one would seem to be deleted',
       { memory: null, seen: { nodes: unknown('not-asked', '/api/v1/nodes', '') } },
     ],
+    ['of one that is closed', { open: [inPhase({ phase: 'closed' })] }],
+    ['also if its Node was deleted', { open: [inPhase({ phase: 'closed' })], memory: null }],
     ['while one is stored', { open: [inPhase({}, { pending: { decision: '9', atMs: 0, becomes: aRecord() } })] }],
   ])('make none %s', (_, given) => {
-    const open = given.open ?? [inPhase({})];
+    const open = given.open ?? [inPhase({}), inPhase({ id: 'w1-2', phase: 'untainting' })];
     expect(stepped({ open, ...given })).toMatchObject({ told: [], wanted: NOTHING });
   });
   it('wait a second after a failure', () => {
@@ -180,10 +182,21 @@ describe('what they tell', () => {
   it('an overdue drain once', () => {
     const at = { atMs: 600_000, said: { 'vm w1': ['off@1'] } } as const;
     const first = stepped({ open: [overdue], ...at });
-    expect(first.reasons.map(({ code }) => code)).toEqual(['not-drained']);
+    expect(first.reasons).toMatchObject([{ code: 'not-drained', node: NODE, left: { pods: [{ name: 'db-0' }] } }]);
+    const unread = stepped({ open: [overdue], ...at, pods: null });
+    expect(unread.reasons).toMatchObject([{ code: 'not-drained', left: { pods: [], attachments: [] } }]);
     expect(first.state.fencings.get('w1-1')?.isOverdue).toBe(true);
     const again = stepped({ open: [{ ...overdue, isOverdue: true }], ...at });
     expect(again.reasons).toEqual([]);
+  });
+  it.each<[string, Case]>([
+    ['lease', { memory: RENEWED }],
+    ['boot', { memory: { of: { bootId: 'boot-2' } } }],
+    ['power', { said: { 'vm w1': ['on@1'] } }],
+  ])('by which sign a machine lives after its proof: %s', (sign, given) => {
+    const proven = { phase: 'tainted', proof: { by: 'devices', level: 0 }, offSent: ['vm w1'] } as const;
+    const { reasons } = stepped({ open: [inPhase(proven)], ...given });
+    expect(reasons).toMatchObject([{ code: 'life-after-proof', node: { name: 'w1', uid: 'uid-w1' }, sign }]);
   });
   const back = { atMs: 60_000, memory: { ...RENEWED, isSuspect: false, of: { conditions: [aCondition()] } } };
   const booted = (record: Partial<FencingRecord>) =>
@@ -195,7 +208,7 @@ describe('what they tell', () => {
     const { reasons, state } = stepped({ open: [booted({})], ...back });
     const by = { why: 'life-after-proof', wallMs: WALL + SINCE + 60_000 };
     expect(reasons).toMatchObject([
-      { code: 'life-after-proof' },
+      { code: 'life-after-proof', node: NODE, fencing: 'w1-1', sign: 'same-boot' },
       { code: 'device-contradicted', node: NODE, method: 'vm w1', by },
     ]);
     expect(state.devices.get('uid-w1 vm w1')?.contradicted).toEqual(by);
