@@ -242,6 +242,13 @@ describe('a hard threshold during a soft eviction (D4)', () => {
   });
 });
 
+it('a ripe threshold waits for a new sample, and says from when the last one is', () => {
+  const sample = known({ available: 50 * MI, capacity: NODE, sampledAtMs: 7 });
+  const at = (ms: number) => anObservation(ms, { 'memory.available': sample }, { pods: known([]) });
+  const [, second] = looks(aConfig([hard]), at(10), at(20));
+  expect(second?.reasons).toContainEqual({ code: 'sample-not-new', signal: 'memory.available', sampledAtMs: 7 });
+});
+
 describe('min reclaim', () => {
   const config = aConfig([aThreshold('memory.available', 100 * MI, { minReclaimBytes: 50 * MI })]);
   it('never starts a threshold, keeps a ripe one met, and releases it at threshold plus min reclaim', () => {
@@ -308,5 +315,23 @@ describe('a pod over its own storage limit', () => {
     const verdict = decide(initialState('boot'), anObservation(0, {}, { pods: known([over]) }), aConfig([]));
     expect(kinds(verdict)).toEqual(['evict-over-limit']);
     expect(verdict.next.afterMs).toBe(20);
+  });
+
+  it('is decided on once in a dry run, and anew after it was below its limit', () => {
+    const using = (diskBytes: number) => {
+      const limit = { ephemeralStorageLimit: quantityOfBytes(MI, 'binary') };
+      return {
+        pods: known([aPod({ name: 'over', diskBytes, ...limit }), aPod({ name: 'next', diskBytes: 9 * MI, ...limit })]),
+      };
+    };
+    const dropped = ['boot-1', 'boot-2'].map((of): Outcome => ({ of, atMs: 0, kind: 'dropped', because: 'dry-run' }));
+    const verdicts = looks(
+      aConfig([]),
+      anObservation(0, {}, using(9 * MI)),
+      anObservation(1_000, {}, { ...using(9 * MI), outcomes: dropped }),
+      anObservation(2_000, {}, using(0)),
+      anObservation(3_000, {}, using(9 * MI)),
+    );
+    expect(verdicts.map((verdict) => kinds(verdict).length)).toEqual([2, 0, 0, 1]);
   });
 });

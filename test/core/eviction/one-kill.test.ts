@@ -4,6 +4,8 @@ import type { Observation } from '../../../src/core/observation.ts';
 import type { Heard } from '../../../src/core/outcome.ts';
 import { known } from '../../../src/core/reading.ts';
 import { initialState } from '../../../src/core/state/state.ts';
+import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
+import type { Verdict } from '../../../src/core/verdict.ts';
 import { sayReason } from '../../../src/words/reason.ts';
 import { aConfig, anObservation, aPod, aThreshold, MI } from '../../a.ts';
 import {
@@ -58,6 +60,18 @@ describe('one proven kill at a time for each resource (D3)', () => {
     expect(victims(judged)).toEqual(['writer']);
     expect(judged.state.reclaims).toEqual([]);
     expect(judged.state.act).toMatchObject({ evictions: [{ victim: { name: 'writer' } }] });
+  });
+
+  it('a reclaim waits for a pod that ends for that disk or over its own limit, not for one that ends for memory', () => {
+    const config = aConfig([hardMemory, hardDisk], { reclaimSignals: ['nodefs.available'] });
+    const over = aPod({ name: 'over', diskBytes: 9 * MI, ephemeralStorageLimit: quantityOfBytes(MI, 'binary') });
+    const kinds = ({ decisions }: Verdict) => decisions.map(({ kind }) => kind);
+    const limited = aCore(config, [over, writer]);
+    expect(kinds(limited.look(0, {}))).toEqual(['evict-over-limit']);
+    expect(codes(limited.look(10, { nodefs: 50 }))).toContain('waiting-for-victim');
+    const memory = aCore(config);
+    expect(victims(memory.look(0, { memory: 50 }))).toEqual(['leaker']);
+    expect(kinds(memory.look(10, { memory: 50, nodefs: 50 }))).toContain('reclaim');
   });
 
   it('a reclaim that freed its disk suffices even if memory is short', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { MetThreshold } from '../../../src/core/eviction/threshold.ts';
-import { settleEvictions } from '../../../src/core/eviction/under-way.ts';
+import { graceLeftMs, settleEvictions } from '../../../src/core/eviction/under-way.ts';
 import type { Heard, Outcome } from '../../../src/core/outcome.ts';
 import { known } from '../../../src/core/reading.ts';
 import type { Signal } from '../../../src/core/signal.ts';
@@ -45,6 +45,20 @@ const ended = (of: string): Outcome => ({ of, atMs: 10, kind: 'dropped', because
 const dryDrop = (of: string): Outcome => ({ of, atMs: 10, kind: 'dropped', because: 'dry-run' });
 const settledOf = (settled: ReturnType<typeof settleEvictions>): readonly (number | null)[] =>
   settled.act.kind === 'evicting' ? settled.act.evictions.map(({ settledMs }) => settledMs) : [];
+
+describe('what is left of a grace period', () => {
+  const told = anEviction('a-1');
+  const { signalledMs: _, ...untold } = told;
+  it.each<readonly [string, Eviction, number | null, number, number]>([
+    ['all of it before the first signal', told, null, 5_000, 1_000],
+    ['the rest since it was heard of', told, 0, 400, 600],
+    ['the rest since it was sent, if it was not heard of', untold, 300, 400, 900],
+    ['nothing after it', told, 0, 9_000, 0],
+    ['nothing where there was none', { ...told, graceEndsMs: -1 }, null, 0, 0],
+  ])('is %s', (_, eviction, begunMs, atMs, leftMs) => {
+    expect(graceLeftMs(eviction, begunMs, atMs)).toBe(leftMs);
+  });
+});
 
 describe('an eviction in progress', () => {
   it('ends with its own outcome, not with that of another', () => {
