@@ -48,6 +48,31 @@ describe('the fencings at a look', () => {
     });
     expect(state.nextDecision).toBe(2);
   });
+  const FABRIC = { isolation: ['f'], levels: [['vm w1']] };
+  const SENT = { offSent: ['vm w1'], attempt: 1, proof: { by: 'devices', level: 0 } } as const;
+  const OFF_TWICE = { said: { 'vm w1': ['off@1000', 'off@7000'] } } as const;
+  it.each<readonly [string, Partial<FencingRecord>, Case & { readonly fencing?: Partial<Fencing> }]>([
+    ['advance failed > decided', { ...SENT, phase: 'failed', proof: null }, { atMs: 60_000 }],
+    ['advance decided > isolating', { plan: FABRIC }, {}],
+    ['advance decided > proving', {}, OFF_TWICE],
+    ['advance proving > proven', { ...SENT, phase: 'proving', proof: null }, OFF_TWICE],
+    ['advance proven > tainted', { ...SENT, phase: 'proven' }, { fencing: { acted: { kind: 'patched' } } }],
+    ['advance tainted > untainting', { ...SENT, phase: 'tainted' }, { memory: RENEWED }],
+    ['recover failed > on-sent', { ...SENT, phase: 'failed', proof: null }, { memory: RENEWED }],
+    ['advance on-sent > booting', { ...SENT, phase: 'on-sent', onSent: ['vm w1'] }, { memory: RENEWED }],
+    ['advance booting > not-back', { ...SENT, phase: 'booting', onSent: ['vm w1'] }, { atMs: 600_000 }],
+    ['advance off-sent > failed', { ...SENT, phase: 'off-sent', proof: null }, { memory: RENEWED }],
+    ['advance failed > stuck', { ...SENT, phase: 'failed', onSent: ['vm w1'] }, {}],
+    ['abort decided > aborted', {}, { memory: null }],
+    ['leave-off tainted > left-off', { ...SENT, phase: 'tainted' }, { memory: null }],
+    ['close aborted > closed', { phase: 'aborted' }, { atMs: 60_000 }],
+  ])('make an arrow that is called %s, and a step of it', (called, record, { fencing, ...given }) => {
+    const { decisions } = stepped({ open: [inPhase(record, fencing)], ...given });
+    const seen = decisions.map((one) =>
+      'from' in one ? `${one.kind} ${one.from} > ${one.record.phase}, ${one.record.steps.at(-1)?.phase}` : one.kind,
+    );
+    expect(seen).toEqual([`${called}, ${called.split(' ').at(-1)}`]);
+  });
   it('are stored again without another step when only more is known, but with one for each command', () => {
     const pods = toBeFreed({ pods: [aPodOn()], attachments: [] }).pods.map((pod) => ({ ...pod, goneWallMs: WALL }));
     const stored = { id: 'w1-1', version: '1', record: aRecord({ phase: 'left-off' }) };
