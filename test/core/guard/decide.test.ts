@@ -240,12 +240,18 @@ describe('what held a node back', () => {
     expect(past(false)).toEqual({ lasting: [], after: [] });
   });
   it('is remembered of a storm too', () => {
-    const world = aWorld(
-      Array.from({ length: 9 }, (_, i) => aMachine(`w${i + 1}`)),
-      aGuardConfig(),
-    ).run(5 * MINUTE);
-    for (const name of ['w1', 'w2', 'w3']) world.machine(name).isHeard = false;
-    world.run(MINUTE);
+    const stormy = (isLeader: boolean) => {
+      const world = aWorld(
+        Array.from({ length: 9 }, (_, i) => aMachine(`w${i + 1}`)),
+        aGuardConfig(),
+      ).run(5 * MINUTE);
+      world.isLeader = isLeader;
+      for (const name of ['w1', 'w2', 'w3']) world.machine(name).isHeard = false;
+      return world.run(MINUTE);
+    };
+    const standby = stormy(false).state();
+    expect([standby.holds.length > 0, standby.pastHolds]).toEqual([true, []]);
+    const world = stormy(true);
     expect(world.state().pastHolds.map(({ what }) => what)).toContain('burst');
     expect(world.state().pastHolds.map(({ untilWallMs }) => untilWallMs)).toContain(null);
     for (const name of ['w1', 'w2', 'w3']) world.machine(name).isHeard = true;
