@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import type { DeadNode } from '../../../src/core/guard/candidates.ts';
 import type { GuardConfig } from '../../../src/core/guard/config.ts';
+import { nextLook } from '../../../src/core/guard/next-look.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { aMachine, type Machine } from './a-machine.ts';
+import { aMemory } from './a-node.ts';
+import { aFencing, aLook, aRecord, DEAD, type Given, SINCE } from './a-turn.ts';
 import { aWorld } from './a-world.ts';
 
 const SECOND = 1_000;
@@ -18,6 +23,77 @@ function silence(world: World, count: number): World {
 }
 const uids = (first: number, last: number): readonly string[] =>
   Array.from({ length: last - first + 1 }, (_, i) => `uid-w${first + i}`);
+
+describe('what the next look wants to know', () => {
+  const WANTED = {
+    looks: [],
+    pods: [],
+    witness: [],
+    status: [],
+    attachments: false,
+    members: [],
+    dueMs: Number.POSITIVE_INFINITY,
+  };
+  const AT = SINCE + 10_000;
+  const silentOnes = (count: number) =>
+    Array.from({ length: count }, (_, i) => aMemory({ ...DEAD, of: { name: `s${i}` } }));
+  const dead = (name: string, gate: string | null = null) =>
+    ({ at: { memory: aMemory({ of: { name } }) }, closed: gate === null ? null : { gate } }) as unknown as DeadNode;
+  type Case = Given & {
+    readonly dead?: readonly DeadNode[];
+    readonly dueMs?: number;
+    readonly awaited?: readonly string[];
+  };
+  const next = ({ dead: list = [], dueMs = WANTED.dueMs, awaited = [], ...given }: Case) =>
+    nextLook(aLook({ memory: null, ...given }), list, { ...WANTED, dueMs }, new Set(awaited), []);
+  const readAt = (msAgo: number) => {
+    const never = unknown('not-asked', '', '');
+    const pods = known({ value: [], asOfMs: AT - msAgo });
+    return { pods, witness: never, look: never, members: never };
+  };
+
+  it('is 20 suspects, those first of which least is known', () => {
+    expect(next({ others: silentOnes(25), seen: { asked: new Map() } }).pods).toHaveLength(20);
+    const ages = [10_000, 30_000, null, 20_000, null, 9_999];
+    const asked = new Map(ages.flatMap((msAgo, i) => (msAgo === null ? [] : [[`uid-s${i}`, readAt(msAgo)] as const])));
+    expect(next({ others: silentOnes(6), seen: { asked } }).pods).toEqual([
+      'uid-s2',
+      'uid-s4',
+      'uid-s1',
+      'uid-s3',
+      'uid-s0',
+    ]);
+  });
+  it('is all attachments every 5 s, if pods are asked for', () => {
+    const read = (msAgo: number) => ({
+      attachments: known({ value: new Map(), asOfMs: AT - msAgo }),
+      asked: new Map(),
+    });
+    const asks = (msAgo: number, count = 1) => next({ others: silentOnes(count), seen: read(msAgo) }).attachments;
+    expect([asks(4_999), asks(5_000), asks(5_000, 0)]).toEqual([false, true, false]);
+  });
+  it('is due with the next fencing, and at once if that is overdue', () => {
+    expect([AT + 300, AT - 1, AT + 9_000].map((dueMs) => next({ dueMs }).afterMs)).toEqual([300, 0, 5_000]);
+  });
+  it.each(['stuck', 'left-off', 'not-back', 'tainted'] as const)('is not hurried by a fencing at rest: %s', (phase) => {
+    const fencing = aFencing(aRecord({ phase }));
+    const { afterMs } = next({ state: { fencings: new Map([[fencing.record.id, fencing]]) } });
+    expect(afterMs).toBe(phase === 'tainted' ? 1_000 : 5_000);
+  });
+  it('is the devices of nodes that only these, a storm or the rate hold, and first of those that an order waits for', () => {
+    const list = [dead('a'), dead('b', 'device'), dead('c', 'storm'), dead('d', 'rate'), dead('e', 'witness')];
+    const asked = next({ memory: {}, said: {}, dead: list, awaited: ['uid-w1', 'uid-gone'] }).status;
+    expect(asked.map(({ node, for: reason }) => `${node.name} ${reason}`)).toEqual(
+      ['w1', 'a', 'b', 'c', 'd'].map((name) => `${name} dead`),
+    );
+    expect(next({ dead: list, config: { defaultPlan: null } }).status).toEqual([]);
+  });
+  it('is 20 devices at most', () => {
+    const pair = { config: { defaultPlan: { isolation: [], levels: [['a {node}', 'b {node}', 'c {node}']] } } };
+    const list = Array.from({ length: 8 }, (_, i) => dead(`d${i}`));
+    expect(next({ ...pair, dead: list }).status).toHaveLength(20);
+  });
+});
 
 describe('the next look', () => {
   it('is 5 s away as long as all is well, and 10 s above 500 nodes', () => {

@@ -32,6 +32,9 @@ describe('a saved state', () => {
   it('is read back as it was written', () => {
     expect(saved().act.evictions).toHaveLength(1);
     expect(readState(saved())).toEqual(saved());
+    const fresh = initialState('boot');
+    expect([fresh.act, fresh.dryDropped, fresh.escaped]).toEqual([{ kind: 'idle' }, [], []]);
+    expect(readState(JSON.parse(JSON.stringify(fresh)))).toEqual(fresh);
   });
 
   // Each of these would throw at the first look after the restart, and at every one after that.
