@@ -30,24 +30,25 @@ function aGuest() {
   const power = async (plug = 'guest') => (await bench.agents.status(methodOf(plug), 'dead')).power;
   const send = async (action: 'on' | 'off') =>
     (await bench.agents.command(methodOf('guest'), action, () => true)).saysDone;
-  const changes = (): readonly (string | undefined)[] =>
-    readFileSync(join(guest, 'power.log'), 'utf8')
+  /** Without the times. */
+  const written = (file: string): readonly string[] =>
+    readFileSync(join(guest, file), 'utf8')
       .trim()
       .split('\n')
-      .map((line) => line.split(' ')[1]);
-  return { power, send, pid, runs, changes };
+      .map((line) => line.replace(/^[\d.]+ /, ''));
+  return { power, send, pid, runs, written };
 }
 
 describe.skipIf(!canRun)('fence_qemu, with a real QEMU', () => {
   it('asks for, and changes, the power of a guest, which outlives the run that switched it on', async () => {
-    const { power, send, runs, changes } = aGuest();
+    const { power, send, runs, written } = aGuest();
     expect(await power()).toEqual({ known: true, value: 'off' });
     for (const action of ['on', 'on', 'off', 'off'] as const) {
       expect(await send(action)).toEqual({ known: true, value: true });
       expect(await power()).toEqual({ known: true, value: action });
       expect(runs()).toBe(action === 'on');
     }
-    expect(changes()).toEqual(['on', 'off']);
+    expect(written('power.log')).toEqual(['on', 'off']);
   });
 
   it('does not know the power of a guest whose QEMU hangs, or of one that does not exist', async () => {
@@ -58,6 +59,20 @@ describe.skipIf(!canRun)('fence_qemu, with a real QEMU', () => {
     process.kill(pid(), 'SIGCONT');
     expect(await power()).toEqual({ known: true, value: 'on' });
     expect(detailOf(await power('other'))).toMatch(/it said: Failed: there is no guest .*other$/);
+  });
+
+  it('writes down each run that begins, and its end if that was no error, with the power of the moment', async () => {
+    const { power, send, pid, written } = aGuest();
+    await power();
+    await send('on');
+    process.kill(pid(), 'SIGSTOP');
+    await power();
+    process.kill(pid(), 'SIGCONT');
+    await send('off');
+    expect(written('calls')).toEqual([
+      ...['status off', 'ended-status off', 'on off', 'ended-on on'],
+      ...['status on', 'off on', 'ended-off off'],
+    ]);
   });
 
   it('says off of a guest whose QEMU was killed', async () => {

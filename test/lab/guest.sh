@@ -32,13 +32,8 @@ guest_up() {
 # boot_disk ARGUMENTS  the same disk, once the guest is off. ARGUMENTS: a file with what guest_arguments printed before.
 guest_arguments() { tr '\0' '\n' < "/proc/$(cat "$LAB_CACHE/vm/run/$LAB_VM/pid")/cmdline"; }
 boot_disk() {
-  local args=() arg skip=0 run=$LAB_CACHE/vm/run/$LAB_VM
-  while IFS= read -r arg; do
-    if [ $skip = 1 ]; then skip=0; elif [ "$arg" = -incoming ]; then skip=1; else args+=("$arg"); fi
-  done < "$1"
-  rm -rf "$run"/{qmp,ga}.sock "$run/pid" "$run/journal"
-  "${args[@]}"
-  node "$LAB/vm/ctl.mjs" ready "$run/ga.sock" 180
+  vm again "$1"
+  node "$LAB/vm/ctl.mjs" ready "$LAB_CACHE/vm/run/$LAB_VM/ga.sock" 180
 }
 
 # check NAME COMMAND...  counts whether COMMAND succeeded, and shows what it said if not

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { ask, type KubeObject, MERGE, watch } from '../kube/api.ts';
 import { RUN } from '../kube/cluster.ts';
 import { clock, until } from '../scene.ts';
-import { aMachine, deleteNode, type Machine, type MachineSpec } from './machine.ts';
+import { aMachine, deleteNode, type Machine, type MachineSpec, type PodStarted } from './machine.ts';
 
 export const MACHINES = path.join(RUN, 'machines');
 export const OUT_OF_SERVICE = 'node.kubernetes.io/out-of-service';
@@ -37,7 +37,11 @@ const tickMs = (machines: number): number => (machines > 20 ? 2_000 : 200);
 /** A taint outlives the power-on by somebody else for one watch at most (guard.md 9.2), and some time for a busy machine. */
 const AWAY_MS = 15_000;
 
-export async function aFleet(specs: readonly MachineSpec[]): Promise<Fleet> {
+/** `guests`: machines that are there already. */
+export async function aFleet(
+  specs: readonly MachineSpec[],
+  guests: readonly ((started: PodStarted) => Machine)[] = [],
+): Promise<Fleet> {
   const wrong: string[] = [];
   const overlaps: string[] = [];
   const believed = new Set<string>();
@@ -55,6 +59,7 @@ export async function aFleet(specs: readonly MachineSpec[]): Promise<Fleet> {
   for (let at = 0; at < specs.length; at += 20) {
     machines.push(...(await Promise.all(specs.slice(at, at + 20).map((spec) => aMachine(spec, MACHINES, started)))));
   }
+  machines.push(...guests.map((guest) => guest(started)));
   const byName = new Map(machines.map((machine) => [machine.name, machine]));
   const taintedOnSince = new Map<string, number>();
 
@@ -175,11 +180,15 @@ export function isReady(node: KubeObject | undefined): boolean {
   return conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
 }
 
-/** A StatefulSet of one member, which tolerates silence for as long as Kubernetes lets it. `hasVolume`: of the claim data-<name>-0. */
+/**
+ * A StatefulSet of one member, which tolerates silence for as long as Kubernetes lets it. `hasVolume`: of the claim
+ * data-<name>-0. `spec`: other fields of its pod.
+ */
 export async function aStatefulSet(
   name: string,
   selector: { readonly [label: string]: string },
   hasVolume = false,
+  spec: object = {},
 ): Promise<void> {
   const labels = { app: name };
   const template = {
@@ -189,6 +198,7 @@ export async function aStatefulSet(
       terminationGracePeriodSeconds: 1,
       automountServiceAccountToken: false,
       containers: [{ name: 'main', image: 'lab' }],
+      ...spec,
     },
   };
   await ask('/apis/apps/v1/namespaces/default/statefulsets', {

@@ -10,6 +10,7 @@ import { RUN } from '../kube/cluster.ts';
 import { until } from '../scene.ts';
 import { type ApiProxy, anApiProxy, clientCertificate } from './api-proxy.ts';
 import { MACHINES } from './fleet.ts';
+import type { Qemu } from './qemu.ts';
 
 export type GuardSpec = {
   readonly name: string;
@@ -58,9 +59,24 @@ const QUICK = {
   patrol: { every: '1m', maxPerMinute: 600 },
 };
 
+const placeOf = (guard: string): string => path.join(RUN, 'guards', guard);
+const BY_LAB = { agent: 'fence_lab', proof: 'power', parameters: { directory: MACHINES, plug: '{node}' } };
+
+/** The `fencing` of that guard: one node by fence_qemu, all others by fence_lab. */
+export const fencingByQemu = (guard: string, node: string, { directory }: Qemu) => ({
+  deadline: '30s',
+  secretDirectory: path.join(placeOf(guard), 'secrets'),
+  templates: {
+    lab: BY_LAB,
+    qemu: { ...BY_LAB, agent: 'fence_qemu', parameters: { directory: path.dirname(directory), plug: '{node}' } },
+  },
+  nodes: { [node]: { power: [[{ template: 'qemu' }]] } },
+  default: { power: [[{ template: 'lab' }]] },
+});
+
 export async function aGuard({ name, namespace = NAMESPACE, nodes, config = {}, secret }: GuardSpec): Promise<Guard> {
   clientCertificate(CERTIFICATE, '/O=nodewarden:guards/CN=nodewarden:guard');
-  const directory = path.join(RUN, 'guards', name);
+  const directory = placeOf(name);
   fs.rmSync(directory, { recursive: true, force: true });
   fs.mkdirSync(path.join(directory, 'secrets'), { recursive: true, mode: 0o700 });
   if (secret !== undefined) fs.writeFileSync(path.join(directory, 'secrets', 'device'), `${secret}\n`, { mode: 0o600 });
@@ -77,12 +93,7 @@ export async function aGuard({ name, namespace = NAMESPACE, nodes, config = {}, 
     fencing: {
       deadline: '10s',
       secretDirectory: path.join(directory, 'secrets'),
-      templates: {
-        lab: {
-          ...{ agent: 'fence_lab', proof: 'power', parameters: { directory: MACHINES, plug: '{node}' } },
-          ...(secret === undefined ? {} : { secrets: { password: 'device' } }),
-        },
-      },
+      templates: { lab: { ...BY_LAB, ...(secret === undefined ? {} : { secrets: { password: 'device' } }) } },
       default: { power: [[{ template: 'lab' }]] },
     },
     ...config,

@@ -4,11 +4,10 @@ import { clock, until } from '../scene.ts';
 import { after124 } from './after-1-24.ts';
 import { aFleet, type Fleet } from './fleet.ts';
 import { aGuard, cleanNamespace, type Guard, type GuardSpec } from './guard.ts';
-import type { MachineSpec } from './machine.ts';
 import { cleanVolumes } from './volumes.ts';
 
 export type Lab = {
-  readonly fleet: (specs: readonly MachineSpec[]) => Promise<Fleet>;
+  readonly fleet: typeof aFleet;
   readonly guard: (spec: GuardSpec) => Promise<Guard>;
   /** Guards that run, one of which leads and may decide; in the order of their names. */
   readonly led: (...specs: readonly GuardSpec[]) => Promise<readonly Guard[]>;
@@ -49,8 +48,8 @@ export async function play(scene: LabScene, say: (line: string) => void): Promis
   };
   const lab: Lab = {
     check,
-    fleet: async (specs) => {
-      const made = await aFleet(specs);
+    fleet: async (...given) => {
+      const made = await aFleet(...given);
       fleet = made;
       ends.push(made.close);
       const gc = after124(() => made.machines.map(({ name }) => made.node(name)));

@@ -1,9 +1,10 @@
-// A machine of the lab: its power is a file that fence_lab reads and writes; its kubelet is a few requests to the real API
-// server.
+// A machine of the lab: its power is a file that fence_lab reads and writes, or that of a QEMU; its kubelet is a few requests to
+// the real API server.
 import fs from 'node:fs';
 import path from 'node:path';
 import { ask, type KubeObject, MERGE, STRATEGIC } from '../kube/api.ts';
 import { createPort, type Port, type PortState } from './port.ts';
+import { isOn, type Qemu } from './qemu.ts';
 import { nameInUse, type Volumes, volumesOf } from './volumes.ts';
 
 export type MachineSpec = {
@@ -13,6 +14,8 @@ export type MachineSpec = {
   readonly address?: string;
   /** Its pods wait for their volumes; absent: they have none. */
   readonly volumes?: Pick<Volumes, 'isAttached'>;
+  /** Absent: its power is a file. */
+  readonly qemu?: Qemu;
 };
 export type Machine = {
   readonly name: string;
@@ -46,12 +49,14 @@ const newBoot = (): string =>
   `${String(++boots).padStart(8, '0')}-0000-4000-8000-${Date.now().toString(16).padStart(12, '0')}`;
 
 export async function aMachine(spec: MachineSpec, machines: string, started: PodStarted): Promise<Machine> {
-  const { name, labels = {}, address, volumes } = spec;
-  const directory = path.join(machines, name);
-  fs.rmSync(directory, { recursive: true, force: true });
-  fs.mkdirSync(directory, { recursive: true });
+  const { name, labels = {}, address, volumes, qemu } = spec;
+  const directory = qemu?.directory ?? path.join(machines, name);
   const file = (of: string): string => path.join(directory, of);
-  fs.writeFileSync(file('power'), 'on\n');
+  if (qemu === undefined) {
+    fs.rmSync(directory, { recursive: true, force: true });
+    fs.mkdirSync(directory, { recursive: true });
+    fs.writeFileSync(file('power'), 'on\n');
+  }
   const port: Port | null = address === undefined ? null : createPort(address);
   await port?.set('answers');
   const running = new Map<string, string>();
@@ -69,6 +74,7 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
   let told = '';
 
   const readPower = (): string => {
+    if (qemu !== undefined) return isOn(qemu) ? 'on' : 'off';
     const said = fs.readFileSync(file('power'), 'utf8').trim();
     return said === '' ? power : said;
   };
@@ -156,8 +162,7 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
       portState = answers;
       if (power === 'on') void port?.set(answers);
     },
-    changes: () => timesIn(file('power.log')).map(({ atMs, word }) => ({ atMs, to: word })),
-    calls: () => timesIn(file('calls')).map(({ atMs, word, rest }) => ({ atMs, action: word, power: rest })),
+    ...notesOf(directory),
     tick: async (nowMs) => {
       await follow(nowMs);
       if (!isUp(nowMs)) return;
@@ -180,6 +185,13 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
   };
 }
 
+/** What its agent wrote down. */
+export const notesOf = (directory: string): Pick<Machine, 'changes' | 'calls'> => ({
+  changes: () => timesIn(path.join(directory, 'power.log')).map(({ atMs, word }) => ({ atMs, to: word })),
+  calls: () =>
+    timesIn(path.join(directory, 'calls')).map(({ atMs, word, rest }) => ({ atMs, action: word, power: rest })),
+});
+
 /** What its power did since that change of it: "off on". */
 export const switched = ({ changes }: Machine, since = 0): string =>
   changes()
@@ -191,7 +203,7 @@ export const switched = ({ changes }: Machine, since = 0): string =>
 export const offs = ({ changes }: Machine): number => changes().filter(({ to }) => to === 'off').length;
 
 /** namespace/name. */
-const keyOf = ({ metadata: { namespace = 'default', name } }: KubeObject): string => `${namespace}/${name}`;
+export const keyOf = ({ metadata: { namespace = 'default', name } }: KubeObject): string => `${namespace}/${name}`;
 export type PodStarted = (machine: string, key: string, uid: string) => void;
 
 type Line = { readonly atMs: number; readonly word: string; readonly rest: string };

@@ -7,6 +7,7 @@ import { DEPLOYMENT } from './scenes/deployment.ts';
 import { DRY_RUN } from './scenes/dry-run.ts';
 import { ENDS } from './scenes/ends.ts';
 import { GUEST } from './scenes/guest.ts';
+import { GUEST_NODE } from './scenes/guest-node.ts';
 import { KILLS } from './scenes/kills.ts';
 import { LIES } from './scenes/lies.ts';
 import { ONE_MACHINE } from './scenes/one-machine.ts';
@@ -21,6 +22,7 @@ const SCENES: readonly LabScene[] = [
   ...KILLS,
   ...API_AWAY,
   ...VOLUMES,
+  ...GUEST_NODE,
   ...ORDERS,
   ...STORM,
   ...ENDS,
@@ -34,7 +36,6 @@ const SCENES: readonly LabScene[] = [
 
 /** Points of which nothing is shown yet. */
 const NOT_SHOWN: readonly string[] = [
-  'a guest with a real kubelet (machines are files or a guest without one, and their kubelets are requests of the lab)',
   'podgc-real, attachdetach-real, admission-policy, csi-node-mount (of Kubernetes 1.24 and later; here it is 1.20)',
 ];
 

@@ -35,15 +35,17 @@ export function csiAttacher(): Volumes {
   };
 }
 
-/** For the claim of that name. */
-export async function aVolume(name: string, claim: string): Promise<void> {
+const csi = (volumeHandle: string): object => ({ csi: { driver: DRIVER, volumeHandle } });
+
+/** For the claim of that name. `source`: absent, of the driver. */
+export async function aVolume(name: string, claim: string, source: object = csi(name)): Promise<void> {
   const spec = {
     capacity: { storage: '1Gi' },
     accessModes: ['ReadWriteOnce'],
     storageClassName: '',
     persistentVolumeReclaimPolicy: 'Retain',
     claimRef: { namespace: 'default', name: claim },
-    csi: { driver: DRIVER, volumeHandle: name },
+    ...source,
   };
   const volume = { apiVersion: 'v1', kind: 'PersistentVolume', metadata: { name }, spec };
   await ask(VOLUMES, { method: 'POST', body: volume });

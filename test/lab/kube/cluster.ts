@@ -5,7 +5,8 @@ import os from 'node:os';
 import path from 'node:path';
 
 const DEFAULT_CACHE = path.join(process.env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'nodewarden-lab');
-const CACHE = path.join(process.env['NODEWARDEN_LAB_CACHE'] ?? DEFAULT_CACHE, 'kube');
+export const LAB_CACHE = process.env['NODEWARDEN_LAB_CACHE'] ?? DEFAULT_CACHE;
+const CACHE = path.join(LAB_CACHE, 'kube');
 const NAME = process.env['LAB_KUBE'] ?? 'default';
 export const RUN = path.join(CACHE, 'run', NAME);
 /** Where `kubepods` lies, below each controller's mount. */

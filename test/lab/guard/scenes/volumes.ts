@@ -10,11 +10,11 @@ import { aVolume, csiAttacher, type Volumes } from '../volumes.ts';
 import { NO_STORM } from './api-away.ts';
 import { memberAt, someMachines } from './one-machine.ts';
 
-const TIMES = Number(process.env['LAB_TIMES'] ?? 5);
+export const TIMES = Number(process.env['LAB_TIMES'] ?? 5);
 const MACHINES = 5;
 const PODS = '/api/v1/namespaces/default/pods';
 /** As by default: the other scenes are quicker. */
-const DEFAULTS = { suspectAfter: '40s', deadAfter: '2m' };
+export const DEFAULTS = { suspectAfter: '40s', deadAfter: '2m' };
 
 type Played = { readonly fleet: Fleet; readonly volumes: Volumes };
 
@@ -29,7 +29,7 @@ async function withVolumes(lab: Lab, machines: number, body: (played: Played) =>
 }
 
 /** The machine on which it runs. */
-async function runs(fleet: Fleet, pod: string, uidBefore = ''): Promise<{ machine: Machine; uid: string }> {
+export async function runs(fleet: Fleet, pod: string, uidBefore = ''): Promise<{ machine: Machine; uid: string }> {
   const { node, uid } = await until(
     `${pod} runs`,
     async () => {
@@ -47,6 +47,33 @@ async function aMember(fleet: Fleet, name: string): Promise<{ machine: Machine; 
   return runs(fleet, `${name}-0`);
 }
 
+type Absences = {
+  /** Now: the successor of a member on that machine is Ready. */
+  readonly isOver: (machine: string, silentMs: number) => Promise<void>;
+  /** All of them, against the goals. */
+  readonly check: () => void;
+};
+/** How long a member was away. */
+export function absences(lab: Lab): Absences {
+  const fromProof: number[] = [];
+  const fromLife: number[] = [];
+  const say = (all: readonly number[]): string => all.map((ms) => (ms / 1_000).toFixed(1)).join(' ');
+  return {
+    isOver: async (machine, silentMs) => {
+      const nowMs = Date.now();
+      const steps = (await fencingsOf(machine)).flatMap((record) => record.steps);
+      fromLife.push(nowMs - silentMs);
+      fromProof.push(nowMs - (steps.findLast(({ phase }) => phase === 'proven')?.wallMs ?? 0));
+    },
+    check: () => {
+      lab.figure('s from the proof to its successor Ready', say(fromProof));
+      lab.figure('s from its last sign of life to its successor Ready', say(fromLife));
+      lab.check('its successor is Ready within 60 s of the proof', Math.max(...fromProof) < 60_000);
+      lab.check('and within 4 min of the last sign of life', Math.max(...fromLife) < 240_000);
+    },
+  };
+}
+
 const moves: LabScene = {
   name: 'a member with a volume',
   point: 1,
@@ -54,19 +81,14 @@ const moves: LabScene = {
     withVolumes(lab, MACHINES, async ({ fleet, volumes }) => {
       let member = await aMember(fleet, 'db');
       await lab.led({ name: 'g1', config: DEFAULTS }, { name: 'g2', config: DEFAULTS });
-      const fromProof: number[] = [];
-      const fromLife: number[] = [];
+      const times = absences(lab);
       for (let at = 0; at < TIMES; at++) {
         const { machine, uid } = member;
         const changes = machine.changes().length;
         machine.kubelet('silent');
         const silentMs = Date.now();
         member = await runs(fleet, 'db-0', uid);
-        fromLife.push(Date.now() - silentMs);
-        const proven = (await fencingsOf(machine.name))
-          .flatMap(({ steps }) => steps)
-          .findLast(({ phase }) => phase === 'proven');
-        fromProof.push(Date.now() - (proven?.wallMs ?? 0));
+        await times.isOver(machine.name, silentMs);
         lab.check(
           `${at + 1}: its volume is detached from the old machine`,
           volumes.attachedTo(machine.name).length === 0,
@@ -76,11 +98,7 @@ const moves: LabScene = {
         const since = machine.changes().slice(changes);
         lab.check(`${at + 1}: its machine was off once, and is back without a mark`, since.length === 2);
       }
-      const say = (all: readonly number[]): string => all.map((ms) => (ms / 1_000).toFixed(1)).join(' ');
-      lab.figure('s from the proof to its successor Ready', say(fromProof));
-      lab.figure('s from its last sign of life to its successor Ready', say(fromLife));
-      lab.check('its successor is Ready within 60 s of the proof', Math.max(...fromProof) < 60_000);
-      lab.check('and within 4 min of the last sign of life', Math.max(...fromLife) < 240_000);
+      times.check();
     }),
 };
 
