@@ -12,12 +12,22 @@ import {
   readEvictAnswer,
   readUnheard,
 } from './eviction.ts';
-import { lookAtNode, type OwnNode, type RawTaint } from './own-node.ts';
+import {
+  type Cordoned,
+  cordoned,
+  type NodeChange,
+  type NodeEdit,
+  type TaintChange,
+  tainted,
+  type Uncordoned,
+  uncordoned,
+  withoutVoidMark,
+} from './node-edits.ts';
+import { lookAtNode, type OwnNode } from './own-node.ts';
 import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './write-failure.ts';
 import {
   type ApiEvent,
   type ApiVictim,
-  CORDONED_BY,
   type DisruptionReason,
   mustBeConditions,
   mustBeDisruption,
@@ -31,33 +41,12 @@ import {
   mustBeVictim,
   type NodeConditionEntry,
   type OwnCondition,
-  type OwnTaint,
-  type OwnTaintKey,
-  readMark,
-  SHUTDOWN_TAINTS,
   type ShutdownMark,
-  sayMark,
   type TaintKeys,
   taintKey,
 } from './write-rules.ts';
 
 type Done = { readonly kind: 'done' };
-/** `unchanged`: the node already was in this state, and nothing was sent. */
-type NodeChange = Done | { readonly kind: 'unchanged' } | NotDone;
-type TaintChange = { readonly put: readonly OwnTaint[]; readonly remove: readonly OwnTaintKey[] };
-type Cordoned =
-  | (Done & {
-      /** `others`: it was cordoned already; `autoscaler`: it removes the node, and cordons it itself (F16). */
-      readonly cordon: 'ours' | 'others' | 'autoscaler';
-    })
-  | NotDone;
-export type Uncordoned =
-  /** `nothing-of-ours`: no mark of ours is on it (E22). `autoscaler`: our cordon stays, since the node is being removed (F16). */
-  | (Done & { readonly uncordoned: boolean })
-  | { readonly kind: 'nothing-of-ours' }
-  | { readonly kind: 'autoscaler' }
-  | NotDone;
-
 /**
  * Every write that this agent can send to the API server. What it must not send (beside-a-kubelet.md J) cannot be expressed
  * here. A call whose arguments show a bug throws at once, before anything is sent; the returned promise never rejects.
@@ -83,11 +72,13 @@ export type ApiWrites = {
   ) => Promise<Done | Extract<DeleteAnswer, { kind: 'gone' | 'replaced' }> | NotDone>;
   readonly setNodeConditions: (conditions: readonly NodeConditionEntry[]) => Promise<Done | NotDone>;
   readonly removeNodeConditions: (types: readonly OwnCondition[]) => Promise<Done | NotDone>;
-  readonly changeTaints: (change: TaintChange) => Promise<NodeChange>;
+  readonly changeTaints: (change: TaintChange) => Promise<NodeChange | NotDone>;
   /** E4: cordon and taint in one patch. A node that someone else has cordoned gets only the taint (A15). */
-  readonly cordon: (mark: ShutdownMark) => Promise<Cordoned>;
+  readonly cordon: (mark: ShutdownMark) => Promise<Cordoned | NotDone>;
   /** E18, E22: takes back the taint, and the cordon that has the mark of the cancelled shutdown or of another boot. */
-  readonly uncordon: (cancelled: ShutdownMark | null) => Promise<Uncordoned>;
+  readonly uncordon: (cancelled: ShutdownMark | null) => Promise<Uncordoned | NotDone>;
+  /** E22: somebody has uncordoned the node since. If it is cordoned again, the cordon is not ours. */
+  readonly dropVoidMark: () => Promise<NodeChange | NotDone>;
   /** If the server already has it, its count is updated. */
   readonly createEvent: (event: ApiEvent) => Promise<Done | NotDone>;
 };
@@ -113,8 +104,6 @@ const SEEN_MS = 60_000;
 const JITTER_MS = 50;
 const MESSAGE_MAX = 4_096;
 const ANNOTATIONS_MAX = 16;
-/** F16: a controller that sets one of these drains the node itself. The last one is Karpenter's before version 1. */
-const OTHERS_DRAIN = ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted', 'karpenter.sh/disruption'];
 const AGENT = 'nodewarden.dev/agent';
 
 const STRATEGIC = 'application/strategic-merge-patch+json';
@@ -176,9 +165,7 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
   };
 
   /** A14: sends the whole list as read, with our own entries changed, and only if it has not changed in between. */
-  const editNode = async <T>(
-    edit: (seen: OwnNode) => { readonly result: T; readonly change: NodeEdit | null },
-  ): Promise<T | NotDone> => {
+  const editNode = async <T>(edit: (seen: OwnNode) => NodeEdit<T>): Promise<T | NotDone> => {
     for (let tried = 1; ; tried++) {
       const seen = await look();
       if (seen.kind !== 'node') return seen;
@@ -265,49 +252,17 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
     changeTaints: ({ put, remove }) => {
       for (const taint of put) mustBeOwnTaint(taint);
       for (const key of remove) mustBeOwnTaintKey(key);
-      return editNode<NodeChange>(({ taints }) => {
-        const next = withTaints(taints, { put, remove });
-        if (next === null) return { result: { kind: 'unchanged' }, change: null };
-        return { result: { kind: 'done' }, change: { metadata: {}, spec: { taints: next } } };
-      });
+      return editNode((seen) => tainted(seen, { put, remove }));
     },
     cordon: (mark) => {
       mustBeMark(mark);
-      return editNode<Cordoned>((seen) => {
-        const before = readMark(seen.annotations[CORDONED_BY]);
-        const isOurs = seen.isUnschedulable && before !== null && sayMark(before) === sayMark(mark);
-        const isTheirs = isDrainedByOthers(seen);
-        // If an earlier shutdown of ours cordoned it, its mark passes on to this one.
-        const doesCordon = !isTheirs && !isOurs && (!seen.isUnschedulable || before !== null);
-        const taints = withTaints(seen.taints, { put: [shutdownTaint], remove: [] });
-        const cordon = isOurs || doesCordon ? 'ours' : isTheirs ? 'autoscaler' : 'others';
-        const result: Cordoned = { kind: 'done', cordon };
-        if (!doesCordon && taints === null) return { result, change: null };
-        const metadata = doesCordon ? { annotations: { [CORDONED_BY]: sayMark(mark) } } : {};
-        const spec = {
-          ...(doesCordon ? ({ unschedulable: true } as const) : {}),
-          ...(taints === null ? {} : { taints }),
-        };
-        return { result, change: { metadata, spec } };
-      });
+      return editNode((seen) => cordoned(seen, mark, shutdownTaint));
     },
     uncordon: (cancelled) => {
       if (cancelled !== null) mustBeMark(cancelled);
-      return editNode<Uncordoned>((seen) => {
-        const mark = readMark(seen.annotations[CORDONED_BY]);
-        const isCancelled = mark !== null && cancelled !== null && sayMark(mark) === sayMark(cancelled);
-        // A shutdown of this boot that was not cancelled: it may be in progress.
-        if (mark !== null && mark.bootId === bootId && !isCancelled) return NOTHING_OF_OURS;
-        const isOurs = mark !== null && !isDrainedByOthers(seen);
-        const taints = withTaints(seen.taints, { put: [], remove: SHUTDOWN_TAINTS });
-        const isKept = mark !== null && !isOurs;
-        if (!isOurs && taints === null) return isKept ? KEPT : NOTHING_OF_OURS;
-        const uncordoned = isOurs && seen.isUnschedulable;
-        const spec = { ...(uncordoned ? { unschedulable: null } : {}), ...(taints === null ? {} : { taints }) };
-        const metadata = isOurs ? { annotations: { [CORDONED_BY]: null } } : {};
-        return { result: isKept ? KEPT.result : { kind: 'done', uncordoned }, change: { metadata, spec } };
-      });
+      return editNode((seen) => uncordoned(seen, cancelled, bootId));
     },
+    dropVoidMark: () => editNode(withoutVoidMark),
     createEvent: (event) => {
       mustBeEvent(event);
       return onOurNode(async () => {
@@ -322,27 +277,6 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
       });
     },
   };
-}
-
-const isDrainedByOthers = ({ taints }: OwnNode): boolean =>
-  taints.some(({ key }) => OTHERS_DRAIN.some((other) => other === key));
-const KEPT = { result: { kind: 'autoscaler' }, change: null } as const;
-const NOTHING_OF_OURS = { result: { kind: 'nothing-of-ours' }, change: null } as const;
-type NodeEdit = {
-  readonly metadata: { readonly annotations?: { readonly [CORDONED_BY]: string | null } };
-  readonly spec: { readonly unschedulable?: true | null; readonly taints?: readonly RawTaint[] };
-};
-
-/** Null: no change needed. Entries that are not ours stay unchanged and in place. */
-function withTaints(taints: readonly RawTaint[], { put, remove }: TaintChange): readonly RawTaint[] | null {
-  const has = ({ key, effect }: OwnTaint): boolean => taints.some((at) => at['key'] === key && at['effect'] === effect);
-  // Includes taints with the key of a new one but another effect.
-  const touched: readonly unknown[] = [...remove, ...put.map(({ key }) => key)];
-  const isWanted = (at: RawTaint): boolean =>
-    put.some(({ key, effect }) => at['key'] === key && at['effect'] === effect);
-  const kept = taints.filter((at) => !touched.includes(at['key']) || isWanted(at));
-  const added = put.filter((taint) => !has(taint));
-  return kept.length === taints.length && added.length === 0 ? null : [...kept, ...added];
 }
 
 const podPath = ({ namespace, name }: PodRef): string => `/api/v1/namespaces/${namespace}/pods/${name}`;

@@ -1,6 +1,7 @@
-import { isText, objectsIn, partOf } from '../core/shape.ts';
+import { isText, type Json, objectsIn, partOf } from '../core/shape.ts';
 import type { ApiAnswer, ApiGet } from './connection.ts';
 import { type NotDone, notDone } from './write-failure.ts';
+import { CORDONED_BY } from './write-rules.ts';
 
 /** A taint as received, with fields that we do not know: the list is written back as a whole (A14). */
 export type RawTaint = { readonly [field: string]: unknown };
@@ -10,6 +11,8 @@ export type OwnNode = {
   readonly uid: string;
   readonly resourceVersion: string;
   readonly isUnschedulable: boolean;
+  /** Someone else wrote `spec.unschedulable` after our annotation, as far as the server tracks who owns which field. */
+  readonly isCordonOfOthers: boolean;
   readonly annotations: { readonly [key: string]: unknown };
   readonly taints: readonly RawTaint[];
   readonly conditions: readonly { readonly [field: string]: unknown }[];
@@ -52,11 +55,21 @@ function readOwnNode(answer: ApiAnswer, nodeName: string, bootId: string): OwnNo
     uid,
     resourceVersion,
     isUnschedulable: spec['unschedulable'] === true,
+    isCordonOfOthers: isCordonOfOthers(metadata),
     annotations: partOf(metadata, 'annotations'),
     taints: objectsIn(spec['taints']),
     conditions: objectsIn(status['conditions']),
     volumesInUse: texts(status['volumesInUse']),
   };
+}
+
+/** We write both in one patch (A15). A field that is written to a value that it had keeps its owner. */
+function isCordonOfOthers(metadata: Json): boolean {
+  const owners = objectsIn(metadata['managedFields']).map(({ fieldsV1 }) => ({
+    cordon: 'f:unschedulable' in partOf(fieldsV1, 'f:spec'),
+    mark: `f:${CORDONED_BY}` in partOf(partOf(fieldsV1, 'f:metadata'), 'f:annotations'),
+  }));
+  return owners.some(({ cordon }) => cordon) && !owners.some(({ cordon, mark }) => cordon && mark);
 }
 
 const texts = (value: unknown): readonly string[] => (Array.isArray(value) ? value.filter(isText) : []);

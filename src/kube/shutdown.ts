@@ -4,7 +4,7 @@ import { type PodUid, podName } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { UndoneStops } from '../mode.ts';
 import type { Clock, Findings, Log } from '../ports.ts';
-import { API_AWAY, cordonLeft, notCordoned, sayCordon, sayDeleted } from '../words/node-shutdown.ts';
+import { API_AWAY, cordonLeft, notCordoned, sayCordon, sayDeleted, sayUndone } from '../words/node-shutdown.ts';
 import { type ApiPod, isTerminal } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
 import { createRepeatedWrite } from './repeated-write.ts';
@@ -94,7 +94,8 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     if (failed === null) {
       told = null;
       save();
-      log.info({ event: 'cordon' }, 'the shutdown is cancelled: the node accepts pods again');
+      const isUncordoned = said.kind === 'done' && said.uncordoned;
+      log.info({ event: 'cordon' }, sayUndone(isUncordoned));
     }
     for (const tell of heard.splice(0)) tell(failed);
     return failed;

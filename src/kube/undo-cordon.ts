@@ -1,13 +1,15 @@
 import type { Clock, Findings, Log } from '../ports.ts';
 import { CORDON_KEPT, cordonKept, OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, outOfService } from '../words/finding-node.ts';
-import type { ApiWrites, Uncordoned } from './api-writes.ts';
+import type { ApiWrites } from './api-writes.ts';
+import { isMarkVoid, type Uncordoned } from './node-edits.ts';
 import type { OwnNode } from './own-node.ts';
+import type { NotDone } from './write-failure.ts';
 import { reportWrite } from './write-findings.ts';
 import { CORDONED_BY, readMark } from './write-rules.ts';
 
 type TakeBackNeeds = {
   readonly clock: Clock;
-  readonly writes: Pick<ApiWrites, 'verify' | 'uncordon'>;
+  readonly writes: Pick<ApiWrites, 'verify' | 'uncordon' | 'dropVoidMark'>;
   readonly isUp: () => boolean;
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
   readonly log: Log;
@@ -49,6 +51,8 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
     if (node?.kind !== 'node') return AGAIN_MS;
     const watchMs = tellOutOfService(node) ? WATCH_MS : null;
     if (isDone) return watchMs;
+    // At once: a cordon that somebody sets later would look like ours.
+    if (isMarkVoid(node)) await writes.dropVoidMark();
     if (isShuttingDown || !isReady(node)) return AGAIN_MS;
     const mark = readMark(node.annotations[CORDONED_BY]);
     const isOfThisBoot = mark !== null && mark.bootId === needs.bootId;
@@ -61,7 +65,7 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
   }
 
   /** Whether nothing of ours is left. */
-  function tellUncordoned(said: Uncordoned): boolean {
+  function tellUncordoned(said: Uncordoned | NotDone): boolean {
     if (said.kind === 'autoscaler') {
       findings.raise(cordonKept());
       return false;
@@ -98,10 +102,8 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
 
   return {
     setShuttingDown: (now) => {
-      if (isShuttingDown && !now) {
-        staysSinceMs = clock.monoMs();
-        isDone = false;
-      }
+      if (isShuttingDown && !now) staysSinceMs = clock.monoMs();
+      if (isShuttingDown !== now) isDone = false;
       isShuttingDown = now;
       if (!isDone && !isClosed) {
         cancel();

@@ -15,6 +15,9 @@ const CORDONS = {
 /** Who has cordoned the node now. */
 export const sayCordon = (by: keyof typeof CORDONS): string => CORDONS[by];
 
+export const sayUndone = (isUncordoned: boolean): string =>
+  `the shutdown is cancelled: ${isUncordoned ? 'the node accepts pods again' : 'no cordon is lifted'}`;
+
 export const notCordoned = (why: string): string => `the node could not be cordoned: ${why}`;
 
 /** E18: what cannot be undone. `owner`: the controller that creates another pod; null: none. */

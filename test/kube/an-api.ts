@@ -41,7 +41,7 @@ export const notFound = (kind: string, name: string): Reply =>
 export function anApi(script: Script = () => undefined) {
   const node = {
     kind: 'Node',
-    metadata: { name: NODE, uid: NODE_UID, resourceVersion: '1', annotations: {} as Json },
+    metadata: { name: NODE, uid: NODE_UID, resourceVersion: '1', annotations: {} as Json, managedFields: [] as Json[] },
     spec: {} as { unschedulable?: boolean; taints?: Json[] },
     status: { nodeInfo: { bootID: BOOT }, conditions: [{ type: 'Ready', status: 'True' }] as Json[] },
   };

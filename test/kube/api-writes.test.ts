@@ -313,6 +313,15 @@ describe('cordon', () => {
     expect(api.node.spec.unschedulable).toBe(true);
     expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'done', uncordoned: true });
   });
+  it('of a person does not pass on to a shutdown, whatever annotation an earlier one left', async () => {
+    const api = anApi();
+    api.node.spec.unschedulable = true;
+    api.node.metadata.annotations = { 'nodewarden.dev/cordoned-by': `${EARLIER_BOOT}/shutdown-9` };
+    api.node.metadata.managedFields = [{ manager: 'kubectl', fieldsV1: { 'f:spec': { 'f:unschedulable': {} } } }];
+    expect(await writesTo(api).cordon(SHUTDOWN)).toEqual({ kind: 'done', cordon: 'others' });
+    expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'done', uncordoned: false });
+    expect(api.node.spec).toEqual({ unschedulable: true, taints: [] });
+  });
   it('of an earlier boot of ours is lifted, but not one of this boot that was not cancelled', async () => {
     const api = anApi();
     const bear = (mark: string): void => {

@@ -140,6 +140,52 @@ describe('in the boot of the shutdown', () => {
   });
 });
 
+describe('a cordon that a person has lifted', () => {
+  const OURS = { 'f:annotations': { 'f:nodewarden.dev/cordoned-by': {} } };
+  it.each([
+    ['while the kubelet is not ready', `${EARLIER_BOOT}/shutdown-1`, false],
+    ['during a shutdown', `${BOOT}/shutdown-1`, true],
+  ])('%s is no longer ours: one that a person sets later stays', async (_when, mark, isGoingDown) => {
+    const api = someNode(mark);
+    setReady(api, 'False');
+    const { clock, takeBack, lines } = take(api);
+    takeBack.setShuttingDown(isGoingDown);
+    await clock.advance(6_000);
+    expect(api.sent()).toEqual([]);
+    delete api.node.spec.unschedulable;
+    await clock.advance(6_000);
+    expect(api.node.metadata.annotations).toEqual({});
+    api.node.spec.unschedulable = true;
+    setReady(api, 'True');
+    takeBack.setShuttingDown(false);
+    await clock.advance(60_000);
+    expect(api.node.spec).toEqual({ unschedulable: true, taints: [] });
+    expect(lines).toEqual([]);
+  });
+  it('and set again while nobody looked stays, by what the server knows of who wrote it', async () => {
+    const api = someNode(`${EARLIER_BOOT}/shutdown-1`);
+    api.node.metadata.managedFields = [
+      { manager: 'nodewarden', fieldsV1: { 'f:metadata': OURS, 'f:spec': { 'f:taints': {} } } },
+      { manager: 'kubectl-cordon', fieldsV1: { 'f:spec': { 'f:unschedulable': {} } } },
+    ];
+    const { clock, done } = take(api);
+    await clock.advance(6_000);
+    expect(api.node.spec).toEqual({ unschedulable: true, taints: [] });
+    expect(api.node.metadata.annotations).toEqual({});
+    expect(done()).toBe(1);
+  });
+  it('does not keep the cordon of a shutdown that nobody touched', async () => {
+    const api = someNode(`${EARLIER_BOOT}/shutdown-1`);
+    api.node.metadata.managedFields = [
+      { manager: 'kubelet', fieldsV1: { 'f:metadata': { 'f:annotations': { '.': {} } } } },
+      { manager: 'nodewarden', fieldsV1: { 'f:metadata': OURS, 'f:spec': { 'f:unschedulable': {} } } },
+    ];
+    const { clock } = take(api);
+    await clock.advance(6_000);
+    expect(api.node.spec).toEqual({ taints: [] });
+  });
+});
+
 describe('an out-of-service taint', () => {
   it('is a finding as long as it exists, and is not removed', async () => {
     const api = anApi();
