@@ -19,7 +19,12 @@ export type LastShutdown = {
   /** Pods whose end is unknown. */
   readonly lost: readonly string[];
   /** null: the lock was not released. */
-  readonly released: { readonly tookMs: number; readonly isOutOfTime: boolean } | null;
+  readonly released: {
+    readonly tookMs: number;
+    readonly isOutOfTime: boolean;
+    /** Pods were left that the agent was to stop at its own end, which it did not. */
+    readonly isToBeContinued: boolean;
+  } | null;
   /** The phase that ran last, 0: none had begun; `byAgent`: it had ended, and the boot had not. */
   readonly cut: { readonly phase: number; readonly byAgent: boolean };
 };
@@ -50,7 +55,8 @@ function sayShutdown({ type, phases, pods, late, lost, released, cut }: LastShut
   const unknown = lost.length === 0 ? '' : `; end unknown: ${sayNames(lost, NAMES_SAID)}`;
   if (released !== null) {
     const why = released.isOutOfTime ? 'its time was used up' : 'all phases were done';
-    return `${name} of ${countPods(pods)}: ${why} after ${sayTenths(released.tookMs)}${notInTime}${unknown}`;
+    const left = released.isToBeContinued ? '; nodewarden ended before it could stop the pods that these leave' : '';
+    return `${name} of ${countPods(pods)}: ${why} after ${sayTenths(released.tookMs)}${notInTime}${unknown}${left}`;
   }
   const where = `${cut.phase > 0 ? `in phase ${cut.phase}` : 'before the first phase'} of ${phases}`;
   const how = cut.byAgent

@@ -33,7 +33,7 @@ const SHUTTING_DOWN: NodeFact = { status: 'False', reason: 'ShuttingDown', messa
 /** No names of pods: whoever may see the node need not see them. */
 const ENDS: { readonly [E in BootEndSaid['end']]: NodeFact } = {
   graceful: { status: 'True', reason: 'Graceful', message: 'which ended in order' },
-  cut: { status: 'False', reason: 'Cut', message: 'whose shutdown was cut short' },
+  cut: { status: 'False', reason: 'Cut', message: 'whose shutdown was not completed' },
   ungraceful: {
     status: 'False',
     reason: 'Ungraceful',

@@ -40,6 +40,8 @@ export function aBoot(bootId: string, { bootWallMs = 0, dry = false } = {}) {
       const told = toldMs === undefined ? {} : { toldMs };
       return at(atMs, { kind: 'outcome', outcome: { of, atMs, kind: 'ended', via, releasedBytes: known(0), ...told } });
     },
+    dropped: (atMs: number, of: string, because: 'not-deleted' | 'gone') =>
+      at(atMs, { kind: 'outcome', outcome: { of, atMs, kind: 'dropped', because } }),
     survived: (atMs: number, of: string) =>
       at(atMs, {
         kind: 'outcome',

@@ -53,6 +53,13 @@ describe('the report of the last boot', () => {
     );
   });
 
+  it('is a finding if the agent ended before it could stop what the phases beside a kubelet leave', () => {
+    const announced = boot.fact(100_000, { what: 'announced', detail: null });
+    const report = lastBoot([boot.started(1), ...aWholeShutdown(boot), announced], 'now');
+    expect(report).toMatchObject({ boot: { end: 'cut' }, finding: { id: 'last-boot' } });
+    expect(report?.sentence).toContain('; nodewarden ended before it could stop the pods that these leave');
+  });
+
   it('is about the previous boot, not an older one', () => {
     const older = aBoot('older', { bootWallMs: -3_600_000 });
     const report = lastBoot([...aWholeShutdown(older), boot.started(1), boot.stopped(9, 'stays')], 'now');

@@ -266,11 +266,39 @@ describe('a shutdown in the record', () => {
 
 describe('the end of an earlier boot', () => {
   const whole = aWholeShutdown(boot);
+  const announcedAt = (atMs: number) => boot.fact(atMs, { what: 'announced', detail: null });
+  const second = [
+    boot.fact(130_000, { ...BEGAN, tier: 'stop', grantedMs: null, isSecond: true }),
+    boot.fact(131_000, { what: 'released', why: 'all-phases-done' }),
+  ];
+  const left = [...whole.slice(0, 9), boot.dropped(120_500, 'b-3', 'not-deleted'), ...whole.slice(10)];
   it.each([
     ['graceful', 'a shutdown that released its lock', [boot.started(1), ...whole]],
     ['graceful', 'the agent stopped because the machine went down', [boot.started(1), boot.stopped(9, 'goes-down')]],
     ['cut', 'a shutdown without its end', [boot.started(1), ...whole.slice(0, 7)]],
     ['cut', 'an agent that had to stop in a phase', [...whole.slice(0, 7), boot.stopped(121_000, 'goes-down')]],
+    [
+      'cut',
+      'a shutdown that left a pod alive',
+      [boot.started(1), ...whole.slice(0, 9), boot.survived(122_400, 'b-3'), ...whole.slice(10)],
+    ],
+    ['cut', 'a shutdown whose pods are not known to have ended', [...whole.filter((entry) => entry !== whole[9])]],
+    ['cut', 'phases beside a kubelet, without those of the end of the agent', [...whole, announcedAt(100_000)]],
+    [
+      'graceful',
+      'phases beside a kubelet, and those of the end of the agent',
+      [...whole, announcedAt(100_000), ...second],
+    ],
+    [
+      'cut',
+      'a pod that the phases beside a kubelet left, and nobody stopped',
+      [...left, announcedAt(100_000), ...second],
+    ],
+    [
+      'graceful',
+      'a pod that the phases beside a kubelet left, and that was stopped with the agent',
+      [...left, announcedAt(100_000), ...second, boot.stop(130_000, 'b-6', 'dns', 2, 10), boot.ended(130_100, 'b-6')],
+    ],
     ['ungraceful', 'nothing after the agent ran', [boot.started(1), boot.running(2, 'shop/web')]],
     ['ungraceful', 'nothing, its start rotated away', [boot.running(2, 'shop/web')]],
     [

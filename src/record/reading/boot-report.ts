@@ -2,7 +2,7 @@ import type { Finding } from '../../ports.ts';
 import { lastBootUnclean } from '../../words/finding-own.ts';
 import { type LastShutdown, sayLastBoot } from '../../words/last-boot.ts';
 import type { RecordEntry } from '../entry.ts';
-import type { BootRecord } from './boots.ts';
+import { type BootRecord, isToBeContinued } from './boots.ts';
 import type { ShutdownRecord } from './shutdown-record.ts';
 import { shutdownsOf } from './shutdowns.ts';
 
@@ -44,7 +44,8 @@ export function lastBoot(entries: readonly RecordEntry[], bootId: string): BootR
   };
 }
 
-function summaryOf({ plan, phases, end, released, beganMs }: ShutdownRecord): LastShutdown {
+function summaryOf(shutdown: ShutdownRecord): LastShutdown {
+  const { plan, phases, end, released, beganMs } = shutdown;
   const pods = phases.flatMap((phase) => phase.pods);
   const namesOf = (stops: typeof pods): readonly string[] => [...new Set(stops.map(({ pod }) => pod))];
   return {
@@ -56,7 +57,11 @@ function summaryOf({ plan, phases, end, released, beganMs }: ShutdownRecord): La
     lost: namesOf(pods.filter((stop) => stop.end.kind === 'cut-off' && !stop.isLate)),
     released:
       end.kind === 'released' && released !== null
-        ? { tookMs: released.atMs - beganMs, isOutOfTime: released.why === 'out-of-time' }
+        ? {
+            tookMs: released.atMs - beganMs,
+            isOutOfTime: released.why === 'out-of-time',
+            isToBeContinued: isToBeContinued(shutdown),
+          }
         : null,
     cut: end.kind === 'cut' ? { phase: end.phase, byAgent: end.by === 'agent-ended' } : { phase: 0, byAgent: false },
   };

@@ -1,6 +1,7 @@
 import type { MonoMs } from '../../core/reading.ts';
+import { STOPS_AGAIN } from '../../core/shutdown/plan.ts';
 import type { RecordEntry } from '../entry.ts';
-import type { ShutdownRecord } from './shutdown-record.ts';
+import type { PodStop, ShutdownRecord } from './shutdown-record.ts';
 
 /** How an earlier boot ended, as far as the record shows it. */
 export type BootRecord = {
@@ -15,8 +16,8 @@ export type BootRecord = {
   readonly running: { readonly atWallMs: number; readonly pods: readonly string[] } | null;
 };
 /**
- * `graceful`: a shutdown released its lock, or the agent was stopped because the machine went down. `cut`: a shutdown
- * had begun but did not finish. `ungraceful`: the agent ran and left no trace of an end: power cut, panic, watchdog,
+ * `graceful`: a shutdown saw every pod end that it had to stop, or the agent was stopped because the machine went down.
+ * `cut`: a shutdown had begun, and did not. `ungraceful`: the agent ran and left no trace of an end: power cut, panic, watchdog,
  * `reboot -f`, or it was killed and not started again. `not-watched`: the agent had been stopped while the machine stayed
  * up. `unknown`: the record does not show the start of the agent, as with an older version.
  */
@@ -38,7 +39,7 @@ export function bootOf(entries: readonly RecordEntry[], shutdowns: readonly Shut
     lastWallMs: wallMs.reduce((a, b) => Math.max(a, b)),
     end: endOf(
       latest(notes.filter((note) => note.kind === 'started' || note.kind === 'stopped')),
-      latest(shutdowns.map((shutdown) => ({ ...shutdown, atMs: shutdown.beganMs }))),
+      shutdowns.toSorted((a, b) => a.beganMs - b.beganMs),
       running !== null,
     ),
     running: running === null ? null : { atWallMs: running.atWallMs, pods: running.pods },
@@ -49,8 +50,9 @@ type Run =
   | { readonly kind: 'started'; readonly atMs: MonoMs }
   | { readonly kind: 'stopped'; readonly atMs: MonoMs; readonly machine: 'stays' | 'goes-down' };
 
-function endOf(run: Run | null, shutdown: ShutdownRecord | null, hasRun: boolean): BootEnd {
-  const end = shutdown === null ? null : whatItCameTo(shutdown, run);
+function endOf(run: Run | null, shutdowns: readonly ShutdownRecord[], hasRun: boolean): BootEnd {
+  const [before, last] = [shutdowns.at(-2), shutdowns.at(-1)];
+  const end = last === undefined ? null : whatItCameTo(last, last.plan?.isSecond ? before : undefined, run);
   if (end !== null) return end;
   if (run === null) return hasRun ? 'ungraceful' : 'unknown';
   if (run.kind === 'started') return 'ungraceful';
@@ -58,13 +60,35 @@ function endOf(run: Run | null, shutdown: ShutdownRecord | null, hasRun: boolean
 }
 
 /** null: the machine stayed up afterwards, so it says nothing about how the boot ended. */
-function whatItCameTo({ end, beganMs, released, resumed }: ShutdownRecord, run: Run | null): BootEnd | null {
+function whatItCameTo(last: ShutdownRecord, before: ShutdownRecord | undefined, run: Run | null): BootEnd | null {
+  const { end, beganMs, released, resumed } = last;
   if (end.kind === 'cancelled') return null;
   const goesOnMs = Math.max(beganMs, released?.atMs ?? 0, resumed.at(-1)?.atMs ?? 0);
   // systemd starts nothing while the machine goes down: a later run that did not resume the shutdown shows that it stayed up.
   if (run?.kind === 'started' && run.atMs > goesOnMs) return null;
-  return end.kind === 'released' ? 'graceful' : 'cut';
+  return end.kind === 'released' && isComplete(last, before) ? 'graceful' : 'cut';
 }
+
+/** `before`: the phases after logind's signal, which `last` completed. */
+function isComplete(last: ShutdownRecord, before: ShutdownRecord | undefined): boolean {
+  if (isToBeContinued(last) || last.released?.why === 'out-of-time') return false;
+  if (last.startedAgain.some(({ times }) => times >= STOPS_AGAIN)) return false;
+  const stops = [before, last].flatMap((part) => part?.phases.flatMap(({ pods }) => pods) ?? []);
+  // A pod that is stopped again counts as it ended then.
+  const lastStops = new Map(stops.map((stop) => [stop.uid ?? stop.pod, stop]));
+  return [...lastStops.values()].every(hasEnded);
+}
+
+/** Beside a kubelet, the phases after logind's signal are announced, and leave pods that are stopped with the agent (E14). */
+export const isToBeContinued = ({ announced, released }: ShutdownRecord): boolean =>
+  announced !== undefined && released !== null;
+
+function hasEnded({ end }: PodStop): boolean {
+  if (end.kind === 'dropped') return ENDED_BEFORE.includes(end.because);
+  return end.kind === 'ended' || end.kind === 'unknown';
+}
+/** systemd stops what has no processes. */
+const ENDED_BEFORE = ['gone', 'started-anew', 'left-to-systemd', 'dry-run'];
 
 function latest<T extends { readonly atMs: MonoMs }>(list: readonly T[]): T | null {
   return list.reduce<T | null>((last, next) => (last === null || next.atMs >= last.atMs ? next : last), null);
