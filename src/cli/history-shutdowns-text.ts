@@ -9,7 +9,7 @@ import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 
 /** One block: how it ended, tables of phases and pods (plan versus actual), and what deviated from the plan. */
 export function shutdownText(shutdown: ShutdownRecord, paint: Paint): string {
-  const { plan, phases, beganMs, beganWallMs, dry } = shutdown;
+  const { plan, phases, beganWallMs, dry } = shutdown;
   const type = plan?.type ?? null;
   const title = clean(`shutdown${type === null ? '' : ` (${type})`}: ${sayEnd(shutdown)}`);
   const mark = dry ? paint('yellow', '[dry run]  ') : '';
@@ -20,7 +20,7 @@ export function shutdownText(shutdown: ShutdownRecord, paint: Paint): string {
     ...indented(
       table(
         PHASE_HEADING,
-        phases.map((phase) => phaseRow(phase, beganMs)),
+        phases.map((phase) => phaseRow(phase, shutdown)),
       ),
     ),
     ...(pods.length > 0 ? indented(table(POD_HEADING, pods)) : []),
@@ -69,15 +69,17 @@ function planLines({ plan, phases }: ShutdownRecord): string[][] {
       : plan.isSecond
         ? 'what the phases had left, when systemd stopped the agent during the shutdown'
         : 'without a signal from logind, when systemd stopped the agent during the shutdown';
-  if (plan.byKubelet) return [['plan', `${how}; the kubelet stopped the pods`]];
+  if (plan.byKubelet) return [['plan', `${how}; left to the kubelet, which held a lock of its own`]];
   const limit = plan.limitMs === null ? '' : `: shrunk to ${saySpan(plan.limitMs)}`;
   return [['plan', `${how}, ${saySpan(wantedMs)} needed in total${limit}`]];
 }
 
 const PHASE_HEADING = ['PHASE', 'FROM PRIORITY', 'WANTED', 'BEGAN', 'GIVEN', 'TOOK', 'END'];
 
-function phaseRow(phase: PhaseRecord, beganMs: number): readonly string[] {
+function phaseRow(phase: PhaseRecord, { beganMs, announced }: ShutdownRecord): readonly string[] {
   const { began, over } = phase;
+  // Beside a kubelet, pods of such a phase may run: they are stopped with the agent.
+  const isNoneDeleted = announced !== undefined && phase.state === 'no-pods';
   return [
     String(phase.phase),
     phase.fromPriority === null ? '-' : String(phase.fromPriority),
@@ -85,7 +87,7 @@ function phaseRow(phase: PhaseRecord, beganMs: number): readonly string[] {
     began === null ? '-' : `+${saySpan(began.atMs - beganMs)}`,
     began === null ? '-' : saySpan(began.periodMs),
     over === null ? '-' : saySpan(over.tookMs),
-    over === null ? SAY_STATE[phase.state] : SAY_BY[over.by],
+    over !== null ? SAY_BY[over.by] : isNoneDeleted ? 'no pod deleted' : SAY_STATE[phase.state],
   ];
 }
 const SAY_STATE: { readonly [S in PhaseRecord['state']]: string } = {

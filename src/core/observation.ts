@@ -39,7 +39,12 @@ export type Observation = {
 /** Both 0: nothing any more. `processIds`: threads count, too. */
 export type HeldOutside = { readonly of: DecisionId; readonly memoryBytes: number; readonly processIds: number };
 /** `pods` as namespace/name with their uid, `volumes` as the node's `volumesInUse` has them. */
-export type Unconfirmed = { readonly pods: readonly string[]; readonly volumes: readonly string[] };
+export type Unconfirmed = {
+  readonly pods: readonly string[];
+  readonly volumes: readonly string[];
+  /** No pod was deleted, and the API was not asked. */
+  readonly isNothingDeleted?: true;
+};
 export type ShutdownEvent =
   | { readonly kind: 'lock-granted'; readonly delayMaxMs: number }
   | { readonly kind: 'lock-lost'; readonly detail: string }

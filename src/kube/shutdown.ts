@@ -157,7 +157,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     },
     unconfirmed: () => {
       const waited = new Set((told?.deleted ?? []).map(({ uid }) => uid));
-      if (ofKubelet === null && waited.size === 0) return known({ pods: [], volumes: [] });
+      if (ofKubelet === null && waited.size === 0) return known({ pods: [], volumes: [], isNothingDeleted: true });
       if (needs.isAway()) return unknown('unreadable', 'the API server', 'it is away');
       const pods = needs.pods();
       if (!pods.known) return pods;

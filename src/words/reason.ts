@@ -142,7 +142,8 @@ export const NOT_ANNOUNCED = 'the API server did not answer in time';
 /** What the API shows after the last phase; null: it could not be asked. */
 export function sayConfirmed(left: Unconfirmed | null): string {
   if (left === null) return 'the API server did not say whether the pods are gone';
-  const { pods, volumes } = left;
+  const { pods, volumes, isNothingDeleted } = left;
+  if (isNothingDeleted) return 'no pod had been deleted, so nothing was to be confirmed';
   const still = [
     ...(pods.length === 0 ? [] : [`${countPods(pods.length)} (${sayNames(pods)})`]),
     ...(volumes.length === 0 ? [] : [`${counted(volumes.length, 'volume')} in use (${sayNames(volumes)})`]),

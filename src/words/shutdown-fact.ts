@@ -52,7 +52,7 @@ function sayBegan(fact: Extract<ShutdownFact, { what: 'began' }>): string {
     .join(', ');
   const granted = grantedMs === null ? '' : `; logind grants ${sayTenths(grantedMs)}`;
   const limit = limitMs === null ? '' : `; the phases have ${sayTenths(limitMs)} in total`;
-  const who = byKubelet ? ': the kubelet stops the pods' : ': no pod has to stop';
+  const who = byKubelet ? ': stopping the pods is left to the kubelet' : ': no pod has to stop';
   return `shutdown: ${what}${how}${plan === '' ? who : `; phases from ${plan}`}${granted}${limit}`;
 }
 

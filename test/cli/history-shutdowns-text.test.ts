@@ -102,6 +102,7 @@ describe('the history of shutdowns as text', () => {
       expect(text.split('\n')).toContain(line);
   });
 
+  const NOTHING_DELETED = { pods: [], volumes: [], isNothingDeleted: true } as const;
   it.each([
     [
       'shutdown (reboot): the record ends in phase 1: nodewarden or the machine ended before it was done',
@@ -152,6 +153,21 @@ describe('the history of shutdowns as text', () => {
       'now',
     ],
     ['2      2000000000     10s     -      -      -     pending', whole.slice(0, 5), 'b'],
+    [
+      '1      0              20s     -      -      -     no pod deleted',
+      [boot.fact(1, BEGAN), boot.fact(1, { what: 'announced', detail: null }), boot.fact(2, phase(2, 'a/a'))],
+      'now',
+    ],
+    [
+      'confirmed  after 1s: no pod had been deleted, so nothing was to be confirmed',
+      [boot.fact(0, BEGAN), boot.fact(1_000, { what: 'confirmed', tookMs: 0, left: NOTHING_DELETED })],
+      'now',
+    ],
+    [
+      "plan       on logind's signal, 32s granted; left to the kubelet, which held a lock of its own\n",
+      [boot.fact(0, { ...BEGAN, phases: [], byKubelet: true })],
+      'now',
+    ],
   ])('says: %s', (words, entries, runningBoot) => {
     expect(textOf(entries, runningBoot)).toContain(words);
   });

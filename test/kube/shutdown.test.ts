@@ -104,7 +104,7 @@ describe('what a shutdown writes to the API server', () => {
     const shutdown = open();
     pods.set('uid-db', anyPod('db'));
     await shutdown.announce(PLAN);
-    expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
+    expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [], isNothingDeleted: true }));
     shutdown.deleting(web);
     await eventually(() => expect(shutdown.unconfirmed().known).toBe(true));
     expect(shutdown.unconfirmed()).toEqual(known({ pods: ['default/web (uid-web)'], volumes: [] }));

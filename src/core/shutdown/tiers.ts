@@ -1,4 +1,4 @@
-import type { Observation } from '../observation.ts';
+import type { Observation, Unconfirmed } from '../observation.ts';
 import type { MonoMs } from '../reading.ts';
 import type { Stopping } from '../state/state.ts';
 import { type Step, withReason } from '../step.ts';
@@ -50,4 +50,4 @@ export function endTierWait(step: Step, observation: Observation): Step {
   return withShutdown(said, { ...rest, wait: { kind: 'next' } });
 }
 
-const NOTHING = { pods: [], volumes: [] };
+const NOTHING: Unconfirmed = { pods: [], volumes: [] };

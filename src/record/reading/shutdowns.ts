@@ -1,5 +1,16 @@
 import { groupBy } from '../../core/group-by.ts';
-import { type Check, isNumber, isObject, isOneOf, isText, listOf, orNull, shape } from '../../core/shape.ts';
+import {
+  type Check,
+  isFlag,
+  isNumber,
+  isObject,
+  isOneOf,
+  isText,
+  listOf,
+  optional,
+  orNull,
+  shape,
+} from '../../core/shape.ts';
 import type { RecordEntry } from '../entry.ts';
 import { type BootRecord, bootOf } from './boots.ts';
 import { type ShutdownRecord, shutdownsOfBoot } from './shutdown-record.ts';
@@ -83,7 +94,10 @@ const FACTS: Demands = {
     running: isTexts,
   },
   announced: { detail: orNull(isText) },
-  confirmed: { tookMs: isNumber, left: orNull(shape({ pods: isTexts, volumes: isTexts })) },
+  confirmed: {
+    tookMs: isNumber,
+    left: orNull(shape({ pods: isTexts, volumes: isTexts, isNothingDeleted: optional(isFlag) })),
+  },
   'stopped-again': { pod: isText, times: isNumber },
   'lock-lost': { detail: isText },
   cancelled: { phase: isNumber, why: isText },
