@@ -29,6 +29,8 @@ export type KubeApi = {
   readonly savedPods: ReadonlyMap<PodUid, ApiPod>;
   /** Whether the pods are known to match the server's. */
   readonly isCurrent: () => boolean;
+  /** For whoever waits for pods to go: lists them soon if they are not known to match. */
+  readonly refresh: () => void;
   /** C9: the answer is treated like an event of the watch. True while it is awaited. */
   readonly lookUp: (pod: PodRef) => boolean;
   readonly tell: ReturnType<typeof createStopThroughApi>;
@@ -198,6 +200,7 @@ export function openKubeApi(
     pods: ourPods,
     savedPods: saved?.pods ?? new Map(),
     isCurrent: () => isOurs === true && watch.isCurrent(),
+    refresh: watch.refresh,
     lookUp: createPodLookup({
       ...{ clock, get, learn: watch.learn, answered: needs.wake },
       isUp: () => isUp() && isOurs === true,

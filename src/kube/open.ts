@@ -86,7 +86,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
   const { close: closeMarks, ...shown } = openMarks(needs, settings, api);
   const shutdown = createKubeShutdown({
     ...{ clock, log, findings, runtimeDirectory: needs.runtimeDirectory },
-    ...{ bootId: api.bootId, writes: api.writes, isAway: api.isAway, pods: api.pods },
+    ...{ bootId: api.bootId, writes: api.writes, isAway: api.isAway, pods: api.pods, refreshPods: api.refresh },
     kubeletDirectory: settings.kubeletDirectory,
     running: () => source.running().map(({ uid }) => uid),
     tell: (decision, totalMs) => {

@@ -42,6 +42,8 @@ export type PodWatch = {
   readonly hasListed: () => boolean;
   /** How many times all pods were listed. */
   readonly lists: () => number;
+  /** Lists the pods soon if no watch is open, whatever the back-off. */
+  readonly refresh: () => void;
   /** Takes in an object that was requested by the name of the pod with this uid. */
   readonly learn: (object: unknown, uid: PodUid) => void;
   readonly close: () => void;
@@ -127,6 +129,9 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     atMs: () => (watch.isOpen() || hasListed || kept === null ? watch.atMs() : kept.atMs),
     hasListed: () => hasListed,
     lists: watch.lists,
+    refresh: () => {
+      if (!watch.isOpen()) watch.relist();
+    },
     close: () => {
       isClosed = true;
       watch.close();

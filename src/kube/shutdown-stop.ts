@@ -8,12 +8,26 @@ import type { CgroupRef } from '../ports.ts';
 import type { ApiPod } from './api-pod.ts';
 import { containerIdOfName } from './cgroup-paths.ts';
 import { askFirst, killContainers } from './kill-containers.ts';
-import { ask, killAll, type Ladder, type Result, refsOf, resistsTo, tell, UNANSWERED, untilEnded } from './ladder.ts';
+import {
+  ask,
+  foundAnswers,
+  killAll,
+  type Ladder,
+  lostAnswers,
+  type Result,
+  refsOf,
+  resistsTo,
+  tell,
+  UNANSWERED,
+  untilEnded,
+} from './ladder.ts';
 import type { LivePod } from './live-pods.ts';
 
 /** The maximum number of attempts at a deletion that the API server does not accept. */
 const TRIES = 3;
 const AGAIN_MS = 500;
+/** How long the server is asked what became of a deletion whose answer was lost. */
+const LOST_MS = 5_000;
 /** The API's times are whole seconds. */
 const SAME_MS = 1_000;
 /** containerd answers when the container has ended; without an answer by then, it may be waiting for it, or hang. */
@@ -65,13 +79,23 @@ async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<b
     return true;
   }
   needs.deleting(pod);
+  let lostMs: MonoMs | null = null;
   for (let tried = 1; ; tried++) {
+    const sentMs = clock.monoMs();
     const said = await ask(ladder, 'delete', needs.tell.remove(pod, graceSeconds, 'shutdown'));
     if (said.kind === 'accepted' || said.kind === 'gone') return true;
     // Only its answer was lost.
     const now = needs.source.find(order.victim.uid)?.pod ?? null;
     if (now !== null && now.deletionWallMs !== null) return true;
-    if (tried === TRIES || clock.monoMs() + AGAIN_MS >= endsMs) return false;
+    if (lostAnswers(ladder).length > 0) {
+      lostMs ??= sentMs;
+      // The watch may be gone with the answer.
+      const ending = await needs.tell.isEnding(pod);
+      if (ending.known) foundAnswers(ladder, ending.value);
+      if (ending.known && ending.value) return true;
+    }
+    const isLost = lostMs !== null && clock.monoMs() - lostMs < LOST_MS && lostAnswers(ladder).length > 0;
+    if ((tried >= TRIES && !isLost) || clock.monoMs() + AGAIN_MS >= endsMs) return false;
     await sleep(clock, AGAIN_MS);
   }
 }

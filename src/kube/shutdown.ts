@@ -23,6 +23,8 @@ type ShutdownNeeds = {
   readonly writes: Pick<ApiWrites, 'verify' | 'cordon' | 'uncordon'>;
   readonly isAway: () => boolean;
   readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
+  /** Asks for the pods again if they may be out of date. */
+  readonly refreshPods: () => void;
   /** Pods with processes, by the kubelet's uid. */
   readonly running: () => readonly PodUid[];
   /** The condition and the event for the shutdown (E6). Nothing waits for them. */
@@ -53,6 +55,8 @@ export type KubeShutdown = {
 
 /** The maximum age of the node's `volumesInUse`. */
 const VOLUMES_MS = 500;
+/** At most so often are the pods listed if no watch shows their end. */
+const PODS_MS = 1_000;
 /** How long a cancel waits to report the result for the cordon. */
 const UNDO_MS = 5_000;
 const NOT_ASKED = unknown('not-asked', 'the volumes of the node', 'they are being asked for');
@@ -66,6 +70,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   let isSaving = false;
   let volumes: Reading<readonly string[]> = NOT_ASKED;
   let volumesAskedMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let podsAskedMs: MonoMs = Number.NEGATIVE_INFINITY;
   const heard: ((failed: NotDone | null) => void)[] = [];
   const lane = createRepeatedWrite(clock, uncordon);
 
@@ -134,6 +139,13 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     });
   }
 
+  /** The watch may have been lost with the answers to the deletions, and its back-off is longer than this wait. */
+  function askPods(): void {
+    if (clock.monoMs() - podsAskedMs < PODS_MS) return;
+    podsAskedMs = clock.monoMs();
+    needs.refreshPods();
+  }
+
   return {
     announce: async ({ decision, totalMs, byKubelet }) => {
       const pods = needs.pods();
@@ -159,6 +171,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
       const waited = new Set((told?.deleted ?? []).map(({ uid }) => uid));
       if (ofKubelet === null && waited.size === 0) return known({ pods: [], volumes: [], isNothingDeleted: true });
       if (needs.isAway()) return unknown('unreadable', 'the API server', 'it is away');
+      askPods();
       const pods = needs.pods();
       if (!pods.known) return pods;
       askVolumes();

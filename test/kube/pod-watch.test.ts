@@ -67,6 +67,29 @@ describe('the pods of the node', () => {
     expect(pods.known && [...pods.value.keys()]).toEqual(['00000000-0000-4000-8000-00000000000b']);
   });
 
+  it('are listed at once for whoever waits for them to go, however long the back-off has become', async () => {
+    const { clock, store, start, become } = aWatch({ chance: () => 0.9 });
+    store.put(aV1Pod({ name: 'a' }));
+    const watch = start();
+    await clock.advance(100);
+    for (let outage = 0; outage < 6; outage++) {
+      become('away');
+      await clock.advance(100);
+      become('up');
+      await clock.advance(100);
+    }
+    store.remove('default/a');
+    await clock.advance(1_000);
+    expect(seen(watch)).toHaveLength(1);
+    watch.refresh();
+    await clock.advance(100);
+    expect(seen(watch)).toHaveLength(0);
+    const { lists } = store.counts();
+    watch.refresh();
+    await clock.advance(100);
+    expect(store.counts().lists).toBe(lists);
+  });
+
   it('continue after a cut connection without a list, and stay meanwhile', async () => {
     const { clock, store, start, cut } = aWatch();
     store.put(aV1Pod({ name: 'a' }));

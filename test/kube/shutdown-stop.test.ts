@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { known, type Reading } from '../../src/core/reading.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { turnOfStop } from '../../src/core/shutdown/chain.ts';
 import { until } from '../../src/demo/cast.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
@@ -21,6 +21,7 @@ const OBEYS = "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done";
 const APP = 'a'.repeat(64);
 const ACCEPTED: Said = { kind: 'accepted', text: 'accepted' };
 const REFUSED: Said = { kind: 'not-said', because: 'not-now', text: 'status 500' };
+const LOST: Said = { kind: 'not-said', because: 'unheard', text: 'no answer' };
 const none = { raise: () => undefined, clear: () => undefined, all: () => [] };
 
 describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgroups}`, () => {
@@ -122,6 +123,19 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       tell: { ...tell, remove },
     });
     await sleep(clock, 100);
+    app.kill('SIGTERM');
+    expect(await stopping).toMatchObject({ kind: 'ended', via: 'api' });
+  });
+
+  it('asks what became of a deletion whose answer was lost, for longer than the server is away for', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    const silent = unknown('timed-out', 'the pod in the API', 'no answer');
+    let looks = 0;
+    const isEnding = async () => (++looks > 4 ? known(true) : silent);
+    let sent = 0;
+    const remove = () => (++sent === 1 ? Promise.resolve(LOST) : null);
+    const stopping = stop(null, 30, { tell: { ...tell, remove, isEnding } });
+    await until(clock, () => looks > 4, 10_000);
     app.kill('SIGTERM');
     expect(await stopping).toMatchObject({ kind: 'ended', via: 'api' });
   });

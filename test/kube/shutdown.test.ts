@@ -23,11 +23,13 @@ describe('what a shutdown writes to the API server', () => {
   let pods: Map<string, ApiPod>;
   let running: string[];
   let isAway: boolean;
+  let refreshed: number;
   let isDeaf: boolean;
   let opened: KubeShutdown[];
   beforeEach(() => {
     directory = mkdtempSync(join(tmpdir(), 'nodewarden-'));
     isAway = isDeaf = false;
+    refreshed = 0;
     api = anApi((method) => (isDeaf && method === 'PATCH' ? 'silence' : undefined));
     pods = new Map([['uid-web', web]]);
     running = [];
@@ -46,6 +48,9 @@ describe('what a shutdown writes to the API server', () => {
       writes: writesTo(api),
       isAway: () => isAway,
       pods: () => known(pods),
+      refreshPods: () => {
+        refreshed += 1;
+      },
       running: () => running,
     });
     opened.push(shutdown);
@@ -112,6 +117,18 @@ describe('what a shutdown writes to the API server', () => {
     expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
     isAway = true;
     expect(shutdown.unconfirmed()).toMatchObject({ known: false });
+  });
+
+  it('is awaited with a look at the pods that no watch shows, every second', async () => {
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    shutdown.deleting(web);
+    shutdown.unconfirmed();
+    shutdown.unconfirmed();
+    expect(refreshed).toBe(1);
+    await new Promise((resolve) => clock.after(1_050, () => resolve(null)));
+    shutdown.unconfirmed();
+    expect(refreshed).toBe(2);
   });
 
   it('is awaited for volumes, but not for those of pods that stay', async () => {
