@@ -113,13 +113,14 @@ export type Killer = {
    *   systemd stops it later, or this is a dry run.
    *
    * `hasten` cuts the grace period; its `reason` is `{ first: 'sigterm' | 'sigkill', graceMs }`.
-   * `signalled` is called at the first request to stop and at the first SIGKILL; later signals may call it again.
+   * `signalled` is called at the first request to stop and at the first SIGKILL; later signals may call it again. `atMs`: when
+   * that was, if it was known only later.
    * `became` is called with what an `unknown` outcome turned out to be, if that becomes known.
    */
   readonly stop: (
     order: StopOrder,
     hasten: AbortSignal,
-    signalled?: (how: Signalled['with']) => void,
+    signalled?: (how: Signalled['with'], atMs?: MonoMs) => void,
     became?: (outcome: Outcome) => void,
   ) => Promise<Outcome>;
   /** All memory that is charged to the victim now. */

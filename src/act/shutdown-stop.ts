@@ -68,8 +68,8 @@ async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome
   let toldMs: MonoMs | null = null;
   // Nothing is more urgent than its phase, so it is never hastened. One signal per stop: hundreds may listen at once.
   const never = new AbortController().signal;
-  const outcome = await needs.killer.stop(order, never, (how) => {
-    if (how === 'sigterm') toldMs ??= needs.clock.monoMs();
+  const outcome = await needs.killer.stop(order, never, (how, atMs) => {
+    if (how === 'sigterm') toldMs ??= atMs ?? needs.clock.monoMs();
   });
   if (outcome.kind !== 'ended' && outcome.kind !== 'survived') return told(needs, order.victim, outcome);
   // A pod that ended by itself may have done so before the signal was noticed; of a stop that an earlier run began it

@@ -74,7 +74,7 @@ export type Ladder = {
   readonly needs: KubeKillerNeeds;
   readonly order: StopOrder;
   readonly hasten: AbortSignal;
-  readonly signalled: (how: Signalled['with']) => void;
+  readonly signalled: (how: Signalled['with'], atMs?: MonoMs) => void;
   /** Includes the rungs of earlier runs. */
   rungs: readonly Rung[];
   /** Whether the API has accepted the request, or no longer knows the pod. */

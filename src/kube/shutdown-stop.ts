@@ -105,30 +105,44 @@ export async function byRuntime(ladder: Ladder, found: LivePod): Promise<Result>
   const { needs, order, hasten, signalled } = ladder;
   const { clock } = needs;
   const graceMs = order.turn === undefined ? order.graceMs : graceFrom(order.turn, clock.monoMs());
+  const seconds = Math.max(1, Math.round(graceMs / 1_000));
+  const sentMs = clock.monoMs();
+  let isByRuntime = false;
+  /** It signals at once, and answers when the container has ended. */
+  const heard = (): void => {
+    isByRuntime = true;
+    signalled('sigterm', sentMs);
+  };
   const end = await killContainers(needs, refsOf(found), {
     ...{ first: 'sigterm', graceMs, givesBack: order.givesBack, hasten, signalled, resists: resistsTo(ladder) },
-    ask: (ref) => askRuntime(ladder, ref, graceMs),
+    ask: (ref) => askRuntime(ladder, ref, seconds, heard),
   });
+  // After the grace period, the runtime sends SIGKILL by itself.
+  const isKilled = isByRuntime && clock.monoMs() - sentMs >= seconds * 1_000;
   await within<unknown>(clock, SANDBOX_MS, stopSandboxes(ladder), () => null);
-  return end;
+  return isKilled && end.kind === 'ended' && end.via === 'sigterm' ? { ...end, via: 'sigkill' } : end;
 }
 
-async function askRuntime(ladder: Ladder, ref: CgroupRef, graceMs: number): Promise<Asked> {
+async function askRuntime(ladder: Ladder, ref: CgroupRef, seconds: number, heard: () => void): Promise<Asked> {
   const { clock, mounts, runtime } = ladder.needs;
   const id = containerIdOfName(ref.path.slice(ref.path.lastIndexOf('/') + 1));
   if (id === null) return askFirst(mounts, ref);
   let hasAnswered = false;
-  const stopped = runtime.stopContainer(id, Math.max(1, Math.round(graceMs / 1_000)));
+  const stopped = runtime.stopContainer(id, seconds);
   const at = tell(ladder, 'stop-container', UNANSWERED);
   const asked = stopped.then((answer): Asked => {
     hasAnswered = true;
     at.correct(answer.known ? 'it has ended' : answer.detail);
-    return answer.known ? 'told' : askFirst(mounts, ref);
+    if (!answer.known) return askFirst(mounts, ref);
+    heard();
+    return 'told';
   });
   const first = await within<Asked | null>(clock, ASKED_MS, asked, () => null);
   if (first !== null) return first;
   const isAlive = await within(clock, ALIVE_MS, runtime.refresh(), () => null);
-  return hasAnswered || isAlive?.known ? 'told' : askFirst(mounts, ref);
+  if (!hasAnswered && !isAlive?.known) return askFirst(mounts, ref);
+  if (!hasAnswered) heard();
+  return 'told';
 }
 
 async function stopSandboxes({ needs, order }: Ladder): Promise<void> {

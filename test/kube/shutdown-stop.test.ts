@@ -51,7 +51,9 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     later: async () => void asked.push('later'),
     heard: () => undefined,
   };
+  let toldMs: number[];
   const stop = (tier: 'stop' | null, seconds: number, more: Partial<KubeKillerNeeds> = {}) => {
+    toldMs = [];
     if (mounts === null) throw new Error('no cgroups');
     const killer = createKubeKiller({
       ...{ clock, mounts, findings: none, guard: createRestartGuard(clock), refusals: createRefusals(clock, none) },
@@ -69,7 +71,11 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       ...{ first: 'sigterm', givesBack: 'memory', resumedFromMs: null, turn },
       ...(tier === null ? {} : { tier }),
     };
-    return killer.stop(order, new AbortController().signal);
+    return killer.stop(
+      order,
+      new AbortController().signal,
+      (_, toldAtMs) => void toldMs.push(toldAtMs ?? clock.monoMs()),
+    );
   };
 
   it('deletes it with the grace period of its phase, and signals nothing before that is over', async () => {
@@ -159,6 +165,19 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(await stop('stop', 30, { runtime })).toMatchObject({ kind: 'ended', via: 'sigterm' });
     expect(runtime.asked).toEqual(['stop aaaa 30']);
     expect(asked).toEqual([]);
+  });
+
+  it('knows that the runtime asked it at once, and killed it after its grace period', async () => {
+    const deaf = await cgroup.child(APP, IGNORES);
+    const sentMs = clock.monoMs();
+    const runtime = aRuntime(async (_, seconds): Promise<Reading<null>> => {
+      await sleep(clock, seconds * 1_000);
+      deaf.kill('SIGKILL');
+      await sleep(clock, 100);
+      return known(null);
+    });
+    expect(await stop('stop', 2, { runtime })).toMatchObject({ kind: 'ended', via: 'sigkill' });
+    expect((toldMs[0] ?? 0) - sentMs).toBeLessThan(900);
   });
 
   it('sends SIGTERM and waits for its grace period if the runtime is away', async () => {
