@@ -75,6 +75,8 @@ export type Reason =
        * outside their cgroups.
        */
       readonly because?: 'evict-for' | 'no-relief' | 'awaited' | 'escaped';
+      /** With `no-relief`: it might free something, but is not fully measured. */
+      readonly unmeasured?: PodUid;
       /** As in a decision to evict. */
       readonly growth?: Reading<Attribution>;
     }

@@ -1,6 +1,13 @@
 import { ifKnown, known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import type { Clock, Findings } from '../ports.ts';
-import { RUNTIME_AWAY, RUNTIME_ENTRIES, runtimeAway, runtimeEntriesIgnored } from '../words/finding-runtime.ts';
+import {
+  layersUnknown,
+  RUNTIME_AWAY,
+  RUNTIME_ENTRIES,
+  RUNTIME_LAYERS,
+  runtimeAway,
+  runtimeEntriesIgnored,
+} from '../words/finding-runtime.ts';
 import {
   cgroupDriverOf,
   cgroupsPathOf,
@@ -62,6 +69,7 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
   let driver: Reading<'cgroupfs' | 'systemd'> = unknown('absent', 'CRI RuntimeConfig', NOT_YET);
   let layers: Reading<ReadonlyMap<string, WritableLayer>> = unknown('absent', 'CRI ListContainerStats', NOT_YET);
   let layersAskedMs = Number.NEGATIVE_INFINITY;
+  let areLayersMissing = false;
   let restAskedMs = Number.NEGATIVE_INFINITY;
   let isProofWanted = false;
   let isAnswering = true;
@@ -125,6 +133,8 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     else findings.raise(runtimeEntriesIgnored(ignored));
     facts = known(next);
     if (isRestDue()) await readConfiguration(client.value);
+    // Once the disk recovers nobody else asks, and the finding would stay.
+    if (areLayersMissing) void readLayers();
     return facts;
   });
 
@@ -141,6 +151,10 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     const client = await connect();
     const answer = client.known ? ifKnown(await client.value.stats(), writableLayersOf) : client;
     layers = newer(layers, answer);
+    // That no runtime answers at all is another finding.
+    areLayersMissing = client.known && !answer.known;
+    if (answer.known) findings.clear(RUNTIME_LAYERS);
+    else if (client.known) findings.raise(layersUnknown(answer.detail));
     return answer;
   });
 

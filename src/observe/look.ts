@@ -3,6 +3,7 @@ import type { HeldOutside, Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import {
+  fileSystemOf,
   forEachSignal,
   isDisk,
   SIGNAL_FACTS,
@@ -117,7 +118,12 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   /** `of`: the signal whose file system counts. */
   const readPods = (want: NextLook['pods'], of: NextLook['pods'] = want): Reading<readonly PodView[]> => {
     const bound = needs.pods();
-    return bound.known ? known(podReader.read(bound.value, want, { device: deviceFor(of), isSwapAsked })) : bound;
+    if (!bound.known) return bound;
+    const layout = disk.layout();
+    const role = of === 'all' ? 'nodefs' : of === null ? null : fileSystemOf(of);
+    const fileSystem =
+      role === null ? {} : { fileSystem: { role, layout: layout.known ? layout.value : 'nodefs-only' } };
+    return known(podReader.read(bound.value, want, { device: deviceFor(of), ...fileSystem, isSwapAsked }));
   };
   const podsFor = (want: NextLook['pods']): Reading<readonly PodView[]> => {
     // The result of a disk walk reads the pods even if nobody asked, so that local storage limits act when it arrives.

@@ -1,8 +1,9 @@
+import { usedOn } from '../core/eviction/comparator.ts';
 import { isUnread } from '../core/eviction/relief.ts';
 import type { DiskWalk } from '../core/pod/disk-walk.ts';
-import { type DiskUsage, type PodUid, type PodView, podName, type Relief } from '../core/pod/pod.ts';
+import { type PodUid, type PodView, podName, type Relief } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { isDisk, SIGNAL_FACTS, type SignalFacts } from '../core/signal.ts';
+import { type FileSystemRole, type FsLayout, isDisk, SIGNAL_FACTS, type SignalFacts } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { swapBytes } from '../host/cgroup-swap.ts';
@@ -25,6 +26,8 @@ type PodReaderNeeds = {
 type AskedOfPods = {
   /** For the file system of the requested signal. */
   readonly device?: Reading<number> | null;
+  /** What the pods use is about the same one, by the layout; absent: no file system was requested. */
+  readonly fileSystem?: { readonly role: FileSystemRole; readonly layout: FsLayout };
   /** Whether a read of everything includes swap; absent: it does. */
   readonly isSwapAsked?: boolean;
 };
@@ -91,7 +94,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
   };
 
   return {
-    read: (bound, want, { device = null, isSwapAsked = true } = {}) => {
+    read: (bound, want, { isSwapAsked = true, ...of } = {}) => {
       const views: PodView[] = [];
       const unread: { readonly pod: BoundPod; readonly why: Unknown }[] = [];
       const nowRead = new Map<number, LastRead>();
@@ -113,12 +116,13 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
           : read.isPopulated;
         if (failed?.known === false) unread.push({ pod, why: failed });
         if (!read.isPopulated.known && !isKnown) continue;
-        const view = viewOf(pod, { ...read, workingSetBytes }, device);
+        const view = viewOf(pod, { ...read, workingSetBytes }, of, isDiskSignal(want));
         const { disk: used } = view.usage;
         // A pod that declares no directory is no failure: D14 decides whether it may be chosen.
         if (isDiskSignal(want) && !used.known && used.why !== 'not-applicable') {
           unread.push({ pod, why: used });
-          continue;
+          // If it goes with all that it has, it may be the one that fills the disk: no other pod is chosen in its place.
+          if (pod.directories !== undefined) continue;
         }
         views.push(view);
       }
@@ -176,14 +180,17 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
   function viewOf(
     pod: BoundPod,
     { workingSetBytes, processes, pidsHeld, swapBytes: swap }: Read,
-    device: Reading<number> | null,
+    { device = null, fileSystem }: AskedOfPods,
+    isDiskAsked: boolean,
   ): PodView {
-    const last = disk(pod.declared.uid);
+    const latest = disk(pod.declared.uid);
+    const last = isDiskAsked && pod.directories === undefined ? asMissed(latest) : latest;
     // In a mode that names no directories, a pod's files are removed with the pod.
     const isMeasured = diskOn !== undefined && pod.directories !== undefined;
     const onDevice = isMeasured && device?.known ? diskOn(pod, device.value) : undefined;
     const notKnown = isMeasured && device?.known === false ? device : undefined;
-    const removed = pod.directories === undefined && last.known ? removedWith(last.value.pod) : undefined;
+    const removed =
+      pod.directories === undefined && fileSystem !== undefined ? removedWith(last, fileSystem) : undefined;
     const relief = onDevice === undefined ? (notKnown ?? removed) : known(onDevice.relief);
     // A ranking may use figures from an earlier life; a limit evicts only for what is proven about this one.
     const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
@@ -232,18 +239,24 @@ function localBytes({ pod }: DiskWalk): number {
   return pod.logsBytes + pod.rootfsBytes + pod.volumesBytes;
 }
 
-/** D14: logs, writable layers and emptyDirs go with the pod. Undefined: the figures are a lower bound. */
-function removedWith(disk: DiskUsage): PodView['diskRelief'] {
-  if (disk.isAtLeast) return undefined;
-  const { logsBytes, rootfsBytes, volumesBytes, logsInodes, rootfsInodes, volumesInodes } = disk;
+/** A pod that is newer than the last round was not walked in it: a choice does not wait for the next one. */
+const asMissed = (last: Reading<PodWalk>): Reading<PodWalk> =>
+  !last.known && last.why === 'not-asked' ? unknown('timed-out', last.where, 'it has not been measured yet') : last;
+
+/** D14: logs, writable layers and emptyDirs go with the pod: at least what is known of them. Undefined: nobody asked. */
+function removedWith(
+  last: Reading<PodWalk>,
+  { role, layout }: NonNullable<AskedOfPods['fileSystem']>,
+): PodView['diskRelief'] {
+  if (!last.known && last.why === 'not-asked') return undefined;
+  const { bytes, inodes } = last.known ? usedOn(role, last.value.pod, layout) : { bytes: 0, inodes: 0 };
+  const isWhole = last.known && last.value.pod.isAtLeast === undefined;
   const nothing: Relief = { bytes: known(0), inodes: known(0) };
   return known({
-    scratch: {
-      bytes: known(logsBytes + rootfsBytes + volumesBytes),
-      inodes: known(logsInodes + rootfsInodes + volumesInodes),
-    },
+    scratch: { bytes: known(bytes), inodes: known(inodes) },
     deletedOpen: nothing,
     grownLastMinute: nothing,
-    writtenBytes: unknown('not-asked', 'writes of the pod', 'what it has is known'),
+    writtenBytes: unknown('not-asked', 'writes of the pod', 'what it has counts'),
+    ...(isWhole ? {} : { isAtLeast: true }),
   });
 }

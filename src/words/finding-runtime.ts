@@ -18,6 +18,12 @@ export function runtimeEntriesIgnored(count: number): Finding {
   };
 }
 
+export const RUNTIME_LAYERS = 'runtime-layers';
+export function layersUnknown(why: string): Finding {
+  const text = `the container runtime does not report what containers have written (${why}): for a full disk, a pod counts with no more than its logs and volumes`;
+  return { id: RUNTIME_LAYERS, text: escapeUnsafe(text) };
+}
+
 export const RUNTIME_RECLAIM = 'reclaim/runtime';
 /** `problem`: a sentence; it may hold what the runtime says. */
 export function runtimeReclaimFailed(problem: string): Finding {

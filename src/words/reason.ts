@@ -39,7 +39,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'passed-over':
       return `${nameOf(reason.uid)} is passed over: ${sayPassedOver(reason.because)}`;
     case 'no-candidate':
-      return sayNobody(reason);
+      return sayNobody(reason, nameOf);
     case 'order-unproven':
       return sayUnproven(reason, nameOf);
     case 'shutdown-phase':
@@ -75,10 +75,16 @@ export function sayUnproven({ signal, uid, against, isShared }: Unproven, nameOf
   return `${signal}: no pod is chosen: ${nameOf(uid)} ranks first, but ${nameOf(against)} ${why}`;
 }
 
-function sayNobody({ signal, because, growth }: Extract<Reason, { code: 'no-candidate' }>): string {
+function sayNobody(
+  { signal, because, growth, unmeasured }: Extract<Reason, { code: 'no-candidate' }>,
+  nameOf: (uid: PodUid) => string,
+): string {
   switch (because) {
     case 'no-relief':
-      return `${signal}: no pod is evicted, since none is known to free anything there`;
+      return and(
+        `${signal}: no pod is evicted, since none is known to free anything there`,
+        unmeasured === undefined ? '' : `${nameOf(unmeasured)} is not fully measured`,
+      );
     case 'escaped':
       return `${signal}: no pod is evicted that is not known to be the cause: processes that left the cgroup of an evicted pod hold what is lacking`;
     case 'awaited':

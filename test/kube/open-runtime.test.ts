@@ -214,6 +214,16 @@ describe('the facts of the runtime', () => {
     const layers = await openOn(stub.socket).writableLayers(0);
     expect(layers).toEqual({ known: true, value: new Map([[hex(1), { bytes: 4_096, inodes: null, atWallMs: 5 }]]) });
   });
+
+  it('are missed with a finding while the runtime reports none, until it does', async () => {
+    stub.onRaw(cri.listContainerStats, () => ({ code: 13, details: 'no snapshotter' }));
+    const runtime = openOn(stub.socket);
+    expect((await runtime.writableLayers(0)).known).toBe(false);
+    expect(raised.get('runtime-layers')?.text).toContain('does not report what containers have written');
+    stub.on(cri.listContainerStats, () => ({ stats: [] }));
+    await runtime.refresh();
+    await expect.poll(() => raised.has('runtime-layers')).toBe(false);
+  });
 });
 
 describe('the runtime that is chosen', () => {

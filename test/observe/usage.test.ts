@@ -13,10 +13,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { known, unknown } from '../../src/core/reading.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
-import { lifeOf } from '../../src/observe/pod-disk.ts';
+import { lifeOf, type PodWalk } from '../../src/observe/pod-disk.ts';
 import { createPodReader, type PodReader } from '../../src/observe/usage.ts';
 import type { BoundPod, Findings } from '../../src/ports.ts';
 import { aBoundPod, aDiskWalk, someFindings, until } from './a-bound-pod.ts';
@@ -31,7 +31,11 @@ afterEach(() => {
   reader = null;
 });
 
-function open(mounts: CgroupMounts, findings: Findings = someFindings(), walk = notWalked): PodReader {
+function open(
+  mounts: CgroupMounts,
+  findings: Findings = someFindings(),
+  walk: Reading<PodWalk> = notWalked,
+): PodReader {
   reader = createPodReader({ clock, mounts, findings, disk: () => walk });
   return reader;
 }
@@ -250,11 +254,39 @@ describe('pods in a tree of files', () => {
     const findings = someFindings();
     const disk = () => unknown('timed-out', 'disk', 'a walk hangs');
     reader = createPodReader({ clock, mounts, findings, disk });
-    const pods = [bound('web', mounts, '/web')];
+    const pods = [{ ...bound('web', mounts, '/web'), directories: ['/srv/web'] }];
     expect(reader.read(pods, 'nodefs.available')).toEqual([]);
     expect(findings.all()).toHaveLength(1);
     expect(reader.read(pods, 'memory.available')).toHaveLength(1);
     expect(findings.all()).toEqual([]);
+  });
+
+  it.each([
+    ['was not reached in time', unknown('timed-out', 'disk', 'a walk hangs')],
+    ['started after the last round', unknown('not-asked', 'disk', 'it has not been needed yet')],
+  ])('that go with all that they have free at least nothing if their disk %s', (_, unwalked) => {
+    write('web', 1_000, 300);
+    const of = open(mounts, someFindings(), unwalked);
+    const fileSystem = { role: 'nodefs', layout: 'nodefs-only' } as const;
+    const [view] = of.read([bound('web', mounts, '/web')], 'nodefs.available', { fileSystem });
+    expect(view?.usage.disk).toMatchObject({ known: false, why: 'timed-out' });
+    const nothing = { bytes: known(0), inodes: known(0) };
+    expect(view?.diskRelief).toMatchObject({ value: { scratch: nothing, isAtLeast: true } });
+  });
+
+  it.each([
+    ['nodefs', 'nodefs-only', 111],
+    ['nodefs', 'imagefs-separate', 11],
+    ['imagefs', 'imagefs-separate', 100],
+    ['imagefs', 'containerfs-separate', 0],
+  ] as const)('free on %s, %s, what they have there', (role, layout, bytes) => {
+    write('web', 1_000, 300);
+    const { pod, ...walk } = aDiskWalk(10);
+    const partly = { ...pod, logsBytes: 1, rootfsBytes: 100, isAtLeast: true as const };
+    const of = open(mounts, someFindings(), known({ ...walk, pod: partly, life: null }));
+    const pods = [bound('web', mounts, '/web')];
+    const [view] = of.read(pods, `${role}.available`, { fileSystem: { role, layout } });
+    expect(view?.diskRelief).toMatchObject({ value: { scratch: { bytes: known(bytes) }, isAtLeast: true } });
   });
 
   it('have the last walk of their directories', () => {

@@ -91,6 +91,28 @@ describe('a decision about a disk during memory pressure', () => {
     expect(again.differences).toEqual(['D14']);
   });
 
+  it('not to evict is re-derived if a pod may free more than is known', () => {
+    const some = (bytes: number, more: Partial<DiskRelief> = {}) =>
+      relief({ scratch: { bytes: known(bytes), inodes: known(0) }, ...more });
+    const small = { ...aPod({ name: 'small', diskBytes: 20 * MI }), diskRelief: some(20 * MI) };
+    const open = { ...unwalked, usage: { ...unwalked.usage, disk: hidden }, diskRelief: some(0, { isAtLeast: true }) };
+    const short = { 'nodefs.available': { available: 50 * MI, capacity: 10 * GI } };
+    const config = aConfig([aThreshold('nodefs.available', 100 * MI)], { isLive: true });
+    for (const [priority, outcome] of [
+      [0, 'order-unproven'],
+      [1, 'small'],
+    ] as const) {
+      const pods = known([small, { ...open, priority }]);
+      const seen = anObservation(1_000, short, { pods, podsFor: 'nodefs.available' });
+      const scenario = scenarioOf({ name: 'b-1', observation: seen, config, acted: decision.threshold });
+      const [document] = parseDocuments(JSON.stringify(scenario), 'record', 'ours').documents;
+      const { scenario: read } = document === undefined ? { scenario: null } : readEvictionScenario(document);
+      const [look] = read === null ? [] : runEviction(read);
+      const again = look?.decisions.find(({ kind }) => kind === 'evict');
+      expect(again?.kind === 'evict' ? again.victim.name : look?.reasons.at(-1)?.code).toBe(outcome);
+    }
+  });
+
   it('is shown by history with what is partly known', () => {
     const decisions = joinDecisions([
       entryOf({ atWallMs: 0, bootId: 'boot', dry: false }, { kind: 'decision', decision, reasons: [] }),

@@ -9,7 +9,7 @@ import { COMPARATORS } from './comparator.ts';
 import { firstOf, isOverRequest, isToBlame, mayBeToBlame } from './give-way.ts';
 import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
-import { isAtLeast, isCutShort, isHelp, mostReliefOf, reliefOf } from './relief.ts';
+import { isAtLeast, isCutShort, isHelp, isReliefAtLeast, mostReliefOf, reliefOf } from './relief.ts';
 
 type Why = Extract<Reason, { code: 'passed-over' }>['because'];
 type Guard = { readonly kills: number; readonly windowMs: number } | null;
@@ -25,6 +25,8 @@ export type Choice = {
   readonly passedOver: readonly Reason[];
   /** Why nobody can be chosen, if there is neither a victim nor an unproven one; null: no particular reason. */
   readonly nobody: NonNullable<Extract<Reason, { code: 'no-candidate' }>['because']> | null;
+  /** With `no-relief`: a pod that is passed over because it is not fully measured; null: none. */
+  readonly unmeasured: PodUid | null;
   readonly differences: readonly Difference[];
 };
 
@@ -71,7 +73,7 @@ export function firstCandidate(
     const why = barred.get(pod.uid);
     if (why !== 'no-relief') return why === 'daemonset-within-request' && isAtLeast(signal, pod);
     // After a walk that was cut short, relief may be unknown although there is some.
-    return pod.usage.disk.known && (isCutShort(pod) || mostReliefOf(signal, pod) > 0);
+    return isReliefAtLeast(pod) || (pod.usage.disk.known && (isCutShort(pod) || mostReliefOf(signal, pod) > 0));
   };
   const isRival = (entry: Ranked): boolean =>
     (!barred.has(entry.pod.uid) || isUnsure(entry)) && turnOf(entry.pod) <= turn;
@@ -84,7 +86,9 @@ export function firstCandidate(
     if (allowed === null && isHeldOutside && pool.length > 0) return 'escaped';
     return ranking.some(isSpared) ? 'evict-for' : ranking.some(isUseless) ? 'no-relief' : null;
   };
-  const choice = { ...explainChoice(ranking, first, because), nobody: first === null ? nobodyBecause() : null };
+  const nobody = first === null ? nobodyBecause() : null;
+  const unmeasured = nobody === 'no-relief' ? (ranking.find(isUnsure)?.pod.uid ?? null) : null;
+  const choice = { ...explainChoice(ranking, first, because), nobody, unmeasured };
   return first === null || against === null
     ? { ...choice, unproven: null }
     : { ...choice, victim: null, unproven: { first, against } };
@@ -92,8 +96,9 @@ export function firstCandidate(
 
 /**
  * A pod that may use more than `first`, as far as is known. Null: none may, or the evidence against `first` is better: it is
- * known to be to blame. For a disk (D14): its end is known to free more than the end of each of them may and, if theirs is not
- * known to free anything because their directories were not walked completely, as much as the signal lacks.
+ * known to be to blame. For a disk (D14): its end is known to free more than the end of each of them may. If there is no limit
+ * to what theirs may free, or nothing is known of it because their directories were not walked completely, it must also free
+ * as much as the signal lacks.
  */
 function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked[], lacking: number): PodView | null {
   const relief = reliefOf(signal, first);
@@ -106,7 +111,8 @@ function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked
     if (rival === ranked || !mayCome(rival)) return false;
     if (relief === null) return true;
     const isNothingKnown = isCutShort(rival.pod) && reliefOf(signal, rival.pod) === 0;
-    return relief <= mostReliefOf(signal, rival.pod) || (isNothingKnown && relief < lacking);
+    const isOpenEnded = isNothingKnown || isReliefAtLeast(rival.pod);
+    return relief <= mostReliefOf(signal, rival.pod) || (isOpenEnded && relief < lacking);
   };
   return rivals.find(isOpen)?.pod ?? null;
 }
@@ -177,7 +183,7 @@ function explainChoice(
   ranking: readonly Ranked[],
   victim: PodView | null,
   because: (entry: Ranked) => Why,
-): Omit<Choice, 'unproven' | 'nobody'> {
+): Omit<Choice, 'unproven' | 'nobody' | 'unmeasured'> {
   const at = victim === null ? ranking.length : ranking.findIndex(({ pod }) => pod.uid === victim.uid);
   const before = ranking.slice(0, at).map((entry) => ({ uid: entry.pod.uid, because: because(entry) }));
   const differences = new Set<Difference>();

@@ -1,7 +1,15 @@
 import { countedOf, type DiskUsage, type PodView, podName } from '../pod/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../reading.ts';
 import { priorityOf } from '../shutdown/chain.ts';
-import { type FsLayout, fileSystemOf, hasRequest, SIGNAL_FACTS, type Signal, type SignalFacts } from '../signal.ts';
+import {
+  type FileSystemRole,
+  type FsLayout,
+  fileSystemOf,
+  hasRequest,
+  SIGNAL_FACTS,
+  type Signal,
+  type SignalFacts,
+} from '../signal.ts';
 
 type Compared = number | string | boolean;
 type Row = {
@@ -130,13 +138,29 @@ export function measuredUsage(signal: Signal, pod: PodView, layout: FsLayout): R
   return counts === 'disk' ? map(disk, (used) => measuredDisk(signal, used, layout)) : countedOf(pod.usage, counts);
 }
 
+const measuredDisk = (signal: Signal, used: DiskUsage, layout: FsLayout): number =>
+  usedOn(fileSystemOf(signal), used, layout)[SIGNAL_FACTS[signal].unit === 'inodes' ? 'inodes' : 'bytes'];
+
 /** kubelet-eviction.md 5.9: the kinds that are measured, by layout. */
-function measuredDisk(signal: Signal, used: DiskUsage, layout: FsLayout): number {
-  const isInodes = SIGNAL_FACTS[signal].unit === 'inodes';
-  const root = isInodes ? used.rootfsInodes : used.rootfsBytes;
-  const logs = isInodes ? used.logsInodes : used.logsBytes;
-  const volumes = isInodes ? used.volumesInodes : used.volumesBytes;
-  const role = fileSystemOf(signal);
+export function usedOn(
+  role: FileSystemRole | null,
+  used: DiskUsage,
+  layout: FsLayout,
+): { readonly bytes: number; readonly inodes: number } {
+  const sum = (root: number, logs: number, volumes: number): number => measuredKinds(role, layout, root, logs, volumes);
+  return {
+    bytes: sum(used.rootfsBytes, used.logsBytes, used.volumesBytes),
+    inodes: sum(used.rootfsInodes, used.logsInodes, used.volumesInodes),
+  };
+}
+
+function measuredKinds(
+  role: FileSystemRole | null,
+  layout: FsLayout,
+  root: number,
+  logs: number,
+  volumes: number,
+): number {
   switch (layout) {
     case 'nodefs-only':
       return root + logs + volumes;

@@ -294,7 +294,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   const lacking = lackingOf(threshold);
   const isHeld = isHeldOutside(state, observation, threshold.signal, lacking);
   const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lacking, isHeld);
-  const { victim, passedOver, differences, unproven, nobody: why } = choice;
+  const { victim, passedOver, differences, unproven, unmeasured, nobody: why } = choice;
   if (config.isLive) {
     const joined = joinedOf(state, look, threshold, ranking, guarded);
     if (joined !== null) return done(waitOrHasten(joined.state, observation, joined.eviction, [threshold]));
@@ -303,7 +303,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   }
   if (victim === null) {
     const { signal } = threshold;
-    const because = why === null ? {} : { because: why };
+    const because = { ...(why === null ? {} : { because: why }), ...(unmeasured === null ? {} : { unmeasured }) };
     const nobody: Reason =
       unproven === null
         ? { code: 'no-candidate', signal, threshold, ...because, ...growthOf(observation, threshold) }

@@ -52,6 +52,10 @@ export function isAtLeast(signal: Signal, pod: PodView): boolean {
   return isCutShort(pod) || unattributedOf(signal, pod) > 0;
 }
 
+/** Its end frees more than is known, and it is not known how much more. */
+export const isReliefAtLeast = ({ diskRelief }: PodView): boolean =>
+  diskRelief?.known === true && diskRelief.value.isAtLeast === true;
+
 /** Its directories were not walked completely. */
 export const isCutShort = ({ usage: { disk }, diskRelief }: PodView): boolean =>
   disk.known ? disk.value.isAtLeast === true : diskRelief !== undefined;

@@ -1,4 +1,4 @@
-import { isCutShort, isUnread } from '../../core/eviction/relief.ts';
+import { isCutShort, isReliefAtLeast, isUnread } from '../../core/eviction/relief.ts';
 import { EVICT_FOR, sayEvictFor } from '../../core/pod/evict-for.ts';
 import {
   type Amounts,
@@ -180,7 +180,10 @@ function reliefStats(pod: PodView): Json {
   const known = Object.entries(amounts).flatMap(([key, amount]) =>
     amount.known ? [[key, amount.value] as const] : [],
   );
-  return { diskRelief: Object.fromEntries(known), ...atLeast };
+  return {
+    diskRelief: { ...Object.fromEntries(known), ...(isReliefAtLeast(pod) ? { isAtLeast: true } : {}) },
+    ...atLeast,
+  };
 }
 
 /** Only bytes are known per container: inodes, and bytes of no container, are assigned to the first one. */

@@ -215,6 +215,7 @@ function reliefOf(section: Json, numbers: Numbers): DiskRelief {
     grownLastMinute: of('grown'),
     writtenBytes: amount('writtenBytes'),
     ...('unattributedBytes' in section ? { unattributed: of('unattributed') } : {}),
+    ...(section['isAtLeast'] === true ? { isAtLeast: true } : {}),
   };
 }
 
@@ -346,6 +347,7 @@ const pod = theirs(
       writtenBytes: count,
       unattributedBytes: count,
       unattributedInodes: count,
+      isAtLeast: flag,
     }),
     diskUnattributed: theirs({ bytes: count, inodes: count }),
   },

@@ -212,3 +212,45 @@ describe('files that may be those of another pod', () => {
     expect(victims([first(MI), linker])).toEqual([]);
   });
 });
+
+describe('a pod that goes with all that it has, of which not all is known', () => {
+  const atLeast = (name: string, has: number, rest: Partial<Given> = {}) =>
+    pod({ name, atLeast: has, relief: { scratch: bytes(has), isAtLeast: true }, ...rest });
+  const whole = (name: string, has: number) => pod({ name, diskBytes: has, relief: { scratch: bytes(has) } });
+
+  it.each([
+    ['was not walked', { unwalked: true as const }],
+    ['was walked in part', {}],
+  ])('is not evicted for what is not known, and nobody in its place, if it %s', (_, rest) => {
+    const verdict = looked([atLeast('a', 0, rest), atLeast('b', 0, rest)]);
+    expect(verdict.decisions.filter(({ kind }) => kind === 'evict')).toEqual([]);
+    expect(verdict.reasons.map((reason) => sayReason(reason, (uid) => uid.replace('uid-', 'default/')))).toContain(
+      'nodefs.available: no pod is evicted, since none is known to free anything there; default/a is not fully measured',
+    );
+    expect(looked([whole('known', MI), atLeast('a', 0, rest)]).reasons).toContainEqual({
+      code: 'order-unproven',
+      signal: 'nodefs.available',
+      uid: 'uid-known',
+      against: 'uid-a',
+    });
+  });
+
+  it('is evicted for what is known, if that alone is enough of what is lacking', () => {
+    expect(victims([atLeast('a', MI)])).toEqual(['a']);
+    expect(victims([atLeast('a', 1024)])).toEqual([]);
+  });
+
+  it('saves every pod that frees less than is lacking, and none that frees all of it', () => {
+    expect(victims([whole('known', 10 * MI - 1), atLeast('a', 4 * MI)])).toEqual([]);
+    expect(victims([whole('known', 10 * MI), atLeast('a', 4 * MI)])).toEqual(['known']);
+  });
+
+  it('saves no pod that comes first whatever it uses', () => {
+    expect(victims([whole('known', MI), atLeast('a', 0, { priority: 1 })])).toEqual(['known']);
+  });
+
+  it('counts inodes by themselves', () => {
+    const files = pod({ name: 'a', atLeast: 9 * GI, relief: { scratch: bytes(9 * GI), isAtLeast: true } });
+    expect(victims([files], 'nodefs.inodesFree')).toEqual([]);
+  });
+});
