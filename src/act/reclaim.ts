@@ -1,6 +1,6 @@
 import type { Decision } from '../core/decision.ts';
 import type { Outcome } from '../core/outcome.ts';
-import { known, type Reading } from '../core/reading.ts';
+import { known, type Reading, unknown } from '../core/reading.ts';
 import type { ReclaimCall } from '../core/reclaim/calls.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
 import type { CommandRunner } from '../host/transient.ts';
@@ -46,7 +46,7 @@ export function createReclaim(needs: {
       else findings.raise(reclaimFailed(signal, program, failure));
     }
     const removed = calls.length === 0 ? undefined : await runtime?.(calls);
-    const freed = freedOf(before, await observer.reread(signal));
+    const freed = freedOf(signal, before, await observer.reread(signal));
     return removed === undefined ? { freed } : { freed, removed };
   }
 
@@ -65,7 +65,11 @@ export function createReclaim(needs: {
   };
 }
 
-function freedOf(before: Reading<SignalSample>, after: Reading<SignalSample>): Reading<number> {
+function freedOf(signal: Signal, before: Reading<SignalSample>, after: Reading<SignalSample>): Reading<number> {
   if (!before.known) return before;
-  return after.known ? known(after.value.available - before.value.available) : after;
+  if (!after.known) return after;
+  const freed = after.value.available - before.value.available;
+  return freed >= 0
+    ? known(freed)
+    : unknown('unreadable', signal, `meanwhile ${sayAmount(signal, -freed)} more were used`);
 }

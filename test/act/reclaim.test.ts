@@ -11,7 +11,7 @@ const threshold = { ...hard, signal: 'nodefs.available', limit: quantityOfBytes(
 const decision = { id: 'boot-1', atMs: 0, kind: 'reclaim', threshold } as const;
 const removed = { containers: 1, images: 2, problem: null } as const;
 
-function stage(runtime?: (calls: readonly string[]) => Promise<typeof removed>) {
+function stage(runtime?: (calls: readonly string[]) => Promise<typeof removed>, freed = 3 * MI) {
   const did: string[] = [];
   let available = 10 * MI;
   const log = (_: unknown, msg: string) => void did.push(msg);
@@ -27,7 +27,7 @@ function stage(runtime?: (calls: readonly string[]) => Promise<typeof removed>) 
       runtime &&
       (async (calls) => {
         did.push(`runtime: ${calls.join(', ')}`);
-        available += 3 * MI;
+        available += freed;
         return runtime(calls);
       }),
     log: { debug: log, info: log, warn: log, error: log },
@@ -49,6 +49,14 @@ describe('a reclaim', () => {
     expect(sayOutcome(outcome, null)).toBe('freed 3 MiB; 1 dead container and 2 unused images removed');
     const partial = { ...outcome, removed: { ...removed, problem: 'no answer' } };
     expect(sayOutcome(partial, null)).toContain('removed, not everything that could be removed: no answer');
+  });
+
+  it('has freed an unknown amount if more was used meanwhile, never less than nothing', async () => {
+    const { did, reclaim } = stage(async () => removed, -8 * MI);
+    const outcome = await reclaim({ ...decision, calls: ['images'] });
+    expect(outcome).toMatchObject({ freed: { known: false } });
+    expect(did.at(-1)).toContain('the reclaim for nodefs.available freed an unknown amount; 1 dead container');
+    expect(sayOutcome(outcome, null)).toContain('freed an unknown amount (meanwhile 8 MiB more were used); 1 dead');
   });
 
   it('calls no runtime for a signal that it cannot help, or if there is none', async () => {
