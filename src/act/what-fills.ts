@@ -154,7 +154,7 @@ function sayOwner({ pods, userName }: WhatFillsNeeds, { path, uid }: SurveyedDir
 }
 
 async function sayMemory(
-  { sharedMemory, userName }: WhatFillsNeeds,
+  { sharedMemory, userName, pods }: WhatFillsNeeds,
   signal: Signal,
   { signals }: Observation,
 ): Promise<string | null> {
@@ -163,6 +163,17 @@ async function sayMemory(
   const found = await sharedMemory(Math.max(LEAST.bytes, sample.value.capacity * MEMORY_SHARE));
   if (!found.known) return null;
   const owned = <T extends { readonly uid: number }>(of: T) => ({ ...of, owner: sayUser(of.uid, userName(of.uid)) });
-  const mounts = found.value.mounts.map((mount) => ({ ...mount, files: mount.files.map(owned) }));
+  const bound = pods();
+  const podOf = (path: string): string | undefined => {
+    const isIts = ({ declared, directories = [] }: BoundPod): boolean =>
+      path.includes(`/pods/${declared.uid}/`) || directories.some((own) => path === own || path.startsWith(`${own}/`));
+    const pod = bound.known ? bound.value.find(isIts) : undefined;
+    return pod === undefined ? undefined : podName(pod.declared);
+  };
+  // What is larger than all that is used belongs to others, if the pods have a limit of their own.
+  const used = sample.value.capacity - sample.value.available;
+  const mounts = found.value.mounts
+    .filter(({ usedBytes }) => usedBytes <= used)
+    .map((mount) => ({ ...mount, pod: podOf(mount.path), files: mount.files.map(owned) }));
   return sayFilledMemory(mounts, found.value.segments.map(owned));
 }

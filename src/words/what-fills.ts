@@ -38,21 +38,31 @@ export function sayFilledDisk(
 }
 
 type Bytes = { readonly bytes: number; readonly owner: string };
-type Tmpfs = { readonly path: string; readonly usedBytes: number; readonly files: readonly (Bytes & Owned)[] };
+type Tmpfs = {
+  readonly path: string;
+  readonly usedBytes: number;
+  /** The pod that has it as a volume; absent: none, or not known. */
+  readonly pod?: string | undefined;
+  readonly files: readonly (Bytes & Owned)[];
+};
 /** Null: nothing. */
 export function sayFilledMemory(
   mounts: readonly Tmpfs[],
   segments: readonly (Bytes & { readonly id: number })[],
 ): string | null {
   if (mounts.length + segments.length === 0) return null;
-  const files = mounts.map(({ path, usedBytes, files: largest }) => {
+  const files = mounts.map(({ path, usedBytes, pod, files: largest }) => {
+    if (pod !== undefined)
+      return `the tmpfs at ${sayPath(path)} with ${sayBytes(usedBytes)}, which the pod ${pod} still has as a volume`;
     const those = largest.map(({ bytes, path: file, owner }) => `${sayBytes(bytes)} in ${sayPath(file)}, ${owner}`);
     return `the tmpfs at ${sayPath(path)} with ${sayBytes(usedBytes)}${those.length === 0 ? '' : ` (${those.join('; ')})`}`;
   });
   const shared = segments.map(
     ({ id, bytes, owner }) => `the SysV segment ${id} with ${sayBytes(bytes)} (${owner}; ipcrm -m ${id} removes it)`,
   );
-  return `This memory outlives the processes that filled it: ${[...files, ...shared].join(', ')}. Delete the files that are not needed`;
+  const canDelete = segments.length > 0 || mounts.some(({ pod }) => pod === undefined);
+  const then = canDelete ? '. Delete the files that are not needed' : '. It is freed when the pod is gone';
+  return `This memory outlives the processes that filled it: ${[...files, ...shared].join(', ')}${then}`;
 }
 
 /** Its owner chooses the name: a path that could be read as part of the sentence is quoted. */

@@ -121,6 +121,25 @@ describe('pressure that no eviction relieves', () => {
     expect(text).toContain('the SysV segment 5 with 90 MiB (uid 7; ipcrm -m 5 removes it)');
   });
 
+  it('does not name a tmpfs that is larger than all that is used: it cannot be what is lacking', async () => {
+    const mounts = [{ path: '/srv/others', usedBytes: 1_200 * MI, files: [] }];
+    expect(await open({ ...NOTHING, mounts }, survey).look('memory.available', [nobody('memory.available')])).toEqual(
+      [],
+    );
+  });
+
+  it('says of a memory volume whose pod it is, and does not advise to delete its files', async () => {
+    const pod = aBoundPod({ name: 'cache' });
+    const path = `/var/lib/kubelet/pods/${pod.declared.uid}/volumes/kubernetes.io~empty-dir/cache`;
+    const files = [{ path: `${path}/x`, bytes: 300 * MI, uid: 33 }];
+    const shared = { ...NOTHING, mounts: [{ path, usedBytes: 300 * MI, files }] };
+    const [text] = await open(shared, survey, [pod]).look('memory.available', [nobody('memory.available')]);
+    expect(text).toContain(
+      'with 300 MiB, which the pod default/cache still has as a volume. It is freed when the pod is gone',
+    );
+    expect(text).not.toContain('Delete');
+  });
+
   it('names the evicted pod, and the signal if it was another one of the same file system', async () => {
     const { look } = open(NOTHING, survey);
     const victim = { namespace: 'default', name: 'web' };
