@@ -82,6 +82,7 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
         | 'moved'
         /** beside-a-kubelet.md B1, under a soft threshold. */
         | 'budget-refused'
+        | 'eviction-not-taken'
         /** beside-a-kubelet.md E14, at a shutdown: it is stopped with the agent. */
         | 'not-deleted';
     }

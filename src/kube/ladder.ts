@@ -22,13 +22,21 @@ import type { RestartGuard } from './restart-guard.ts';
 import type { KubeSource } from './source.ts';
 
 /**
- * The API's response. `gone`: the pod no longer existed. `refused`: by a disruption budget. `not-said`: not received or not
- * accepted, either for now or permanently.
+ * The API's response. `gone`: the pod no longer existed. `refused`: by a disruption budget, unless `isUnasked`: then no budget
+ * has answered, and the pod must not be stopped without that. `not-said`: not received or not accepted, either for now or
+ * permanently. `isAnswer`: the server did answer, so that the same request may reach the budget later.
  */
 export type Said =
   | { readonly kind: 'accepted' | 'gone'; readonly text: string }
-  | { readonly kind: 'refused'; readonly text: string; readonly retryAfterMs: number }
-  | { readonly kind: 'not-said'; readonly text: string; readonly because: NotSaid };
+  | { readonly kind: 'refused'; readonly text: string; readonly retryAfterMs: number; readonly isUnasked?: true }
+  | {
+      readonly kind: 'not-said';
+      readonly text: string;
+      readonly because: NotSaid;
+      readonly isAnswer?: true;
+      /** Absent or null: the server gives no time. */
+      readonly retryAfterMs?: number | null;
+    };
 type NotSaid = 'unheard' | 'not-now' | 'never';
 export type EndKnown = (isEnding: boolean) => void;
 /** Asks the API to end a victim (api-writes.ts). Null: the API is away (C1), so there is nothing to wait for. Never rejects. */

@@ -1,7 +1,7 @@
 import type { CandidateLimit, PodUid } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { Clock, Findings } from '../ports.ts';
-import { budgetRefusesId } from '../words/finding-eviction.ts';
+import { clearRefused } from '../words/finding-eviction.ts';
 
 /** Evictions that a disruption budget refused recently (beside-a-kubelet.md B1, B11). */
 export type Refusals = {
@@ -25,7 +25,7 @@ export function createRefusals(clock: Clock, findings: Findings): Refusals {
     for (const [uid, { untilMs }] of refusals) {
       if (untilMs + LONGEST_MS > clock.monoMs()) continue;
       refusals.delete(uid);
-      findings.clear(budgetRefusesId(uid));
+      clearRefused(findings, uid);
     }
   };
   return {

@@ -60,7 +60,9 @@ export function createStopThroughApi({
   };
   /** If the budget must be respected, an eviction that is not known to be allowed counts as refused. */
   const required = (said: Said): Said =>
-    isBudgetRequired && said.kind === 'not-said' ? { kind: 'refused', retryAfterMs: 0, text: said.text } : said;
+    isBudgetRequired && said.kind === 'not-said'
+      ? { kind: 'refused', retryAfterMs: said.retryAfterMs ?? 0, text: said.text, isUnasked: true }
+      : said;
   return {
     evict: (pod, graceSeconds) => {
       if (!isAway()) return evict(pod, graceSeconds).then(required);
@@ -92,7 +94,15 @@ export function saidOf(answer: EvictAnswer | DeleteAnswer): Said {
     case 'unheard':
       return { kind: 'not-said', because: 'unheard', text: answer.text };
     case 'rejected':
-      return { kind: 'not-said', because: 'never', text: answer.text };
+      return { kind: 'not-said', because: 'never', text: answer.text, isAnswer: true };
+    case 'overload':
+      return {
+        kind: 'not-said',
+        because: 'not-now',
+        text: answer.text,
+        isAnswer: true,
+        retryAfterMs: answer.retryAfterMs,
+      };
     default:
       return { kind: 'not-said', because: 'not-now', text: answer.text };
   }

@@ -8,9 +8,9 @@ import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { podName } from '../core/pod/pod.ts';
 import { ifKnown, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { hasProcesses } from '../host/cgroupfs.ts';
-import { within } from '../host/clock.ts';
+import { sleep, within } from '../host/clock.ts';
 import type { CgroupRef, Killer, StopOrder } from '../ports.ts';
-import { budgetRefuses, budgetRefusesId } from '../words/finding-eviction.ts';
+import { budgetRefuses, clearRefused, evictionNotTaken } from '../words/finding-eviction.ts';
 import { counted } from '../words/phrases.ts';
 import type { Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
@@ -45,6 +45,8 @@ const SAY_MS = 100;
 const HEAR_MS = 1_000;
 /** B11: the deadline for an answer to the eviction; after it, the pod is stopped without the API. */
 const LEAVE_MS = 5_000;
+/** C2: the first pause before a request is repeated; it doubles. */
+const RETRY_MS = 250;
 /** B11, soft: after the grace period, the time until a shorter one is requested, and from then until the kill. */
 const OVERDUE_MS = 2_000;
 const CUT_MS = 3_000;
@@ -221,16 +223,14 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
     ladder.signalled('sigterm');
     return byApi(ladder, found, order.graceMs);
   }
-  const evicted = found.object === null ? null : needs.tell.evict(found.object, graceSeconds);
-  const inTime = evicted === null ? null : within(clock, LEAVE_MS, evicted, () => SILENT);
-  const said = await answered(ladder, ask(ladder, 'evict', inTime));
+  const said = await askToEvict(ladder, found, graceSeconds);
   if (said === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
+  clearRefused(findings, uid);
   if (said.kind === 'refused') {
     refusals.add(uid, said.retryAfterMs, said.text);
-    findings.raise(budgetRefuses(uid, pod, said.text));
-    return { kind: 'dropped', because: 'budget-refused' };
+    findings.raise((said.isUnasked ? evictionNotTaken : budgetRefuses)(uid, pod, said.text));
+    return { kind: 'dropped', because: said.isUnasked ? 'eviction-not-taken' : 'budget-refused' };
   }
-  findings.clear(budgetRefusesId(uid));
   // Includes a pod that is gone from the API but still running.
   if (!isByUs(ladder)) {
     // A deletion may be accepted where the eviction was not.
@@ -240,6 +240,28 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   }
   ladder.signalled('sigterm');
   return byApi(ladder, found, graceSeconds * 1_000);
+}
+
+/**
+ * An answer other than the budget's, such as a conflict or an overload, is not an absent server: the request is repeated until
+ * the deadline, and then the pod is left alone, because its budget might have refused.
+ */
+async function askToEvict(ladder: Ladder, found: LivePod, graceSeconds: number): Promise<Said | 'hastened'> {
+  const { needs, hasten } = ladder;
+  const { clock, tell: api } = needs;
+  const endsMs = clock.monoMs() + LEAVE_MS;
+  let unasked: Said | null = null;
+  for (let waitMs = RETRY_MS; ; waitMs *= 2) {
+    const asked = found.object === null ? null : api.evict(found.object, graceSeconds);
+    const inTime = asked === null ? null : within(clock, endsMs - clock.monoMs(), asked, () => SILENT);
+    const said = await answered(ladder, ask(ladder, 'evict', inTime));
+    if (said === 'hastened' || said.kind !== 'not-said' || asked === null) return said;
+    if (said.isAnswer !== true) return unasked ?? said;
+    const pauseMs = Math.max(waitMs, said.retryAfterMs ?? 0);
+    unasked = { kind: 'refused', isUnasked: true, text: said.text, retryAfterMs: said.retryAfterMs ?? 0 };
+    if (clock.monoMs() + pauseMs >= endsMs) return unasked;
+    if ((await Promise.race([sleep(clock, pauseMs), hastenedOf(hasten)])) === 'hastened') return 'hastened';
+  }
 }
 
 /** The kubelet stops it. If that takes too long, a shorter grace period is requested, and then it is killed. */

@@ -123,6 +123,7 @@ const DROPPED: { readonly [B in Dropped]: string } = {
   cancelled: 'the shutdown was cancelled before its turn',
   'left-to-systemd': 'it has no processes, and systemd stops it after the phases',
   'budget-refused': 'its disruption budget refuses it',
+  'eviction-not-taken': 'the API server has not accepted it, so that no disruption budget was asked',
   'not-deleted': 'the API server has not taken its deletion, so it is stopped with the agent',
   moved: 'the cgroup that was measured was renamed or replaced',
   rebound: 'its manifest now names another cgroup, unit or container',

@@ -3,7 +3,7 @@ import type { Reason } from '../core/reason.ts';
 import type { Signal } from '../core/signal.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import { sayBytes } from '../core/units/quantity.ts';
-import type { Finding } from '../ports.ts';
+import type { Finding, Findings } from '../ports.ts';
 import { counted } from './phrases.ts';
 import { sayReason } from './reason.ts';
 
@@ -91,12 +91,24 @@ export function resists(uid: PodUid, pod: string, who: string): Finding {
   return { id: resistsId(uid), text: `${pod} does not die: ${who}` };
 }
 
-export const budgetRefusesId = (uid: PodUid): string => `budget-refuses/${uid}`;
+const budgetRefusesId = (uid: PodUid): string => `budget-refuses/${uid}`;
+const notTakenId = (uid: PodUid): string => `eviction-not-taken/${uid}`;
+export function clearRefused(findings: Pick<Findings, 'clear'>, uid: PodUid): void {
+  for (const id of [budgetRefusesId(uid), notTakenId(uid)]) findings.clear(id);
+}
 /** `said`: by the API server. */
 export function budgetRefuses(uid: PodUid, pod: string, said: string): Finding {
   return {
     id: budgetRefusesId(uid),
     text: `a disruption budget refuses the eviction of ${pod} for a soft threshold: ${said}; only pods that exceed their requests are evicted instead. Add replicas or relax the budget; a hard threshold overrides it`,
+  };
+}
+
+/** `said`: by the API server. */
+export function evictionNotTaken(uid: PodUid, pod: string, said: string): Finding {
+  return {
+    id: notTakenId(uid),
+    text: `the API server has not accepted the eviction of ${pod} for a soft threshold, so that no disruption budget was asked: ${said}; it is asked again later, and only pods that exceed their requests are evicted instead. A hard threshold overrides it`,
   };
 }
 

@@ -121,8 +121,8 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   unnamed: 'neither the API server nor the container runtime has named it yet',
   'looked-up': 'the API server has just been asked for it',
   'kubelet-evicting': 'the kubelet has just evicted a pod, and the agent waits for what that frees',
-  'budget-refused': 'its disruption budget has just refused its eviction',
-  'budgets-refuse': 'the disruption budgets of three pods have just refused their evictions',
+  'budget-refused': 'its disruption budget has just refused its eviction, or could not be asked',
+  'budgets-refuse': 'the disruption budgets of three pods have just refused their evictions, or could not be asked',
 };
 
 /** Why a phase ended; `running`: the pods that had not stopped by then. */

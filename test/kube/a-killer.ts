@@ -70,7 +70,7 @@ const refsIn = (names: readonly string[]) =>
     return cgroup.known ? [{ id: name, name: name === UNNAMED ? null : name, cgroup: cgroup.value }] : [];
   });
 type Answers = {
-  readonly evict?: Promise<Said> | null;
+  readonly evict?: Promise<Said> | null | (() => Promise<Said>);
   readonly remove?: Promise<Said> | null;
   readonly onRemove?: () => void;
   readonly ending?: Reading<boolean>;
@@ -85,7 +85,7 @@ export const killer = (
   const tell: StopThroughApi = {
     evict: (_, seconds) => {
       asked.push(`evict ${seconds}`);
-      return evict;
+      return typeof evict === 'function' ? evict() : evict;
     },
     remove: (_, seconds) => {
       asked.push(`delete ${seconds}`);

@@ -29,6 +29,8 @@ import {
 } from './a-killer.ts';
 import { aRuntime } from './a-runtime.ts';
 
+const never = new Promise<Said>(() => undefined);
+
 describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgroups}`, () => {
   it('kills every container under a hard threshold and spares the sandbox', async () => {
     const [app, log, sandbox] = [await pod.child('app', IGNORES), await pod.child('log'), await pod.child('sandbox')];
@@ -193,6 +195,43 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(asked).toEqual(['evict 2']);
     expect(refusals.limitOf(UID)).toBe('budget-refused');
     expect(raised.map(({ text }) => text).join()).toContain('the budget shop/web');
+  });
+
+  const busy: Said = { kind: 'not-said', because: 'not-now', text: 'etcdserver: timed out', isAnswer: true };
+  it("asks again after an answer that is not the budget's, and accepts its refusal", async () => {
+    const app = await pod.child('app');
+    const answers: Said[] = [busy, busy, { kind: 'refused', text: 'the budget shop/web', retryAfterMs: 0 }];
+    const outcome = await run(
+      killer(() => ['app'], { evict: () => Promise.resolve(answers.shift() ?? busy) }),
+      soft(2_000),
+    );
+    expect(outcome).toMatchObject({ kind: 'dropped', because: 'budget-refused' });
+    expect(asked).toEqual(['evict 2', 'evict 2', 'evict 2']);
+    expect(app.isAlive()).toBe(true);
+  });
+
+  it.each([
+    ['the server answers nothing else', () => Promise.resolve(busy), {}],
+    ['it asks for more time than that', () => Promise.resolve({ ...busy, retryAfterMs: 60_000 }), { asked: 1 }],
+    ['the server no longer answers', (times: number) => (times === 1 ? Promise.resolve(busy) : never), { asked: 2 }],
+  ])('does not stop a pod whose budget could not be asked for 5 s: %s', async (_, evict, { asked: times = 5 }) => {
+    const app = await pod.child('app');
+    const fast: Clock = {
+      ...clock,
+      after: (ms, then) => clock.after(ms / 20, then),
+      monoMs: () => 20 * clock.monoMs(),
+    };
+    let count = 0;
+    const outcome = await run(
+      killer(() => ['app'], { evict: () => evict(++count) }, { clock: fast }),
+      soft(2_000),
+    );
+    expect(outcome).toMatchObject({ kind: 'dropped', because: 'eviction-not-taken' });
+    expect(app.isAlive()).toBe(true);
+    expect(asked.length).toBeGreaterThanOrEqual(Math.min(times, 3));
+    expect(asked.length).toBeLessThanOrEqual(times);
+    expect(refusals.limitOf(UID)).toBe('budget-refused');
+    expect(raised.map(({ text }) => text).join()).toContain('so that no disruption budget was asked: etcdserver');
   });
 
   it('asks no other budget once three have refused', () => {
