@@ -14,6 +14,8 @@ export type LivePod = FoundContainers & {
   readonly pod: ApiPod | null;
   /** The object to name in a deletion. Null: unknown, or not ours to delete. */
   readonly object: Deletable | null;
+  /** The API has it on another node: it is never deleted. Absent: not as far as known. */
+  readonly isElsewhere?: true;
   readonly declared: BoundPod['declared'];
   readonly cgroup: Reading<CgroupRef>;
 };
@@ -24,6 +26,8 @@ type Known = {
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
   /** C9: queries the API for an undeclared pod. True while a choice waits for the answer. */
   readonly lookUp: (pod: PodRef) => boolean;
+  /** The API has answered that this pod, which is in no list of ours, belongs to another node. */
+  readonly isElsewhere: (uid: PodUid) => boolean;
   /** A stop of ours is under way, or was survived. */
   readonly isStopping: (uid: string) => boolean;
   readonly populated: (cgroup: CgroupRef) => Reading<boolean>;
@@ -74,7 +78,7 @@ export function livePods(
     const last = elsewhere.has(uid) ? undefined : gone.get(uid);
     const found = last === undefined ? (place ?? null) : inClass(places, last.declared.qos);
     if (last !== undefined) live.set(uid, knownPod(last, found, true, facts));
-    else if (found !== null) live.set(uid, undeclaredPod(found, elsewhere.has(uid), facts));
+    else if (found !== null) live.set(uid, undeclaredPod(found, elsewhere.has(uid) || facts.isElsewhere(uid), facts));
   }
   return live;
 }
@@ -141,6 +145,7 @@ function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): Li
     ...containers,
     pod: null,
     object: object === null ? null : { object, isMirror: false },
+    ...(isElsewhere ? { isElsewhere } : {}),
     declared: {
       uid,
       namespace,

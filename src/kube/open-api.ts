@@ -33,6 +33,7 @@ export type KubeApi = {
   readonly refresh: () => void;
   /** C9: the answer is treated like an event of the watch. True while it is awaited. */
   readonly lookUp: (pod: PodRef) => boolean;
+  readonly isElsewhere: (uid: PodUid) => boolean;
   readonly tell: ReturnType<typeof createStopThroughApi>;
   readonly writes: ApiWrites;
   readonly nodeName: string;
@@ -201,6 +202,7 @@ export function openKubeApi(
     savedPods: saved?.pods ?? new Map(),
     isCurrent: () => isOurs === true && watch.isCurrent(),
     refresh: watch.refresh,
+    isElsewhere: watch.isElsewhere,
     lookUp: createPodLookup({
       ...{ clock, get, learn: watch.learn, answered: needs.wake },
       isUp: () => isUp() && isOurs === true,

@@ -67,6 +67,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     apiPods: api.pods,
     savedPods: api.savedPods,
     lookUp: api.lookUp,
+    isElsewhere: api.isElsewhere,
     isKubeletEvicting: api.isKubeletEvicting,
     isDrained: () => settings.isDrained && !api.isAway(),
     disk: createKubePodDisk({

@@ -46,6 +46,8 @@ export type PodWatch = {
   readonly refresh: () => void;
   /** Takes in an object that was requested by the name of the pod with this uid. */
   readonly learn: (object: unknown, uid: PodUid) => void;
+  /** By such an object, the pod belongs to another node. */
+  readonly isElsewhere: (uid: PodUid) => boolean;
   readonly close: () => void;
 };
 
@@ -53,6 +55,8 @@ export type PodWatch = {
 const LIST_DEADLINE_MS = 10_000;
 /** A server that is up has listed the pods by then. */
 const STAND_IN_MS = 1_000;
+/** Of the pods on other nodes, whose containers run here, so many are remembered. */
+const MAX_ELSEWHERE = 1_000;
 
 /** The pods of one node (beside-a-kubelet.md D1, D2). It ends only by `close`. */
 export function watchPods(needs: WatchNeeds): PodWatch {
@@ -62,6 +66,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   let isKeptInForce = false;
   let hasListed = false;
   let isClosed = false;
+  const elsewhere = new Set<PodUid>();
   let cancelTell: (() => void) | null = null;
 
   const watch = watchObjects({
@@ -122,10 +127,17 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     isCurrent: watch.isOpen,
     learn: (object, uid) => {
       const read = readPod(object, protectNamespaces, nodeName);
-      if (isClosed || !hasListed || read.uid !== uid || read.isElsewhere) return;
+      if (isClosed || !hasListed || read.uid !== uid) return;
+      if (read.isElsewhere) {
+        const [oldest] = elsewhere;
+        if (elsewhere.size >= MAX_ELSEWHERE && oldest !== undefined) elsewhere.delete(oldest);
+        elsewhere.add(uid);
+        return;
+      }
       cache.put(read);
       tell();
     },
+    isElsewhere: (uid) => elsewhere.has(uid),
     atMs: () => (watch.isOpen() || hasListed || kept === null ? watch.atMs() : kept.atMs),
     hasListed: () => hasListed,
     lists: watch.lists,

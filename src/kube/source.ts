@@ -37,6 +37,8 @@ type KubeSourceNeeds = {
   readonly disk: (pod: LivePod, soFar: Parameters<BoundPod['disk']>[0]) => ReturnType<BoundPod['disk']>;
   /** C9: queries the API server for this pod, in the background. True while a choice waits for the answer. */
   readonly lookUp: (pod: PodRef) => boolean;
+  /** What it answered: the pod belongs to another node. */
+  readonly isElsewhere: (uid: PodUid) => boolean;
   readonly wake: () => void;
 };
 export type KubeSource = PodSource & {
@@ -159,6 +161,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     runtime: index(),
     ownLimitOf: needs.ownLimitOf,
     lookUp: needs.lookUp,
+    isElsewhere: needs.isElsewhere,
     isStopping: (uid) => stopping.has(uid),
     populated,
     heldBytes,

@@ -214,7 +214,7 @@ function stopBy(ladder: Ladder, found: LivePod): Promise<Result> {
 /** B11, soft. */
 async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   const { needs, order, hasten } = ladder;
-  const { clock, refusals, findings } = needs;
+  const { refusals, findings } = needs;
   const { uid } = order.victim;
   const pod = podName(order.victim);
   const graceSeconds = Math.max(HARD_GRACE_SECONDS, Math.ceil(order.graceMs / 1_000));
@@ -315,7 +315,9 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
     // The API may have declared it meanwhile.
     const removed = ladder.asked === null ? askDelete(ladder, pod, HARD_GRACE_SECONDS) : null;
     if (removed !== null) await within<unknown>(needs.clock, HEAR_MS, removed, () => null);
-    if (!ladder.isAccepted && ladder.unsaid !== 'never') await keepDeletion(ladder, pod, needs.clock.monoMs());
+    const isOurs = (needs.source.find(order.victim.uid) ?? found).isElsewhere !== true;
+    if (isOurs && !ladder.isAccepted && ladder.unsaid !== 'never')
+      await keepDeletion(ladder, pod, needs.clock.monoMs());
   }
   if (found.cgroup.known) await untilUnmounted(needs, found.cgroup.value, () => ladder.signalled('unmount'));
   return end;

@@ -80,6 +80,7 @@ export const killer = (
   { evict = NEVER, remove = NEVER, onRemove, ending = AWAY }: Answers,
   other: Partial<Pick<KubeKillerNeeds, 'clock' | 'runtime'>> = {},
   object: LivePod['object'] = API_POD,
+  isElsewhere?: true,
 ): Killer => {
   if (mounts === null) throw new Error('no cgroups');
   const tell: StopThroughApi = {
@@ -101,7 +102,8 @@ export const killer = (
     },
     heard: () => void asked.push('heard'),
   };
-  const find = (uid: string) => (uid === UID ? { ...live(...names()), object } : null);
+  const find = (uid: string) =>
+    uid === UID ? { ...live(...names()), object, ...(isElsewhere ? { isElsewhere } : {}) } : null;
   const source = { find, stopBegan: () => undefined, stopEnded: () => undefined };
   const runtime = aRuntime();
   return createKubeKiller({

@@ -22,6 +22,7 @@ export function aKubeSource(needs: Pick<Needs, 'mounts' | 'cgroupRoot'> & Partia
     isDrained: () => true,
     disk: async () => away,
     lookUp: () => false,
+    isElsewhere: () => false,
     wake: () => undefined,
     ...needs,
   });

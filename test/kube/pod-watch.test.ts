@@ -260,6 +260,7 @@ describe('the pods of the node', () => {
     watch.learn({ ...pod, spec: { ...(pod['spec'] as Json), nodeName: 'other' } }, uid);
     watch.learn('nothing', uid);
     expect(seen(watch)).toEqual([]);
+    expect([uid, aUid('9')].map(watch.isElsewhere)).toEqual([true, false]);
     watch.learn(pod, uid);
     expect(seen(watch)).toEqual([`late ${uid} 7`]);
   });

@@ -58,6 +58,15 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet, as candida
     expect(node.lookedUp).toEqual([]);
   });
 
+  it('are not deleted either if only the answer about the pod says that it belongs to another node', async () => {
+    node.tree.addPod('Burstable', WEB, anId('a'));
+    tellRuntime({ sandboxes: [aSandbox({ id: SANDBOX, podUid: WEB, name: 'web', source: 'api' })] });
+    const source = open({ isElsewhere: (uid) => uid === WEB });
+    expect(await limitOf(source)).toBeNull();
+    expect(source.find(WEB)).toMatchObject({ pod: null, object: null, isElsewhere: true });
+    expect(node.lookedUp).toEqual([]);
+  });
+
   it('are never chosen if static, mirrored, critical or without a container', async () => {
     aWeb({ priority: 2_000_000_000 });
     node.tree.addPod('Burstable', OTHER, SANDBOX);

@@ -309,6 +309,14 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(app.ended()?.code).toBe(0);
   });
 
+  it('kills a pod that the API has on another node, and never deletes it', async () => {
+    const app = await pod.child('app');
+    const outcome = await run(killer(() => ['app'], {}, {}, null, true));
+    expect(outcome.kind).toBe('ended');
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(asked).toEqual([]);
+  });
+
   it('kills the whole pod if its containers cannot be told apart', async () => {
     const app = await pod.child('app', IGNORES);
     expect((await run(killer(() => [], { remove: null }))).kind).toBe('ended');
