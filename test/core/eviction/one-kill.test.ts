@@ -74,6 +74,27 @@ describe('one proven kill at a time for each resource (D3)', () => {
     expect(kinds(memory.look(10, { memory: 50, nodefs: 50 }))).toContain('reclaim');
   });
 
+  it('a reclaim that ends leaves that of another disk running', () => {
+    const thresholds = [hardDisk, aThreshold('imagefs.available', 100 * MI)];
+    const config = aConfig(thresholds, { isLive: true, reclaimSignals: ['nodefs.available', 'imagefs.available'] });
+    const sample = (mib: number) => ({ available: mib * MI, capacity: CAPACITY });
+    let state = initialState('boot');
+    const look = (atMs: number, nodefs: number, outcomes: readonly Heard[] = []) => {
+      const signals = { 'nodefs.available': sample(nodefs), 'imagefs.available': sample(50) };
+      const rest = { pods: known([writer]), fsLayout: known('imagefs-separate' as const), outcomes };
+      const verdict = decide(state, anObservation(atMs, signals, rest), config);
+      state = verdict.state;
+      return verdict;
+    };
+    const reclaims = [look(0, 50), look(10, 50)].flatMap(({ decisions }) =>
+      decisions.filter(({ kind }) => kind === 'reclaim'),
+    );
+    expect(reclaims).toHaveLength(2);
+    const freed: Heard = { of: reclaims[0]?.id ?? '', atMs: 15, kind: 'reclaimed', freed: known(MI) };
+    expect(codes(look(20, 500, [freed]))).toContain('reclaim-sufficed');
+    expect(state.reclaims.map(({ decision }) => decision)).toEqual([reclaims[1]?.id]);
+  });
+
   it('a reclaim that freed its disk suffices even if memory is short', () => {
     const { look } = aCore(aConfig([hardMemory, hardDisk], { reclaimSignals: ['nodefs.available'] }));
     look(0, { nodefs: 50 });

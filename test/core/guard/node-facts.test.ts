@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { factsOf, type NodeFacts } from '../../../src/core/guard/node-facts.ts';
+import { factsOf, isOfOthers, type NodeFacts } from '../../../src/core/guard/node-facts.ts';
 import type { ConditionView, NodeObject } from '../../../src/core/guard/observation.ts';
 import { aCondition, aNodeObject } from './a-node.ts';
 
@@ -136,4 +136,15 @@ describe('a Node', () => {
   ])('%s', (_, object, facts) => {
     expect(factsOf(aNodeObject(object))).toEqual({ ...PLAIN, ...facts });
   });
+});
+
+it.each<readonly [boolean, string, string]>([
+  [true, OUT, 'nodeshutdown'],
+  [false, OUT, 'nodewarden.w1-1'],
+  [true, 'medik8s.io/remediation', ''],
+  [true, 'remediation.medik8s.io/any', ''],
+  [true, 'ToBeDeletedByClusterAutoscaler', ''],
+  [false, 'node.kubernetes.io/unreachable', ''],
+])('that a taint is of others who fence or remove nodes is %s: %s %s', (expected, key, value) => {
+  expect(isOfOthers(taint(key, value))).toBe(expected);
 });
