@@ -81,6 +81,7 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   let paceMs = MOST_CADENCE_MS;
   let isClosed = false;
   let areAllThere = needs.latePaths === undefined;
+  let whyNot = '';
   const cadenceMs = (): number => Math.min(Math.max(paceMs, LEAST_CADENCE_MS), MOST_CADENCE_MS);
   const isWithLooks = (): boolean => paceMs >= FAR_MS && paceMs <= MOST_CADENCE_MS;
   const timerMs = (): number => (isWithLooks() ? LATEST_CADENCES : 1) * cadenceMs();
@@ -116,8 +117,10 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   for (const source of opened.values()) run(source);
 
   const takeLatePaths = (): void => {
-    if (areAllThere || needs.latePaths?.().known !== true) return;
-    areAllThere = true;
+    const late = areAllThere ? undefined : needs.latePaths?.();
+    if (late === undefined || (!late.known && late.detail === whyNot)) return;
+    areAllThere = late.known;
+    whyNot = late.known ? '' : late.detail;
     const before = new Set(opened.values());
     sources = openSources(needs, opened, clock);
     layout = layoutOf(sources);

@@ -155,6 +155,11 @@ describe('disk signals', () => {
           expect(disk.latest(signal)).toMatchObject({ why: 'absent', detail: 'no answer yet' });
         expect(disk.layout()).toMatchObject({ known: false, detail: 'no answer yet' });
 
+        late = unknown('malformed', 'CRI', 'it names no path');
+        disk.follow(50);
+        expect(disk.latest('imagefs.available')).toMatchObject({ detail: 'it names no path' });
+        expect(disk.layout()).toMatchObject({ known: false, detail: 'it names no path' });
+
         late = known({ imagefsPath: one, containerfsPath: null });
         disk.follow(50);
         await until(isKnown(disk, 'imagefs.available'), 'a sample of imagefs');
