@@ -10,7 +10,7 @@ const UNFINISHED_MARGIN = 2;
 
 /** Only the largest change per phase. `chained`: pods that share its time with others. */
 export function changesOf(phases: readonly PhaseRow[], chained: ReadonlySet<PodUid>): readonly Change[] {
-  const ofPhases: Change[] = [];
+  const ofPhases = new Map<number, Extract<Change, { what: 'phase' }>>();
   const ofPods: Change[] = [];
   for (const { phase, fromPriority, periodSeconds, pods } of phases) {
     const wanted = pods.map((pod) => ({ pod, seconds: wantedSeconds(pod) }));
@@ -19,10 +19,12 @@ export function changesOf(phases: readonly PhaseRow[], chained: ReadonlySet<PodU
       return isShared ? Math.ceil((periodSeconds * 1_000 * (seconds ?? 0)) / pod.getsMs) : (seconds ?? 0);
     });
     const most = Math.max(0, ...ofPhase);
-    if (most > periodSeconds) ofPhases.push({ what: 'phase', phase, fromPriority, now: periodSeconds, seconds: most });
+    // Beside a kubelet, a phase comes twice.
+    if (most > Math.max(periodSeconds, ofPhases.get(phase)?.seconds ?? 0))
+      ofPhases.set(phase, { what: 'phase', phase, fromPriority, now: periodSeconds, seconds: most });
     for (const { pod, seconds } of wanted) if (seconds !== null) ofPods.push(...podChanges(pod, seconds));
   }
-  return [...ofPhases, ...ofPods];
+  return [...ofPhases.values(), ...ofPods];
 }
 
 function podChanges(row: PodStopRow, seconds: number): readonly Change[] {

@@ -12,7 +12,7 @@ import { daemonPathsOf } from './daemon-paths.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 import { rehearseReport } from './rehearse-report.ts';
 import { type PhaseForm, rehearseText } from './rehearse-text.ts';
-import { stopTimeouts } from './stop-timeouts.ts';
+import { NO_UNITS, stopTimeouts } from './stop-timeouts.ts';
 
 type Options = { readonly config?: string; readonly output: Format };
 
@@ -72,7 +72,11 @@ async function run({ config: file, output }: Options, socket: string, clock: Clo
     status: status.shutdown,
     findings: status.findings,
     observed: observedStops(joinDecisions(record.entries)),
-    timeouts: await stopTimeouts(effective?.podManifests ?? DEFAULT_MANIFESTS, clock),
+    // Only in mode standalone may pods be units.
+    timeouts:
+      effective?.mode === 'kubelet'
+        ? NO_UNITS
+        : await stopTimeouts(effective?.podManifests ?? DEFAULT_MANIFESTS, clock),
   });
   const form: PhaseForm = effective?.shutdown.byPodPriority.length === 0 ? 'durations' : 'list';
   printAs(output, report, (paint) => rehearseText(report, form, paint));

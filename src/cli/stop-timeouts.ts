@@ -17,6 +17,9 @@ export type StopTimeouts = {
 
 const NOBODY_ASKED = unknown('not-asked', 'DefaultTimeoutStopUSec', 'no pod is bound to a unit');
 
+/** Beside a kubelet, no pod is a unit, and no manifest is read. */
+export const NO_UNITS: StopTimeouts = { units: new Map(), defaultMs: NOBODY_ASKED, problems: [] };
+
 /** Reads the manifests as the daemon does, and queries systemd about the units that they name. */
 export async function stopTimeouts(podManifests: string, clock: Clock): Promise<StopTimeouts> {
   const problems: string[] = [];
@@ -30,7 +33,7 @@ export async function stopTimeouts(podManifests: string, clock: Clock): Promise<
   const bound = files
     .pods()
     .flatMap(({ declared: { uid }, target }) => (target.kind === 'unit' ? [{ uid, unit: target.unit }] : []));
-  if (bound.length === 0) return { units: new Map(), defaultMs: NOBODY_ASKED, problems };
+  if (bound.length === 0) return { ...NO_UNITS, problems };
   const bus = openSystemBus(clock);
   try {
     const systemd = createSystemd(bus);

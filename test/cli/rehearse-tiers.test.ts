@@ -28,6 +28,13 @@ describe('a rehearsal beside a kubelet', () => {
     expect(report.changes.map(({ what }) => what)).toContain('phase');
   });
 
+  it('names each phase once with what to set, the most that either of its pods needs', () => {
+    const slow = aPod({ name: 'slow', leaves: 'with-agent', terminationGraceSeconds: 300 });
+    const slower = aPod({ name: 'slower', terminationGraceSeconds: 400 });
+    const phases = rehearsed({ config: beside, pods: [slow, slower] }).changes.filter(({ what }) => what === 'phase');
+    expect(phases).toMatchObject([{ phase: 1, seconds: 400 }]);
+  });
+
   it('names pods that serve to the end, and a CSI plugin that stops no later than pods that use it', () => {
     const rude = aPod({ name: 'rude', traits: ['serves-to-the-end'], terminationGraceSeconds: 5 });
     const calm = aPod({ name: 'calm', traits: ['serves-to-the-end'] });
