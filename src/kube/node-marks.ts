@@ -126,7 +126,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
   const told = async (right: ApiRight, said: Promise<{ readonly kind: 'done' | 'unchanged' } | NotDone>) => {
     const { kind, ...rest } = await said;
     const failed = kind === 'done' || kind === 'unchanged' ? null : ({ kind, ...rest } as NotDone);
-    reportWrite(findings, right, failed);
+    reportWrite(findings, kind === 'unchanged' ? null : right, failed);
     return failed;
   };
   /** A13: after a crash, conditions continue from their last state. */

@@ -187,6 +187,7 @@ export function openKubeApi(
     clock,
     writes,
     isAway,
+    findings,
     isBudgetRequired: settings.isBudgetRequired,
     heard: (pod) => spool.heard(pod.object.uid),
     later: async (pod, decision, madeAtMs, endKnown) => {

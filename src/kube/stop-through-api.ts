@@ -1,10 +1,11 @@
 import { known } from '../core/reading.ts';
 import { within } from '../host/clock.ts';
-import type { Clock } from '../ports.ts';
+import type { Clock, Findings } from '../ports.ts';
 import type { Deletable } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { DeleteAnswer, EvictAnswer } from './eviction.ts';
 import type { Said, StopThroughApi } from './ladder.ts';
+import { reportWrite } from './write-findings.ts';
 import { victimOf } from './write-rules.ts';
 
 type TellNeeds = {
@@ -16,6 +17,7 @@ type TellNeeds = {
   readonly isBudgetRequired: boolean;
   readonly later: StopThroughApi['later'];
   readonly heard: StopThroughApi['heard'];
+  readonly findings: Pick<Findings, 'raise' | 'clear'>;
 };
 
 /** Part of the 100 ms that a kill waits (B6). */
@@ -36,6 +38,7 @@ export function createStopThroughApi({
   isBudgetRequired,
   later,
   heard,
+  findings,
 }: TellNeeds): StopThroughApi {
   const remove = async (pod: Deletable, graceSeconds: number, why?: 'shutdown'): Promise<Said> => {
     const victim = victimOf(pod);
@@ -46,6 +49,7 @@ export function createStopThroughApi({
         ? (['TerminationByNodewarden', SHUTTING_DOWN] as const)
         : (['EvictionByNodewarden', LOW_ON_RESOURCES] as const);
     const marked = writes.markDisruption(victim, reason, message);
+    void marked.then((said) => tellMarked(findings, said));
     await within<unknown>(clock, MARK_MS, marked, () => null);
     return saidOf(await writes.deletePod(victim, graceSeconds, why === 'shutdown' ? SHUTDOWN_MS : undefined));
   };
@@ -76,6 +80,11 @@ export function createStopThroughApi({
     later,
     heard,
   };
+}
+
+function tellMarked(findings: TellNeeds['findings'], said: Awaited<ReturnType<ApiWrites['markDisruption']>>): void {
+  if (said.kind === 'done') reportWrite(findings, 'patch pods/status', null);
+  else if (said.kind === 'forbidden') reportWrite(findings, 'patch pods/status', said);
 }
 
 const AWAY: Said = { kind: 'not-said', because: 'unheard', text: 'the API server is away' };

@@ -75,7 +75,7 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
       reportWrite(findings, 'patch nodes', said);
       return false;
     }
-    reportWrite(findings, 'patch nodes', null);
+    reportWrite(findings, said.kind === 'done' ? 'patch nodes' : null, null);
     if (said.kind === 'done' && said.uncordoned) {
       needs.log.info({ event: 'cordon' }, `the node ${needs.nodeName} was uncordoned: the shutdown is over`);
     }

@@ -164,6 +164,18 @@ describe('conditions', () => {
 });
 
 describe('taints', () => {
+  it('that need no change do not show that they may be changed', async () => {
+    const api = anApi((method, path) =>
+      method === 'PATCH' && path === NODE_PATH ? status(403, 'Forbidden', 'no') : undefined,
+    );
+    const { clock, marks, found } = someMarks(api);
+    marks.setCondition('MemoryPressure', true, '');
+    await clock.advance(1_000);
+    expect([...found.keys()]).toEqual(['api-right/patch nodes']);
+    marks.setCondition('MemoryPressure', false, '');
+    await clock.advance(100_000);
+    expect([...found.keys()]).toEqual(['api-right/patch nodes']);
+  });
   it('are set and removed with the condition', async () => {
     const { clock, marks, api } = someMarks();
     marks.setCondition('MemoryPressure', true, '');
