@@ -118,6 +118,20 @@ describe('a reclaim of images', () => {
     },
   );
 
+  it('ends with a finding once a removal hangs, instead of waiting for the next one to hang as well', async () => {
+    const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3 }] });
+    const asked: string[] = [];
+    model.onCall((call) => {
+      if (!call.startsWith('RemoveImage')) return undefined;
+      asked.push(call);
+      return unknown('timed-out', 'CRI RemoveImage', 'no answer within 30 s');
+    });
+    const { reclaim, findings } = openOn(model);
+    expect(await reclaim(['images'])).toEqual({ containers: 0, images: 0, problem: 'no answer within 30 s' });
+    expect(asked).toHaveLength(1);
+    expect(findings()).toEqual(['not all dead containers and unused images could be removed: no answer within 30 s']);
+  });
+
   it('removes nothing while the sandbox image is unknown, whatever else is pinned', async () => {
     const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }], sandboxImage: null });
     const { reclaim, findings } = openOn(model);

@@ -1,7 +1,6 @@
 import type { CoreConfig } from '../core-config.ts';
 import type { Decision, Difference } from '../decision.ts';
 import type { Observation } from '../observation.ts';
-import { isEnd } from '../outcome.ts';
 import { effectiveGraceMs, graceOf, HARD_GRACE_SECONDS } from '../pod/grace.ts';
 import type { PodView } from '../pod/pod.ts';
 import type { Reason } from '../reason.ts';
@@ -38,6 +37,7 @@ import { compareRipe, firstSignal, type MetThreshold, type Threshold } from './t
 import { isMetWithMinReclaim, type Timers, timersNow } from './thresholds-met.ts';
 import { actOf, evictionsOf, settleEvictions, UNSENT_MS } from './under-way.ts';
 import { trailAfter } from './usage-trend.ts';
+import { isReclaimOver, isReclaimVain, withReclaimed } from './vain-reclaim.ts';
 
 type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
 type EvictDecision = Extract<Decision, { kind: 'evict' }>;
@@ -209,9 +209,9 @@ function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]):
   const waits = (step: Step): Acted => ({ ...step, isAsking: false });
   const inWay = holderOf(state, observation, layout, ripe);
   if (inWay !== null) return waits(waitOrHasten(state, observation, inWay, ripe));
-  const reclaim = state.reclaims.find(({ threshold }) => shortageOf(threshold.signal, layout) === shortage);
-  if (reclaim !== undefined) {
-    const { decision, deadlineMs, threshold } = reclaim;
+  const inProgress = state.reclaims.find(({ threshold }) => shortageOf(threshold.signal, layout) === shortage);
+  if (inProgress !== undefined) {
+    const { decision, deadlineMs, threshold } = inProgress;
     const running = { code: 'reclaim-running', decision, remainingMs: deadlineMs - observation.atMs } as const;
     return waits(withReason({ ...waiting(state, TIMER_PACE_MS), pods: threshold.signal }, running));
   }
@@ -224,7 +224,10 @@ function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]):
   if (calls.length === 0 && !config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
   const underWay = evictionsOf(state).find((eviction) => isFor(eviction, shortage, layout) || isOverLimit(eviction));
   if (underWay !== undefined) return waits(waitFor(state, observation, underWay));
-  return waits(reclaimFor(state, observation, first, calls));
+  const reclaim = waits(reclaimFor(state, observation, first, calls));
+  if (!config.isLive || !isReclaimVain(state, shortage, observation)) return reclaim;
+  const without = evictFor(state, look, first);
+  return without.decisions.length > 0 ? reclaim : without;
 }
 
 type Calls = readonly ReclaimCall[];
@@ -233,10 +236,6 @@ function reclaimFor(state: State, observation: Observation, threshold: MetThresh
   const reclaims = [...state.reclaims, reclaim];
   const step = { ...waiting({ ...state, reclaims }, TIMER_PACE_MS), pods: threshold.signal };
   return withDecision(step, observation.atMs, { kind: 'reclaim', threshold, ...(calls.length === 0 ? {} : { calls }) });
-}
-
-function isReclaimOver({ deadlineMs, decision }: Reclaim, { atMs, outcomes }: Observation): boolean {
-  return atMs >= deadlineMs || outcomes.some((heard) => isEnd(heard) && heard.of === decision);
 }
 
 /**
@@ -265,7 +264,8 @@ function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly T
       const isAsked = !config.isLive || shortageOf(other.signal, layout) === shortage;
       return isAsked && sample.known && isMetWithMinReclaim(other, sample.value);
     });
-  const judgedState: State = { ...state, reclaims: reclaims.filter((reclaim) => reclaim !== judged) };
+  const isLeft = (reclaim: Reclaim): boolean => reclaim !== judged;
+  const judgedState = withReclaimed({ ...state, reclaims: reclaims.filter(isLeft) }, shortage, judged, observation);
   if (!isShort)
     return withReason(waiting(judgedState, VICTIM_PACE_MS), { code: 'reclaim-sufficed', signal: threshold.signal });
   const step = evictFor(judgedState, look, threshold);

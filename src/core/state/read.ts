@@ -122,6 +122,7 @@ const isState = shape<State>({
       }),
     ),
   ),
+  vainReclaims: optional(recordOf(isOneOf(...SHORTAGES), shape({ untilMs: isNumber, pauseMs: isNumber }))),
   heldBackMs: optional(recordOf(isOneOf(...SHORTAGES), isNumber)),
   trail: optional(recordOf(isSignalName, listOf(shape<Point>({ atMs: isNumber, available: isNumber })))),
   escaped: optional(

@@ -33,6 +33,8 @@ export type State = {
   readonly act: { readonly kind: 'idle' } | { readonly kind: 'evicting'; readonly evictions: readonly Eviction[] };
   /** Node-level reclaims in progress, at most one per file system. */
   readonly reclaims: readonly Reclaim[];
+  /** The last reclaims that freed nothing: none is repeated before `untilMs`, unless a pod would be evicted. Absent: none. */
+  readonly vainReclaims?: { readonly [S in Shortage]?: { readonly untilMs: MonoMs; readonly pauseMs: number } };
   /** D15: the last proven kill of each shortage, kept while its cleanup is awaited. */
   readonly proofs: { readonly [S in Shortage]?: Proof };
   /** When D15 last held an eviction for the shortage back. Absent: never. */

@@ -55,6 +55,37 @@ describe('a reclaim before any eviction', () => {
     },
   );
 
+  describe('in vain, with no pod to evict', () => {
+    const none = { pods: known([]), podsFor: 'nodefs.available' } as const;
+    const live = { ...config, isLive: true as const };
+    /** One look a second; each reclaim ends before the next look. */
+    const reclaimsAt = (freed: number, toSecond: number, more: (atMs: number) => Partial<Observation> = () => ({})) => {
+      const at: number[] = [];
+      let state = initialState('boot');
+      let running: string | null = null;
+      for (let atMs = 0; atMs <= toSecond * 1_000; atMs += 1_000) {
+        const ended = running === null ? [] : [{ of: running, atMs, kind: 'reclaimed' as const, freed: known(freed) }];
+        const verdict = decide(state, disk(atMs, 90, { ...none, outcomes: ended, ...more(atMs) }), live);
+        const reclaim = verdict.decisions.find(({ kind }) => kind === 'reclaim');
+        running = reclaim?.id ?? null;
+        if (reclaim !== undefined) at.push(atMs / 1_000);
+        state = verdict.state;
+      }
+      return at;
+    };
+
+    it('is repeated after 10 s, and after a pause that doubles up to a minute, so that the record is not flooded', () => {
+      expect(reclaimsAt(0, 200)).toEqual([0, 11, 32, 73, 134, 195]);
+    });
+
+    it('is repeated at once if it freed something, or before a pod is evicted', () => {
+      expect(reclaimsAt(MI, 6)).toEqual([0, 2, 4, 6]);
+      const filler = known([aPod({ name: 'filler', diskBytes: 9 * MI })]);
+      const grown = (atMs: number) => (atMs < 5_000 ? {} : { pods: filler });
+      expect(reclaimsAt(0, 6, grown)).toEqual([0, 5]);
+    });
+  });
+
   it('does not delay a memory threshold', () => {
     const both = { ...config, thresholds: [...config.thresholds, hard] };
     const start = looks(both, disk(0, 90))[0];
