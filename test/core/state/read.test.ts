@@ -218,10 +218,12 @@ describe('a saved state with every field', () => {
       'killedMs',
       'proofs',
       'reclaims',
+      'releasedBytes',
       'signalledMs',
       'tier',
       'trail',
       'unsaid',
+      'vainReclaims',
       'windowMs',
     ]);
   });
