@@ -301,9 +301,8 @@ function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods
   const left = record.purpose === 'rehearse' ? leftOnIdle(turn.memory, turn) : null;
   if (left === 'not-cordoned' || left === 'not-drained') return givenUp(turn, left);
   if (left === 'unknown' || isHeld(turn)) return askGates(turn);
-  const isFirst = record.offSent.length === 0;
-  const closed = gateOf(turn, isFirst ? ['witness', ...NOT_OF_ITS_NODE] : NOT_OF_ITS_NODE);
-  if (closed?.because === 'witness-unknown' || (!isFirst && isWitnessOld(turn))) return askGates(turn);
+  const closed = gateOf(turn, NOT_OF_ITS_NODE);
+  if (closed?.because === 'witness-unknown' || isWitnessOld(turn)) return askGates(turn);
   // A machine that runs needs its storage.
   if (closed?.gate === 'witness' && record.phase === 'isolating') return givenUp(turn, closed.because);
   if (closed !== null) return ended(turn, closed.because);
@@ -316,7 +315,7 @@ function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods
 /** Neither read from the Node nor asked of its machine: looked at elsewhere. */
 const NOT_OF_ITS_NODE: readonly GateName[] = ['self', 'dead', 'worth', 'device', 'storm', 'rate'];
 
-/** Before each further `off` the kubelet is asked again: a machine that hung may be back, and not reach the API. */
+/** Before each `off` the kubelet is asked again: a machine that hung may be back, and not reach the API. */
 function isWitnessOld({ record, fencing, observation, config }: Turn): boolean {
   if (config.kubeletAnswers === 'ignore' || record.purpose === 'rehearse') return false;
   const witness = observation.asked.get(record.node.uid)?.witness;

@@ -104,8 +104,13 @@ describe('a fencing that is decided', () => {
     ['waits for a storm that began meanwhile', stormy, GATES],
     ['does not wait for a storm if a person ordered it', { ...stormy, record: ordered('fence') }, OFF],
     ['never switches off what was switched on', { record: { onSent: ['vm w1'] } }, '> stuck why=on-sent'],
-    ['believes its gates for 30 s', { atMs: 30_000, witness: 'answers', ...ON(29_000) }, OFF],
-    ['and no longer', { atMs: 30_001, witness: 'answers', ...ON(29_000) }, GATES],
+    ['believes its gates for 30 s', { atMs: 30_000, pods: [], ...ON(29_000) }, OFF],
+    ['and no longer', { atMs: 30_001, pods: [], ...ON(29_000) }, GATES],
+    [
+      'but not that of the kubelet, which is asked again',
+      { witness: 'answers' },
+      '> aborted why=kubelet-answers isAlive=false',
+    ],
     ['nor if another process decided it', { ...TAKEN, witness: 'answers' }, GATES],
     [
       'ends when it is not dead for that other process',
