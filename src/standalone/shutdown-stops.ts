@@ -122,7 +122,7 @@ function request(
   const declaredMs = live.manifest.declared.terminationGraceSeconds * 1_000;
   const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
   // An earlier run of the agent has asked for it.
-  if (noted !== null && isTold(noted))
+  if (isTold(noted))
     return async () =>
       unit === null || noted.isSignalled === true ? 'told' : untilTold(needs, { uid: victim.uid, unit }, turn);
   const pod: StoppedPod = {
@@ -141,7 +141,7 @@ function request(
   return null;
 }
 
-const isTold = (noted: StoppedPod | null): boolean => noted !== null && noted.stage !== 'noted';
+const isTold = (noted: StoppedPod | null): noted is StoppedPod => noted !== null && noted.stage !== 'noted';
 
 /** Why the agent cannot restart a stopped pod; null: it can. */
 function whyNot({ manifest: { target }, unit }: LivePod): string | null {

@@ -90,7 +90,6 @@ const BEGIN_MS = 500;
 /** How long no pod is chosen because an answer is missing (D13), and how long a shutdown waits for one. */
 const SETTLE_MS = 2_000;
 const SETTLE_SHUTDOWN_MS = 500;
-const ASKED_POLL_MS = 2;
 /** How long to wait for systemd's bus to start before reporting its absence. */
 const BUS_PATIENCE_MS = 5_000;
 
@@ -234,7 +233,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     const endMs = clock.monoMs() + SETTLE_SHUTDOWN_MS;
     const isOpen = (): boolean => !isClosed && clock.monoMs() < endMs;
     const isAsked = (): boolean => entry.isAsking || entry.askedMs === ASK_NOW || cancelSoon !== null;
-    while (isAsked() && isOpen()) await sleep(clock, ASKED_POLL_MS);
+    while (isAsked() && isOpen()) await sleep(clock, SOON_MS);
   }
 
   function tick(): void {

@@ -46,11 +46,11 @@ export function settleEvictions(
     if (proof !== undefined && atMs - proof.atMs < CLEAN_UP_MS) proofs.set(shortage, proof);
   }
   const prove = (eviction: Eviction, outcome?: Outcome): void => {
-    const released = outcome?.kind === 'ended' && outcome.releasedBytes.known ? outcome.releasedBytes.value : null;
+    const gaveBack =
+      outcome?.kind === 'ended' && outcome.releasedBytes.known ? { releasedBytes: outcome.releasedBytes.value } : {};
     for (const shortage of shortagesOf(eviction, layout)) {
       const proof = proofOf(observation, (signal) => shortageOf(signal, layout) === shortage);
-      const gave = released === null ? {} : { releasedBytes: released };
-      proofs.set(shortage, { decision: eviction.decision, ...proof, ...gave });
+      proofs.set(shortage, { decision: eviction.decision, ...proof, ...gaveBack });
     }
   };
   const takeBack = ({ decision }: Eviction): void => {
