@@ -1,63 +1,28 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { known, unknown } from '../../src/core/reading.ts';
-import { createClock, sleep } from '../../src/host/clock.ts';
+import { describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
+import { sleep } from '../../src/host/clock.ts';
 import { loadHeld } from '../../src/standalone/held-file.ts';
-import { parseManifest } from '../../src/standalone/manifest.ts';
 import { releaseHeld } from '../../src/standalone/release-held.ts';
-import { createRestart, type Restart, type RestartNeeds } from '../../src/standalone/restart.ts';
-import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
 import { hasDbusDaemon, until } from '../host/private-bus.ts';
-import { heardParts, hurried } from './needs.ts';
-
-const UNIT = 'web.service';
-const bootId = 'this-boot';
-const clock = createClock();
-
-function manifest(more = '', limits = '{ requests: { memory: 1Mi } }') {
-  const text = `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    nodewarden.dev/systemd-unit: ${UNIT}\n${more}spec:\n  containers: [{ name: a, resources: ${limits} }]\n`;
-  const [pod] = parseManifest(text, 'web.yaml').pods;
-  if (pod === undefined) throw new Error('no pod');
-  return pod;
-}
+import {
+  bootId,
+  clock,
+  directory,
+  evict,
+  fake,
+  fast,
+  heard,
+  held,
+  manifest,
+  open,
+  restart,
+  UNIT,
+} from './a-restart.ts';
+import { hurried } from './needs.ts';
 
 describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-daemon]', () => {
-  let fake: FakeSystemd;
-  let onStart: (unit: string) => void;
-  let directory: string;
-  let heard: ReturnType<typeof heardParts>;
-  let restart: Restart;
-  // 10 s of back-off are 100 ms here.
-  const fast = hurried(clock, 100);
-  const open = (more: Partial<RestartNeeds> = {}): void => {
-    const own = { clock: fast, systemd: fake.systemd, runtimeDirectory: directory, bootId };
-    restart = createRestart({ ...heard, ...own, ...more });
-  };
-  beforeEach(async () => {
-    onStart = () => undefined;
-    fake = await openFakeSystemd((member, unit) => {
-      if (member === 'StartUnit') onStart(unit);
-      return null;
-    });
-    directory = mkdtempSync(join(tmpdir(), 'nodewarden-held-'));
-    heard = heardParts();
-    fake.units.set(UNIT, { activeState: 'active', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
-    open();
-  });
-  afterEach(async () => {
-    await restart.close();
-    await fake.remove();
-    rmSync(directory, { recursive: true });
-  });
-  const evict = async (pod = manifest()): Promise<void> => {
-    const facts = await fake.systemd.unit(UNIT);
-    restart.hold(pod, UNIT, facts.known ? facts.value : null);
-    await fake.systemd.stop(UNIT);
-  };
-  const held = () => loadHeld(directory, bootId, fast).held.units;
-
   it('stays down while the condition lasts, and is restarted after it, with the back-off', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
@@ -122,43 +87,6 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     await until(() => heard.notes.length > 0);
   });
 
-  it('restarts what systemd stopped along with it, but not what was down', async () => {
-    const along = ['front.service', 'down.service'];
-    fake.units.set('front.service', { activeState: 'active', invocation: 7, controlGroup: '/y', loadState: 'loaded' });
-    fake.units.set('down.service', { activeState: 'inactive', invocation: 0, controlGroup: '', loadState: 'loaded' });
-    await restart.close();
-    open({
-      stopsAlong: () => along.map((unit) => ({ unit, manifest: null })),
-      currentRun: (unit) =>
-        unit === 'down.service' ? unknown('absent', unit, 'no run') : known(unit === UNIT ? '01' : '07'),
-    });
-    restart.setCondition('MemoryPressure', true);
-    await evict();
-    fake.byOthers('stop', 'front.service');
-    await sleep(clock, 300);
-    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`]);
-    restart.setCondition('MemoryPressure', false);
-    await until(() => heard.notes.length === 2);
-    expect(fake.asked().slice(1).sort()).toEqual(['StartUnit front.service', `StartUnit ${UNIT}`]);
-  });
-
-  it('is left running if a unit needs it that was not evicted', async () => {
-    const top = { activeState: 'active', invocation: 3, controlGroup: '/z', loadState: 'loaded' };
-    restart.setCondition('MemoryPressure', true);
-    await evict();
-    await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
-    await sleep(clock, 50);
-    fake.units.set('top.service', top);
-    const before = fake.units.get(UNIT);
-    if (before !== undefined) fake.units.set(UNIT, { ...before, relations: { RequiredBy: ['top.service'] } });
-    fake.byOthers('start', UNIT);
-    await until(() => held().length === 0);
-    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`]);
-    expect(heard.present.get(`kept-starting/${UNIT}`)).toBe(
-      'web.service (default/web) was evicted, but top.service needs it: it is left running',
-    );
-  });
-
   it('does not count as stopped by somebody else when the stop of a killed agent ends under the next one', async () => {
     restart.setCondition('MemoryPressure', true);
     const facts = await fake.systemd.unit(UNIT);
@@ -196,18 +124,6 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     restart.setCondition('MemoryPressure', false);
     await until(() => heard.notes.length > 0);
     expect(fake.asked()).toEqual([`StopUnit ${UNIT}`, `StartUnit ${UNIT}`]);
-  });
-
-  it('restarts the units that ran in it if it is a slice, and reports those that it cannot restart', async () => {
-    await restart.close();
-    open({ unitsIn: () => [UNIT, 'db.service', 'session-1.scope'] });
-    for (const name of [UNIT, 'db.service'])
-      fake.units.set(name, { activeState: 'inactive', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
-    restart.hold(manifest(), 'shop.slice', null);
-    expect(heard.lines).toEqual(['evict: shop.slice: only what created session-1.scope can restart it']);
-    await until(() => heard.notes.length === 2);
-    expect(fake.asked()).toEqual([`StartUnit ${UNIT}`, 'StartUnit db.service']);
-    expect(heard.notes).toMatchObject([{ unit: UNIT }, { unit: 'db.service' }]);
   });
 
   it('stays stopped if its annotation says so', async () => {
@@ -269,69 +185,6 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(heard.present.has(`kept-starting/${UNIT}`)).toBe(true);
   });
 
-  it('is released if a unit runs in its place that its start would stop', async () => {
-    restart.setCondition('MemoryPressure', true);
-    await evict();
-    await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
-    fake.units.set('rival.service', { activeState: 'active', invocation: 5, controlGroup: '/r', loadState: 'loaded' });
-    const before = fake.units.get(UNIT);
-    if (before !== undefined) fake.units.set(UNIT, { ...before, relations: { ConflictedBy: ['rival.service'] } });
-    restart.setCondition('MemoryPressure', false);
-    await until(() => held().length === 0);
-    expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
-    expect(heard.lines).toEqual([
-      'restarted: web.service is no longer held: rival.service runs, and systemd would stop it to start this unit',
-    ]);
-  });
-
-  it('is not started before systemd reports on a unit that the start may stop', async () => {
-    let isSilent = true;
-    const silent = unknown('timed-out', 'rival.service', 'no answer');
-    const ties: typeof fake.systemd.ties = async (name) =>
-      name === 'rival.service' && isSilent ? silent : fake.systemd.ties(name);
-    await restart.close();
-    open({ systemd: { ...fake.systemd, ties } });
-    restart.setCondition('MemoryPressure', true);
-    await evict();
-    await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
-    fake.units.set('rival.service', { activeState: 'active', invocation: 5, controlGroup: '/r', loadState: 'loaded' });
-    const before = fake.units.get(UNIT);
-    if (before !== undefined) fake.units.set(UNIT, { ...before, relations: { Conflicts: ['rival.service'] } });
-    restart.setCondition('MemoryPressure', false);
-    await until(() => heard.present.has(`restart/${UNIT}`));
-    expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
-    isSilent = false;
-    await until(() => held().length === 0);
-    expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
-    expect(heard.lines.at(-1)).toMatch(/is no longer held: rival.service runs/);
-  });
-
-  it('counts as restarted together with a unit that needs it and was started before it', async () => {
-    fake.units.set('front.service', { activeState: 'active', invocation: 7, controlGroup: '/y', loadState: 'loaded' });
-    const web = fake.units.get(UNIT);
-    if (web !== undefined) fake.units.set(UNIT, { ...web, relations: { BoundBy: ['front.service'] } });
-    await restart.close();
-    open({
-      stopsAlong: () => [{ unit: 'front.service', manifest: null }],
-      currentRun: (unit) => known(unit === UNIT ? '01' : '07'),
-    });
-    restart.setCondition('MemoryPressure', true);
-    await evict();
-    fake.byOthers('stop', 'front.service');
-    const down = fake.units.get(UNIT);
-    // It takes longer to stop, so that the other one is started first, and systemd starts along what that needs.
-    if (down !== undefined) fake.units.set(UNIT, { ...down, activeState: 'deactivating' });
-    onStart = (unit) => {
-      if (unit === 'front.service') fake.byOthers('start', UNIT);
-    };
-    restart.setCondition('MemoryPressure', false);
-    await until(() => held().length === 0);
-    expect(heard.lines).toEqual([
-      'restarted: front.service was restarted',
-      'restarted: web.service was restarted with front.service',
-    ]);
-  });
-
   it('stays down while the machine goes down, is not stopped again meanwhile, and is restarted after a cancel', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
@@ -364,12 +217,9 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
       return fake.systemd.start(name);
     };
     await restart.close();
-    restart = createRestart({
-      ...heard,
+    open({
       clock: { ...fast, after: (ms, run) => waits.after(ms, run) },
       systemd: { ...fake.systemd, start },
-      runtimeDirectory: directory,
-      bootId,
     });
     const close = (): Promise<void> => {
       waits = clock;
