@@ -1,9 +1,10 @@
+import { FRESH_CORDON_MS } from '../core/guard/planned.ts';
 import type { MonoMs } from '../core/reading.ts';
 
 /** Until then every node is alive: its guards need so long for their election, and their patrol to ask. */
 const LEAD_MS = 300_000;
-/** A cordon of before counts as old only after half an hour (guard.md 10). */
-const OLD_CORDON_LEAD_MS = 2_100_000;
+/** A cordon of the beginning is old by then. */
+const OLD_CORDON_LEAD_MS = FRESH_CORDON_MS + LEAD_MS;
 /** What has lasted for so long makes no difference any more. */
 const LONG_MS = 1_800_000;
 /** Beyond the `within` of a burst. */
@@ -39,8 +40,3 @@ export function timesOf(
   };
   return { msOf, at: (atMs) => `${Math.round(msOf(atMs) / 100) / 10}s` };
 }
-
-/** Whether it said nothing about a silence from then on any more. */
-export const isOldCordon = (cordonedMs: MonoMs | null, silentMs: MonoMs): boolean =>
-  cordonedMs !== null && silentMs - cordonedMs >= OLD_CORDON_MS;
-const OLD_CORDON_MS = 1_800_000;

@@ -1,11 +1,12 @@
 import { groupBy } from '../core/group-by.ts';
 import { keysOf, planOf } from '../core/guard/config.ts';
 import type { Order } from '../core/guard/observation.ts';
+import { isOldCordon } from '../core/guard/planned.ts';
 import { deviceKey, type NodeMemory } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { sayHourNotes } from '../words/guard-capture.ts';
 import { type Alias, type CapturedEvent, createAlias, markEvent, marksAsEvents, nodeOf } from './captured-node.ts';
-import { isOldCordon, type Times, timesOf } from './captured-times.ts';
+import { type Times, timesOf } from './captured-times.ts';
 import { decidingMarks, type Mark } from './deciding-marks.ts';
 import { deviceEvents } from './hour-devices.ts';
 import { isDeaf, type NodeHour, plightEvents, plightsOf } from './hour-plights.ts';
