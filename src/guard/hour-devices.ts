@@ -1,18 +1,15 @@
 import { planOf } from '../core/guard/config.ts';
 import { deviceKey } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
-import type { NodeHour } from './hour-plights.ts';
+import type { HourEvent, NodeHour } from './hour-plights.ts';
 import type { GuardLook } from './loop.ts';
-import type { Change } from './past-hour.ts';
-
-type Word = 'on' | 'off' | 'unknown';
-type Event = { readonly atMs: MonoMs; readonly [what: string]: unknown };
+import type { Change, Word } from './past-hour.ts';
 
 /** A word is told a moment before it was asked for, so that it is heard then. */
 const BEFORE_MS = 1_000;
 
 /** Where the devices of a node said otherwise than devices that do their duty: as faults of each level. */
-export function deviceEvents(name: string, node: NodeHour, look: GuardLook): readonly Event[] {
+export function deviceEvents(name: string, node: NodeHour, look: GuardLook): readonly HourEvent[] {
   const plan = planOf(look.config, node.memory.object.name);
   if (plan === null || node.plights.length + node.changes.length === 0) return [];
   const levels = [plan.isolation, ...plan.levels];
@@ -25,7 +22,7 @@ function ofLevel(
   level: number,
   methods: readonly string[],
   { verdict }: GuardLook,
-): readonly Event[] {
+): readonly HourEvent[] {
   const said = changes.filter((change): change is Said => change.kind === 'device' && methods.includes(change.method));
   const words = new Map(
     methods.map((method) => {
@@ -34,7 +31,7 @@ function ofLevel(
     }),
   );
   const truthAt = (atMs: MonoMs): Word => truthOf(plights, changes, level, atMs);
-  const events: Event[] = [];
+  const events: HourEvent[] = [];
   let fault: Word | null = null;
   const judge = (atMs: MonoMs, truth: Word): void => {
     const word = together([...words.values()]);

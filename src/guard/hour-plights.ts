@@ -52,7 +52,8 @@ export function plightsOf(changes: readonly Change[], now: Became | null, begins
 export const isDeaf = (changes: readonly Change[]): boolean =>
   changes.some((one) => one.kind === 'plight' && one.is === 'alive' && one.wasCut && !one.isBoot);
 
-type Event = { readonly atMs: MonoMs; readonly [what: string]: unknown };
+/** An event of the scenario, at a time of the guard's clock. */
+export type HourEvent = { readonly atMs: MonoMs; readonly [what: string]: unknown };
 
 /** A machine that was switched on is back so long after, and its lease renewed within this. */
 const BOOT_MS = 67_000;
@@ -61,9 +62,12 @@ const RENEWAL_MS = 5_500;
 /** A shutdown that was announced is over after this. */
 const GOES_DOWN_MS = 20_000;
 
-export function plightEvents(node: string, { plights, pods }: Pick<NodeHour, 'plights' | 'pods'>): readonly Event[] {
+export function plightEvents(
+  node: string,
+  { plights, pods }: Pick<NodeHour, 'plights' | 'pods'>,
+): readonly HourEvent[] {
   const isDrained = pods?.length === 0;
-  const events: Event[] = [];
+  const events: HourEvent[] = [];
   let was: Plight = 'alive';
   let sinceMs = Number.NEGATIVE_INFINITY;
   for (const { atMs, is, isBoot, isOurs } of plights) {
@@ -86,7 +90,7 @@ export function plightEvents(node: string, { plights, pods }: Pick<NodeHour, 'pl
 }
 
 /** `isDrained`: it has nothing left that had to be freed. */
-function done(node: string, is: Plight, atMs: MonoMs, isDrained: boolean): readonly Event[] {
+function done(node: string, is: Plight, atMs: MonoMs, isDrained: boolean): readonly HourEvent[] {
   switch (is) {
     case 'alive':
       return [];
@@ -110,7 +114,7 @@ function done(node: string, is: Plight, atMs: MonoMs, isDrained: boolean): reado
   }
 }
 
-function undone(node: string, was: Plight, atMs: MonoMs): readonly Event[] {
+function undone(node: string, was: Plight, atMs: MonoMs): readonly HourEvent[] {
   switch (was) {
     case 'alive':
       return [];

@@ -9,7 +9,7 @@ import { type Alias, type CapturedEvent, createAlias, markEvent, marksAsEvents, 
 import { type Times, timesOf } from './captured-times.ts';
 import { decidingMarks, type Mark } from './deciding-marks.ts';
 import { deviceEvents } from './hour-devices.ts';
-import { isDeaf, type NodeHour, plightEvents, plightsOf } from './hour-plights.ts';
+import { type HourEvent, isDeaf, type NodeHour, plightEvents, plightsOf } from './hour-plights.ts';
 import type { GuardLook } from './loop.ts';
 import type { Change, Hour } from './past-hour.ts';
 
@@ -45,14 +45,22 @@ export function hourScenario(hour: Hour, look: GuardLook, fromMs: MonoMs, isReda
   const { nodes, recreated } = nodesOf(hour, changes, beginsMs, look);
   const times = timesIn(nodes, beginsMs, look);
   const names = new Set<string>();
-  const events = [
-    ...nodes.flatMap((node) => nodeEvents(node, times, look, alias)),
-    ...guardEvents(changes, look, beginsMs, times, alias, new Set(nodes.map(({ memory }) => memory.object.name))),
+  const told = new Set(nodes.map(({ memory }) => memory.object.name));
+  const timed = ({ atMs: onMs, ...what }: HourEvent): Timed => ({
+    ...{ ms: times.msOf(onMs), at: times.at(onMs) },
+    ...what,
+  });
+  const events: readonly Timed[] = [
+    ...nodes.flatMap((node) => [
+      ...marksAsEvents(alias('n', nameOf(node)), node.marks, look, alias).map((event) => ({ ms: 0, ...event })),
+      ...nodeEvents(node, look, alias).map(timed),
+    ]),
+    ...guardEvents(changes, look, beginsMs, alias, told).map(timed),
   ];
   const inOrder = events.toSorted((a, b) => a.ms - b.ms).map(({ ms: _, ...event }) => event);
-  const joined = changes.flatMap((change) =>
-    change.kind === 'joined' ? (nodes.find(({ uid }) => uid === change.node)?.memory.object.name ?? []) : [],
-  );
+  const named = (is: (node: NodeHour) => boolean): readonly string[] =>
+    nodes.filter(is).map((node) => alias('n', nameOf(node)));
+  const fromWallMs = wallMs - (atMs - beginsMs);
   return {
     scenario: {
       ...HEAD,
@@ -63,20 +71,16 @@ export function hourScenario(hour: Hour, look: GuardLook, fromMs: MonoMs, isReda
       events: inOrder,
     },
     notes: sayHourNotes({
-      ...{ fromWallMs: wallMs - (atMs - beginsMs), toWallMs: wallMs, fromMs: times.msOf(beginsMs) },
+      ...{ fromWallMs, toWallMs: wallMs, fromMs: times.msOf(beginsMs) },
       begins: beginsMs > fromMs ? hour.begins : null,
       isLeader: look.observation.self.leadership.isLeader,
       ledAlone: !changes.some((change) => change.kind === 'leads' && change.atMs - beginsMs > FIRST_ELECTION_MS),
       isReloaded: changes.some(({ kind }) => kind === 'reloaded'),
-      joined: joined.map((name) => alias('n', name)),
+      joined: named(({ changes: own }) => own.some(({ kind }) => kind === 'joined')),
       recreated: recreated.map((name) => alias('n', name)),
-      silentBefore: nodes.flatMap(({ plights, memory }) =>
-        plights.some((one) => one.atMs < beginsMs && one.is !== 'alive') ? [alias('n', memory.object.name)] : [],
-      ),
-      contradicted: nodes.flatMap(({ uid, memory }) =>
-        isContradicted(uid, look, wallMs - (atMs - beginsMs)) ? [alias('n', memory.object.name)] : [],
-      ),
-      podsUnknown: nodes.flatMap(({ pods, memory }) => (pods === null ? [alias('n', memory.object.name)] : [])),
+      silentBefore: named(({ plights }) => plights.some((one) => one.atMs < beginsMs && one.is !== 'alive')),
+      contradicted: named(({ memory }) => isContradicted(memory, look, fromWallMs)),
+      podsUnknown: named(({ pods }) => pods === null),
     }),
   };
 }
@@ -123,11 +127,10 @@ function nodesOf(
   };
 }
 
-const isContradicted = (uid: string, { verdict, config }: GuardLook, beforeWallMs: number): boolean => {
-  const name = verdict.state.nodes.get(uid)?.object.name;
-  const plan = name === undefined ? null : planOf(config, name);
+const isContradicted = ({ object }: NodeMemory, { verdict, config }: GuardLook, beforeWallMs: number): boolean => {
+  const plan = planOf(config, object.name);
   return (plan === null ? [] : keysOf(plan)).some((method) => {
-    const contradicted = verdict.state.devices.get(deviceKey(uid, method))?.contradicted ?? null;
+    const contradicted = verdict.state.devices.get(deviceKey(object.uid, method))?.contradicted ?? null;
     return contradicted !== null && contradicted.wallMs < beforeWallMs;
   });
 };
@@ -161,23 +164,14 @@ function timesIn(nodes: readonly NodeHour[], beginsMs: MonoMs, { config }: Guard
 
 type Timed = CapturedEvent & { readonly ms: number };
 
-function nodeEvents(node: NodeHour, times: Times, look: GuardLook, alias: Alias): readonly Timed[] {
-  const name = alias('n', node.memory.object.name);
-  const timed = ({ atMs, ...what }: { readonly atMs: MonoMs; readonly [what: string]: unknown }): Timed => ({
-    ...{ ms: times.msOf(atMs), at: times.at(atMs) },
-    ...what,
-  });
+function nodeEvents(node: NodeHour, look: GuardLook, alias: Alias): readonly HourEvent[] {
+  const name = alias('n', nameOf(node));
   const marked = node.changes.flatMap((change) => {
     const { atMs } = change;
     if (change.kind === 'gone') return [{ atMs, deleteNode: name }];
     return change.kind === 'mark' ? [{ atMs, ...markEvent(name, change.mark, change.is, look, alias) }] : [];
   });
-  return [
-    ...marksAsEvents(name, node.marks, look, alias).map((event) => ({ ms: 0, ...event })),
-    ...plightEvents(name, node).map(timed),
-    ...deviceEvents(name, node, look).map(timed),
-    ...marked.map(timed),
-  ];
+  return [...plightEvents(name, node), ...deviceEvents(name, node, look), ...marked];
 }
 
 /** What happened to the guard itself, to the API, and what persons ordered. */
@@ -185,32 +179,27 @@ function guardEvents(
   changes: readonly Change[],
   look: GuardLook,
   beginsMs: MonoMs,
-  times: Times,
   alias: Alias,
   names: ReadonlySet<string>,
-): readonly Timed[] {
-  const events: Timed[] = [];
-  const put = (atMs: MonoMs, what: object): void => {
-    const ms = Math.max(0, times.msOf(atMs));
-    events.push({ ms, at: `${Math.round(ms / 100) / 10}s`, ...what });
-  };
-  if (wasPaused(changes, look)) put(beginsMs - 1_000, { order: { verb: 'pause' } });
-  if (changes.find((change) => change.kind === 'api')?.isUp === true) put(beginsMs, { api: 'down' });
+): readonly HourEvent[] {
+  const events: HourEvent[] = [];
+  if (wasPaused(changes, look)) events.push({ atMs: beginsMs - 1_000, order: { verb: 'pause' } });
+  if (changes.find((change) => change.kind === 'api')?.isUp === true) events.push({ atMs: beginsMs, api: 'down' });
   let backMs = Number.NEGATIVE_INFINITY;
   for (const change of changes) {
     const { atMs } = change;
     if (change.kind === 'api') {
-      put(atMs, { api: change.isUp ? 'up' : 'down' });
+      events.push({ atMs, api: change.isUp ? 'up' : 'down' });
       backMs = change.isUp ? atMs : Number.POSITIVE_INFINITY;
     } else if (change.kind === 'elected' && atMs - backMs > AFTER_OUTAGE_MS) {
-      put(atMs - TAKEOVER_MS, { guard: { name: 'leader', kill: true, for: `${REPLACED_MS / 1_000}s` } });
+      events.push({ atMs: atMs - TAKEOVER_MS, guard: { name: 'leader', kill: true, for: `${REPLACED_MS / 1_000}s` } });
     } else if (change.kind === 'records-deleted') {
-      put(atMs, { deleteRecords: true });
+      events.push({ atMs, deleteRecords: true });
     } else if (change.kind === 'clock-jumped') {
-      for (const guard of ['g1', 'g2']) put(atMs, { clock: { guard, step: '1m' } });
+      for (const guard of ['g1', 'g2']) events.push({ atMs, clock: { guard, step: '1m' } });
     } else if (change.kind === 'order') {
       const order = orderOf(change.order, alias, names);
-      if (order !== null) put(atMs, { order });
+      if (order !== null) events.push({ atMs, order });
     }
   }
   return events;

@@ -3,7 +3,7 @@ import type { Order, PodOnNode } from '../core/guard/observation.ts';
 import { plannedBy } from '../core/guard/planned.ts';
 import type { FencingRecord, Phase } from '../core/guard/record.ts';
 import { READ_AWAY_MS, WRITE_AWAY_MS } from '../core/guard/self.ts';
-import { deviceKey, type NodeMemory } from '../core/guard/state.ts';
+import { type DeviceMemory, deviceKey, type NodeMemory } from '../core/guard/state.ts';
 import { isStuck } from '../core/guard/worth.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { decidingMarks, type Mark } from './deciding-marks.ts';
@@ -11,7 +11,8 @@ import type { GuardLook } from './loop.ts';
 
 /** What became of a machine, as far as its silence, its kubelet's port and its devices show. */
 export type Plight = 'alive' | 'hangs' | 'cut' | 'no-kubelet' | 'off' | 'goes-down';
-type Word = 'on' | 'off' | 'unknown';
+/** Of a device. */
+export type Word = DeviceMemory['says'];
 
 /** Something that is not as it was, so that what was before it is known as well. `node`: its uid. */
 export type Change = { readonly atMs: MonoMs } & (
