@@ -2,7 +2,8 @@ import type { PodOnNode } from '../core/guard/observation.ts';
 import type { NodeMemory } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { Mark } from './deciding-marks.ts';
-import type { Change, Plight } from './past-hour.ts';
+import type { Change } from './past-hour.ts';
+import type { Plight } from './plight.ts';
 
 /** What a capture tells of one node: its changes in order of time. */
 export type NodeHour = {

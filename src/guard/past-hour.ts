@@ -1,16 +1,14 @@
-import { type MethodKey, planOf } from '../core/guard/config.ts';
-import type { Order, PodOnNode } from '../core/guard/observation.ts';
-import { plannedBy } from '../core/guard/planned.ts';
+import type { MethodKey } from '../core/guard/config.ts';
+import type { Order } from '../core/guard/observation.ts';
 import type { FencingRecord, Phase } from '../core/guard/record.ts';
 import { READ_AWAY_MS, WRITE_AWAY_MS } from '../core/guard/self.ts';
 import { type DeviceMemory, deviceKey, type NodeMemory } from '../core/guard/state.ts';
-import { isStuck } from '../core/guard/worth.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { decidingMarks, type Mark } from './deciding-marks.ts';
+import { createHourPods, type PodsOfHour } from './hour-pods.ts';
 import type { GuardLook } from './loop.ts';
+import { type Plight, plightOf } from './plight.ts';
 
-/** What became of a machine, as far as its silence, its kubelet's port and its devices show. */
-export type Plight = 'alive' | 'hangs' | 'cut' | 'no-kubelet' | 'off' | 'goes-down';
 /** Of a device. */
 export type Word = DeviceMemory['says'];
 
@@ -71,14 +69,12 @@ export type Hour = {
   readonly changes: readonly Change[];
   readonly silent: ReadonlyMap<string, Pick<Silence, 'change'>>;
   readonly gone: ReadonlyMap<string, Gone>;
-  /** By uid: what would be freed, as first read while it was silent. Null: there was no room. */
-  readonly pods: ReadonlyMap<string, readonly PodOnNode[] | null>;
+  readonly pods: PodsOfHour;
 };
 
 const HOUR_MS = 3_600_000;
 /** Some 4 MiB: 5,000 nodes fall silent and come back twice. */
 const MOST_CHANGES = 20_000;
-const MOST_PODS = 20_000;
 /** A node may renew its lease before it names its new boot. */
 const BOOT_TOLD_MS = 120_000;
 /** After an `on`, a machine boots and hangs. */
@@ -103,12 +99,11 @@ export function createPastHour(): { readonly keep: (look: GuardLook) => void; re
   let last: GuardLook | null = null;
   let apiDownMs: MonoMs | null = null;
   let apiDown: { readonly fromMs: MonoMs; readonly toMs: MonoMs } | null = null;
-  let podCount = 0;
   const silent = new Map<string, Silence>();
   const gone = new Map<string, Gone>();
   /** When the guard sent it off and on for the last time. */
   const sent = new Map<string, { readonly off?: MonoMs; readonly on?: MonoMs }>();
-  const pods = new Map<string, readonly PodOnNode[] | null>();
+  const pods = createHourPods();
 
   function keep(look: GuardLook): void {
     const { observation } = look;
@@ -124,7 +119,7 @@ export function createPastHour(): { readonly keep: (look: GuardLook) => void; re
     ofNodes(before, look);
     ofDevices(before, look);
     ofFencings(before, look);
-    for (const uid of silent.keys()) ofSilent(uid, look);
+    for (const [uid, silence] of silent) ofSilent(uid, silence, look);
     forget(observation.atMs);
   }
 
@@ -252,7 +247,7 @@ export function createPastHour(): { readonly keep: (look: GuardLook) => void; re
       if (record.onAttempt > (old?.onAttempt ?? 0)) ofCommand(node, 'on', atMs);
       const silence = silent.get(node);
       if (silence === undefined) continue;
-      takeOver(node, record);
+      pods.takeOver(node, record);
       if (isSwitchedOff(record)) silence.cutMs ??= atMs;
       if (silence.cutMs !== null && record.onSent.length > 0) silence.switchedOnMs ??= atMs;
       if (record.phase === 'not-back' && silence.cutMs !== null) {
@@ -269,26 +264,11 @@ export function createPastHour(): { readonly keep: (look: GuardLook) => void; re
     sent.set(node, { ...sent.get(node), [act]: atMs });
   }
 
-  /** What an earlier leader began to free, of whom this one has asked nothing. */
-  function takeOver(node: string, { freed, silentMs }: FencingRecord): void {
-    if (pods.has(node) || freed === null || silentMs === 0) return;
-    const hasAttachedVolume = freed.volumes.length > 0;
-    const unknown = { priority: 0, isTerminating: false, isFinished: false, toleratesTaint: false, finalizers: [] };
-    keepPods(
-      node,
-      freed.pods.map(({ isMember, uid, namespace, name }) => ({
-        ...{ ...unknown, uid, namespace, name, hasAttachedVolume },
-        ownerKind: isMember ? 'StatefulSet' : '',
-      })),
-    );
-  }
-
   /** What is asked of a silent node shows why it is silent, and is known late. */
-  function ofSilent(node: string, look: GuardLook): void {
-    const silence = silent.get(node);
+  function ofSilent(node: string, silence: Silence, look: GuardLook): void {
     const memory = look.verdict.state.nodes.get(node);
-    if (silence === undefined || memory === undefined) return;
-    ofPods(node, silence, look);
+    if (memory === undefined) return;
+    pods.read(node, silence.sinceMs, look.observation);
     if (silence.cutMs !== null) return;
     const { is, isSinceOnset } = plightOf(memory, silence.sinceMs, look) ?? {};
     if (is === undefined) return;
@@ -296,18 +276,6 @@ export function createPastHour(): { readonly keep: (look: GuardLook) => void; re
     if (isFirst && (!silence.isAsked || isSinceOnset)) silence.change.is = is;
     else if (is !== silence.change.is) become(silence, look.observation.atMs, is);
     silence.isAsked = true;
-  }
-
-  function ofPods(node: string, { sinceMs: silentMs }: Silence, { observation }: GuardLook): void {
-    const read = observation.asked.get(node)?.pods;
-    if (read?.known !== true || read.value.asOfMs < silentMs || pods.has(node)) return;
-    keepPods(node, read.value.value.filter(isStuck));
-  }
-
-  function keepPods(node: string, stuck: readonly PodOnNode[]): void {
-    const fits = podCount + stuck.length <= MOST_PODS;
-    pods.set(node, fits ? stuck : null);
-    if (fits) podCount += stuck.length;
   }
 
   function forget(nowMs: MonoMs): void {
@@ -327,14 +295,10 @@ export function createPastHour(): { readonly keep: (look: GuardLook) => void; re
     for (const [node, { atMs }] of gone) if (atMs < beforeMs) gone.delete(node);
     for (const [node, { off = 0, on = 0 }] of sent) if (Math.max(off, on) < beforeMs) sent.delete(node);
     const told = new Set(changes.flatMap((change) => ('node' in change ? [change.node] : [])));
-    for (const [node, kept] of pods) {
-      if (silent.has(node) || told.has(node)) continue;
-      pods.delete(node);
-      podCount -= kept?.length ?? 0;
-    }
+    pods.forget((node) => silent.has(node) || told.has(node));
   }
 
-  return { keep, hour: () => ({ sinceMs, begins, changes, silent, gone, pods }) };
+  return { keep, hour: () => ({ sinceMs, begins, changes, silent, gone, pods: pods.all }) };
 }
 
 /** Since when nothing is read, or nothing written; null: neither. */
@@ -352,25 +316,3 @@ const isSwitchedOff = ({ offSent, phase }: FencingRecord): boolean => offSent.le
 
 const isHeldOff = (node: string, { verdict }: GuardLook): boolean =>
   [...verdict.state.fencings.values()].some(({ record }) => record.node.uid === node && isSwitchedOff(record));
-
-/** As witness and devices show since it fell silent; null: neither was asked yet. `isSinceOnset`: nothing spoke against that. */
-function plightOf(
-  memory: NodeMemory,
-  sinceMs: MonoMs,
-  { observation, verdict, config }: GuardLook,
-): { readonly is: Plight; readonly isSinceOnset: boolean } | null {
-  const { uid, name } = memory.object;
-  const planned = plannedBy(memory, observation.atMs);
-  if (planned === 'agent' || planned === 'kubelet') return { is: 'goes-down', isSinceOnset: true };
-  const witness = observation.asked.get(uid)?.witness;
-  const port = witness?.known === true && witness.value.asOfMs >= sinceMs ? witness.value.value : null;
-  if (port === 'answers' || port === 'refused')
-    return { is: port === 'answers' ? 'cut' : 'no-kubelet', isSinceOnset: false };
-  const said = (planOf(config, name)?.levels.flat() ?? []).flatMap(
-    (method) => verdict.state.devices.get(deviceKey(uid, method)) ?? [],
-  );
-  const isOff = said.some(({ says, begunMs }) => says === 'off' && begunMs !== null && begunMs >= sinceMs);
-  const wasOn = said.some(({ recent }) => recent.some(({ says, begunMs }) => says === 'on' && begunMs >= sinceMs));
-  if (isOff) return { is: 'off', isSinceOnset: !wasOn };
-  return port === null ? null : { is: 'hangs', isSinceOnset: false };
-}
