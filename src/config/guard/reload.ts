@@ -17,17 +17,18 @@ export function needRestart(running: GuardEffective, next: GuardEffective): read
  */
 export function reloaded(running: GuardEffective, next: GuardEffective, open: readonly OpenFencing[]): GuardEffective {
   const anew = { ...next.methods, kept: {} };
-  const outdated = open.flatMap(({ node: { name }, plan }) => {
-    const isOther = keysOf(plan).some((key) => {
-      const [was, is] = [methodFor(running.methods, name, key), methodFor(anew, name, key)];
-      return was !== null && is !== null && !sameMethod(was, is);
-    });
+  const used = open.map(({ node: { name }, plan }) => ({
+    name,
+    methods: keysOf(plan).flatMap((key) => methodFor(running.methods, name, key) ?? []),
+  }));
+  const outdated = used.flatMap(({ name, methods }) => {
+    const isOther = methods.some((was) => !sameMethod(was, methodFor(anew, name, was.key) ?? was));
     return isOther ? [name] : [];
   });
-  const kept = open.map(({ node: { name }, plan }) => {
-    const methods = keysOf(plan).map((key) => methodFor(running.methods, name, key));
-    return [name, Object.fromEntries(methods.flatMap((method) => (method === null ? [] : [[method.key, method]])))];
-  });
+  const kept = used.map(({ name, methods }) => [
+    name,
+    Object.fromEntries(methods.map((method) => [method.key, method])),
+  ]);
   return withKept({ ...next, core: { ...next.core, outdated } }, Object.fromEntries(kept));
 }
 
@@ -36,9 +37,12 @@ export function withoutClosed(running: GuardEffective, open: readonly Pick<OpenF
   const names = new Set(open.map(({ node }) => node.name));
   const { kept } = running.methods;
   if (Object.keys(kept).every((name) => names.has(name))) return running;
-  const outdated = (running.core.outdated ?? []).filter((name) => names.has(name));
+  const { outdated = [] } = running.core;
+  const isStill = outdated.every((name) => names.has(name));
+  // What is decided by is another configuration only if something in it is.
+  const core = isStill ? running.core : { ...running.core, outdated: outdated.filter((name) => names.has(name)) };
   const still = Object.entries(kept).filter(([name]) => names.has(name));
-  return withKept({ ...running, core: { ...running.core, outdated } }, Object.fromEntries(still));
+  return withKept({ ...running, core }, Object.fromEntries(still));
 }
 
 type OpenFencing = Pick<FencingRecord, 'node' | 'plan'>;

@@ -61,6 +61,10 @@ describe('a reload', () => {
       expect(ended.core.outdated).toEqual([]);
     }
     expect(withoutClosed(second, open)).toBe(second);
+    const same = reloaded(first, first, open);
+    const ended = withoutClosed(same, []);
+    expect(ended.methods.kept).toEqual({});
+    expect(ended.core).toBe(same.core);
     const closed = reloaded(second, other, []);
     expect(methodFor(closed.methods, 'host0', 'bmc ip=a')).toBeNull();
     expect(methodFor(closed.methods, 'host0', 'pdu ip=pdu plug=1')).toMatchObject({ agent: 'fence_wti' });
