@@ -283,7 +283,7 @@ export function createPastHour(): { readonly keep: (look: GuardLook) => void; re
     const [first] = changes;
     if (changes.length > MOST_CHANGES) {
       const dropped = changes.splice(0, changes.length - Math.floor(MOST_CHANGES / 2));
-      sinceMs = Math.max(sinceMs ?? 0, ...dropped.slice(-1).map(({ atMs }) => atMs + 1));
+      sinceMs = dropped.reduce((fromMs, { atMs }) => Math.max(fromMs, atMs + 1), sinceMs ?? 0);
       begins = 'full';
     }
     if (sinceMs !== null && sinceMs < beforeMs) {

@@ -6,7 +6,7 @@ import type { GuardLook } from '../../src/guard/loop.ts';
 import { createPastHour } from '../../src/guard/past-hour.ts';
 import { aGuardConfig } from '../core/guard/a-guard-config.ts';
 import { aMemory } from '../core/guard/a-node.ts';
-import { aLook } from '../core/guard/a-turn.ts';
+import { aLook, SINCE } from '../core/guard/a-turn.ts';
 import { aScenario } from '../simulate/guard/a-world.ts';
 import { again, anExample, captured, decided, heldBy } from './a-captured-hour.ts';
 
@@ -88,5 +88,23 @@ describe('the last hour as a guard saw it', () => {
     hour.keep(later);
     expect(hour.hour().changes).toEqual([]);
     expect(captureOf(later, hour.hour(), 7_200_000).plain.notes).toContain('No more than the last hour is kept.');
+  });
+
+  it('begins after all that was dropped, though the last of that is from before: a silence is known late', () => {
+    const hour = createPastHour();
+    const look = (atMs: number, of: { readonly isUnschedulable: boolean }, silence: object): GuardLook => {
+      const others = Array.from({ length: 10_002 }, (_, i) =>
+        aMemory({ ...silence, of: { ...of, name: `w${i}`, uid: `uid-${i}` } }),
+      );
+      const { state, observation } = aLook({ atMs, memory: null, others });
+      return { observation, config: aGuardConfig(), verdict: { state, decisions: [], reasons: [], next: NEXT } };
+    };
+    hour.keep(look(0, { isUnschedulable: false }, {}));
+    hour.keep(
+      look(120_000, { isUnschedulable: true }, { isSuspect: true, onsetMs: SINCE + 60_000, signMs: SINCE + 60_000 }),
+    );
+    const { changes, sinceMs } = hour.hour();
+    expect(changes).toHaveLength(10_000);
+    expect(sinceMs).toBe(SINCE + 120_001);
   });
 });
