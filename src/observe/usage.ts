@@ -99,6 +99,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
       const unread: { readonly pod: BoundPod; readonly why: Unknown }[] = [];
       const nowRead = new Map<number, LastRead>();
       const atMs = clock.monoMs();
+      const isDiskAsked = isDiskSignal(want);
       for (const pod of bound) {
         const ref = pod.cgroup.known ? pod.cgroup.value : null;
         const read = ref === null ? 'none' : readWhereItIs(pod, ref, want, isSwapAsked);
@@ -116,10 +117,10 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
           : read.isPopulated;
         if (failed?.known === false) unread.push({ pod, why: failed });
         if (!read.isPopulated.known && !isKnown) continue;
-        const view = viewOf(pod, { ...read, workingSetBytes }, of, isDiskSignal(want));
+        const view = viewOf(pod, { ...read, workingSetBytes }, of, isDiskAsked);
         const { disk: used } = view.usage;
         // A pod that declares no directory is no failure: D14 decides whether it may be chosen.
-        if (isDiskSignal(want) && !used.known && used.why !== 'not-applicable') {
+        if (isDiskAsked && !used.known && used.why !== 'not-applicable') {
           unread.push({ pod, why: used });
           // If it goes with all that it has, it may be the one that fills the disk: no other pod is chosen in its place.
           if (pod.directories !== undefined) continue;
@@ -249,11 +250,12 @@ function removedWith(
   { role, layout }: NonNullable<AskedOfPods['fileSystem']>,
 ): PodView['diskRelief'] {
   if (!last.known && last.why === 'not-asked') return undefined;
-  const { bytes, inodes } = last.known ? usedOn(role, last.value.pod, layout) : { bytes: 0, inodes: 0 };
+  const has = (what: 'bytes' | 'inodes'): Reading<number> =>
+    known(last.known ? usedOn(role, what, last.value.pod, layout) : 0);
   const isWhole = last.known && last.value.pod.isAtLeast === undefined;
   const nothing: Relief = { bytes: known(0), inodes: known(0) };
   return known({
-    scratch: { bytes: known(bytes), inodes: known(inodes) },
+    scratch: { bytes: has('bytes'), inodes: has('inodes') },
     deletedOpen: nothing,
     grownLastMinute: nothing,
     writtenBytes: unknown('not-asked', 'writes of the pod', 'what it has counts'),

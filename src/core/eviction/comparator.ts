@@ -139,28 +139,19 @@ export function measuredUsage(signal: Signal, pod: PodView, layout: FsLayout): R
 }
 
 const measuredDisk = (signal: Signal, used: DiskUsage, layout: FsLayout): number =>
-  usedOn(fileSystemOf(signal), used, layout)[SIGNAL_FACTS[signal].unit === 'inodes' ? 'inodes' : 'bytes'];
+  usedOn(fileSystemOf(signal), SIGNAL_FACTS[signal].unit === 'inodes' ? 'inodes' : 'bytes', used, layout);
 
 /** kubelet-eviction.md 5.9: the kinds that are measured, by layout. */
 export function usedOn(
   role: FileSystemRole | null,
+  what: 'bytes' | 'inodes',
   used: DiskUsage,
   layout: FsLayout,
-): { readonly bytes: number; readonly inodes: number } {
-  const sum = (root: number, logs: number, volumes: number): number => measuredKinds(role, layout, root, logs, volumes);
-  return {
-    bytes: sum(used.rootfsBytes, used.logsBytes, used.volumesBytes),
-    inodes: sum(used.rootfsInodes, used.logsInodes, used.volumesInodes),
-  };
-}
-
-function measuredKinds(
-  role: FileSystemRole | null,
-  layout: FsLayout,
-  root: number,
-  logs: number,
-  volumes: number,
 ): number {
+  const isInodes = what === 'inodes';
+  const root = isInodes ? used.rootfsInodes : used.rootfsBytes;
+  const logs = isInodes ? used.logsInodes : used.logsBytes;
+  const volumes = isInodes ? used.volumesInodes : used.volumesBytes;
   switch (layout) {
     case 'nodefs-only':
       return root + logs + volumes;
