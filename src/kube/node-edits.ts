@@ -57,8 +57,9 @@ export function uncordoned(seen: OwnNode, cancelled: ShutdownMark | null, bootId
   // A shutdown of this boot that was not cancelled: it may be in progress.
   if (mark !== null && mark.bootId === bootId && !isCancelled) return NOTHING_OF_OURS;
   const taints = withTaints(seen.taints, { put: [], remove: SHUTDOWN_TAINTS });
-  const doesUncordon = cordonOf(seen) !== null && !isDrainedByOthers(seen);
-  const isKept = cordonOf(seen) !== null && !doesUncordon;
+  const isCordoned = cordonOf(seen) !== null;
+  const isKept = isCordoned && isDrainedByOthers(seen);
+  const doesUncordon = isCordoned && !isKept;
   const doesUnmark = mark !== null && !isKept;
   if (!doesUnmark && taints === null) return isKept ? { ...NOTHING_OF_OURS, result: KEPT } : NOTHING_OF_OURS;
   const spec = { ...(doesUncordon ? { unschedulable: null } : {}), ...(taints === null ? {} : { taints }) };

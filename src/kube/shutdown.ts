@@ -95,7 +95,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     // An autoscaler drains the node and removes it (F16).
     const isOver = said.kind === 'done' || said.kind === 'nothing-of-ours' || said.kind === 'autoscaler';
     const failed = isOver ? null : said;
-    reportWrite(needs.findings, failed === null && said.kind !== 'done' ? null : 'patch nodes', failed);
+    reportWrite(needs.findings, said.kind === 'done' ? 'patch nodes' : null, failed);
     if (failed === null) {
       told = null;
       save();
