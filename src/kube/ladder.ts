@@ -38,6 +38,13 @@ export type Said =
       readonly retryAfterMs?: number | null;
     };
 type NotSaid = 'unheard' | 'not-now' | 'never';
+/** For a pod that must not be stopped unless its budget allows it. */
+export const asUnasked = ({ text, retryAfterMs }: Extract<Said, { kind: 'not-said' }>): Said => ({
+  kind: 'refused',
+  text,
+  retryAfterMs: retryAfterMs ?? 0,
+  isUnasked: true,
+});
 export type EndKnown = (isEnding: boolean) => void;
 /** Asks the API to end a victim (api-writes.ts). Null: the API is away (C1), so there is nothing to wait for. Never rejects. */
 export type StopThroughApi = {

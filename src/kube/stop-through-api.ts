@@ -4,7 +4,7 @@ import type { Clock, Findings } from '../ports.ts';
 import type { Deletable } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { DeleteAnswer, EvictAnswer } from './eviction.ts';
-import type { Said, StopThroughApi } from './ladder.ts';
+import { asUnasked, type Said, type StopThroughApi } from './ladder.ts';
 import { reportWrite } from './write-findings.ts';
 import { victimOf } from './write-rules.ts';
 
@@ -63,10 +63,7 @@ export function createStopThroughApi({
     return { ...said, text: `its disruption budget was not asked (${answer.text}); ${said.text}` };
   };
   /** If the budget must be respected, an eviction that is not known to be allowed counts as refused. */
-  const required = (said: Said): Said =>
-    isBudgetRequired && said.kind === 'not-said'
-      ? { kind: 'refused', retryAfterMs: said.retryAfterMs ?? 0, text: said.text, isUnasked: true }
-      : said;
+  const required = (said: Said): Said => (isBudgetRequired && said.kind === 'not-said' ? asUnasked(said) : said);
   return {
     evict: (pod, graceSeconds) => {
       if (!isAway()) return evict(pod, graceSeconds).then(required);

@@ -16,6 +16,7 @@ import type { Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import {
   ask,
+  asUnasked,
   type EndKnown,
   foundAnswers,
   hastenedOf,
@@ -258,7 +259,7 @@ async function askToEvict(ladder: Ladder, found: LivePod, graceSeconds: number):
     if (said === 'hastened' || said.kind !== 'not-said' || asked === null) return said;
     if (said.isAnswer !== true) return unasked ?? said;
     const pauseMs = Math.max(waitMs, said.retryAfterMs ?? 0);
-    unasked = { kind: 'refused', isUnasked: true, text: said.text, retryAfterMs: said.retryAfterMs ?? 0 };
+    unasked = asUnasked(said);
     if (clock.monoMs() + pauseMs >= endsMs) return unasked;
     if ((await Promise.race([sleep(clock, pauseMs), hastenedOf(hasten)])) === 'hastened') return 'hastened';
   }
