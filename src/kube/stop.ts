@@ -10,7 +10,7 @@ import { ifKnown, type MonoMs, type Reading, unknown } from '../core/reading.ts'
 import { hasProcesses } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { CgroupRef, Killer, StopOrder } from '../ports.ts';
-import { budgetRefuses, clearRefused, evictionNotTaken } from '../words/finding-eviction.ts';
+import { clearRefused, raiseRefused } from '../words/finding-eviction.ts';
 import { counted } from '../words/phrases.ts';
 import type { Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
@@ -226,12 +226,12 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   }
   const said = await askToEvict(ladder, found, graceSeconds);
   if (said === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
-  clearRefused(findings, uid);
   if (said.kind === 'refused') {
     refusals.add(uid, said.retryAfterMs, said.text);
-    findings.raise((said.isUnasked ? evictionNotTaken : budgetRefuses)(uid, pod, said.text));
+    raiseRefused(findings, uid, pod, said);
     return { kind: 'dropped', because: said.isUnasked ? 'eviction-not-taken' : 'budget-refused' };
   }
+  clearRefused(findings, uid);
   // Includes a pod that is gone from the API but still running.
   if (!isByUs(ladder)) {
     // A deletion may be accepted where the eviction was not.

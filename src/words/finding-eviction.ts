@@ -96,8 +96,19 @@ const notTakenId = (uid: PodUid): string => `eviction-not-taken/${uid}`;
 export function clearRefused(findings: Pick<Findings, 'clear'>, uid: PodUid): void {
   for (const id of [budgetRefusesId(uid), notTakenId(uid)]) findings.clear(id);
 }
+/** One of the two. It does not come and go if it was raised before. */
+export function raiseRefused(
+  findings: Pick<Findings, 'raise' | 'clear'>,
+  uid: PodUid,
+  pod: string,
+  { text, isUnasked = false }: { readonly text: string; readonly isUnasked?: boolean },
+): void {
+  findings.clear(isUnasked ? budgetRefusesId(uid) : notTakenId(uid));
+  findings.raise((isUnasked ? evictionNotTaken : budgetRefuses)(uid, pod, text));
+}
+
 /** `said`: by the API server. */
-export function budgetRefuses(uid: PodUid, pod: string, said: string): Finding {
+function budgetRefuses(uid: PodUid, pod: string, said: string): Finding {
   return {
     id: budgetRefusesId(uid),
     text: `a disruption budget refuses the eviction of ${pod} for a soft threshold: ${said}; only pods that exceed their requests are evicted instead. Add replicas or relax the budget; a hard threshold overrides it`,
@@ -105,7 +116,7 @@ export function budgetRefuses(uid: PodUid, pod: string, said: string): Finding {
 }
 
 /** `said`: by the API server. */
-export function evictionNotTaken(uid: PodUid, pod: string, said: string): Finding {
+function evictionNotTaken(uid: PodUid, pod: string, said: string): Finding {
   return {
     id: notTakenId(uid),
     text: `the API server has not accepted the eviction of ${pod} for a soft threshold, so that no disruption budget was asked: ${said}; it is asked again later, and only pods that exceed their requests are evicted instead. A hard threshold overrides it`,

@@ -27,6 +27,7 @@ export const [UNNAMED, SANDBOX] = ['unnamed', 'pause'];
 /** Of the test that runs: made before it and removed after it, for whoever imports this file. */
 export let pod: TestCgroup;
 export let raised: Finding[];
+export let cleared: string[];
 export let asked: string[];
 export let noted: Extract<RecordNote, { kind: 'rung' }>[];
 export let refusals: Refusals;
@@ -42,6 +43,7 @@ export const savedWith = (promise: Promise<void>): void => {
 beforeEach(() => {
   pod = makeCgroup();
   raised = [];
+  cleared = [];
   asked = [];
   noted = [];
   keptMs = null;
@@ -53,6 +55,7 @@ afterEach(() => pod.remove());
 export const findings: Findings = {
   raise: (finding) => void raised.push(finding),
   clear: (id) => {
+    if (raised.some((finding) => finding.id === id)) cleared.push(id);
     raised = raised.filter((finding) => finding.id !== id);
   },
   all: () => raised,

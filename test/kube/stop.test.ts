@@ -13,6 +13,7 @@ import {
   ACCEPTED,
   actsOf,
   asked,
+  cleared,
   clock,
   findings,
   guard,
@@ -195,6 +196,19 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(asked).toEqual(['evict 2']);
     expect(refusals.limitOf(UID)).toBe('budget-refused');
     expect(raised.map(({ text }) => text).join()).toContain('the budget shop/web');
+  });
+
+  it('keeps the finding of a refusal that is repeated, and replaces it if no budget could be asked', async () => {
+    await pod.child('app');
+    const refused: Said = { kind: 'refused', text: 'the budget shop/web', retryAfterMs: 0 };
+    const answers: Said[] = [refused, refused, { ...refused, isUnasked: true }];
+    for (const evict of answers.map((said) => Promise.resolve(said)))
+      await run(
+        killer(() => ['app'], { evict }),
+        soft(2_000),
+      );
+    expect(cleared).toEqual([`budget-refuses/${UID}`]);
+    expect(raised.map(({ id }) => id)).toEqual([`eviction-not-taken/${UID}`]);
   });
 
   const busy: Said = { kind: 'not-said', because: 'not-now', text: 'etcdserver: timed out', isAnswer: true };
