@@ -1,7 +1,7 @@
 import type { DecisionId } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
 import { podName } from '../core/pod/pod.ts';
-import type { MonoMs, Reading } from '../core/reading.ts';
+import { type MonoMs, type Reading, valueOrNull } from '../core/reading.ts';
 import { fileSystemOf, isDisk, realFileSystem, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { DiskWalker, SurveyedDirectory } from '../host/disk-walk.ts';
@@ -139,15 +139,18 @@ async function sayDisk(needs: WhatFillsNeeds, signal: Signal, observation: Obser
   return sayFilledDisk(root, by, { ...found.value, directories: owned, nameless: isMuch ? nameless : null });
 }
 
-function sayOwner({ pods, userName }: WhatFillsNeeds, { path, uid }: SurveyedDirectory): string {
-  const bound = pods();
+/** The pods that declare it. A directory inside another pod's is that of the pod that declares it. */
+function ownersOf(path: string, bound: readonly BoundPod[]): readonly string[] {
   const isIn = (directory: string): boolean => path === directory || path.startsWith(`${directory}/`);
-  const declared = (bound.known ? bound.value : []).flatMap((pod) =>
+  const declared = bound.flatMap((pod) =>
     (pod.directories ?? []).filter(isIn).map((directory) => ({ pod: podName(pod.declared), depth: directory.length })),
   );
-  // A directory inside another pod's is that of the pod that declares it.
   const deepest = Math.max(...declared.map(({ depth }) => depth));
-  const owners = declared.filter(({ depth }) => depth === deepest).map(({ pod }) => pod);
+  return declared.filter(({ depth }) => depth === deepest).map(({ pod }) => pod);
+}
+
+function sayOwner({ pods, userName }: WhatFillsNeeds, { path, uid }: SurveyedDirectory): string {
+  const owners = ownersOf(path, valueOrNull(pods()) ?? []);
   const user = sayUser(uid, userName(uid));
   if (owners.length === 0) return user;
   return `directory of ${owners.length === 1 ? 'pod' : 'pods'} ${owners.join(', ')}, ${user}`;
@@ -163,12 +166,10 @@ async function sayMemory(
   const found = await sharedMemory(Math.max(LEAST.bytes, sample.value.capacity * MEMORY_SHARE));
   if (!found.known) return null;
   const owned = <T extends { readonly uid: number }>(of: T) => ({ ...of, owner: sayUser(of.uid, userName(of.uid)) });
-  const bound = pods();
+  const bound = valueOrNull(pods()) ?? [];
   const podOf = (path: string): string | undefined => {
-    const isIts = ({ declared, directories = [] }: BoundPod): boolean =>
-      path.includes(`/pods/${declared.uid}/`) || directories.some((own) => path === own || path.startsWith(`${own}/`));
-    const pod = bound.known ? bound.value.find(isIts) : undefined;
-    return pod === undefined ? undefined : podName(pod.declared);
+    const pod = bound.find(({ declared }) => path.includes(`/pods/${declared.uid}/`));
+    return pod === undefined ? ownersOf(path, bound)[0] : podName(pod.declared);
   };
   // What is larger than all that is used belongs to others, if the pods have a limit of their own.
   const used = sample.value.capacity - sample.value.available;

@@ -140,6 +140,16 @@ describe('pressure that no eviction relieves', () => {
     expect(text).not.toContain('Delete');
   });
 
+  it('says of a tmpfs inside a directory of two pods that it is that of the inner one', async () => {
+    const pod = (name: string, path: string) => ({ ...aBoundPod({ name }), directories: [path] });
+    const mounts = [{ path: '/srv/a/b/tmp', usedBytes: 300 * MI, files: [] }];
+    const pods = [pod('outer', '/srv/a'), pod('inner', '/srv/a/b')];
+    const [text] = await open({ ...NOTHING, mounts }, survey, pods).look('memory.available', [
+      nobody('memory.available'),
+    ]);
+    expect(text).toContain('which the pod default/inner still has as a volume');
+  });
+
   it('names the evicted pod, and the signal if it was another one of the same file system', async () => {
     const { look } = open(NOTHING, survey);
     const victim = { namespace: 'default', name: 'web' };
