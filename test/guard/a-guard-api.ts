@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, expect } from 'vitest';
 import type { FencingRecord, NodeRef } from '../../src/core/guard/record.ts';
 import { createClock } from '../../src/host/clock.ts';
 import type { GuardConnection } from '../../src/kube/connection.ts';
@@ -41,8 +41,8 @@ export type GuardApi = {
   readonly writes: () => readonly Heard[];
   /** The next write that matches is done, and its answer lost. */
   readonly lose: (path: RegExp) => void;
-  /** Watches that are open stay so, and say nothing more. */
-  readonly silence: () => void;
+  /** Once a watch is open: it stays so, and says nothing more. One that opens later would tell what it was to hide. */
+  readonly silence: () => Promise<void>;
   /** Called before a request is done. */
   readonly before: (run: (request: Heard) => void) => void;
   readonly close: () => Promise<void>;
@@ -196,7 +196,10 @@ export async function aGuardApi(times: Clock = clock): Promise<GuardApi> {
     put,
     writes: () => stub.heard.filter(({ method }) => method !== 'GET'),
     lose: (path) => void lost.push(path),
-    silence: () => watches.clear(),
+    silence: async () => {
+      await eventually(() => expect(watches.size).toBeGreaterThan(0));
+      watches.clear();
+    },
     before: (run) => {
       before = run;
     },

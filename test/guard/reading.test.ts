@@ -107,7 +107,7 @@ describe('the nodes of a cluster', () => {
     putLease('w1', 't1');
     const { nodes, named, seen } = someNodes();
     await seen(() => expect(named('w1')).toBeDefined());
-    api.silence();
+    await api.silence();
     const heardMs = nodes.heardMs() ?? 0;
     api.put('/api/v1/nodes/w1', {
       kind: 'Node',
@@ -272,7 +272,7 @@ describe("the guard's own ConfigMaps", () => {
   it('are known as this process wrote them, though the watch says nothing', async () => {
     const maps = someMaps();
     await eventually(() => expect(names(maps.all())).toEqual([]));
-    api.silence();
+    await api.silence();
     api.putMap(RECORD, { record: '1' });
     const first = stored(RECORD);
     api.putMap(RECORD, { record: '2' });
@@ -303,7 +303,7 @@ describe("the guard's own ConfigMaps", () => {
   it('are listed anew when somebody else wrote first, and not at every one of its conflicts', async () => {
     const maps = someMaps();
     await eventually(() => expect(names(maps.all())).toEqual([]));
-    api.silence();
+    await api.silence();
     api.putMap(RECORD, { record: '1' });
     for (let i = 0; i < 5; i++) maps.overtaken();
     await eventually(() => expect(names(maps.all())).toEqual([RECORD]));
