@@ -292,11 +292,15 @@ check_not_undone() { # after a cancel, the record names a pod that cannot be res
   history_is 'shutdowns[0].undone.started.includes("web.service") && shutdowns[0].undone.notUndone.some((line) => line.includes("default/bare") && line.includes("bare.scope"))'
 }
 check_at_start() { # a power-off within half a second of the agent's start: still the phases in order
-  local delay
+  local delay who
   up_with 'systemctl kill -s KILL stuck; systemctl disable -q stuck'
+  # Started is not yet ready to be told.
+  all_run() { for who in web db dns; do ns journal -b -o cat -t lab-pod | grep -q "^$who [0-9]* runs" || return; done; }
   for delay in ${AT_START:-0 0.03 0.06 0.1 0.15 0.2 0.3 0.4 0.5}; do
     ns sh 'systemctl stop nodewarden'
+    until_true 15 'the pods run' all_run
     go "systemctl start --no-block nodewarden; sleep $delay; systemctl poweroff"; gone
+    for who in web db dns; do [ -n "$(at "$TIMELINE" $who ends)" ] || fail "$delay s after the start: $who, told after $(at "$TIMELINE" $who told) ms, never ended"; done
     [ "$(at "$TIMELINE" web ends)" -le "$(at "$TIMELINE" db told)" ] && [ "$(at "$TIMELINE" db ends)" -le "$(at "$TIMELINE" dns told)" ] || fail "$delay s after the start: not in order"
     nobody_told_twice "$TIMELINE"
     ns up --again

@@ -43,12 +43,12 @@ check_order_never() { # ordered units that never end: they share the time of the
   sleep 1
   go 'systemctl poweroff'; gone
   nobody_untold front mid db
-  PLAN='front told 0
+  after front killed mid told; after mid killed db told
+  # Each share is of what is left when its pod is told, however long systemd took to tell it.
+  local PLAN="front told 0
 front killed 3000
-mid told 3000
-mid killed 6000
-db told 6000
-db killed 9000'
+mid killed $(((9000 - $(at "$TIMELINE" mid told)) / 2)) mid told
+db killed 9000"
   in_time "$TIMELINE" 700
 }
 # A unit that ends 1 s after it was told, and then cleans up for $1 s.

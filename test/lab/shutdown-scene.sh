@@ -93,7 +93,7 @@ fail() { echo "$*"; exit 1; }
 plan_holds() {
   local file=$1 last released
   in_time "$file" "$2"
-  last=$(at "$file" dns ends); [ -n "$last" ] || fail 'dns never ended'
+  last=$(at "$file" dns ends); [ -n "$last" ] || fail "dns, told after $(at "$file" dns told) ms, never ended: it was stopped after $(at "$file" dns stopped) ms"
   released=$(at "$file" agent released)
   [ $((released - last)) -le $(($3 + waited_ms)) ] || fail "released $((released - last)) ms after the last pod"
   [ "$(at "$file" other told)" -ge "$released" ] || fail 'the unit that is no pod was told before the lock was released'
