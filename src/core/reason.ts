@@ -55,6 +55,8 @@ export type Reason =
         | 'escaped'
         /** C9: it is not known to exceed its request, and another pod may. */
         | 'not-over-request'
+        /** D6, C9, D18: it exceeds its request, but cannot stand in for the pod that is passed over. */
+        | 'too-little'
         /** C9: its request is not known, and it holds less than is lacking, or another pod may be the one to blame. */
         | 'declaration-unknown'
         /** D18: a budget has refused another pod, and this one does not exceed its request. */

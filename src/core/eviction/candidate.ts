@@ -6,7 +6,7 @@ import type { Reason } from '../reason.ts';
 import { hasRequest, isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
 import type { State } from '../state/state.ts';
 import { COMPARATORS } from './comparator.ts';
-import { firstOf, isOverRequest, isToBlame, mayBeToBlame } from './give-way.ts';
+import { firstOf, isOverRequest, isToBlame, mayBeToBlame, standsIn } from './give-way.ts';
 import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
 import { isAtLeast, isCutShort, isHelp, isReliefAtLeast, mostReliefOf, reliefOf } from './relief.ts';
@@ -63,10 +63,11 @@ export function firstCandidate(
   const allowed = firstOf({ signal, entries: pool, awaited, guarded, lacking, isHeldOutside });
   const isRefused = ({ pod }: Ranked): boolean => BUDGETS.includes(barred.get(pod.uid) ?? null);
   const first = allowed !== null && isInsteadOfRefused(signal, allowed, ranking, isRefused, lacking) ? null : allowed;
-  const because = ({ pod }: Ranked): Why => {
+  const because = (entry: Ranked): Why => {
+    const { pod } = entry;
     const why = barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
     if (why !== 'guard' || guarded(pod)) return why;
-    return isHeldOutside && allowed === null ? 'escaped' : insteadBecause(pod, first, allowed);
+    return isHeldOutside && allowed === null ? 'escaped' : insteadBecause(entry, first, allowed);
   };
   /** It is barred only because it is not fully measured. A pod without directories is no candidate at all. */
   const isUnsure = ({ pod }: Ranked): boolean => {
@@ -159,16 +160,18 @@ function isInsteadOfRefused(
 ): boolean {
   const at = ranking.findIndex(({ pod }) => pod === first);
   const entry = ranking[at];
-  if (entry === undefined || isToBlame(signal, entry, lacking)) return false;
-  return ranking.slice(0, at).some(isRefused);
+  if (entry === undefined) return false;
+  const refused = ranking.slice(0, at).filter(isRefused);
+  return !refused.every((other) => isToBlame(signal, entry, lacking) && standsIn(signal, entry, other));
 }
 
 /**
- * Why a pod that ranks first, with nothing else against it, is passed over: it is not known to exceed its request.
- * `allowed`: the pod to evict if no budget had refused.
+ * Why a pod that ranks first, with nothing else against it, is passed over: it is not known to exceed its request, or too
+ * little. `allowed`: the pod to evict if no budget had refused.
  */
-function insteadBecause(pod: PodView, first: PodView | null, allowed: PodView | null): Why {
-  if (pod.unsaid !== undefined) return 'declaration-unknown';
+function insteadBecause(entry: Ranked, first: PodView | null, allowed: PodView | null): Why {
+  if (entry.pod.unsaid !== undefined) return 'declaration-unknown';
+  if (isOverRequest(entry)) return 'too-little';
   if (allowed === null || first?.unsaid !== undefined) return 'not-over-request';
   return first?.isDeletedByOthers ? 'others-end' : 'budget-innocent';
 }
@@ -214,6 +217,7 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'others-end': 'D3',
   escaped: 'D3',
   'not-over-request': 'D13',
+  'too-little': null,
   'budget-innocent': 'D18',
   'no-relief': 'D14',
   'own-limit': 'D17',

@@ -16,19 +16,21 @@ type Pool = {
 };
 
 /**
- * The pod of the pool to evict. First pods known to exceed their request; then, unless awaited pods may be to blame, a pod
+ * The pod of the pool to evict. First a pod known to exceed its request, if it can stand in for those of which less is known; then, unless awaited pods may be to blame, a pod
  * with an unknown request, if it is the only one (C9); then the rest, beginning with those that others have deleted (C10).
  * Null: none.
  */
 export function firstOf(pool: Pool): PodView | null {
   const { signal, entries, awaited, guarded, lacking } = pool;
   const said = entries.filter(({ pod }) => pod.unsaid === undefined);
-  const first = unguarded(said, hasRequest(signal), guarded);
-  if (first !== null && isToBlame(signal, first, lacking)) return first.pod;
+  const first = unguarded(said, signal, guarded);
   const unsaid = entries
     .filter(({ pod }) => pod.unsaid !== undefined)
     .toSorted((a, b) => Number(guarded(a.pod)) - Number(guarded(b.pod)) || compareGiven(signal, a.pod, b.pod));
   const open = unsaid.filter((entry) => !isWithin(signal, entry, lacking));
+  const suspects = [...open, ...awaited.filter((entry) => !isWithin(signal, entry, lacking))];
+  const isFirst = first !== null && suspects.every((entry) => standsIn(signal, first, entry));
+  if (isFirst && isToBlame(signal, first, lacking)) return first.pod;
   const over = open.find((entry) => isToBlame(signal, entry, lacking));
   if (over !== undefined) return over.pod;
   if (pool.isHeldOutside || mayBeToBlame(signal, awaited, lacking)) return null;
@@ -47,12 +49,30 @@ export function mayBeToBlame(signal: Signal, awaited: readonly Ranked[], lacking
   return suspects.reduce((sum, { pod }) => sum + givesBack(pod, signal), 0) >= lacking;
 }
 
-/** D6: a pod whose owner lost too many pods yields, but only to another one that exceeds its request. */
-function unguarded(entries: readonly Ranked[], isRequested: boolean, guarded: Pool['guarded']): Ranked | null {
+/** D6: a pod whose owner lost too many pods yields, but only to another one that exceeds its request and can stand in for it. */
+function unguarded(entries: readonly Ranked[], signal: Signal, guarded: Pool['guarded']): Ranked | null {
   const first = entries[0];
   if (first === undefined) return null;
-  if (!isRequested || !guarded(first.pod)) return first;
-  return entries.find((entry) => !guarded(entry.pod) && isOverRequest(entry)) ?? first;
+  if (!hasRequest(signal) || !guarded(first.pod)) return first;
+  const isNext = (entry: Ranked): boolean => !guarded(entry.pod) && isOverRequest(entry);
+  return entries.find((entry) => isNext(entry) && standsIn(signal, entry, first)) ?? first;
+}
+
+/** Pods that exceed their request by less than this share of what the pod in whose place they would die does, cannot replace it. */
+const LEAST_SHARE = 0.1;
+
+/**
+ * Whether it exceeds its request by an amount comparable to that of a pod that is passed over. Otherwise its end would free next
+ * to nothing, and so would that of the next one.
+ */
+export function standsIn(signal: Signal, entry: Ranked, passedOver: Ranked): boolean {
+  return excessOf(signal, entry) >= excessOf(signal, passedOver) * LEAST_SHARE;
+}
+
+/** All that it holds, if its request is unknown. */
+function excessOf(signal: Signal, { pod, row }: Ranked): number {
+  const value = row.values.find(({ by }) => by === 'usage-over-request')?.value;
+  return value?.known && typeof value.value === 'number' ? value.value : givesBack(pod, signal);
 }
 
 /**

@@ -194,6 +194,27 @@ describe('why a pod is passed over', () => {
     });
   });
 
+  it('gives way to none that exceeds its request by less than a tenth of what it does: that would hardly help', () => {
+    const tiny = aPod({ name: 'tiny', workingSetBytes: 9 * MI - 1 });
+    const enough = aPod({ name: 'enough', priority: 1, workingSetBytes: 9 * MI });
+    const hog = (limitedBy: PodView['limitedBy'] = null) =>
+      aPod({ name: 'hog', priority: -1, workingSetBytes: 90 * MI, limitedBy });
+    const because = 'too-little';
+    expect(choice('memory.available', [hog(), tiny], ['hog']).victim?.name).toBe('hog');
+    expect(choice('memory.available', [hog(), tiny, enough], ['hog'])).toMatchObject({
+      victim: { name: 'enough' },
+      passedOver: [{ because: 'guard' }, { uid: 'uid-tiny', because }],
+      differences: ['D6'],
+    });
+    expect(choice('memory.available', [hog('budget-refused'), tiny])).toMatchObject({
+      victim: null,
+      passedOver: [{ because: 'budget-refused' }, { uid: 'uid-tiny', because }],
+      differences: ['D18'],
+    });
+    const unsaid = { why: 'undeclared', priority: true, requests: true } as const;
+    expect(choice('memory.available', [{ ...hog(), unsaid }, tiny])).toMatchObject({ victim: { name: 'hog' } });
+  });
+
   it('just restarted: it is chosen again rather than a pod within its request', () => {
     const again = first({ limitedBy: 'restart-guard' });
     const requests = { memoryBytes: 4 * MI, ephemeralStorageBytes: 0 };

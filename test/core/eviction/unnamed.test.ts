@@ -50,10 +50,18 @@ describe('a pod that nobody has named (C9)', () => {
   });
 
   it('does not save a pod that exceeds its request, declared or not, protected or not', () => {
-    expect(chosen([db, hog, aPod({ name: 'over', workingSetBytes: MI })])).toBe('over');
-    expect(chosen([hog, aPod({ name: 'kept', isProtected: true, workingSetBytes: MI })])).toBe('kept');
+    expect(chosen([db, hog, aPod({ name: 'over', workingSetBytes: 20 * MI })])).toBe('over');
+    expect(chosen([hog, aPod({ name: 'kept', isProtected: true, workingSetBytes: 20 * MI })])).toBe('kept');
     const bestEffort = { qos: 'BestEffort', unsaid: { ...unsaid, requests: false } } as const;
     expect(chosen([db, hog, aPod({ name: 'new', workingSetBytes: 6 * MI, ...bestEffort })])).toBe('new');
+  });
+
+  it('costs no pod its life that exceeds its request by next to nothing', () => {
+    expect(choice([db, hog, aPod({ name: 'tiny', workingSetBytes: 3 * MI })])).toMatchObject({
+      nobody: 'awaited',
+      passedOver: [{ because: 'unnamed' }, { uid: 'uid-tiny', because: 'too-little' }, { because: 'not-over-request' }],
+    });
+    expect(chosen([{ ...db, limitedBy: 'unnamed' }, aPod({ name: 'tiny', workingSetBytes: 3 * MI })])).toBe('tiny');
   });
 
   it('saves a protected pod only together with one that would come before it', () => {
