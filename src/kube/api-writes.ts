@@ -160,7 +160,7 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
       const body = { apiVersion: 'v1', kind: 'DeleteOptions', ...deletion(victim, graceSeconds), ...how };
       const path = podPath(victim);
       const answer = await send({ method: 'DELETE', path, contentType: JSON_TYPE, body, deadlineMs });
-      return readDeleteAnswer(answer, victim.name, 'delete pods');
+      return readDeleteAnswer(answer, victim, 'delete pods');
     });
   };
 

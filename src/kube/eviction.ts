@@ -49,7 +49,7 @@ export async function discoverEviction(get: ApiGet, deadlineMs: number): Promise
 }
 
 /** Reads an answer by the table of B1. */
-export function readEvictAnswer(answer: ApiAnswer, { name }: PodRef): EvictAnswer {
+export function readEvictAnswer(answer: ApiAnswer, victim: PodRef): EvictAnswer {
   if (answer.kind === 'answer') {
     const { text, about, causes, retryAfterMs } = readSaid(answer);
     const wait = Math.max(BUDGET_RETRY_MS, retryAfterMs ?? 0);
@@ -63,13 +63,25 @@ export function readEvictAnswer(answer: ApiAnswer, { name }: PodRef): EvictAnswe
     }
     if (answer.status === 403 && about.kind === 'poddisruptionbudget') return { ...refused, text, isMistake: false };
   }
-  return readDeleteAnswer(answer, name, 'create pods/eviction');
+  return readDeleteAnswer(answer, victim, 'create pods/eviction');
 }
 
-export function readDeleteAnswer(answer: ApiAnswer, name: string, right: ApiRight): DeleteAnswer {
-  if (isGone(answer, name)) return { kind: 'gone' };
+export function readDeleteAnswer(answer: ApiAnswer, victim: PodRef, right: ApiRight): DeleteAnswer {
+  if (isGone(answer, victim.name)) return { kind: 'gone' };
   if (isOfAnotherUid(answer)) return { kind: 'replaced' };
-  return notDone(answer, right) ?? { kind: 'accepted' };
+  const failed = notDone(answer, right);
+  if (failed !== null) return failed;
+  if (answer.kind === 'answer' && isSuccess(answer.body, victim)) return { kind: 'accepted' };
+  // A proxy in between may answer in the place of the server. As good as none: it may have been done.
+  const text = 'the answer was a success, but neither a Status nor this pod';
+  return { kind: 'unheard', isTimeout: true, text };
+}
+
+/** The pod that is being deleted, or a Status. */
+function isSuccess(body: unknown, { uid }: PodRef): boolean {
+  if (!isObject(body)) return false;
+  const { kind, status, metadata } = body;
+  return kind === 'Status' ? status === 'Success' : isObject(metadata) && metadata['uid'] === uid;
 }
 
 /** What a GET of the pod reveals about a request that got no answer. Null: the server has not accepted it. */

@@ -152,6 +152,17 @@ describe('evictPod', () => {
 });
 
 describe('deletePod and markDisruption', () => {
+  it.each<[string, unknown]>([
+    ['nothing', null],
+    ['another pod', { kind: 'Pod', metadata: { name: VICTIM.name, uid: 'another' } }],
+    ['a Status of a failure', { kind: 'Status', status: 'Failure' }],
+  ])('do not take a success with %s for an accepted deletion', async (_, body) => {
+    const api = anApi((method, path) =>
+      method === 'DELETE' || path.endsWith('/eviction') ? { status: 200, body: body as Json } : undefined,
+    );
+    expect(await writesTo(api).deletePod(VICTIM, 1)).toMatchObject({ kind: 'unheard' });
+    expect(await writesTo(api).evictPod(VICTIM, 30)).toMatchObject({ kind: 'unheard' });
+  });
   it('do not delete another pod of that name', async () => {
     const api = anApi();
     const other = { ...VICTIM, uid: 'cccccccc-0000-4000-8000-00000000000c' };
