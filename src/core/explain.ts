@@ -2,7 +2,7 @@ import type { CoreConfig } from './core-config.ts';
 import type { Decision, RankRow } from './decision.ts';
 import { firstCandidate, isGuarded } from './eviction/candidate.ts';
 import { COMPARATORS, type Comparator, measuredUsage, TIES, usageFor } from './eviction/comparator.ts';
-import { escapedAfter, isHeldOutside } from './eviction/escaped.ts';
+import { escapedAfter, heldOutside } from './eviction/escaped.ts';
 import { type Ranked, rank } from './eviction/rank.ts';
 import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './eviction/threshold.ts';
 import { timersNow } from './eviction/thresholds-met.ts';
@@ -110,7 +110,7 @@ type Question = {
   readonly guarded: (pod: PodView) => boolean;
   /** What the signal lacks for its threshold. */
   readonly lacking: number;
-  readonly isHeldOutside: boolean;
+  readonly heldOutside: number;
   /** No pod can use more than this. */
   readonly capacity: number;
 };
@@ -126,8 +126,8 @@ function questionOf(look: ExplainedLook, signal: Signal): Question | null {
     pods: pods.value,
     underWay: underWay(look).map(({ victim }) => victim.uid),
     lacking,
-    isHeldOutside:
-      lacking > 0 && isHeldOutside({ escaped: escapedAfter(state, observation) }, observation, signal, lacking),
+    heldOutside:
+      lacking > 0 ? heldOutside({ escaped: escapedAfter(state, observation) }, observation, signal, lacking) : 0,
     guarded: (pod) => isGuarded(pod, state.ownerKills, config.guard, atMs),
     capacity: mostUsage(observation, signal),
   };
@@ -148,7 +148,7 @@ function lackingOf(look: ExplainedLook, signal: Signal): number {
 
 function choose(question: Question, ranking: readonly Ranked[]) {
   const { signal, underWay: stopping, guarded, lacking } = question;
-  return firstCandidate(signal, ranking, stopping, guarded, lacking, question.isHeldOutside);
+  return firstCandidate(signal, ranking, stopping, guarded, lacking, question.heldOutside);
 }
 
 /** Whether this pod would be passed over if it ranked right before the chosen one. */

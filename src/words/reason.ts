@@ -110,7 +110,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   terminating: 'it is already being stopped',
   'not-over-request': 'it is not known to exceed its request',
   'too-little':
-    'it exceeds its request by less than a tenth of what another pod does, or may, that is passed over: stopping it would hardly help',
+    'it exceeds its request by less than a tenth of what a pod that is passed over does, or may: stopping it would hardly help',
   'budget-innocent':
     'it is not known to exceed its request, and is not stopped in place of a pod that a disruption budget keeps',
   'others-end': 'it uses no more than its request, and pods that were deleted already hold enough: they go first',

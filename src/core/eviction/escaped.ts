@@ -27,17 +27,18 @@ const COUNTS: { readonly [what in SignalFacts['comesBack']]: 'memoryBytes' | 'pr
 };
 
 /**
- * D3: whether what victims hold outside their cgroups is all that the signal lacks, so that no pod that is not to blame is
- * chosen for it. For one that has not been read yet, it may be.
+ * D3: what victims hold outside their cgroups if that is all that the signal lacks, so that no pod that is not to blame is
+ * chosen for it; 0: it is less. One that has not been read yet may hold that.
  */
-export function isHeldOutside(
+export function heldOutside(
   { escaped }: Pick<State, 'escaped'>,
   { escaped: held = [] }: Pick<Observation, 'escaped'>,
   signal: Signal,
   lacking: number,
-): boolean {
+): number {
   const counts = COUNTS[SIGNAL_FACTS[signal].comesBack];
-  if (counts === null || escaped.length === 0) return false;
-  if (escaped.some(({ decision }) => held.every(({ of }) => of !== decision))) return true;
-  return held.reduce((sum, one) => sum + one[counts], 0) >= lacking;
+  if (counts === null || escaped.length === 0) return 0;
+  const isUnread = escaped.some(({ decision }) => held.every(({ of }) => of !== decision));
+  const sum = held.reduce((all, one) => all + one[counts], 0);
+  return isUnread ? Math.max(sum, lacking) : sum >= lacking ? sum : 0;
 }

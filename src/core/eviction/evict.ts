@@ -13,7 +13,7 @@ import { attribute } from './attribution.ts';
 import { firstCandidate, guardAfter, isGuarded, orderUnproven, withoutBudgets } from './candidate.ts';
 import { isNotAsked } from './comparator.ts';
 import { CONDITIONS, conditionsNow } from './condition.ts';
-import { isHeldOutside } from './escaped.ts';
+import { heldOutside } from './escaped.ts';
 import {
   atChoiceOf,
   cleanUpOf,
@@ -292,8 +292,8 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
   const lacking = lackingOf(threshold);
-  const isHeld = isHeldOutside(state, observation, threshold.signal, lacking);
-  const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lacking, isHeld);
+  const held = heldOutside(state, observation, threshold.signal, lacking);
+  const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lacking, held);
   const { victim, passedOver, differences, unproven, unmeasured, nobody: why } = choice;
   if (config.isLive) {
     const joined = joinedOf(state, look, threshold, ranking, guarded);

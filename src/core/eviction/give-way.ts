@@ -11,14 +11,14 @@ type Pool = {
   readonly awaited: readonly Ranked[];
   readonly guarded: (pod: PodView) => boolean;
   readonly lacking: number;
-  /** As in isHeldOutside. */
-  readonly isHeldOutside: boolean;
+  /** D3: by victims, outside their cgroups; 0: less than is lacking. */
+  readonly heldOutside: number;
 };
 
 /**
- * The pod of the pool to evict. First a pod known to exceed its request, if it can stand in for those of which less is known; then, unless awaited pods may be to blame, a pod
- * with an unknown request, if it is the only one (C9); then the rest, beginning with those that others have deleted (C10).
- * Null: none.
+ * The pod of the pool to evict. First a pod known to exceed its request, unless pods of which less is known, or victims, hold
+ * many times more. Then, unless awaited pods may be to blame, a pod with an unknown request, if it is the only one (C9). Then
+ * the rest, beginning with those that others have deleted (C10). Null: none.
  */
 export function firstOf(pool: Pool): PodView | null {
   const { signal, entries, awaited, guarded, lacking } = pool;
@@ -29,11 +29,12 @@ export function firstOf(pool: Pool): PodView | null {
     .toSorted((a, b) => Number(guarded(a.pod)) - Number(guarded(b.pod)) || compareGiven(signal, a.pod, b.pod));
   const open = unsaid.filter((entry) => !isWithin(signal, entry, lacking));
   const suspects = [...open, ...awaited.filter((entry) => !isWithin(signal, entry, lacking))];
-  const isFirst = first !== null && suspects.every((entry) => standsIn(signal, first, entry));
-  if (isFirst && isToBlame(signal, first, lacking)) return first.pod;
+  const mostHeld = Math.max(pool.heldOutside, ...suspects.map((entry) => excessOf(signal, entry)));
+  if (first !== null && excessOf(signal, first) >= mostHeld * LEAST_SHARE && isToBlame(signal, first, lacking))
+    return first.pod;
   const over = open.find((entry) => isToBlame(signal, entry, lacking));
   if (over !== undefined) return over.pod;
-  if (pool.isHeldOutside || mayBeToBlame(signal, awaited, lacking)) return null;
+  if (pool.heldOutside > 0 || mayBeToBlame(signal, awaited, lacking)) return null;
   // Of several, it is unknown which one exceeds its request: the choice is left to the kernel and their oom_score_adj.
   if (open.length > 0) return open.length === 1 ? (open[0]?.pod ?? null) : null;
   return first === null ? (unsaid[0]?.pod ?? null) : beforeInnocent(first, said, pool);
@@ -49,7 +50,7 @@ export function mayBeToBlame(signal: Signal, awaited: readonly Ranked[], lacking
   return suspects.reduce((sum, { pod }) => sum + givesBack(pod, signal), 0) >= lacking;
 }
 
-/** D6: a pod whose owner lost too many pods yields, but only to another one that exceeds its request and can stand in for it. */
+/** D6: a pod whose owner lost too many pods yields, but only to one that exceeds its request and can stand in for it. */
 function unguarded(entries: readonly Ranked[], signal: Signal, guarded: Pool['guarded']): Ranked | null {
   const first = entries[0];
   if (first === undefined) return null;
@@ -69,10 +70,12 @@ export function standsIn(signal: Signal, entry: Ranked, passedOver: Ranked): boo
   return excessOf(signal, entry) >= excessOf(signal, passedOver) * LEAST_SHARE;
 }
 
-/** All that it holds, if its request is unknown. */
+/** All that it holds, if its request is unknown; how much of a stall is due to it is unknown too. */
 function excessOf(signal: Signal, { pod, row }: Ranked): number {
   const value = row.values.find(({ by }) => by === 'usage-over-request')?.value;
-  return value?.known && typeof value.value === 'number' ? value.value : givesBack(pod, signal);
+  if (value?.known && typeof value.value === 'number') return value.value;
+  const held = givesBack(pod, signal);
+  return Number.isFinite(held) ? held : 0;
 }
 
 /**

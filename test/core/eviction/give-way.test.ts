@@ -9,11 +9,17 @@ import { aPod, MI } from '../../a.ts';
 const undeclared = { why: 'undeclared', priority: true, requests: true } as const;
 const unreadable = { why: 'unreadable', priority: false, requests: true } as const;
 
-type Case = { readonly signal: Signal; readonly lacking: number; readonly guarded?: readonly string[] };
+type Case = {
+  readonly signal: Signal;
+  readonly lacking: number;
+  readonly guarded?: readonly string[];
+  readonly heldOutside?: number;
+};
 /** Who is chosen. */
-function victim({ signal, lacking, guarded = [] }: Case, pods: readonly PodView[]): string | undefined {
+function victim({ signal, lacking, guarded = [], heldOutside }: Case, pods: readonly PodView[]): string | undefined {
   const ranking = rank(signal, pods, 'nodefs-only');
-  return firstCandidate(signal, ranking, [], ({ name }) => guarded.includes(name), lacking).victim?.name;
+  const isGuarded = ({ name }: PodView): boolean => guarded.includes(name);
+  return firstCandidate(signal, ranking, [], isGuarded, lacking, heldOutside).victim?.name;
 }
 
 describe('among undeclared pods, under PID pressure', () => {
@@ -102,5 +108,19 @@ describe('a stall, whose causes nobody can measure', () => {
     ];
     expect(victim(stall, pods)).toBe('large');
     expect(victim(stall, pods.toReversed())).toBe('large');
+  });
+});
+
+describe('while a victim holds memory outside its cgroup', () => {
+  it('a pod that exceeds its request dies for it only if it does so by at least a tenth of that', () => {
+    const held = { signal: 'memory.available', lacking: MI, heldOutside: 100 * MI } as const;
+    expect(victim(held, [aPod({ workingSetBytes: 10 * MI - 1 })])).toBe(undefined);
+    expect(victim(held, [aPod({ name: 'hog', workingSetBytes: 10 * MI })])).toBe('hog');
+  });
+
+  it("a stall is nobody else's fault than that of a pod that exceeds its request", () => {
+    const web = aPod({ name: 'web', workingSetBytes: 10 * MI });
+    const hidden = aPod({ name: 'hidden', workingSetBytes: 50 * MI, unsaid: undeclared });
+    expect(victim({ signal: 'memory.stallFree', lacking: 1 }, [hidden, web])).toBe('web');
   });
 });
