@@ -1,4 +1,4 @@
-import { LEASE_DURATION_MS, type LeaderLease, type LeadershipObservation } from '../core/guard/leadership.ts';
+import { LEASE_DURATION_MS, type LeaderLease, type LeaseWritten } from '../core/guard/leadership.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { isNumber, isText, partOf } from '../core/shape.ts';
 import { type GuardWrites, LEADER_LEASE, versionOf } from './api-writes.ts';
@@ -31,7 +31,7 @@ export async function writeLeaderLease(
   writes: Pick<GuardWrites, 'putLease'>,
   { lease, replaces }: { readonly lease: Omit<LeaderLease, 'version'>; readonly replaces: string | null },
   { wallMs, isDryRun }: { readonly wallMs: number; readonly isDryRun: boolean },
-): Promise<NonNullable<LeadershipObservation['wrote']>> {
+): Promise<LeaseWritten> {
   const { holder, transitions, configHash } = lease;
   const annotations = { [CONFIG_HASH]: configHash, ...(isDryRun ? { [DRY_RUN]: 'true' } : {}) };
   const durationSeconds = LEASE_DURATION_MS / 1_000;

@@ -98,10 +98,11 @@ export function createLeader(needs: LeaderNeeds): Leader {
   }
 
   async function write(wanted: NonNullable<LeadershipStep['write']>, sentMs: MonoMs): Promise<void> {
-    wrote = await writeLeaderLease(writes, wanted, { wallMs: clock.wallMs(), isDryRun: needs.isDryRun() });
-    if (wrote.kind === 'stored') {
-      lastWriteMs = sentMs;
-      renewals = [...renewals.filter(isRecent), { version: wrote.lease.version, sentMs }];
+    const written = await writeLeaderLease(writes, wanted, { wallMs: clock.wallMs(), isDryRun: needs.isDryRun() });
+    wrote = { sentMs, ...written };
+    if (written.kind === 'stored') {
+      lastWriteMs = Math.max(lastWriteMs ?? sentMs, sentMs);
+      renewals = [...renewals.filter(isRecent), { version: written.lease.version, sentMs }];
       findings.clear(NOT_LEADING);
     }
     step();

@@ -18,6 +18,10 @@ export type LeaderLease = {
   readonly version: string;
 };
 
+export type LeaseWritten =
+  | { readonly kind: 'stored'; readonly lease: LeaderLease }
+  | { readonly kind: 'conflict' | 'failed' };
+
 export type LeadershipState = {
   /** What was read last, and the `asOfMs` of the first read that had it like this; null: nothing read yet. */
   readonly watched: { readonly lease: LeaderLease | null; readonly sinceMs: MonoMs; readonly asOfMs: MonoMs } | null;
@@ -38,11 +42,8 @@ export type LeadershipObservation = {
   readonly configHash: string;
   /** As last read, however often it is given; the value is null if there is no Lease. */
   readonly lease: Reading<Dated<LeaderLease | null>>;
-  /** How the write under way ended, once. `lease`: as the API answered. */
-  readonly wrote:
-    | { readonly kind: 'stored'; readonly lease: LeaderLease }
-    | { readonly kind: 'conflict' | 'failed' }
-    | null;
+  /** How the write that was sent then ended, once. `lease`: as the API answered. */
+  readonly wrote: ({ readonly sentMs: MonoMs } & LeaseWritten) | null;
   /** The highest epoch of any record: a Lease that was deleted by hand begins above it. */
   readonly recordsEpoch: number;
   /** The process slept or its clock was set: authority is dropped. */
@@ -113,7 +114,8 @@ function whyHeldBack(
 
 function withWritten(state: LeadershipState, { atMs, wrote }: LeadershipObservation): LeadershipState {
   const { writing } = state;
-  if (wrote === null || writing === null) return state;
+  // A process that was paused may have given up a write, and sent the next one, before it reads the answer to the first.
+  if (wrote === null || writing === null || wrote.sentMs !== writing.sentMs) return state;
   if (wrote.kind !== 'stored') {
     // After an error nobody knows what the Lease is: it is read before the next write.
     const held = wrote.kind === 'conflict' ? null : state.held;

@@ -5,6 +5,7 @@ import {
   type LeadershipObservation,
   type LeadershipState,
   type LeadershipStep,
+  type LeaseWritten,
   stepLeadership,
 } from '../../../src/core/guard/leadership.ts';
 import { known } from '../../../src/core/reading.ts';
@@ -13,12 +14,17 @@ const LEASE: LeaderLease = { holder: 'other', transitions: 4, configHash: 'h', v
 
 function aCandidate(first: LeadershipState = initialLeadership(0)) {
   let state = first;
+  let sentMs = 0;
   return {
+    /** `wrote`: how its last write ended, or the one that was sent at `sentMs`. */
     step: (
       atMs: number,
-      rest: Partial<LeadershipObservation> & { readonly saw?: LeaderLease | null } = {},
+      rest: Partial<Omit<LeadershipObservation, 'wrote'>> & {
+        readonly saw?: LeaderLease | null;
+        readonly wrote?: LeaseWritten & { readonly sentMs?: number };
+      } = {},
     ): LeadershipStep => {
-      const { saw, ...given } = rest;
+      const { saw, wrote, ...given } = rest;
       const step = stepLeadership(state, {
         atMs,
         writer: 'me',
@@ -27,13 +33,14 @@ function aCandidate(first: LeadershipState = initialLeadership(0)) {
           saw === undefined
             ? { known: false, why: 'not-asked', where: '', detail: '' }
             : known({ value: saw, asOfMs: atMs }),
-        wrote: null,
+        wrote: wrote === undefined ? null : { sentMs, ...wrote },
         recordsEpoch: 0,
         isJumped: false,
         resignForMs: null,
         ...given,
       });
       state = step.state;
+      if (step.write !== null) sentMs = atMs;
       return step;
     },
   };
@@ -118,6 +125,15 @@ describe('a leader', () => {
       view: { authorityUntilMs: 27_000, sinceMs: 16_000 },
       write: { replaces: '12' },
     });
+  });
+  it('does not take the answer to a renewal that it gave up for the answer to the next one', () => {
+    const { step } = aLeader();
+    step(17_000);
+    // It was paused, and another one may lead by now.
+    expect(step(40_000)).toMatchObject({ view: { isLeader: false }, write: { replaces: '11' } });
+    const late = { kind: 'stored', lease: mine('12'), sentMs: 17_000 } as const;
+    expect(step(40_001, { wrote: late }).view).toEqual({ isLeader: false });
+    expect(step(40_002, { wrote: { kind: 'conflict' } }).view).toEqual({ isLeader: false });
   });
   it('reads the lease before it renews again when a write failed', () => {
     const { step } = aLeader();

@@ -97,11 +97,11 @@ export function createLeading({ world, identity, lifeline, clocks, client, recor
     client.ask(
       () => ({ stored: isStored() }),
       (answer) => {
-        if (answer === null) wrote = { kind: 'failed' };
-        else if (answer.stored === null) wrote = { kind: 'conflict' };
+        if (answer === null) wrote = { sentMs, kind: 'failed' };
+        else if (answer.stored === null) wrote = { sentMs, kind: 'conflict' };
         else {
-          lastWriteMs = sentMs;
-          wrote = { kind: 'stored', lease: answer.stored };
+          lastWriteMs = Math.max(lastWriteMs ?? sentMs, sentMs);
+          wrote = { sentMs, kind: 'stored', lease: answer.stored };
         }
         step();
       },
