@@ -68,6 +68,7 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
       const { method, path: at, body } = request;
       if (method === 'GET') return null;
       act(request);
+      if (method === 'DELETE') return { status: 200, body: { kind: 'Status', status: 'Success' } };
       return at.includes('/pods/') || at.startsWith('/api/v1/nodes/') ? { status: 200, body: body ?? {} } : null;
     });
     onTestFinished(stub.stop);
