@@ -1,6 +1,6 @@
 import { type Act, type Frees, type GateRow, type GuardDecision, isStep, type Store } from '../core/guard/decision.ts';
 import type { ActResult, AgentRun, GuardOutcome } from '../core/guard/observation.ts';
-import type { FencingRecord, HoldScope, StormKind } from '../core/guard/record.ts';
+import type { FencingRecord, Group, HoldScope, StormKind } from '../core/guard/record.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayPhase } from './guard.ts';
 import { sayBecause, sayGateRow, sayOrderAnswer } from './guard-gate.ts';
@@ -55,10 +55,15 @@ export function sayPastHold(what: string, where: string): string {
   return `${where}: ${saidOf<string>(STORM, what) ?? sayBecause(what)}`;
 }
 
+const GROUP: { readonly [G in Group]: string } = {
+  workers: 'cluster',
+  'control-plane': 'control plane',
+  'exclude-disruption': 'nodes with exclude-disruption',
+};
 export function sayScope(scope: HoldScope, nameOf: (uid: string) => string): string {
   switch (scope.kind) {
     case 'cluster':
-      return scope.group === 'workers' ? 'cluster' : 'control plane';
+      return saidOf<string>(GROUP, scope.group) ?? scope.group;
     case 'domain':
       return `${scope.label}=${scope.value}`;
     case 'nodes':

@@ -46,6 +46,14 @@ describe('what outlives a leader', () => {
     },
   );
 
+  it('is read although a newer version counted a group apart that this one does not know', () => {
+    const scope = { kind: 'cluster', group: 'of-a-newer-version' } as const;
+    const holds = [...STATE.holds, { kind: 'cluster', scope } as const];
+    const past = [...STATE.past, { what: 'cluster', scope, fromWallMs: 1, untilWallMs: null }];
+    const state = { ...STATE, holds, past };
+    expect(readState({ data: stateData(state) })).toEqual({ known: true, value: state });
+  });
+
   it('is nothing as long as nothing was kept', () => {
     expect(readDevices(null)).toEqual({ known: true, value: [] });
     expect(readState(null)).toEqual({ known: true, value: { paused: null, holds: [], past: [] } });

@@ -13,10 +13,10 @@ export type NodeFacts = {
   readonly announced: Announcement | null;
   /** It asks to be left alone: for this long since it was first seen, Infinity for as long as it asks; null: it does not. */
   readonly skipMs: number | null;
-  /** Kept out of the counts of a storm: another controller's label, or its own wish. */
+  /** Never fenced: another controller's label. */
   readonly isExcluded: boolean;
-  /** Kept out of the counts alone. */
-  readonly isUncounted: boolean;
+  /** It wants no part in what is said of the others; it may be fenced all the same. */
+  readonly isCountedApart: boolean;
   /** Who else fences or removes it; null: nobody. */
   readonly owner: string | null;
   /** It is about to be removed. */
@@ -35,12 +35,12 @@ export const FENCED = 'nodewarden.dev/fenced';
 export const MARK = 'nodewarden.';
 
 export const CONTROL_PLANE_LABELS = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
-/** Of these a node is kept out of the counts of a storm, by the first out of every fencing. */
+/** By the first a node is kept out of every fencing, by the second counted apart in a storm. */
 export const EXCLUDING_LABELS = [
   'remediation.medik8s.io/exclude-from-remediation',
   'node.kubernetes.io/exclude-disruption',
 ] as const;
-const [EXCLUDED, UNCOUNTED] = EXCLUDING_LABELS;
+const [EXCLUDED, COUNTED_APART] = EXCLUDING_LABELS;
 const LEAVING = 'ToBeDeletedByClusterAutoscaler';
 /** Our own condition, which says nothing about the machine. */
 const FENCED_CONDITION = 'NodewardenFenced';
@@ -56,7 +56,6 @@ export function factsOf(object: NodeObject): NodeFacts {
   const own = conditions.filter(({ type }) => type.startsWith('Nodewarden') && type !== FENCED_CONDITION);
   const skipMs = skipOf(annotations['nodewarden.dev/guard']);
   const foreign = taints.find(isForeignOutOfService);
-  const isExcluded = labels[EXCLUDED] === 'true';
   return {
     isControlPlane: isControlPlane(labels),
     isReady: ready?.status === 'True',
@@ -64,8 +63,8 @@ export function factsOf(object: NodeObject): NodeFacts {
     ownToken: own.map(({ type, heartbeat }) => `${type}=${heartbeat}`).join(' '),
     announced: announcedBy(object),
     skipMs,
-    isExcluded,
-    isUncounted: isExcluded || Object.hasOwn(labels, UNCOUNTED),
+    isExcluded: labels[EXCLUDED] === 'true',
+    isCountedApart: Object.hasOwn(labels, COUNTED_APART),
     owner: ownerOf(object, foreign),
     leaving: leavingOf(object),
     outOfServiceBy: markOf(taints, OUT_OF_SERVICE, MARK),

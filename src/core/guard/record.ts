@@ -169,9 +169,12 @@ export type PastHold = {
 export type KeptHold = { readonly kind: StormKind; readonly scope: HoldScope };
 /** In the order of guard.md 6.3; `cool-down` is what each of them leaves behind. */
 export type StormKind = 'cluster' | 'domain' | 'burst' | 'all';
+/** Counted apart from each other: many of one group must not hide what befell another. */
+export const GROUPS = ['workers', 'control-plane', 'exclude-disruption'] as const;
+export type Group = (typeof GROUPS)[number];
 export type HoldScope =
-  /** Workers and control plane are counted apart. */
-  | { readonly kind: 'cluster'; readonly group: 'workers' | 'control-plane' }
+  /** One of `GROUPS`, or one that a newer version knows. */
+  | { readonly kind: 'cluster'; readonly group: string }
   | { readonly kind: 'domain'; readonly label: string; readonly value: string }
   /** uids. */
   | { readonly kind: 'nodes'; readonly nodes: readonly string[] };

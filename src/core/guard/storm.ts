@@ -3,16 +3,21 @@ import type { GuardConfig, StormLimits } from './config.ts';
 import type { GuardReason } from './decision.ts';
 import { ageOf } from './health.ts';
 import { isPlanned, isSkipped } from './planned.ts';
-import type { HoldScope, KeptHold, StormKind } from './record.ts';
+import { GROUPS, type Group, type HoldScope, type KeptHold, type StormKind } from './record.ts';
 import type { GuardState, Hold, NodeMemory, Release } from './state.ts';
 
-export type Group = Extract<HoldScope, { kind: 'cluster' }>['group'];
 /** guard.md 6.3: a domain is a storm from more than this many nodes on. */
 const DOMAIN_MORE_THAN = 2;
 
 /** The nodes of one group or domain. `unhealthy`: suspects, nodes in a fencing, and nodes left off. */
 type Count = { total: number; unhealthy: number };
-type Member = { readonly memory: NodeMemory; readonly group: Group; readonly isUnhealthy: boolean };
+/** `isCounted`: nothing says that its silence is intended, or that it is none of our business. */
+type Member = {
+  readonly memory: NodeMemory;
+  readonly group: Group;
+  readonly isUnhealthy: boolean;
+  readonly isCounted: boolean;
+};
 
 export type StormView = Pick<GuardState, 'nodes' | 'fencings' | 'holds'>;
 export type StormTime = { readonly atMs: MonoMs; readonly asOfMs: MonoMs; readonly isSettled: boolean };
@@ -98,8 +103,10 @@ export function covers(
   }
 }
 
-export const groupOf = ({ isControlPlane }: NodeMemory['facts']): Group =>
-  isControlPlane ? 'control-plane' : 'workers';
+export function groupOf({ isControlPlane, isCountedApart }: NodeMemory['facts']): Group {
+  if (isControlPlane) return 'control-plane';
+  return isCountedApart ? 'exclude-disruption' : 'workers';
+}
 
 /** How many of a group may be unhealthy before all of it is held. */
 export function mostUnhealthy(total: number, { maxUnhealthyShare }: StormLimits): number {
@@ -115,12 +122,21 @@ const domainOf = (labels: NodeMemory['object']['labels'], label: string): string
 function isIn(scope: HoldScope, uid: string, labels: NodeMemory['object']['labels'], group: Group): boolean {
   switch (scope.kind) {
     case 'cluster':
-      return scope.group === group;
+      return isOfGroup(scope.group, group);
     case 'domain':
       return domainOf(labels, scope.label) === scope.value;
     case 'nodes':
       return scope.nodes.includes(uid);
   }
+}
+
+/**
+ * Nodes that want no part in what is said of the workers do not hold them, but are held with them: they are behind the same
+ * switches. A group of a newer version may be that of any node.
+ */
+function isOfGroup(held: string, group: Group): boolean {
+  if (held === 'workers') return group !== 'control-plane';
+  return held === group || !GROUPS.some((one) => one === held);
 }
 
 /** A burst keeps its identity while its nodes change. */
@@ -161,8 +177,10 @@ function joined(held: HoldScope, now: HoldScope): HoldScope {
 export function stormsNow(state: StormView, time: StormTime, config: StormConfig): readonly KeptHold[] {
   if (state.fencings.size === 0 && !hasSilent(state.nodes)) return [];
   const members = membersOf(state, time, config);
-  if (!members.some(({ isUnhealthy }) => isUnhealthy)) return [];
-  const question: Question = { members, groups: countBy(members, ({ group }) => group), state, config };
+  // Whatever is planned, or left to others, is no storm by itself.
+  if (!members.some(isUnexplained)) return [];
+  const counted = members.filter(({ isCounted }) => isCounted);
+  const question: Question = { members, counted, groups: countBy(counted, ({ group }) => group), state, config };
   return Object.values(STORMS).flatMap((storm) => storm(question));
 }
 
@@ -172,8 +190,13 @@ function hasSilent(nodes: GuardState['nodes']): boolean {
   return false;
 }
 
+/** Silent, and nothing but a failure explains it. */
+const isUnexplained = ({ isCounted, isUnhealthy }: Member): boolean => isCounted && isUnhealthy;
+
 type Question = {
+  /** Every node: G5 asks who is silent, whatever its labels, plans and wishes. */
   readonly members: readonly Member[];
+  readonly counted: readonly Member[];
   readonly groups: ReadonlyMap<Group, Count>;
   readonly state: StormView;
   readonly config: StormConfig;
@@ -184,54 +207,81 @@ const STORMS: { readonly [K in StormKind]: (question: Question) => readonly Kept
     [...groups].flatMap(([group, { total, unhealthy }]) =>
       unhealthy > mostUnhealthy(total, config.storm) ? [{ kind: 'cluster', scope: { kind: 'cluster', group } }] : [],
     ),
-  domain: ({ members, config }) => {
-    const workers = members.filter(({ group }) => group === 'workers');
-    return config.domainLabels.flatMap((label) =>
-      [...countBy(workers, ({ memory }) => domainOf(memory.object.labels, label))].flatMap(([value, count]) =>
-        isDisrupted(count, config.storm) ? [{ kind: 'domain', scope: { kind: 'domain', label, value } } as const] : [],
+  domain: (question) =>
+    question.config.domainLabels.flatMap((label) =>
+      disruptedBy(label, question).map(
+        (value) => ({ kind: 'domain', scope: { kind: 'domain', label, value } }) as const,
       ),
-    );
-  },
+    ),
   burst: (question) => {
     const nodes = burstOf(question);
     return nodes.length === 0 ? [] : [{ kind: 'burst', scope: { kind: 'nodes', nodes } }];
   },
   all: ({ groups }) =>
-    [...groups].flatMap(([group, { total, unhealthy }]) =>
-      unhealthy === total ? [{ kind: 'all', scope: { kind: 'cluster', group } } as const] : [],
+    [...groups].flatMap(([group, count]) =>
+      isAll(group, count) ? [{ kind: 'all', scope: { kind: 'cluster', group } } as const] : [],
     ),
 };
+
+/** One alone that wants to be counted apart has nobody to be compared with: the fault is not here while others live. */
+function isAll(group: Group, { total, unhealthy }: Count): boolean {
+  return unhealthy === total && (group !== 'exclude-disruption' || total > 1);
+}
+
+/** Its domains of which too many are silent: of the workers that count, or of all nodes but the control plane. */
+function disruptedBy(label: string, { members, counted, config: { storm } }: Question): readonly string[] {
+  const domain = ({ memory }: Member): string => domainOf(memory.object.labels, label);
+  const nodes = members.filter(({ group }) => group !== 'control-plane');
+  const unexplained = new Set(nodes.filter(isUnexplained).map(domain));
+  const workers = countBy(
+    counted.filter(({ group }) => group === 'workers'),
+    domain,
+  );
+  return [...countBy(nodes, domain)].flatMap(([value, count]) => {
+    const ofWorkers = workers.get(value);
+    const isStorm = isDisrupted(count, storm) || (ofWorkers !== undefined && isDisrupted(ofWorkers, storm));
+    return isStorm && unexplained.has(value) ? [value] : [];
+  });
+}
 
 /** k/k's partial disruption of a zone (nodelifecycle controller, ComputeZoneState), and full disruption with it. */
 function isDisrupted({ total, unhealthy }: Count, { domainShare }: StormLimits): boolean {
   return unhealthy > DOMAIN_MORE_THAN && unhealthy >= domainShare * total - ROUNDING;
 }
 
-/** uids of nodes that fell silent with so many others that it was not each by itself. */
-function burstOf({ members, state, config: { storm } }: Question): readonly string[] {
-  const proven = new Set(
-    [...state.fencings.values()].filter(({ record }) => record.proof !== null).map(({ record }) => record.node.uid),
-  );
-  const onsets: { readonly uid: string; readonly onsetMs: MonoMs }[] = [];
-  for (const { memory } of members) {
-    const { object, onsetMs, signMs } = memory;
-    // When it fell silent is not known, but why is.
-    const isExplained = signMs === null && proven.has(object.uid);
-    if (onsetMs !== null && !isExplained) onsets.push({ uid: object.uid, onsetMs });
-  }
-  onsets.sort((a, b) => a.onsetMs - b.onsetMs);
-  const { nodes, withinMs } = storm.burst;
+/** uids of nodes that fell silent with so many others, not all of them explained, that it was not each by itself. */
+function burstOf(question: Question): readonly string[] {
+  const onsets = onsetsOf(question);
+  const { nodes, withinMs } = question.config.storm.burst;
   const inBurst: string[] = [];
   let first = 0;
   /** Those before it are in a burst, or in none. */
   let next = 0;
+  let lastCounted = -1;
   for (let last = 0; last < onsets.length; last += 1) {
+    if (onsets[last]?.isCounted === true) lastCounted = last;
     while (onsetAt(onsets, last) - onsetAt(onsets, first) > withinMs) first += 1;
-    if (last - first + 1 < nodes) continue;
+    if (last - first + 1 < nodes || lastCounted < first) continue;
     for (const { uid } of onsets.slice(Math.max(first, next), last + 1)) inBurst.push(uid);
     next = last + 1;
   }
   return inBurst;
+}
+
+type Onset = { readonly uid: string; readonly onsetMs: MonoMs; readonly isCounted: boolean };
+
+function onsetsOf({ members, state }: Question): readonly Onset[] {
+  const proven = new Set(
+    [...state.fencings.values()].filter(({ record }) => record.proof !== null).map(({ record }) => record.node.uid),
+  );
+  const onsets: Onset[] = [];
+  for (const { memory, isCounted } of members) {
+    const { object, onsetMs, signMs } = memory;
+    // When it fell silent is not known, but why is.
+    const isExplained = signMs === null && proven.has(object.uid);
+    if (onsetMs !== null && !isExplained) onsets.push({ uid: object.uid, onsetMs, isCounted });
+  }
+  return onsets.sort((a, b) => a.onsetMs - b.onsetMs);
 }
 const onsetAt = (onsets: readonly { readonly onsetMs: MonoMs }[], at: number): MonoMs => onsets[at]?.onsetMs ?? 0;
 
@@ -243,10 +293,11 @@ function membersOf(
   const fenced = new Set([...fencings.values()].map(({ record }) => record.node.uid));
   const members: Member[] = [];
   for (const memory of nodes.values()) {
-    if (memory.facts.isUncounted || isSkipped(memory, atMs)) continue;
     const isFenced = fenced.has(memory.object.uid);
-    if (!isFenced && isPlanned(memory, ageOf(memory, asOfMs, isSettled) ?? 0, atMs, plannedWaitMs)) continue;
-    members.push({ memory, group: groupOf(memory.facts), isUnhealthy: isFenced || memory.onsetMs !== null });
+    const isLeft = memory.facts.isExcluded || isSkipped(memory, atMs);
+    const isIntended = !isFenced && isPlanned(memory, ageOf(memory, asOfMs, isSettled) ?? 0, atMs, plannedWaitMs);
+    const isUnhealthy = isFenced || memory.onsetMs !== null;
+    members.push({ memory, group: groupOf(memory.facts), isUnhealthy, isCounted: !isLeft && !isIntended });
   }
   return members;
 }

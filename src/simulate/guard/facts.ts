@@ -83,7 +83,7 @@ type TaintFact<K> = {
 };
 type Freed = 'kubelet' | 'shutdown' | 'out-of-service' | 'node-deleted';
 
-/** `scope`: a node, `burst`, `label=value`, `control-plane` or `cluster`. */
+/** `scope`: a node, `burst`, `label=value`, `control-plane`, `exclude-disruption` or `cluster`. */
 export type HeldFact = {
   readonly kind: 'held';
   readonly guard: ProcessName;

@@ -1,22 +1,13 @@
-import { type GuardConfig, planOf } from '../../core/guard/config.ts';
+import { planOf } from '../../core/guard/config.ts';
 import type { MonoMs } from '../../core/reading.ts';
+import type { Circumstances } from './circumstances.ts';
 import { type Fact, factsOf, guardOf, type KindOf, type NodeName } from './facts.ts';
 import { both, type Interval, intervalsOf, joined, lengthOf } from './intervals.ts';
 import { OUT_OF_SERVICE } from './kubernetes.ts';
+import { nothingFencedInAStorm, SEEN_AFTER_MS } from './storm-invariant.ts';
 
 /** What must hold in every world (guard.md 12.3, and G1, G9), whatever a scenario expects. */
 export type Violation = { readonly invariant: string; readonly at: MonoMs; readonly text: string };
-export type Circumstances = {
-  readonly config: GuardConfig;
-  /** Neither control plane nor ever excluded. */
-  readonly workers: ReadonlySet<NodeName>;
-  /** With those that were excluded for a time: limits are shares of at most so many. */
-  readonly mostWorkers: number;
-  readonly controlPlane: ReadonlySet<NodeName>;
-  /** By guard: the node it runs on. */
-  readonly homes: ReadonlyMap<string, NodeName>;
-  readonly untilMs: MonoMs;
-};
 type Invariant = (facts: readonly Fact[], circumstances: Circumstances) => readonly Omit<Violation, 'invariant'>[];
 
 /** guard.md 7.1, said again here: what is checked does not say what is right. */
@@ -291,41 +282,6 @@ export function notItsOwnNode(facts: readonly Fact[], { homes }: Circumstances):
     const isOwn = action === 'off' && homes.get(guardOf(guard)) === node;
     return isOwn ? [{ at: atMs, text: `${guard} powered off its own node ${node}` }] : [];
   });
-}
-
-/** How long after the limits say so a guard must have seen it: a lease's period, a list's, and a look. */
-const SEEN_AFTER_MS = 22_000;
-
-/** G5: no first off of a fencing while more nodes were silent than the limits allow, unless a person said so. */
-export function nothingFencedInAStorm(facts: readonly Fact[], circumstances: Circumstances): ReturnType<Invariant> {
-  const { config, workers, mostWorkers } = circumstances;
-  const { maxUnhealthyShare, burst } = config.storm;
-  const exempt = new Set(factsOf(facts, 'decided').flatMap((one) => (one.isStormExempt ? [one.fencing] : [])));
-  const begun = new Set<string>();
-  const silent = new Map<NodeName, MonoMs>();
-  return facts
-    .toSorted((a, b) => a.atMs - b.atMs)
-    .flatMap((fact) => {
-      if (fact.kind === 'silent') silent.set(fact.node, fact.sinceMs);
-      if (fact.kind === 'heard' || fact.kind === 'node-deleted') silent.delete(fact.node);
-      if (fact.kind !== 'command' || fact.action !== 'off' || begun.has(fact.fencing)) return [];
-      begun.add(fact.fencing);
-      // Workers and control plane are counted apart (guard.md 6.3).
-      if (exempt.has(fact.fencing) || !workers.has(fact.node)) return [];
-      const since = [...silent].filter(
-        ([node, sinceMs]) => workers.has(node) && fact.atMs - sinceMs >= config.suspectAfterMs + SEEN_AFTER_MS,
-      );
-      const limit = Math.max(1, Math.floor(maxUnhealthyShare * mostWorkers));
-      const own = silent.get(fact.node);
-      // Two leases that stop at one instant were last renewed up to a period apart, and seen up to a look apart.
-      const near = since.filter(
-        ([, sinceMs]) => own !== undefined && Math.abs(sinceMs - own) <= (burst.withinMs - 16_000) / 2,
-      );
-      if (since.length <= limit && near.length < burst.nodes) return [];
-      return [
-        { at: fact.atMs, text: `${fact.node} was fenced while ${since.length} of ${mostWorkers} nodes were silent` },
-      ];
-    });
 }
 
 /** G9: only if allowed, and while no other one is silent. */

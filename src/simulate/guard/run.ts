@@ -1,7 +1,7 @@
 import type { GuardReason, GuardVerdict } from '../../core/guard/decision.ts';
-import { isControlPlane } from '../../core/guard/node-facts.ts';
 import type { HoldScope } from '../../core/guard/record.ts';
 import type { GuardState } from '../../core/guard/state.ts';
+import { circumstancesOf } from './circumstances.ts';
 import { happen } from './events.ts';
 import type { Fact, PodName, ProcessName } from './facts.ts';
 import { createGuards, type Looked } from './guards.ts';
@@ -46,22 +46,6 @@ export function runGuard(scenario: GuardScenario, looked: Looked = () => undefin
 function membersOf({ nodes }: GuardScenario): ReadonlySet<PodName> {
   return new Set(nodes.flatMap(({ pods }) => pods.flatMap((pod) => (pod.statefulSet === null ? [] : [pod.name]))));
 }
-
-function circumstancesOf({ nodes, guards, events, config, untilMs }: GuardScenario) {
-  const excluded = new Set(
-    events.flatMap((event) => (EXCLUDING.includes(event.kind) && 'nodes' in event ? (event.nodes ?? []) : [])),
-  );
-  const workers = nodes.filter(({ name, labels }) => !excluded.has(name) && !isControlPlane(labels));
-  return {
-    config,
-    workers: new Set(workers.map(({ name }) => name)),
-    mostWorkers: nodes.filter(({ labels }) => !isControlPlane(labels)).length,
-    controlPlane: new Set(nodes.filter(({ labels }) => isControlPlane(labels)).map(({ name }) => name)),
-    homes: new Map(guards.flatMap(({ name, on }) => (on === null ? [] : [[name, on] as const]))),
-    untilMs,
-  };
-}
-const EXCLUDING: readonly string[] = ['announce', 'annotate', 'label', 'taint', 'cordon', 'deleteNode'];
 
 type Teller = (guard: ProcessName, verdict: GuardVerdict, state: GuardState) => void;
 
@@ -119,7 +103,7 @@ const nodeOf = (uid: string): string => uid.slice('uid-'.length);
 function sayScope(scope: HoldScope): string {
   switch (scope.kind) {
     case 'cluster':
-      return scope.group === 'workers' ? 'cluster' : 'control-plane';
+      return scope.group === 'workers' ? 'cluster' : scope.group;
     case 'domain':
       return `${scope.label}=${scope.value}`;
     case 'nodes':

@@ -16,7 +16,7 @@ const PLAIN: NodeFacts = {
   announced: null,
   skipMs: null,
   isExcluded: false,
-  isUncounted: false,
+  isCountedApart: false,
   owner: null,
   leaving: null,
   outOfServiceBy: null,
@@ -108,10 +108,10 @@ describe('a Node', () => {
     [
       'that is excluded',
       { labels: { 'remediation.medik8s.io/exclude-from-remediation': 'true' } },
-      { isExcluded: true, isUncounted: true },
+      { isExcluded: true },
     ],
     ['that is not', { labels: { 'remediation.medik8s.io/exclude-from-remediation': 'false' } }, {}],
-    ['that is not counted', { labels: { 'node.kubernetes.io/exclude-disruption': '' } }, { isUncounted: true }],
+    ['that is counted apart', { labels: { 'node.kubernetes.io/exclude-disruption': '' } }, { isCountedApart: true }],
 
     ['of a Machine', { annotations: { 'cluster.x-k8s.io/machine': 'm' } }, { owner: 'cluster.x-k8s.io/machine' }],
     ['of medik8s', { taints: [taint('a'), taint('medik8s.io/remediation')] }, { owner: 'medik8s.io/remediation' }],

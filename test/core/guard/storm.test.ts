@@ -30,6 +30,15 @@ const storms = (nodes: readonly NodeMemory[], fencings = NO_FENCINGS, config = C
         : `${kind} ${scope.group}`,
   );
 
+/** What each of them says of itself keeps it out of a share; `signMs` for those whose plan has a limit. */
+const UNCOUNTED: readonly [string, NonNullable<Parameters<typeof aMemory>[0]>][] = [
+  ['planned', { announced: 'agent' }],
+  ['freshly cordoned', { cordonedMs: TIME.atMs - 1_000 }],
+  ['left alone', { of: { annotations: { 'nodewarden.dev/guard': 'skip' } }, skippedMs: 0 }],
+  ['excluded', { of: { labels: { 'remediation.medik8s.io/exclude-from-remediation': 'true' } } }],
+];
+const APART = { of: { labels: { 'node.kubernetes.io/exclude-disruption': '' } } };
+
 describe('a cluster', () => {
   it.each([
     [1, 1],
@@ -52,17 +61,25 @@ describe('a cluster', () => {
     expect(storms([...some(20, 0), ...masters])).toEqual(['cluster control-plane']);
     expect(storms([...some(20, 1), ...some(3, 1, { of: { labels } }, 'c')])).toEqual([]);
   });
-  it.each<[string, Parameters<typeof aMemory>[0]]>([
-    ['planned', { announced: 'agent' }],
-    ['freshly cordoned', { cordonedMs: TIME.atMs - 1_000 }],
-    ['left alone', { of: { annotations: { 'nodewarden.dev/guard': 'skip' } }, skippedMs: 0 }],
-    ['excluded', { of: { labels: { 'remediation.medik8s.io/exclude-from-remediation': 'true' } } }],
-    ['excluded from disruption', { of: { labels: { 'node.kubernetes.io/exclude-disruption': '' } } }],
-  ])('does not count nodes that are %s', (_, of) => {
+  it.each(UNCOUNTED)('does not count nodes that are %s', (_, of) => {
     const signMs = TIME.asOfMs - 60_000;
     expect(storms([...some(5, 5, { signMs, ...of }, 'x'), ...some(20, 0)])).toEqual([]);
     // Nor among those that may fall silent with the others.
     expect(storms([...some(100, 0, { signMs, ...of }, 'x'), ...some(6, 2)])).toEqual(['cluster workers']);
+  });
+  it.each([
+    ['too many of them hold one another', 8, 3, 20, 0, ['cluster exclude-disruption']],
+    ['all of them hold one another', 2, 2, 20, 0, ['cluster exclude-disruption', 'all exclude-disruption']],
+    ['one of them is one machine', 8, 1, 20, 0, []],
+    ['one that is alone is one machine', 1, 1, 20, 0, []],
+    ['they do not hold the workers', 3, 1, 20, 6, []],
+    ['they do not hide the workers', 100, 0, 6, 2, ['cluster workers']],
+  ])('counts nodes with exclude-disruption apart: %s', (_, count, silent, workers, silentWorkers, wanted) => {
+    expect(storms([...some(workers, silentWorkers), ...some(count, silent, APART, 'x')])).toEqual(wanted);
+  });
+  it('counts a control-plane node with exclude-disruption as what it is', () => {
+    const masters = some(3, 2, { of: { labels: { ...labels, ...APART.of.labels } } }, 'c');
+    expect(storms([...some(20, 0), ...some(5, 0, APART, 'x'), ...masters])).toEqual(['cluster control-plane']);
   });
   it('counts nodes in a fencing, also those left off', () => {
     const nodes = some(6, 1);
@@ -121,6 +138,52 @@ describe('a burst', () => {
     const fencings = new Map([['f', proven]]);
     expect(storms(at([0, 1, 2]), fencings)).toEqual(['burst 3']);
     expect(storms(at([0, 1, 2], { signMs: null }), fencings)).toEqual([]);
+  });
+});
+
+describe('a node that is silent with others', () => {
+  const signMs = TIME.asOfMs - 60_000;
+  const inZone = (zone: string, of: NonNullable<Parameters<typeof aMemory>[0]> = {}) => ({
+    signMs,
+    ...of,
+    of: { ...of.of, labels: { ...of.of?.labels, zone } },
+  });
+  const rest = some(60, 0, inZone('b'), 'b');
+  describe.each([...UNCOUNTED, ['labelled exclude-disruption', APART] as const])('that are %s', (_, of) => {
+    it('is in a disrupted domain', () => {
+      const nodes = [...some(1, 1, inZone('a')), ...some(7, 7, inZone('a', of), 'x'), ...rest];
+      expect(storms(nodes)).toContain('domain zone=a');
+    });
+    it('is in a domain that is not disrupted while most of them live', () => {
+      const nodes = [...some(1, 1, inZone('a')), ...some(7, 2, inZone('a', of), 'x'), ...rest];
+      expect(storms(nodes)).toEqual([]);
+    });
+    it('is in a domain whose counted workers are too few, though the others live', () => {
+      const nodes = [...some(3, 3, inZone('a')), ...some(7, 0, inZone('a', of), 'x'), ...rest];
+      expect(storms(nodes)).toEqual(['domain zone=a']);
+    });
+    it('is in a burst', () => {
+      const nodes = [...some(1, 1, inZone('a')), ...some(2, 2, { ...inZone('b', of), onsetMs: 30_000 }, 'x'), ...rest];
+      expect(storms(nodes)).toContain('burst 3');
+    });
+  });
+  it.each(UNCOUNTED)('is nobody, if all of them are %s: they make no storm', (_, of) => {
+    expect(storms([...some(8, 8, { ...inZone('a', of), onsetMs: 0 }, 'x'), ...rest])).toEqual([]);
+  });
+  it.each([
+    ['a moment later', 30_000, ['burst 4']],
+    ['long after them', 40_000, []],
+  ])('of which all others are planned, %s', (_, onsetMs, wanted) => {
+    const planned = some(3, 3, { ...inZone('a', { announced: 'agent' }), onsetMs: 0 }, 'x');
+    expect(storms([...planned, ...some(1, 1, { ...inZone('c'), onsetMs }), ...rest])).toEqual(wanted);
+  });
+  it('is in its own burst alone', () => {
+    const planned = some(3, 3, { ...inZone('a', { announced: 'agent' }), onsetMs: 0 }, 'x');
+    expect(storms([...planned, ...some(4, 4, { ...inZone('c'), onsetMs: 500_000 }), ...rest])).toContain('burst 4');
+  });
+  it('is held by a domain of another zone as little as before', () => {
+    const nodes = [...some(8, 8, inZone('a', { announced: 'agent' }), 'x'), ...some(1, 1, inZone('b')), ...rest];
+    expect(storms(nodes)).toEqual([]);
   });
 });
 
@@ -194,6 +257,22 @@ describe('a hold', () => {
     expect(holdOn(memory, { holds: [hold], releases: [] }, 5)).toBe(isHeld ? hold : null);
     const release: Release = { scope: { kind: 'cluster' }, untilMs: 6, by: 'ana' };
     expect(holdOn(memory, { holds: [hold], releases: [release] }, 5)).toBeNull();
+  });
+  it.each([
+    ['a worker', {}, ['workers', 'of-a-newer-version']],
+    ['one with exclude-disruption', APART.of.labels, ['workers', 'exclude-disruption', 'of-a-newer-version']],
+    ['the control plane', { 'node-role.kubernetes.io/control-plane': '' }, ['control-plane', 'of-a-newer-version']],
+  ])('of a group is one of %s', (_, labels, wanted) => {
+    const groups = ['workers', 'control-plane', 'exclude-disruption', 'of-a-newer-version'].filter((group) => {
+      const hold: Hold = { kind: 'cluster', scope: { kind: 'cluster', group }, sinceMs: 0, endedMs: null };
+      return holdOn(aMemory({ of: { labels } }), { holds: [hold], releases: [] }, 5) !== null;
+    });
+    expect(groups).toEqual(wanted);
+  });
+  it('of a group that only a newer version knows is over after its cool-down', () => {
+    const [hold] = adoptHolds([], [{ kind: 'all', scope: { kind: 'cluster', group: 'of-a-newer-version' } }], 0);
+    const leftAt = (atMs: number) => held(some(10, 0), hold === undefined ? [] : [hold], atMs).holds.length;
+    expect([leftAt(CONFIG.storm.coolDownMs - 1), leftAt(CONFIG.storm.coolDownMs)]).toEqual([1, 0]);
   });
   it.each<[Release['scope'], boolean]>([
     [{ kind: 'cluster' }, true],

@@ -39,6 +39,7 @@ const pod = (name: string): fc.Arbitrary<Json> =>
   );
 const pods = fc.tuple(pod('db'), fc.option(pod('cache'))).map((both) => both.filter((one) => one !== null));
 
+const APART: Json = { 'node.kubernetes.io/exclude-disruption': '' };
 const onNodes: fc.Arbitrary<Json> = fc.oneof(
   { weight: 6, arbitrary: fc.constant({ freeze: true }) },
   { weight: 2, arbitrary: fc.constant({ freeze: false }) },
@@ -52,6 +53,7 @@ const onNodes: fc.Arbitrary<Json> = fc.oneof(
       { annotate: { 'nodewarden.dev/guard': 'skip' } },
       { annotate: { 'example.com/touched': '1' } },
       { cordon: true },
+      { label: APART },
       { taint: { 'node.kubernetes.io/out-of-service': 'nodeshutdown' } },
       { taint: { 'node.kubernetes.io/out-of-service': null } },
     ),
@@ -152,14 +154,15 @@ export const aRandomWorld: fc.Arbitrary<Json> = fc
     events: fc.array(event, { minLength: 1, maxLength: 8 }),
     devices,
     pods,
+    labels: fc.constantFrom<Json>({}, {}, APART),
     commandTakes: fc.constantFrom('3s', '3s', '30s'),
   })
-  .map(({ devices: all, pods: some, commandTakes, ...rest }) => ({
+  .map(({ devices: all, pods: some, labels, commandTakes, ...rest }) => ({
     ...rest,
     world: { duration: '28m', commandTakes },
     nodes: [
       { names: 'w[1-5]', zone: 'a', devices: all, pods: some },
-      { names: 'w[6-9]', zone: 'b', devices: all, pods: some },
+      { names: 'w[6-9]', zone: 'b', labels, devices: all, pods: some },
       { names: 'm[1-3]', zone: 'b', controlPlane: true, devices: all, pods: some },
     ],
   }));

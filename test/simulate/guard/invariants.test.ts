@@ -1,14 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import type { GuardConfig } from '../../../src/core/guard/config.ts';
+import type { Circumstances } from '../../../src/simulate/guard/circumstances.ts';
 import type { Fact } from '../../../src/simulate/guard/facts.ts';
-import { type Circumstances, INVARIANTS, violationsOf } from '../../../src/simulate/guard/invariants.ts';
+import { INVARIANTS, violationsOf } from '../../../src/simulate/guard/invariants.ts';
 import { aScenario } from './a-world.ts';
 
 const { config } = aScenario({ nodes: [{ names: 'w[1-10]', devices: [{ kind: 'bmc' }, { kind: 'pdu' }] }] });
+const numbered = (prefix: string, count: number): ReadonlySet<string> =>
+  new Set(Array.from({ length: count }, (_, i) => `${prefix}${i + 1}`));
 const around: Circumstances = {
   config,
-  workers: new Set(Array.from({ length: 10 }, (_, i) => `w${i + 1}`)),
-  mostWorkers: 10,
+  workers: { nodes: numbered('w', 10), most: 10 },
+  apart: { nodes: numbered('x', 5), most: 5 },
+  domains: [{ nodes: new Set(['w1', 'w2', 's1', 's2']), most: 5 }],
   controlPlane: new Set(['m1', 'm2', 'm3']),
   homes: new Map([['g1', 'w9']]),
   untilMs: 3_600_000,
@@ -71,6 +75,9 @@ const freed = (seconds: number, how: 'out-of-service' | 'node-deleted'): Fact =>
 });
 const silent = (since: number, ...nodes: readonly string[]): readonly Fact[] =>
   nodes.map((node) => ({ kind: 'silent', ...at(since + 5), node, sinceMs: since * 1_000 }));
+const MANY_WORKERS: readonly Fact[] = [...silent(10, 'x1', 'm1'), ...silent(60, 'w1', 'w2'), ...silent(99, 'w3', 'w4')];
+const S3 = { node: 's3' };
+const deleted = (seconds: number, node: string): Fact => ({ kind: 'node-deleted', ...at(seconds), node });
 const sent: Fact = { kind: 'taint-sent', ...at(120), ...by, node: 'w1' };
 const bothMethods = (seconds: number, rest: object = {}): readonly Fact[] => [
   command(seconds, 'status', rest),
@@ -284,11 +291,35 @@ const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; read
     broken: [
       ['four of ten', [...silent(10, 'w1', 'w2'), ...silent(80, 'w3', 'w4'), command(200, 'off')]],
       ['three at once', [...silent(10, 'w1', 'w2', 'w3'), command(200, 'off')]],
+      ['three at once, two of which are in no count', [...silent(10, 'w1', 's3', 'm1'), command(200, 'off')]],
+      ['a node in no count, at once with two others', [...silent(10, 'w1', 's3', 'w3'), command(200, 'off', S3)]],
+      [
+        'three of five of its domain, two of which are in no count',
+        [...silent(10, 'w1'), ...silent(60, 's1'), ...silent(99, 's2'), command(200, 'off')],
+      ],
+      [
+        'two of five that are counted apart',
+        [...silent(10, 'x1'), ...silent(60, 'x2'), command(200, 'off', { node: 'x1' })],
+      ],
+      ['one that is counted apart, with too many workers', [...MANY_WORKERS, command(200, 'off', { node: 'x1' })]],
     ],
     whole: [
       [
         'three of ten, one after the other',
         [...silent(10, 'w1'), ...silent(60, 'w2'), ...silent(99, 'w3'), command(200, 'off')],
+      ],
+      [
+        'three of another domain, one after the other',
+        [...silent(10, 's3'), ...silent(60, 's1'), ...silent(99, 's2'), command(200, 'off', S3)],
+      ],
+      [
+        'with nodes that are counted apart',
+        [...silent(10, 'w1', 'x1'), ...silent(60, 'x2', 'x3'), command(200, 'off')],
+      ],
+      ['a node of the control plane, with too many workers', [...MANY_WORKERS, command(200, 'off', { node: 'm1' })]],
+      [
+        'two others were deleted',
+        [...silent(10, 'w1', 's1', 's2'), deleted(20, 's1'), deleted(20, 's2'), command(200, 'off')],
       ],
       ['too early to have been seen', [...silent(10, 'w1'), ...silent(150, 'w2', 'w3', 'w4'), command(200, 'off')]],
       ['a person ordered it', [decided(true), ...silent(10, 'w1', 'w2', 'w3', 'w4'), command(200, 'off')]],
