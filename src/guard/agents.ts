@@ -22,10 +22,13 @@ export type CommandClaim = Times & {
   readonly isWithheld: boolean;
 };
 
+/** Why a command must not begin, asked right before it would; null: it may. */
+export type WhyNot = () => string | null;
+
 export type Agents = {
   readonly status: (method: GuardMethod, purpose: Purpose) => Promise<PowerAnswer>;
-  /** Not begun, and unknown, if `mayBegin` says no at that moment, or if it cannot be begun at once. */
-  readonly command: (method: GuardMethod, action: 'off' | 'on', mayBegin: () => boolean) => Promise<CommandClaim>;
+  /** Not begun, and unknown, if `whyNot` gives a reason at that moment, or if it cannot be begun at once. */
+  readonly command: (method: GuardMethod, action: 'off' | 'on', whyNot: WhyNot) => Promise<CommandClaim>;
   /** What an agent says that it knows; asked again only when its file has changed. */
   readonly metadata: (agent: string) => Promise<Reading<AgentMetadata>>;
   /** A status, and where secrets of the method could be read meanwhile by whoever may see the processes of this machine. */
@@ -98,7 +101,7 @@ export function createAgents({ clock, settings, agentDirectory, ran }: AgentNeed
   };
 
   const run = async <T>(order: Order, read: (end: AgentEnd, where: string) => Reading<T>): Promise<Run<T>> => {
-    const { method, action, purpose, mayBegin, watch } = order;
+    const { method, action, purpose, whyNot, watch } = order;
     const askedMs = clock.monoMs();
     let begunMs = askedMs;
     let isWithheld = false;
@@ -113,9 +116,10 @@ export function createAgents({ clock, settings, agentDirectory, ran }: AgentNeed
       if (!input.known) return unknown(input.why, method.key, `${input.where}: ${input.detail}`);
       const { text, secrets } = input.value;
       begunMs = clock.monoMs();
-      if (mayBegin !== undefined && begunMs - askedMs > BEGIN_WITHIN_MS)
+      if (whyNot !== undefined && begunMs - askedMs > BEGIN_WITHIN_MS)
         return withhold('timed-out', `it could not be begun within ${BEGIN_WITHIN_MS} ms, and was not`);
-      if (mayBegin?.() === false) return withhold('not-asked', 'it was not begun: authority has ended');
+      const why = whyNot?.() ?? null;
+      if (why !== null) return withhold('not-asked', `it was not begun: ${why}`);
       const end = await start(method.agent, text, OUTPUT_BYTES, watch && ((pid) => watch(pid, secrets)));
       return read(end.kind === 'not-started' ? end : { ...end, ...redactOutput(end, secrets) }, method.key);
     });
@@ -130,8 +134,8 @@ export function createAgents({ clock, settings, agentDirectory, ran }: AgentNeed
       const { result, begunMs, endedMs } = await run({ method, action: 'status', purpose }, powerIn);
       return { power: result, begunMs, endedMs };
     },
-    command: async (method, action, mayBegin) => {
-      const { result, ...rest } = await run({ method, action, purpose: 'fencing', mayBegin }, doneIn);
+    command: async (method, action, whyNot) => {
+      const { result, ...rest } = await run({ method, action, purpose: 'fencing', whyNot }, doneIn);
       return { saysDone: result, ...rest };
     },
     metadata: (agent) => metadataOf(agent, 'dead'),
@@ -151,7 +155,7 @@ type Order = {
   readonly method: GuardMethod;
   readonly action: AgentAction;
   readonly purpose: Purpose;
-  readonly mayBegin?: () => boolean;
+  readonly whyNot?: WhyNot;
   readonly watch?: (pid: number, secrets: readonly string[]) => void;
 };
 type Run<T> = Times & { readonly result: Reading<T>; readonly isWithheld: boolean };

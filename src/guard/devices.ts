@@ -5,7 +5,7 @@ import type { ActResult, AgentRun, DeviceAnswer } from '../core/guard/observatio
 import type { NodeRef } from '../core/guard/record.ts';
 import { deviceKey } from '../core/guard/state.ts';
 import type { Clock } from '../ports.ts';
-import type { Agents } from './agents.ts';
+import type { Agents, WhyNot } from './agents.ts';
 
 export type Devices = {
   /** Asks in the background, those of fencings first; a device that is being asked for this node is not asked once more. */
@@ -13,9 +13,9 @@ export type Devices = {
   /** New since the last call, each once, in the order in which they ended. */
   readonly answers: () => readonly DeviceAnswer[];
   /** All at once. What they say proves nothing: the devices have to be asked. */
-  readonly off: (node: NodeRef, methods: readonly MethodKey[]) => Promise<Sent>;
+  readonly off: (node: NodeRef, methods: readonly MethodKey[], whyNot: WhyNot) => Promise<Sent>;
   /** One step after the other, whatever it says; the methods of a step at once. */
-  readonly on: (node: NodeRef, steps: readonly (readonly MethodKey[])[]) => Promise<Sent>;
+  readonly on: (node: NodeRef, steps: readonly (readonly MethodKey[])[], whyNot: WhyNot) => Promise<Sent>;
 };
 
 /** `not-begun`: no command at all was started, because it was too late for it. */
@@ -26,8 +26,6 @@ export type DeviceNeeds = {
   readonly agents: Agents;
   /** Null: the configuration has none of that key for that node. */
   readonly methodOf: (node: NodeRef, key: MethodKey) => GuardMethod | null;
-  /** Whether this process still has the authority to act; asked right before each command is started. */
-  readonly mayAct: () => boolean;
   /** Called after each answer. */
   readonly arrived: () => void;
 };
@@ -37,7 +35,7 @@ const MAX_ANSWERS = 10_000;
 const NO_METHOD = 'the configuration has no such method for this node';
 
 /** The devices of all nodes, as a fencing, a silent node or the patrol wants them (guard.md 5 and 8). */
-export function createDevices({ clock, agents, methodOf, mayAct, arrived }: DeviceNeeds): Devices {
+export function createDevices({ clock, agents, methodOf, arrived }: DeviceNeeds): Devices {
   const asked = new Set<string>();
   let answers: DeviceAnswer[] = [];
 
@@ -51,10 +49,10 @@ export function createDevices({ clock, agents, methodOf, mayAct, arrived }: Devi
   };
 
   type One = { readonly run: AgentRun; readonly isWithheld: boolean };
-  const send = async (node: NodeRef, key: MethodKey, action: 'off' | 'on'): Promise<One> => {
+  const send = async (node: NodeRef, key: MethodKey, action: 'off' | 'on', whyNot: WhyNot): Promise<One> => {
     const method = methodOf(node, key);
     if (method === null) return { run: { method: key, isOk: false, ...nothingRan(clock) }, isWithheld: false };
-    const { saysDone, begunMs, endedMs, isWithheld } = await agents.command(method, action, mayAct);
+    const { saysDone, begunMs, endedMs, isWithheld } = await agents.command(method, action, whyNot);
     const detail = saysDone.known ? '' : saysDone.detail;
     return { run: { method: key, isOk: saysDone.known, begunMs, endedMs, detail }, isWithheld };
   };
@@ -83,10 +81,10 @@ export function createDevices({ clock, agents, methodOf, mayAct, arrived }: Devi
       answers = [];
       return all;
     },
-    off: async (node, methods) => sent(await Promise.all(methods.map((key) => send(node, key, 'off')))),
-    on: async (node, steps) => {
+    off: async (node, methods, whyNot) => sent(await Promise.all(methods.map((key) => send(node, key, 'off', whyNot)))),
+    on: async (node, steps, whyNot) => {
       const all: One[] = [];
-      for (const step of steps) all.push(...(await Promise.all(step.map((key) => send(node, key, 'on')))));
+      for (const step of steps) all.push(...(await Promise.all(step.map((key) => send(node, key, 'on', whyNot)))));
       return sent(all);
     },
   };

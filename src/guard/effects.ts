@@ -3,11 +3,12 @@ import { methodFor } from '../config/guard/method.ts';
 import type { Act, GuardDecision, GuardReason, GuardVerdict, Store } from '../core/guard/decision.ts';
 import { MARK } from '../core/guard/node-facts.ts';
 import type { ActResult, DeviceAnswer, GuardObservation, GuardOutcome } from '../core/guard/observation.ts';
-import type { NodeRef, StoredRecord } from '../core/guard/record.ts';
+import type { FencingId, NodeRef, StoredRecord } from '../core/guard/record.ts';
 import { isAdopted, LEAST_AUTHORITY_MS } from '../core/guard/self.ts';
 import { type MonoMs, sayCause } from '../core/reading.ts';
 import type { ApiGet, GuardSend } from '../kube/connection.ts';
 import type { Clock } from '../ports.ts';
+import { sayNotNow } from '../words/guard-effects.ts';
 import type { Agents } from './agents.ts';
 import { createAnswers } from './answers.ts';
 import { createGuardWrites, type GuardWrites } from './api-writes.ts';
@@ -30,6 +31,8 @@ export type EffectNeeds = {
   readonly node: () => string | null;
   /** By the own clock; null: it does not lead. Asked right before each write and each start of a command. */
   readonly authorityUntilMs: () => MonoMs | null;
+  /** As `whyNotNow`, with what is known at that moment. */
+  readonly whyNotNow: (of: { readonly fencing: FencingId; readonly act: Act }) => string | null;
   /** What it writes is known at once, and that somebody else wrote first shows that what was read is old. */
   readonly maps: Pick<StoredMaps, 'wrote' | 'overtaken'>;
   /** There is an outcome or an answer: the next look is due at once. */
@@ -78,7 +81,6 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
     clock,
     agents,
     methodOf: ({ name }, key) => methodFor(config().methods, name, key),
-    mayAct,
     arrived: news,
   });
   const unsaid = ({ name }: NodeRef, detail: string): void => tell({ what: 'condition-unsaid', node: name, detail });
@@ -96,12 +98,18 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
   let prunedMs = Number.NEGATIVE_INFINITY;
 
   const perform = (act: Act, node: NodeRef, id: string): Promise<ActResult> | ActResult => {
-    if (!mayAct()) return { kind: 'not-begun', detail: NO_AUTHORITY };
+    const whyNot = (): string | null => {
+      if (!mayAct()) return NO_AUTHORITY;
+      const why = needs.whyNotNow({ fencing: id, act });
+      return why === null ? null : sayNotNow(why);
+    };
+    const detail = whyNot();
+    if (detail !== null) return { kind: 'not-begun', detail };
     switch (act.kind) {
       case 'off':
-        return node.name === needs.node() ? OWN_NODE : devices.off(node, act.methods);
+        return node.name === needs.node() ? OWN_NODE : devices.off(node, act.methods, whyNot);
       case 'on':
-        return devices.on(node, act.steps);
+        return devices.on(node, act.steps, whyNot);
       case 'tell':
         return marks.tell(node, id, act);
       case 'untell':

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { GuardEffective } from '../config/guard/effective.ts';
 import { loadGuard } from '../config/guard/load.ts';
+import { whyNotNow } from '../core/guard/why-not-now.ts';
 import { type MonoMs, sayCause } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
 import { createClock, readBootId } from '../host/clock.ts';
@@ -165,6 +166,10 @@ async function runParts(
       const view = leader.view();
       return view.isLeader ? view.authorityUntilMs : null;
     },
+    whyNotNow: (of) =>
+      last === null
+        ? null
+        : whyNotNow(last.verdict.state, observer.observe({ outcomes: [], answers: [] }), config().core, of),
     tell: ({ what, node, detail }) => log.warn({ event: 'fence', what, node }, sayEffect(what, node, detail)),
   });
   const tell = createTeller(log);

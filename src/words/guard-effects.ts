@@ -16,3 +16,21 @@ const FAULTS: { readonly [F in EffectFault]: string } = {
   'event-unsaid': 'an event on it could not be written',
   bug: 'this is a bug of the guard, and nothing was done',
 };
+
+/** Why an act was not begun though its record was stored. `code`: as `whyNotNow` gives it. */
+export const sayNotNow = (code: string): string => {
+  const why = Object.hasOwn(NOT_NOW, code) ? NOT_NOW[code] : undefined;
+  return `meanwhile ${why ?? `a gate has closed (${code})`}`;
+};
+const NOT_NOW: { readonly [code: string]: string } = {
+  life: 'it has shown life',
+  'not-silent-enough': 'it has shown life',
+  'node-deleted': 'its Node was deleted',
+  'record-gone': 'its record was removed',
+  paused: 'a person has paused the guard',
+  held: 'it is held',
+  skip: 'its annotation asks the guard to leave it alone',
+  'not-cordoned': 'it was uncordoned',
+  'not-drained': 'pods have come to it',
+  'foreign-taint': 'somebody else has set it out of service',
+};

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { clock, until } from '../host/test-cgroup.ts';
 import { aBench, anExecutable, detailOf, isRunning, PREAMBLE } from './an-agent.ts';
 
-const always = (): boolean => true;
+const always = (): null => null;
 const statusOf = async (script: string, deadlineMs?: number) => {
   const bench = aBench({ fence_a: script }, deadlineMs === undefined ? {} : { deadlineMs });
   const { power } = await bench.agents.status(bench.method('fence_a'), 'patrol');
@@ -177,7 +177,7 @@ describe('a command (G1: what it says is no proof)', () => {
       fence_slow: 'touch "slow$(value plug)"; while [ ! -e go ]; do sleep 0.05; done',
     });
     const { agents, method } = bench;
-    const none = await agents.command(method('fence_a'), 'off', () => false);
+    const none = await agents.command(method('fence_a'), 'off', () => 'authority has ended');
     expect(detailOf(none.saysDone)).toBe('it was not begun: authority has ended');
     // All that may run at once is running.
     const slow = [1, 2, 3, 4, 5, 6].map((plug) =>

@@ -11,14 +11,14 @@ const node = { name: 'w1', uid: 'uid-w1', bootId: 'boot' };
 const ask = (method: string, purpose: StatusAsk['for'] = 'dead'): StatusAsk => ({ node, method, for: purpose });
 
 /** Methods are named after the plug that their agent gets. */
-function someDevices(script: string, mayAct = () => true) {
+const always = (): null => null;
+function someDevices(script: string) {
   const bench = aBench({ fence_a: script });
   let arrivals = 0;
   const devices = createDevices({
     clock,
     agents: bench.agents,
     methodOf: (_, key) => (key === 'none' ? null : bench.method('fence_a', { key, parameters: { plug: key } })),
-    mayAct,
     arrived: () => {
       arrivals += 1;
     },
@@ -72,13 +72,13 @@ describe('the devices', () => {
     const both =
       'plug=$(value plug); echo "$action" > "$plug-$action"; [ "$plug" = 3 ] || while [ ! -e 1-$action ] || [ ! -e 2-$action ]; do sleep 0.02; done; [ "$plug" != 2 ]';
     const { bench, devices } = someDevices(both);
-    const runs = runsOf(await devices.off(node, ['1', '2']));
+    const runs = runsOf(await devices.off(node, ['1', '2'], always));
     expect(runs.map(({ method, isOk, detail }) => [method, isOk, detail])).toEqual([
       ['1', true, ''],
       ['2', false, 'exit status 1'],
     ]);
     expect(existsSync(join(bench.directory, '3-off'))).toBe(false);
-    const on = runsOf(await devices.on(node, [['1', '2'], ['3']]));
+    const on = runsOf(await devices.on(node, [['1', '2'], ['3']], always));
     expect(on.map(({ method, isOk }) => [method, isOk])).toEqual([
       ['1', true],
       ['2', false],
@@ -89,8 +89,8 @@ describe('the devices', () => {
   });
 
   it('get no command without authority', async () => {
-    const { bench, devices } = someDevices('echo > ran', () => false);
-    expect(await devices.off(node, ['1', '2'])).toEqual({
+    const { bench, devices } = someDevices('echo > ran');
+    expect(await devices.off(node, ['1', '2'], () => 'authority has ended')).toEqual({
       kind: 'not-begun',
       detail: 'it was not begun: authority has ended',
     });

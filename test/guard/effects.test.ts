@@ -43,6 +43,7 @@ function someEffects(rest: Partial<EffectNeeds> = {}, dryRun = false) {
     news: () => {
       news += 1;
     },
+    whyNotNow: () => null,
     maps: { wrote: () => undefined, overtaken: () => undefined },
     tell: (one) => void told.push(one),
     ...rest,

@@ -53,6 +53,7 @@ function someEffects(dryRun = false) {
       kubernetes: { kubeconfig: 'in-cluster', namespace: 'nodewarden-guard', outOfService: 'detect' },
       history: { days: 30, entries: 3 },
     }),
+    whyNotNow: () => null,
     maps: { wrote: () => undefined, overtaken: () => undefined },
     tell: (one) => void told.push(one),
   });

@@ -106,8 +106,8 @@ describe('the metrics of a guard', () => {
     );
     await agents.status(method('fence_a'), 'dead');
     await agents.status(method('fence_a'), 'patrol');
-    await agents.command(method('fence_a'), 'off', () => true);
-    await agents.command(method('fence_a'), 'on', () => false);
+    await agents.command(method('fence_a'), 'off', () => null);
+    await agents.command(method('fence_a'), 'on', () => 'authority has ended');
     expect(await shown('agent_runs_total', counts)).toEqual([
       '{agent="fence_a",action="status",result="ok"} 2',
       '{agent="fence_a",action="off",result="malformed"} 1',

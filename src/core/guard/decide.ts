@@ -55,7 +55,7 @@ function pastHoldsOf(
 const IDLE = ({ patrol }: GuardState) => ({ patrol, asks: [] });
 
 /** Everything that this look brings, before anything is decided. */
-function takeIn(before: GuardState, observation: GuardObservation, config: GuardConfig): Progress {
+export function takeIn(before: GuardState, observation: GuardObservation, config: GuardConfig): Progress {
   const { atMs, wallMs } = observation;
   const own = stepSelf(before.self, observation, config);
   const settled = atMs >= own.self.settlesMs;

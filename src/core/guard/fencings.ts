@@ -57,7 +57,7 @@ function settle(
   reasons.push(...failuresOf(becomes, act));
   fencings.set(id, {
     ...fencing,
-    record: { ...becomes, answers: withRuns(becomes, act, wallMs) },
+    record: { ...becomes, answers: withRuns(becomes, act, wallMs), offSent: sentOf(fencing.record, becomes, act) },
     version: store.version,
     sinceMs: atMs,
     isTakenOver: false,
@@ -69,6 +69,10 @@ function settle(
     readyMs: null,
   });
 }
+
+/** What was stored as sent and was never begun was not sent. */
+const sentOf = (before: FencingRecord, becomes: FencingRecord, act: GuardOutcome['act']): FencingRecord['offSent'] =>
+  act?.kind === 'not-begun' ? before.offSent : becomes.offSent;
 
 function failuresOf({ node, id }: FencingRecord, act: GuardOutcome['act']): readonly GuardReason[] {
   if (act?.kind === 'failed') return [{ code: 'act-failed', node, fencing: id, detail: act.detail }];

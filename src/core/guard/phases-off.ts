@@ -174,15 +174,19 @@ function notProven(turn: Turn, sinceMs: MonoMs): Turned {
   const isOn = saidSince(turn, level, sinceMs + ROUND_MS)?.some(({ says }) => says === 'on') === true;
   const givesUpMs = sinceMs + 2 * config.deadlineMs + ANSWER_RESERVE_MS;
   if (!isOn && observation.atMs < givesUpMs) return ask({ status: level }, givesUpMs);
-  // G4: the off had its effect, and somebody has switched the machine on since. It is theirs.
-  if (record.offSent.length > 0 && isSwitchedOnSince(turn, level, sinceMs)) {
-    return go('on-sent', { why: 'switched-on', ...onChange(record) }, onAct(record));
-  }
+  if (isTheirs(turn, level, sinceMs)) return backToThem(record);
   const next = afterProving(turn);
   if (next.move === null) return next;
   const lacks = isOn ? 'says-on' : 'silent';
   return { ...next, reasons: [{ code: 'not-proven', node: record.node, fencing: record.id, lacks }] };
 }
+
+/** G4: the off had its effect, and somebody has switched the machine on since. `sinceMs`: when it returned; null: not known. */
+const isTheirs = (turn: Turn, methods: readonly MethodKey[], sinceMs: MonoMs | null): boolean =>
+  turn.record.offSent.length > 0 && sinceMs !== null && isSwitchedOnSince(turn, methods, sinceMs);
+
+const backToThem = (record: FencingRecord): Turned =>
+  go('on-sent', { why: 'switched-on', ...onChange(record) }, onAct(record));
 
 function afterProving(turn: Turn): Turned {
   const { record } = turn;
@@ -297,6 +301,7 @@ type OffSending = Extract<OffPhase, 'isolating' | 'off-sent'>;
 function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods: readonly MethodKey[]): Turned {
   const { record } = turn;
   if (record.onSent.length > 0) return go('stuck', { why: 'on-sent' });
+  if (isTheirs(turn, record.offSent, turn.fencing.offReturnedMs)) return backToThem(record);
   if (isTooLate(turn)) return givenUp(turn, 'too-late');
   const left = record.purpose === 'rehearse' ? leftOnIdle(turn.memory, turn) : null;
   if (left === 'not-cordoned' || left === 'not-drained') return givenUp(turn, left);
@@ -310,6 +315,14 @@ function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods
   const isSign = turn.memory.signMs !== null && turn.memory.signMs > turn.fencing.sinceMs;
   if (record.renewed !== null && isSign) return ended(turn, 'not-silent-enough');
   return go(to, { ...change, offSent: withSent(record, methods) }, { kind: 'off', methods });
+}
+
+/** Why an `off` that was decided must not be sent any more; null: it may. */
+export function whyNotOff(turn: Turn, methods: readonly MethodKey[]): string | null {
+  if (lifeSign(turn) !== null) return 'life';
+  const { move } = off(turn, 'off-sent', {}, methods);
+  if (move?.act?.kind === 'off') return null;
+  return move?.change.why ?? (turn.state.paused === null ? 'held' : 'paused');
 }
 
 /** Neither read from the Node nor asked of its machine: looked at elsewhere. */

@@ -62,7 +62,7 @@ function tainted(turn: Turn): Turned {
 }
 
 function untainting(turn: Turn): Turned {
-  const { record, fencing, observation, memory } = turn;
+  const { record, fencing, observation } = turn;
   if (fencing.acted?.kind !== 'patched') return go('untainting', {}, { kind: 'untell' });
   const isAlive = record.isAlive || lifeSign(turn) !== null;
   const dueMs = fencing.sinceMs + UNTAINTED_MS;
@@ -70,9 +70,12 @@ function untainting(turn: Turn): Turned {
   if (isAlive) return owedOn(record).length > 0 ? powerOn(record, { isAlive }) : go('booting', { isAlive });
   const why = staysOff(record);
   if (why !== null) return go('left-off', { staysOff: why });
-  // Under it, Kubernetes deletes what starts there by force. Whoever set it takes it back (G11).
-  return memory.facts.foreignOutOfService === null ? powerOn(record, {}) : stay();
+  return isUnderForeignTaint(turn) ? stay() : powerOn(record, {});
 }
+
+/** Kubernetes deletes by force what starts under it. Whoever set it takes it back (G11). A living machine is not off. */
+export const isUnderForeignTaint = (turn: Turn): boolean =>
+  turn.memory.facts.foreignOutOfService !== null && !turn.record.isAlive && lifeSign(turn) === null;
 
 /** Why the machine is not to be switched on; null: it is. Only what this fencing switched off is switched on. */
 export function staysOff({ staysOff: said, proof, offSent, why }: FencingRecord): StaysOff | null {
@@ -94,7 +97,9 @@ function onSent(turn: Turn): Turned {
   const { atMs } = observation;
   const sinceMs = fencing.isTakenOver ? predecessorEndsMs(turn, stepsSent(record)) : fencing.sinceMs;
   if (atMs < sinceMs) return stay({ dueMs: sinceMs });
-  if (fencing.acted?.kind === 'not-begun') return go('on-sent', {}, onAct(record));
+  if (fencing.acted?.kind === 'not-begun') {
+    return isUnderForeignTaint(turn) ? stay() : go('on-sent', {}, onAct(record));
+  }
   if (record.why === OUTDATED) return go('aborted');
   const power = record.plan.levels.flat().filter((method) => record.onSent.includes(method));
   const said = saidSince(turn, power, sinceMs);

@@ -83,9 +83,11 @@ export function go(
 
 /** Its Node was deleted: its devices stay as they are. */
 export const nodeDeleted = ({ phase, offSent }: FencingRecord): Turned =>
-  phase === 'decided' && offSent.length === 0
+  offSent.length === 0 && BEFORE_ANY.includes(phase)
     ? go('aborted', { why: 'node-deleted' })
     : go('left-off', { staysOff: 'node-deleted' });
+/** Without an `off` sent, these begin with a machine that is on. */
+const BEFORE_ANY: readonly Phase[] = ['decided', 'isolating', 'off-sent'];
 
 /** After a failed store or act a moment passes, whatever failed; null: none did. */
 export const retriesMs = ({ failedMs }: Fencing): MonoMs | null => (failedMs === null ? null : failedMs + AGAIN_MS);

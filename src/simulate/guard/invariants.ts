@@ -316,7 +316,8 @@ export function nothingNewWhileSettling(facts: readonly Fact[], { config }: Circ
     const { atMs, guard, node } = fact;
     const sinceMs = Math.max(
       elected.get(guard) ?? atMs,
-      ...outages.filter(({ fromMs }) => fromMs < atMs).map(({ toMs }) => toMs),
+      // While it lasts, nothing can be stored, and so nothing begins.
+      ...outages.filter(({ toMs }) => toMs <= atMs).map(({ toMs }) => toMs),
     );
     return atMs - sinceMs >= config.settleMs ? [] : [{ at: atMs, text: `${guard} decided on ${node} while settling` }];
   });

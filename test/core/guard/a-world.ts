@@ -11,8 +11,9 @@ import type {
   GuardOutcome,
   Order,
 } from '../../../src/core/guard/observation.ts';
-import type { KeptState } from '../../../src/core/guard/record.ts';
+import type { FencingRecord, KeptState } from '../../../src/core/guard/record.ts';
 import { type GuardState, initialGuardState } from '../../../src/core/guard/state.ts';
+import { whyNotNow } from '../../../src/core/guard/why-not-now.ts';
 import { attachmentsByNode } from '../../../src/core/guard/worth.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aGuardConfig } from './a-guard-config.ts';
@@ -66,6 +67,8 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     isLeader: true,
     skewMs: 0,
     self: null as string | null,
+    /** Happens while a record is being stored. */
+    meanwhile: (_: FencingRecord): void => undefined,
     machine: (name: string): Machine => {
       const machine = by.get(name);
       if (machine === undefined) throw new Error(`no machine ${name}`);
@@ -219,7 +222,11 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
   function stored({ fencing, record, act }: Store, version: number, end: End): void {
     records.set(fencing, { version, record });
     const done = { kind: 'stored', version: String(version) } as const;
+    world.meanwhile(record);
+    const seen = { ...observe(), answers: [], outcomes: [] };
+    const why = act === null ? null : whyNotNow(state, seen, config, { fencing, act });
     if (act === null) end(done, null);
+    else if (why !== null) end(done, { kind: 'not-begun', detail: why });
     else if (act.kind === 'on' || act.kind === 'off') command(record.node.name, act, (result) => end(done, result));
     else end(done, patch(record.node.name, act, fencing));
   }

@@ -80,3 +80,47 @@ describe('what holds an off after the decision', () => {
     expect(commands(world.run(10 * MINUTE))).toEqual([]);
   });
 });
+
+describe('what happens while the record of an act is being stored', () => {
+  const MEANWHILE: readonly (readonly [string, (machine: Machine, world: World) => unknown])[] = [
+    ['it renews its lease', (machine) => Object.assign(machine, { isHeard: true, renewals: machine.renewals + 1 })],
+    ['it boots', (machine) => Object.assign(machine, { isHeard: true, boots: 2 })],
+    ['it is to be left alone', ({ annotations }) => Object.assign(annotations, { 'nodewarden.dev/guard': 'skip' })],
+    ['its Node is another one', (machine) => Object.assign(machine, { uid: 'uid-new', isHeard: true })],
+    [
+      'it is excluded',
+      ({ labels }) => Object.assign(labels, { 'remediation.medik8s.io/exclude-from-remediation': 'true' }),
+    ],
+  ];
+  const at = (phase: string, happens: (machine: Machine, world: World) => unknown): World => {
+    const world = silent(aWorld(workers(10)).run(5 * MINUTE), 'w1');
+    world.meanwhile = (record) => {
+      if (record.phase !== phase) return;
+      world.meanwhile = () => undefined;
+      happens(world.machine('w1'), world);
+    };
+    return world;
+  };
+
+  it.each(MEANWHILE)('%s: no off is sent, and it is not called sent', (_, happens) => {
+    const world = at('off-sent', happens).run(9 * MINUTE);
+    expect(commands(world)).toEqual([]);
+    const [fencing] = [...world.records.values()];
+    expect(fencing?.record.offSent).toEqual([]);
+    expect(['aborted', 'closed']).toContain(fencing?.record.phase);
+  });
+
+  it('a living machine is not set out of service', () => {
+    const world = at('proven', (machine) => Object.assign(machine, { isOn: true, isHeard: true, boots: 2 }));
+    world.run(9 * MINUTE);
+    expect(world.kinds().filter((kind) => kind.includes('tainted'))).toEqual([]);
+  });
+
+  it('a machine that somebody else set out of service meanwhile is switched on when that is over', () => {
+    const foreign = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
+    const world = at('on-sent', ({ taints }) => taints.push(foreign)).run(12 * MINUTE);
+    expect(commands(world)).toEqual(['off vm w1']);
+    world.machine('w1').taints = [];
+    expect(commands(world.run(3 * MINUTE))).toEqual(['off vm w1', 'on vm w1']);
+  });
+});

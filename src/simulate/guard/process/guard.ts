@@ -5,6 +5,7 @@ import { LOOK_WAIT_MS, NEWS_APART_MS } from '../../../core/guard/next-look.ts';
 import type { DeviceAnswer, GuardObservation, GuardOutcome } from '../../../core/guard/observation.ts';
 import { isAdopted } from '../../../core/guard/self.ts';
 import { type GuardState, initialGuardState } from '../../../core/guard/state.ts';
+import { whyNotNow } from '../../../core/guard/why-not-now.ts';
 import type { World } from '../world.ts';
 import { createHands } from './hands.ts';
 import { createKeeper } from './keeper.ts';
@@ -59,6 +60,7 @@ export function startGuard(parts: Parts): void {
     ...parts,
     deadlineMs: config.deadlineMs,
     hasAuthority: leading.hasAuthority,
+    whyNotNow: (of) => whyNotNow(state, observe([], []), config, of),
     outcome: (outcome) => {
       outcomes.push(outcome);
       poke();
@@ -96,32 +98,34 @@ export function startGuard(parts: Parts): void {
     });
   }
 
+  const observe = (answers: GuardObservation['answers'], outcomes: GuardObservation['outcomes']): GuardObservation => ({
+    atMs: clocks.monoMs(),
+    wallMs: clocks.wallMs(),
+    self: {
+      writer: identity.writer,
+      node: identity.node,
+      leadership: leading.view(),
+      lastWriteMs: leading.lastWriteMs(),
+      uptimeMs: clocks.monoMs(),
+    },
+    nodes: senses.nodes(),
+    records: senses.records(),
+    kept: senses.kept(),
+    asked: senses.asked(),
+    attachments: senses.attachments(),
+    answers,
+    outcomes,
+    orders: senses.orders(),
+  });
+
   function decide(): void {
     isPoked = false;
     decidedMs = clocks.monoMs();
     turn += 1;
-    const records = senses.records();
+    const observation = observe(answers, outcomes);
+    const { records } = observation;
+    const view = observation.self.leadership;
     if (records.known) recordsEpoch = Math.max(0, ...records.value.map(({ record }) => record?.epoch ?? 0));
-    const view = leading.view();
-    const observation: GuardObservation = {
-      atMs: clocks.monoMs(),
-      wallMs: clocks.wallMs(),
-      self: {
-        writer: identity.writer,
-        node: identity.node,
-        leadership: view,
-        lastWriteMs: leading.lastWriteMs(),
-        uptimeMs: clocks.monoMs(),
-      },
-      nodes: senses.nodes(),
-      records,
-      kept: senses.kept(),
-      asked: senses.asked(),
-      attachments: senses.attachments(),
-      answers,
-      outcomes,
-      orders: senses.orders(),
-    };
     const verdict = decideGuard(state, observation, config);
     answers = [];
     outcomes = [];

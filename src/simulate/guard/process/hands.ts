@@ -20,6 +20,7 @@ type Parts = {
   readonly client: Client;
   readonly deadlineMs: number;
   readonly hasAuthority: () => boolean;
+  readonly whyNotNow: (of: { readonly fencing: string; readonly act: Act }) => string | null;
   readonly outcome: (outcome: GuardOutcome) => void;
   readonly answer: (answer: DeviceAnswer) => void;
 };
@@ -114,6 +115,11 @@ export function createHands(parts: Parts): Hands {
   function perform(act: Act, node: NodeRef, fencing: string, done: Done<ActResult>): void {
     if (!hasAuthority()) {
       done({ kind: 'not-begun', detail: 'authority ended' });
+      return;
+    }
+    const why = parts.whyNotNow({ fencing, act });
+    if (why !== null) {
+      done({ kind: 'not-begun', detail: why });
       return;
     }
     switch (act.kind) {
