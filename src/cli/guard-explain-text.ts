@@ -1,9 +1,10 @@
 import type { GateRow } from '../core/guard/decision.ts';
+import { slowestMs } from '../core/guard/devices.ts';
 import type { Phase } from '../core/guard/record.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { ExplainReport } from '../guard/report.ts';
-import { sayPhase } from '../words/guard.ts';
+import { sayPhase, sayWhy } from '../words/guard.ts';
 import { sayFrees } from '../words/guard-decision.ts';
 import { sayGateRow } from '../words/guard-gate.ts';
 import { clean, type Paint, table } from './print.ts';
@@ -35,7 +36,8 @@ export function guardExplainText(report: ExplainReport, paint: Paint): string {
 
 const time = (ms: number): string => sayDuration(Math.round(ms / 1_000) * 1_000);
 
-function opensText({ opensMs }: GateRow, atMs: MonoMs): string {
+function opensText({ opensMs, because }: GateRow, atMs: MonoMs): string {
+  if (because === 'not-asked') return 'when they answer';
   if (opensMs === null) return 'not by time alone';
   return opensMs <= atMs ? 'now' : `in ${time(opensMs - atMs)}`;
 }
@@ -45,7 +47,8 @@ function fencingLines({ explanation: { fencing }, atMs }: ExplainReport): readon
   const { record, sinceMs } = fencing.fencing;
   const due = fencing.dueMs === null ? '' : `, goes on in ${time(Math.max(0, fencing.dueMs - atMs))} at the latest`;
   const said = sayPhase(record.phase, record.proof?.by === 'person');
-  return [`fencing ${record.id}: ${said} (${record.phase}) for ${time(atMs - sinceMs)}${due}`];
+  const why = record.why === null ? '' : `: ${clean(sayWhy(record.why))}`;
+  return [`fencing ${record.id}: ${said} (${record.phase}${why}) for ${time(atMs - sinceMs)}${due}`];
 }
 
 /** Nothing is done in them until a try is due, its node is back, or a person has looked. */
@@ -78,8 +81,10 @@ function devicesLines({ explanation: { plan, devices }, atMs }: ExplainReport, p
     const device = known.get(method);
     if (device === undefined) return `device      ${clean(method)}: not asked yet`;
     const age = device.begunMs === null ? 'as an earlier leader heard' : `${time(atMs - device.begunMs)} ago`;
+    const tookMs = slowestMs([device]);
+    const slow = tookMs === null ? '' : paint('yellow', `, and took ${time(tookMs)} for it`);
     const never = device.hasSaidOn ? '' : ', never said on';
     const doubt = device.contradicted === null ? '' : paint('red', ', not believed');
-    return `device      ${clean(method)}: says ${device.says}, ${age}${never}${doubt}`;
+    return `device      ${clean(method)}: says ${device.says}, ${age}${slow}${never}${doubt}`;
   });
 }

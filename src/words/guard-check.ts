@@ -1,3 +1,5 @@
+import { IN_TIME_MS } from '../core/guard/devices.ts';
+import { sayTenths } from '../core/units/duration.ts';
 import { sayNames } from './phrases.ts';
 
 /** What `guard check` finds, and what to do about it. */
@@ -29,6 +31,7 @@ type Device = {
   readonly agent: string;
   readonly says: string;
   readonly detail: string;
+  readonly tookMs: number;
   readonly exposedTo: readonly string[];
   readonly isNodeReady: boolean;
   readonly contradicted: { readonly why: string } | null;
@@ -115,7 +118,16 @@ export function deviceFindings(devices: readonly Device[]): readonly CheckFindin
   return [...devices.flatMap(deviceFinding), ...exposures(devices)];
 }
 
-function deviceFinding({ node, method, says, detail, isNodeReady, contradicted }: Device): readonly CheckFinding[] {
+function deviceFinding({
+  node,
+  level,
+  method,
+  says,
+  detail,
+  tookMs,
+  isNodeReady,
+  contradicted,
+}: Device): readonly CheckFinding[] {
   if (says === 'unknown') {
     return [
       blocking('device', `${node}: ${method} does not say whether the machine is on: ${detail}`, helperFor(detail)),
@@ -124,6 +136,13 @@ function deviceFinding({ node, method, says, detail, isNodeReady, contradicted }
   if (says === 'off' && isNodeReady) {
     const text = `${node}: ${method} says off, but the node is Ready: it is another machine's outlet, or it lies`;
     return [blocking('wrong-device', text, 'find out which machine it switches before anything is fenced')];
+  }
+  // What is cut first proves nothing, so that nothing waits for its answer.
+  if (tookMs > IN_TIME_MS && level !== null) {
+    const text = `${node}: ${method} took ${sayTenths(tookMs)} to say whether the machine is on; a proof needs its answer within ${sayTenths(IN_TIME_MS)}, so nothing is switched off by its level`;
+    return [
+      blocking('slow-device', text, 'find out what keeps it waiting, or use an agent that asks it in another way'),
+    ];
   }
   if (contradicted === null) return [];
   const text = `${node}: ${method} has said what could not be true (${contradicted.why}), and is not believed`;

@@ -2,7 +2,7 @@ import { type Act, type Frees, type GateRow, type GuardDecision, isStep, type St
 import type { ActResult, AgentRun, GuardOutcome } from '../core/guard/observation.ts';
 import type { FencingRecord, Group, HoldScope, StormKind } from '../core/guard/record.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import { sayPhase } from './guard.ts';
+import { sayPhase, sayWhy } from './guard.ts';
 import { sayBecause, sayGateRow, sayOrderAnswer } from './guard-gate.ts';
 import { counted, saidOf, sayNames } from './phrases.ts';
 
@@ -93,7 +93,7 @@ export function sayGuardDecision(decision: GuardDecision): string | null {
       return `the node of this guard is silent: it will give the lease back, and not run for ${sayDuration(decision.forMs)}`;
     default: {
       const { act, record, node } = decision;
-      return act === null ? null : `${node.name}: stores the decision to ${sayAct(act, record)}${sayWhy(record)}`;
+      return act === null ? null : `${node.name}: stores the decision to ${sayAct(act, record)}${inBrackets(record)}`;
     }
   }
 }
@@ -112,7 +112,7 @@ export function sayGuardOutcome(
   if (store.kind === 'stored' && !isStep(decision)) return null;
   const { name } = decision.node;
   if (store.kind === 'conflict') return `${name}: somebody else wrote the record first, so nothing was done`;
-  return `${name}: ${sayStored(decision, act)}${sayWhy(decision.record)}`;
+  return `${name}: ${sayStored(decision, act)}${inBrackets(decision.record)}`;
 }
 
 function sayStored({ record, act }: Store, result: ActResult | null): string {
@@ -128,7 +128,7 @@ function sayStored({ record, act }: Store, result: ActResult | null): string {
 }
 
 const isOk = (runs: readonly AgentRun[]): boolean => runs.length > 0 && runs.every((run) => run.isOk);
-const sayWhy = ({ why }: FencingRecord): string => (why === null ? '' : ` (${why})`);
+const inBrackets = ({ why }: FencingRecord): string => (why === null ? '' : ` (${sayWhy(why)})`);
 const sayFailure = (act: ActResult | null): string => (act !== null && 'detail' in act ? `: ${act.detail}` : '');
 
 function sayAct({ kind }: Act, { phase }: FencingRecord): string {

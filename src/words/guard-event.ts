@@ -2,6 +2,7 @@ import type { Frees, GateRow } from '../core/guard/decision.ts';
 import type { FencingRecord } from '../core/guard/record.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
+import { sayWhy } from './guard.ts';
 import { sayGateRow } from './guard-gate.ts';
 import { counted } from './phrases.ts';
 
@@ -49,7 +50,7 @@ export function sayProven({ id, proof }: FencingRecord): string {
 export function sayFailed({ id, phase, why, isAlive }: FencingRecord): string {
   if (isAlive) return `it gives a sign of life after power off was sent (fencing ${id})`;
   const then = phase === 'stuck' ? 'a person must look' : 'it is tried again';
-  return escapeUnsafe(`off is not proven${why === null ? '' : ` (${why})`}; ${then} (fencing ${id})`);
+  return escapeUnsafe(`off is not proven${why === null ? '' : ` (${sayWhy(why)})`}; ${then} (fencing ${id})`);
 }
 
 export const sayFreed = (id: string): string => `its pods and volumes are free (fencing ${id})`;

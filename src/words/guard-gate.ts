@@ -53,6 +53,10 @@ const BECAUSE: { readonly [B in Because]: Said } = {
   'no-method': 'it has no fencing device',
   silent: ({ limit }) =>
     limit === 1 ? 'its devices do not all answer' : `on none of ${limit} levels do all of its devices answer`,
+  'not-asked':
+    'its devices have not been asked within the last 30s, or have not answered yet; they are asked before it is fenced',
+  'too-slow': ({ value, limit }) =>
+    `one of its devices took ${time(value)} to say whether the machine is on, and ${time(limit)} is the most for a proof`,
   contradicted: 'one of its devices said what cannot be true, and is not believed',
   'never-on': 'one of its devices has never said on, so its off proves nothing',
   'not-rehearsed': 'it was never rehearsed (requireRehearsal)',

@@ -58,6 +58,7 @@ const NOT_SHOWN: { readonly [code: string]: string } = {
   'life-after-proof': 'its devices said off, and the machine ran on: they are not believed any more',
   'not-proven': 'its devices did not say off',
   silent: 'a device did not answer',
+  'too-slow': 'a device answers too late for a proof',
   'not-cordoned': 'it was uncordoned before it was cut',
   'not-drained': 'pods came to it before it was cut',
   'too-late': 'the guard that took the order did not come to it: give it again',

@@ -10,7 +10,7 @@ export function sayGuardReason(reason: GuardReason): string | null {
   const said = REASONS[reason.code];
   if (said === null) return null;
   if (reason.code === 'settling') return `decides nothing new for a while, because of ${saySettles(reason.for)}`;
-  const more = 'lacks' in reason ? ` (${reason.lacks})` : 'detail' in reason ? ` (${reason.detail})` : '';
+  const more = 'lacks' in reason ? ` (${sayWhy(reason.lacks)})` : 'detail' in reason ? ` (${reason.detail})` : '';
   const method = reason.code === 'device-contradicted' ? `: ${reason.method}` : '';
   const subject = 'node' in reason ? reason.node.name : 'fencing' in reason ? reason.fencing : '';
   return `${subject}: ${said}${method}${more}`;
@@ -63,6 +63,12 @@ const PHASES: { readonly [P in Phase]: string } = {
   'left-off': 'left off',
   'not-back': 'not back: a person must look',
   closed: 'closed',
+};
+
+/** Why a fencing came to its phase, or what its proof lacks: a code, unless a sentence says more. */
+export const sayWhy = (why: string): string => saidOf(WHY, why) ?? why;
+const WHY: { readonly [code: string]: string } = {
+  'too-slow': 'its devices answer too late for a proof',
 };
 
 export const sayGuardStarts = (file: string, isDryRun: boolean): string =>

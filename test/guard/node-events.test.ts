@@ -72,6 +72,14 @@ describe('the events on a node', () => {
       ['w1 Warning FencingFailed: off is not proven (not-proven); it is tried again (fencing ID)'],
     ],
     [
+      'its failure by slow devices',
+      moved('proving', 'failed', { why: 'too-slow' }),
+      null,
+      [
+        'w1 Warning FencingFailed: off is not proven (its devices answer too late for a proof); it is tried again (fencing ID)',
+      ],
+    ],
+    [
       'life after its off',
       moved('proving', 'failed', { isAlive: true }),
       null,

@@ -145,7 +145,7 @@ function isBeingAsked({ at, closed }: DeadNode, { observation }: Look): boolean 
   const { overdueMs } = at.memory;
   return overdueMs !== null && observation.atMs - overdueMs < TWO_LOOKS_MS + ASKED_WITHIN_MS;
 }
-const NOT_KNOWN: ReadonlySet<GateRow['because']> = new Set(['witness-unknown', 'stuck-unknown', 'silent']);
+const NOT_KNOWN: ReadonlySet<GateRow['because']> = new Set(['witness-unknown', 'stuck-unknown', 'silent', 'not-asked']);
 const ASKED_WITHIN_MS = 10_000;
 
 const whatHolds = (closed: GateRow | null): string => (closed === null ? '' : `${closed.gate} ${closed.because}`);

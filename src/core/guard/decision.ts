@@ -155,7 +155,16 @@ export type Because =
   | 'max-per-hour';
 
 /** What keeps a level of devices from being used. */
-export type LevelLack = 'silent' | 'contradicted' | 'never-on' | 'not-rehearsed';
+export type LevelLack =
+  /** One was asked, and did not say on or off. */
+  | 'silent'
+  /** The last answer of one is too old, or there is none yet. */
+  | 'not-asked'
+  /** One answers too late for a proof. */
+  | 'too-slow'
+  | 'contradicted'
+  | 'never-on'
+  | 'not-rehearsed';
 
 /** One gate for one node. `value` and `limit` are what was compared. */
 export type GateRow = {

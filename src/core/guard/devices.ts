@@ -7,6 +7,10 @@ import { type DeviceMemory, deviceKey, type GuardState, type NodeMemory } from '
 
 /** Two answers this far apart are two rounds (guard.md 8.3). */
 export const ROUNDS_APART_MS = 5_000;
+/** guard.md 8.3 (e): how old the second round may be when the patch is sent, counted from when it began. */
+export const ROUND_VALID_MS = 15_000;
+/** A status that took longer leaves no time for the look and the patch that follow it. */
+export const IN_TIME_MS = ROUND_VALID_MS - 1_000;
 /** A status is believed for this long when a fencing is decided. */
 export const STATUS_FRESH_MS = 30_000;
 /** The devices of a dead node are asked again after this. */
@@ -152,10 +156,38 @@ export function lackOfLevel(
   const known = level.map((method) => devices.get(deviceKey(uid, method)));
   const isContradicted = known.some((device) => device !== undefined && device.contradicted !== null);
   if (isContradicted && use !== 'rehearse') return 'contradicted';
-  if (!known.every((device) => isAnswering(device, atMs))) return 'silent';
+  if (known.some((device) => device?.says === 'unknown' && device.begunMs !== null)) return 'silent';
+  if (slowestMs(known) !== null) return 'too-slow';
+  if (!known.every((device) => isAnswering(device, atMs))) return 'not-asked';
   if (!known.every((device) => device?.hasSaidOn)) return 'never-on';
   const isRehearsed = known.every((device) => (device?.rehearsedWallMs ?? null) !== null);
   return use === 'fence-if-rehearsed' && !isRehearsed ? 'not-rehearsed' : null;
+}
+
+/** Why none of these levels can be used: first what does not mend itself, then what is not known yet. Null: one can. */
+export function lackOfPlan(
+  uid: string,
+  levels: NodePlan['levels'],
+  devices: Devices,
+  atMs: MonoMs,
+  use: LevelUse,
+): LevelLack | null {
+  const lacks = levels.map((level) => lackOfLevel(uid, level, devices, atMs, use));
+  if (lacks.includes(null)) return null;
+  const lasting = lacks.find((lack) => lack !== 'silent' && lack !== 'not-asked');
+  return lasting ?? (lacks.includes('not-asked') ? 'not-asked' : 'silent');
+}
+
+/** How long the slowest of their last answers took, if it came too late for a proof; null: none did. */
+export function slowestMs(devices: readonly (DeviceMemory | undefined)[]): number | null {
+  const slowest = Math.max(0, ...devices.map(tookMs));
+  return slowest > IN_TIME_MS ? slowest : null;
+}
+
+/** How long it took to say on or off; 0: it did not, to its last status. */
+function tookMs(device: DeviceMemory | undefined): number {
+  const last = device?.recent.at(-1);
+  return last === undefined || last.begunMs !== device?.begunMs ? 0 : last.endedMs - last.begunMs;
 }
 
 function isAnswering(device: DeviceMemory | undefined, atMs: MonoMs): boolean {

@@ -87,10 +87,15 @@ const OVERRULED_BY: { readonly [G in GateName]: Order['verb'] | null } = {
 
 function overruledBy({ gate, because }: GateRow): Order['verb'] | null {
   if (because === 'paused') return 'resume';
-  return NOT_RELEASED.has(because) ? null : OVERRULED_BY[gate];
+  return NOT_OVERRULED.has(because) ? null : OVERRULED_BY[gate];
 }
-/** Limits of the rate that no `release` lifts. */
-const NOT_RELEASED: ReadonlySet<string> = new Set(['max-in-flight', 'another-control-plane', 'control-plane-majority']);
+/** Limits of the rate that no `release` lifts, and what the devices are about to say. */
+const NOT_OVERRULED: ReadonlySet<string> = new Set([
+  'max-in-flight',
+  'another-control-plane',
+  'control-plane-majority',
+  'not-asked',
+]);
 
 function devicesOf({ object }: NodeMemory, plan: NodePlan, { devices }: GuardState): readonly DeviceMemory[] {
   return keysOf(plan).flatMap((method) => devices.get(deviceKey(object.uid, method)) ?? []);

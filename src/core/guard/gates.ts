@@ -1,14 +1,14 @@
 import { type MonoMs, unknown } from '../reading.ts';
 import { type GuardConfig, meets, planOf } from './config.ts';
 import type { GateName, GateRow } from './decision.ts';
-import { lackOfLevel, levelOffAlready, useOf } from './devices.ts';
+import { IN_TIME_MS, lackOfPlan, levelOffAlready, slowestMs, useOf } from './devices.ts';
 import { isDead, TWO_LOOKS_MS } from './health.ts';
 import type { GuardObservation } from './observation.ts';
 import { isSkipped, plannedBy } from './planned.ts';
 import { controlPlaneHold, cutsWallMs, inFlight, rateHold } from './rate.ts';
 import type { StoredRecord } from './record.ts';
 import { LEAST_AUTHORITY_MS, READ_AWAY_MS, STALE_MS, WRITE_AWAY_MS } from './self.ts';
-import type { GuardState, NodeMemory } from './state.ts';
+import { deviceKey, type GuardState, type NodeMemory } from './state.ts';
 import { holdOn, isReleased } from './storm.ts';
 import { FRESH_MS, freesOf, isNothing, readSince } from './worth.ts';
 
@@ -77,10 +77,11 @@ const RULES: { readonly [G in GateName]: (at: AtGate) => Shut | null } = {
   device: ({ memory, state: { devices }, observation: { atMs }, config, isRehearsal }) => {
     const plan = planOf(config, memory.object.name);
     if (plan === null) return shut('no-method');
-    const lacks = plan.levels.map((level) =>
-      lackOfLevel(memory.object.uid, level, devices, atMs, useOf(config, isRehearsal)),
-    );
-    return lacks.includes(null) ? null : shut(lacks.find((lack) => lack !== 'silent') ?? 'silent', 0, lacks.length);
+    const { uid } = memory.object;
+    const lack = lackOfPlan(uid, plan.levels, devices, atMs, useOf(config, isRehearsal));
+    if (lack === 'too-slow')
+      return shut(lack, slowestMs(plan.levels.flat().map((method) => devices.get(deviceKey(uid, method)))), IN_TIME_MS);
+    return lack === null ? null : shut(lack, 0, plan.levels.length);
   },
   storm: (at) => {
     const { atMs } = at.observation;

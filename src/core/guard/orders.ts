@@ -171,7 +171,7 @@ const isBegunAgain = ({ record: { phase, purpose, onSent } }: Fencing): boolean 
   BEGUN_AGAIN.has(phase) && purpose === 'fence' && onSent.length === 0;
 const BEGUN_AGAIN: ReadonlySet<Phase> = new Set(['failed', 'stuck']);
 /** Closed only because nobody was asked yet. */
-const NOT_ASKED: ReadonlySet<Because> = new Set(['witness-unknown', 'silent']);
+const NOT_ASKED: ReadonlySet<Because> = new Set(['witness-unknown', 'silent', 'not-asked']);
 
 /** guard.md 3: on a living node that is cordoned and drained. */
 function rehearse(order: Order, memory: NodeMemory, look: Look): Result {

@@ -1,9 +1,10 @@
 import type { MonoMs } from '../reading.ts';
 import { type MethodKey, planOf } from './config.ts';
-import type { GateName, GateRow } from './decision.ts';
-import { lackOfLevel, levelOffAlready, STATUS_FRESH_MS, useOf } from './devices.ts';
+import type { GateName, GateRow, LevelLack } from './decision.ts';
+import { levelOffAlready, STATUS_FRESH_MS, useOf } from './devices.ts';
 import { atGate, firstShut } from './gates.ts';
 import { ageOf, withObject } from './health.ts';
+import { isTooSlow, lackNow, levelAfter, levelToUse } from './levels.ts';
 import { proofOf } from './proof.ts';
 import { controlPlaneHold } from './rate.ts';
 import type { FencingRecord, Phase } from './record.ts';
@@ -13,7 +14,6 @@ import { holdOn } from './storm.ts';
 import {
   ask,
   askGates,
-  firstLevel,
   go,
   isSwitchedOnSince,
   isUnchanged,
@@ -87,8 +87,11 @@ function decided(turn: Turn): Turned {
       if (offBy(1) !== null) return ask({ status: plan.levels.flat() });
     }
     if (record.why === 'off-already') return ended(turn, 'not-off-any-more');
-    const level = record.purpose === 'rehearse' ? levelRehearsed(turn) : firstLevel(turn);
-    if (level === null) return ended(turn, 'silent');
+    const level = levelToUse(turn);
+    if (level === null) {
+      const lack = lackNow(turn);
+      return lack === 'not-asked' ? askGates(turn) : ended(turn, lack);
+    }
     return plan.isolation.length === 0 ? sendOff(fresh, level, 1) : off(fresh, 'isolating', { level }, plan.isolation);
   });
 }
@@ -96,12 +99,6 @@ function decided(turn: Turn): Turned {
 const PASSED_AT_DECISION: readonly GateName[] = ['dead', 'witness', 'worth', 'device', 'storm', 'rate'];
 /** These may open again by themselves, while nothing was sent. */
 const PASSING: readonly GateName[] = ['self', 'storm', 'rate', 'witness', 'worth', 'device'];
-
-/** The one that was chosen, and no other one. */
-function levelRehearsed({ record, state, observation: { atMs } }: Turn): number | null {
-  const lack = lackOfLevel(record.node.uid, levelOf(record), state.devices, atMs, 'rehearse');
-  return lack === null ? record.level : null;
-}
 
 /** Best effort: the fabric is no proof, and its failure no reason to stop. */
 function isolating(turn: Turn): Turned {
@@ -163,21 +160,23 @@ function proving(turn: Turn): Turned {
     case 'gone':
       return nodeDeleted(record);
     case 'rounds':
-      return notProven(turn, sinceMs);
+      return notProven(turn, sinceMs, isTooSlow(turn, record.level));
+    case 'too-slow':
+      return notProven(turn, sinceMs, true);
   }
 }
 
 /** Two attempts for each level, then the next one (guard.md 8.2). */
-function notProven(turn: Turn, sinceMs: MonoMs): Turned {
+function notProven(turn: Turn, sinceMs: MonoMs, isSlow: boolean): Turned {
   const { record, observation, config } = turn;
   const level = levelOf(record);
   const isOn = saidSince(turn, level, sinceMs + ROUND_MS)?.some(({ says }) => says === 'on') === true;
   const givesUpMs = sinceMs + 2 * config.deadlineMs + ANSWER_RESERVE_MS;
   if (!isOn && observation.atMs < givesUpMs) return ask({ status: level }, givesUpMs);
   if (isTheirs(turn, level, sinceMs)) return backToThem(record);
-  const next = afterProving(turn);
+  const lacks = isOn ? 'says-on' : isSlow ? TOO_SLOW : 'silent';
+  const next = afterProving(turn, lacks);
   if (next.move === null) return next;
-  const lacks = isOn ? 'says-on' : 'silent';
   return { ...next, reasons: [{ code: 'not-proven', node: record.node, fencing: record.id, lacks }] };
 }
 
@@ -188,13 +187,18 @@ const isTheirs = (turn: Turn, methods: readonly MethodKey[], sinceMs: MonoMs | n
 const backToThem = (record: FencingRecord): Turned =>
   go('on-sent', { why: 'switched-on', ...onChange(record) }, onAct(record));
 
-function afterProving(turn: Turn): Turned {
+/** What answers too late proves no second `off` either. */
+function afterProving(turn: Turn, lacks: string): Turned {
   const { record } = turn;
-  if (record.offSent.length === 0) return ended(turn, 'not-off-any-more');
-  if (record.purpose === 'rehearse') return givenUp(turn, 'not-proven');
-  if (record.attempt < ATTEMPTS) return afterLook(turn, (fresh) => sendOff(fresh, record.level, record.attempt + 1));
-  return nextLevel(turn);
+  const isSlow = lacks === TOO_SLOW;
+  const why = isSlow ? TOO_SLOW : 'not-proven';
+  if (record.offSent.length === 0) return ended(turn, isSlow ? why : 'not-off-any-more');
+  if (record.purpose === 'rehearse') return givenUp(turn, why);
+  if (record.attempt < ATTEMPTS && !isSlow)
+    return afterLook(turn, (fresh) => sendOff(fresh, record.level, record.attempt + 1));
+  return nextLevel(turn, why);
 }
+const TOO_SLOW: LevelLack = 'too-slow';
 
 /** The patch was sent with the arrow to here; here it is seen to have been taken. */
 function proven(turn: Turn): Turned {
@@ -217,6 +221,7 @@ function proven(turn: Turn): Turned {
     case 'wait':
       return ask(proof.asks, proof.dueMs);
     case 'rounds':
+    case 'too-slow':
       return saysOn(turn) ? go('untainting', { isAlive: true }, { kind: 'untell' }) : ask({ status: levelOf(record) });
     case 'baseline':
       return stay();
@@ -362,10 +367,9 @@ function isHeld({ memory, record, observation, state }: Turn): boolean {
   return isStorm || (memory.facts.isControlPlane && controlPlaneHold(state, memory.object.uid) !== null);
 }
 
-function nextLevel(turn: Turn): Turned {
-  const { record } = turn;
-  if (record.level + 1 >= record.plan.levels.length) return go('failed', { why: 'not-proven' });
-  return afterLook(turn, (fresh) => sendOff(fresh, record.level + 1, 1));
+function nextLevel(turn: Turn, why = 'not-proven'): Turned {
+  const next = levelAfter(turn);
+  return next === null ? go('failed', { why }) : afterLook(turn, (fresh) => sendOff(fresh, next, 1));
 }
 
 const withSent = ({ offSent: sent }: FencingRecord, methods: readonly MethodKey[]): readonly MethodKey[] => [

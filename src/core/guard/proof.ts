@@ -1,16 +1,15 @@
 import type { MonoMs } from '../reading.ts';
 import type { Act } from './decision.ts';
+import { IN_TIME_MS, ROUND_VALID_MS } from './devices.ts';
 import type { FencingRecord } from './record.ts';
 import { type Asks, isUnchanged, levelOf, lookSince, ROUND_MS, roundsOff, type Turn } from './turn.ts';
 
-/** guard.md 8.3 (e): how old the second round may be when the patch is sent. */
-const ROUND_VALID_MS = 15_000;
 /** A node that was alive at the decision has missed two renewals of its lease. */
 const TWO_RENEWALS_MS = 20_000;
 
-/** What of guard.md 8.3 holds: `rounds` lack, something else is awaited, or all of it. */
+/** What of guard.md 8.3 holds: `rounds` lack, or came `too-slow` to count, something else is awaited, or all of it. */
 export type ProofStep =
-  | { readonly kind: 'rounds' }
+  | { readonly kind: 'rounds' | 'too-slow' }
   | { readonly kind: 'wait'; readonly asks: Partial<Asks>; readonly dueMs: MonoMs | null }
   | { readonly kind: 'life' }
   | { readonly kind: 'gone' }
@@ -30,7 +29,8 @@ export function proofOf(turn: Turn, roundsSinceMs: MonoMs, lookSinceMs: MonoMs):
   const rounds = roundsOff(turn, roundsSinceMs);
   if (rounds === null) return { kind: 'rounds' };
   const validUntilMs = rounds.begunMs + ROUND_VALID_MS;
-  if (atMs >= validUntilMs) return { kind: 'wait', asks: { status }, dueMs: null };
+  const isTooSlow = rounds.endedMs - rounds.begunMs > IN_TIME_MS;
+  if (atMs >= validUntilMs) return isTooSlow ? { kind: 'too-slow' } : { kind: 'wait', asks: { status }, dueMs: null };
   return looked(turn, Math.max(lookSinceMs, rounds.endedMs), validUntilMs);
 }
 

@@ -5,6 +5,7 @@ import {
   dueStatus,
   keptDevices,
   lackOfLevel,
+  lackOfPlan,
   levelOffAlready,
   offTwice,
   rehearsed,
@@ -115,9 +116,16 @@ describe('a contradiction', () => {
 describe('a level', () => {
   it.each<[string, Devices, Parameters<typeof lackOfLevel>[4], string | null]>([
     ['that answers', wordOf(says('on', 0)), 'fence', null],
-    ['never asked', new Map(), 'fence', 'silent'],
+    ['never asked', new Map(), 'fence', 'not-asked'],
     ['that says nothing', wordOf(says('on', 0), says('unknown', 5_000)), 'fence', 'silent'],
-    ['that answered too long ago', wordOf(says('on', -1)), 'fence', 'silent'],
+    ['that said nothing long ago', wordOf(says('unknown', -60_000)), 'fence', 'silent'],
+    ['that answered too long ago', wordOf(says('on', -1)), 'fence', 'not-asked'],
+    ['that answers as late as a proof allows', wordOf(says('on', 0, 14_000)), 'fence', null],
+    ['that answers too late for a proof', wordOf(says('on', 0, 14_001)), 'fence', 'too-slow'],
+    ['and did so long ago', wordOf(says('on', -60_000, -40_000)), 'fence', 'too-slow'],
+    ['also for a rehearsal', wordOf(says('on', 0, 14_001)), 'rehearse', 'too-slow'],
+    ['that was slow and is not', wordOf(says('on', 0, 20_000), says('on', 21_000)), 'fence', null],
+    ['that was slow, and then says nothing', wordOf(says('on', 0, 20_000), says('unknown', 21_000)), 'fence', 'silent'],
     ['that has never said on', wordOf(says('off', 0)), 'fence', 'never-on'],
     ['not rehearsed', wordOf(says('on', 0)), 'fence-if-rehearsed', 'not-rehearsed'],
     ['rehearsed', rehearsed(wordOf(says('on', 0)), UID, [METHOD], 5), 'fence-if-rehearsed', null],
@@ -133,7 +141,20 @@ describe('a level', () => {
   it('needs all of its methods', () => {
     const devices = heard([says('on', 0), says('off', 0, 1_000, 'b')]).devices;
     expect(lackOfLevel(UID, [METHOD, 'b'], devices, 1_000, 'fence')).toBe('never-on');
-    expect(lackOfLevel(UID, [METHOD, 'c'], devices, 1_000, 'fence')).toBe('silent');
+    expect(lackOfLevel(UID, [METHOD, 'c'], devices, 1_000, 'fence')).toBe('not-asked');
+  });
+  it('that answers too late is not off already', () => {
+    const plan = { isolation: [], levels: [[METHOD]] };
+    const devices = wordOf(says('on', -60_000), says('off', 0, 1_000), says('off', 7_000, 21_001));
+    expect(levelOffAlready(UID, plan, devices, 22_000, 'fence')).toBeNull();
+  });
+  it('of several tells why none can be used: first what a person has to mend, then what was not asked', () => {
+    const devices = heard([says('unknown', 0), says('on', 0, 20_000, 'b')]).devices;
+    const lack = (...levels: readonly (readonly string[])[]) => lackOfPlan(UID, levels, devices, 20_000, 'fence');
+    expect(lack([METHOD], ['c'], ['b'])).toBe('too-slow');
+    expect(lack([METHOD], ['c'])).toBe('not-asked');
+    expect(lack([METHOD])).toBe('silent');
+    expect(lack([METHOD], [])).toBeNull();
   });
   it('is not used when one of its methods is contradicted, or not rehearsed', () => {
     const both = heard([says('on', 0), says('on', 0, 1_000, 'b')]).devices;
@@ -222,7 +243,7 @@ describe('what outlives a leader', () => {
   });
   it('does not answer for now', () => {
     expect(lackOfLevel(UID, [METHOD], adoptDevices(new Map(), [{ ...kept, contradicted: null }]), 0, 'fence')).toBe(
-      'silent',
+      'not-asked',
     );
   });
 });

@@ -47,7 +47,8 @@ describe('why a node is not fenced, and which order passes over that', () => {
     ['dead not-silent-enough: fence in 5000', { memory: { overdueMs: null } }],
     ['witness kubelet-answers: null', { witness: 'answers' }],
     ['worth nothing-to-free: fence', { pods: [] }],
-    ['device silent: confirm-off', { said: {} }],
+    ['device silent: confirm-off', { said: { 'vm w1': ['unknown@9000'] } }],
+    ['device not-asked: null', { said: {} }],
     ['storm all: release', { state: { holds: [cluster(null)] } }],
     [
       'storm cool-down: release in 590000',

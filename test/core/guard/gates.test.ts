@@ -213,7 +213,12 @@ describe('a gate', () => {
     ['open', { seen: { attachments: unknown('not-asked', '', '') }, config: { fenceWhen: 'always' } }],
 
     ['device no-method null/null', { config: { defaultPlan: null } }],
-    ['device silent 0/1', { device: null }],
+    ['device not-asked 0/1', { device: null }],
+    ['device silent 0/1', { device: { says: 'unknown' } }],
+    [
+      'device too-slow 14001/14000',
+      { device: { recent: [{ says: 'on', begunMs: AT_MS - 1_000, endedMs: AT_MS + 13_001 }] } },
+    ],
     ['device never-on 0/1', { device: { hasSaidOn: false } }],
     [
       'device never-on 0/2',

@@ -1,0 +1,32 @@
+import type { LevelLack } from './decision.ts';
+import { lackOfLevel, lackOfPlan, slowestMs, useOf } from './devices.ts';
+import { deviceKey } from './state.ts';
+import { firstLevel, levelOf, type Turn } from './turn.ts';
+
+/** Which level of its devices a fencing uses next. */
+
+/** The first one that can be used; of a rehearsal, the one that was chosen, and no other one. Null: none. */
+export function levelToUse(turn: Turn): number | null {
+  const { record, state, observation } = turn;
+  if (record.purpose !== 'rehearse') return firstLevel(turn);
+  const lack = lackOfLevel(record.node.uid, levelOf(record), state.devices, observation.atMs, 'rehearse');
+  return lack === null ? record.level : null;
+}
+
+/** Why there is none. */
+export function lackNow({ record, state, observation: { atMs }, config }: Turn): LevelLack {
+  const isRehearsal = record.purpose === 'rehearse';
+  const levels = isRehearsal ? [levelOf(record)] : record.plan.levels;
+  return lackOfPlan(record.node.uid, levels, state.devices, atMs, useOf(config, isRehearsal)) ?? 'silent';
+}
+
+/** After the present one did not prove it off. Whatever its devices say: those that are silent may have been so by chance. */
+export function levelAfter({ record, state }: Turn): number | null {
+  const at = record.plan.levels.findIndex((_, level) => level > record.level && !isTooSlow({ record, state }, level));
+  return at === -1 ? null : at;
+}
+
+/** What its devices said last came too late for a proof. */
+export const isTooSlow = ({ record, state }: Pick<Turn, 'record' | 'state'>, level: number): boolean =>
+  slowestMs((record.plan.levels[level] ?? []).map((key) => state.devices.get(deviceKey(record.node.uid, key)))) !==
+  null;
