@@ -118,7 +118,9 @@ export function createLeader(needs: LeaderNeeds): Leader {
     const answer = await connection.get(path, DEADLINE_MS);
     isReading = false;
     lease = leaseIn(answer, sentMs);
-    if (answer.kind === 'answer' && answer.status !== 200 && answer.status !== NOT_FOUND) {
+    // On a standby nothing else would ever take it back.
+    if (lease.known) findings.clear(NOT_LEADING);
+    else if (answer.kind === 'answer' && answer.status !== 200 && answer.status !== NOT_FOUND) {
       findings.raise(leaseRefused(answer.status, messageOf(answer.body)));
     }
   }

@@ -86,6 +86,17 @@ describe('the leadership of the guards', () => {
     await eventually(() => expect(leader.hasJustHad(version())).toBe(true));
   });
 
+  it('is not said to be impossible any more once its Lease can be read again', async () => {
+    const { leader: one } = aLeader('g1-a');
+    await leads(one);
+    api.stub.fault(/leases/, { kind: 'status', status: 500, body: { kind: 'Status', message: 'etcd' } }, 4);
+    const { leader: two, present } = aLeader('g2-b');
+    await eventually(() => expect(present.get('guard-not-leading')).toContain('(500)'));
+    await eventually(() => expect(two.holder()).toBe('g1-a'));
+    await eventually(() => expect(present.get('guard-not-leading')).toBeUndefined());
+    expect(two.view().isLeader).toBe(false);
+  });
+
   it('is not run for with another configuration than the leader has', async () => {
     const { leader: one } = aLeader('g1-a');
     await leads(one);
