@@ -5,6 +5,7 @@ import { lookOf } from '../core/guard/gates.ts';
 import { ageOf, classOf, type NodeClass } from '../core/guard/health.ts';
 import type { PowerState } from '../core/guard/record.ts';
 import { type GuardState, type NodeMemory, nameOfNode } from '../core/guard/state.ts';
+import { domainOf } from '../core/guard/storm.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { isObject, isText } from '../core/shape.ts';
 import type { Finding } from '../ports.ts';
@@ -222,7 +223,7 @@ function domainsOf(
   return labels.flatMap((label) => {
     const counts = new Map<string, { nodes: number; silent: number }>();
     for (const { object, isSuspect } of nodes.values()) {
-      const value = object.labels[label] ?? '';
+      const value = domainOf(object.labels, label);
       const count = counts.get(value) ?? { nodes: 0, silent: 0 };
       counts.set(value, { nodes: count.nodes + 1, silent: count.silent + (isSuspect ? 1 : 0) });
     }

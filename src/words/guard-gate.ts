@@ -107,7 +107,7 @@ export function sayOrderAnswer(answer: OrderAnswer): string {
 
 /** An answer has no figures: a sentence that compares some is cut down to what it compares. */
 function sayRefusal(why: Because | Refusal): string {
-  return why in REFUSAL ? REFUSAL[why as Refusal] : sayBecause(why);
+  return saidOf<string>(REFUSAL, why) ?? sayBecause(why);
 }
 
 /** A code of a gate without what it compared; another text, as it is. */

@@ -17,8 +17,15 @@ const lookAt = (given: Given = {}) => {
 
 /** The samples of one metric, without its common start. */
 async function shown(name: string, counts = createGuardCounts(), given: Given = {}): Promise<readonly string[]> {
+  const report = reportOf(given);
+  const text = await renderMetrics(GUARD_METRICS, { report, counts: counts.now() });
+  const start = `nodewarden_guard_${name}`;
+  return text.split('\n').flatMap((line) => (line.startsWith(start) ? [line.slice(start.length)] : []));
+}
+
+function reportOf(given: Given) {
   const look = lookAt(given);
-  const report = guardReport({
+  return guardReport({
     ...{
       version: '1',
       writer: 'me',
@@ -29,10 +36,21 @@ async function shown(name: string, counts = createGuardCounts(), given: Given = 
     },
     ...{ look, config: { file: '', hash: '', core: look.config }, nowMs: look.observation.atMs },
   });
-  const text = await renderMetrics(GUARD_METRICS, { report, counts: counts.now() });
-  const start = `nodewarden_guard_${name}`;
-  return text.split('\n').flatMap((line) => (line.startsWith(start) ? [line.slice(start.length)] : []));
 }
+
+it('a label of failure domains may have the name of what every object has', async () => {
+  const labels = { constructor: 'rack-1' };
+  const given = {
+    config: { domainLabels: ['constructor', 'hasOwnProperty', '__proto__'] },
+    memory: { of: { labels } },
+  };
+  const { domains } = reportOf(given);
+  expect(domains.map(({ label, value, silent }) => [label, value, silent])).toEqual([
+    ['constructor', 'rack-1', 1],
+    ['hasOwnProperty', '', 1],
+    ['__proto__', '', 1],
+  ]);
+});
 
 type Stay = readonly [phase: Phase, sinceMs: number, rest?: Partial<Fencing>];
 /** After these looks at one fencing; the last of them closes it. */

@@ -116,7 +116,7 @@ export function mostUnhealthy(total: number, { maxUnhealthyShare }: StormLimits)
 const ROUNDING = 1e-9;
 
 /** Nodes without the label are one domain. */
-const domainOf = (labels: NodeMemory['object']['labels'], label: string): string =>
+export const domainOf = (labels: NodeMemory['object']['labels'], label: string): string =>
   Object.hasOwn(labels, label) ? (labels[label] ?? '') : '';
 
 function isIn(scope: HoldScope, uid: string, labels: NodeMemory['object']['labels'], group: Group): boolean {
