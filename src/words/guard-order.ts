@@ -53,6 +53,8 @@ export function sayRehearsal(record: Pick<FencingRecord, 'node' | 'phase' | 'why
 const NOT_BACK = 'the machine is not back since it was switched on: look at it';
 const NOT_SHOWN: { readonly [code: string]: string } = {
   'not-alone': 'another node fell silent or booted with it: a device cuts more than this machine',
+  'beside-another':
+    'another node was fenced or rehearsed at the same time, so that nobody can tell which device cut which: rehearse it again',
   'not-watched': 'the guard that leads now did not see all of it: rehearse it again',
   alive: 'the machine did not lose its power: see guard history for what its devices said',
   'life-after-proof': 'its devices said off, and the machine ran on: they are not believed any more',

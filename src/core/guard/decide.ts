@@ -12,6 +12,7 @@ import { pruneOrders, stepOrders } from './orders.ts';
 import { stepPastHolds } from './past-holds.ts';
 import { stepPatrol } from './patrol.ts';
 import { type Progress, withDecision } from './progress.ts';
+import { withExplained } from './rehearsal.ts';
 import { isAdopted, stepSelf, withSign } from './self.ts';
 import type { GuardState } from './state.ts';
 import { adoptHolds, isSameStorms, stepStorm } from './storm.ts';
@@ -71,6 +72,7 @@ export function takeIn(before: GuardState, observation: GuardObservation, config
   const storm = stepStorm({ ...adopted, fencings: fencings.fencings }, time, config);
   const state: GuardState = {
     ...adopted,
+    nodes: withExplained(nodes, adopted.fencings, fencings.fencings, wallMs),
     devices: devices.devices,
     fencings: fencings.fencings,
     holds: storm.holds,

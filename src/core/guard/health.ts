@@ -91,6 +91,7 @@ function firstSeen(view: NodeView, asOfMs: MonoMs, atMs: MonoMs): NodeMemory {
     onsetMs: null,
     countsUntilMs: atMs,
     disturbedMs: null,
+    explained: null,
     overdueMs: null,
     announced: facts.announced,
     cordonedMs: view.object.isUnschedulable ? atMs : null,

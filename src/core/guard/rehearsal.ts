@@ -40,19 +40,61 @@ export function levelToRehearse(
   return usable.reduce((best, one) => (one.wallMs < best.wallMs ? one : best), usable[0] ?? { at: null, wallMs: 0 }).at;
 }
 
-/** What a rehearsal has shown, when its node is back with another boot: the code of its record. */
-export type Rehearsed = 'rehearsed' | 'not-alone' | 'not-watched';
+/**
+ * What a rehearsal has shown, when its node is back with another boot: the code of its record. `beside-another`: another node
+ * was fenced or rehearsed meanwhile, and nobody can tell which device cut it.
+ */
+export type Rehearsed = 'rehearsed' | 'not-alone' | 'beside-another' | 'not-watched';
 
 /** guard.md 11.3: this node was cut and no other one, as far as this process watched; null: it has not proven off. */
 export function rehearsedBy({ record, fencing, memory, state }: Turn): Rehearsed | null {
   if (record.purpose !== 'rehearse' || record.proof?.by !== 'devices') return null;
   const { offReturnedMs } = fencing;
   if (offReturnedMs === null || memory.sinceMs > offReturnedMs) return 'not-watched';
-  for (const { object, disturbedMs } of state.nodes.values()) {
-    const isWithIt = disturbedMs !== null && disturbedMs >= offReturnedMs - WITH_IT_MS;
-    if (object.uid !== record.node.uid && isWithIt) return 'not-alone';
+  const disturbed = [...state.nodes.values()].filter(
+    ({ object, disturbedMs }) =>
+      object.uid !== record.node.uid && disturbedMs !== null && disturbedMs >= offReturnedMs - WITH_IT_MS,
+  );
+  const decidedWallMs = record.steps[0]?.wallMs ?? 0;
+  const causes = disturbed.map((other) => causeOf(other, state.fencings, decidedWallMs));
+  if (causes.includes('unknown')) return 'not-alone';
+  return causes.includes('own-meanwhile') ? 'beside-another' : 'rehearsed';
+}
+
+/** Why a node was silent or has booted: by a fencing of its own that was over before, or was not, or by nobody knows what. */
+function causeOf(
+  { object, disturbedMs, explained }: NodeMemory,
+  fencings: GuardState['fencings'],
+  decidedWallMs: number,
+): 'own-before' | 'own-meanwhile' | 'unknown' {
+  const isCutNow = [...fencings.values()].some(
+    ({ record }) => record.node.uid === object.uid && record.phase !== 'closed' && record.offSent.length > 0,
+  );
+  if (isCutNow) return 'own-meanwhile';
+  if (explained === null || explained.disturbedMs !== disturbedMs) return 'unknown';
+  // Both times are of this process, which was there when the one was decided and when the other was over.
+  return explained.wallMs <= decidedWallMs ? 'own-before' : 'own-meanwhile';
+}
+
+/** The nodes after those fencings that cut their power and are over by this look, as this process decided. */
+export function withExplained(
+  nodes: GuardState['nodes'],
+  before: GuardState['fencings'],
+  after: GuardState['fencings'],
+  wallMs: number,
+): GuardState['nodes'] {
+  const over = [...before].flatMap(([id, { pending }]) => {
+    const isOver = pending?.becomes.phase === 'closed' && (after.get(id)?.record.phase ?? 'closed') === 'closed';
+    return isOver && pending.becomes.offSent.length > 0 ? [pending.becomes.node.uid] : [];
+  });
+  if (over.length === 0) return nodes;
+  const explained = new Map(nodes);
+  for (const uid of over) {
+    const memory = nodes.get(uid);
+    if (memory === undefined) continue;
+    explained.set(uid, { ...memory, explained: { disturbedMs: memory.disturbedMs, wallMs } });
   }
-  return 'rehearsed';
+  return explained;
 }
 /** A node that was cut with it renewed its lease for the last time shortly before. */
 const WITH_IT_MS = 30_000;

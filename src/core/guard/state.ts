@@ -87,6 +87,8 @@ export type NodeMemory = {
   readonly countsUntilMs: MonoMs;
   /** When it last fell silent, or was last seen with another boot; it stays when the node is back. Null: never. */
   readonly disturbedMs: MonoMs | null;
+  /** `disturbedMs` as it was when this process last ended a fencing of it, which explains it, and when. Null: it ended none. */
+  readonly explained: { readonly disturbedMs: MonoMs | null; readonly wallMs: number } | null;
   /** The first read at which it was older than `deadAfter`; null: it is not. */
   readonly overdueMs: MonoMs | null;
   /** As its last own word has it: the controller, which speaks for a silent node, takes nothing back. */

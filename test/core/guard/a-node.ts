@@ -48,6 +48,7 @@ export function aMemory(rest: Partial<NodeMemory> & { readonly of?: Partial<Node
     onsetMs: null,
     countsUntilMs: 0,
     disturbedMs: null,
+    explained: null,
     overdueMs: null,
     announced: null,
     cordonedMs: null,

@@ -1,7 +1,7 @@
 import { describe } from 'vitest';
 import { aPodOn } from './a-machine.ts';
 import { aMemory } from './a-node.ts';
-import { back, type Given, SINCE, turnRows } from './a-turn.ts';
+import { back, type Given, SINCE, turnRows, WALL } from './a-turn.ts';
 
 const MINUTE = 60_000;
 const DEVICES = { proof: { by: 'devices', level: 0 } } as const;
@@ -105,6 +105,9 @@ describe('a rehearsal that failed', () => {
 describe('a rehearsal whose machine boots', () => {
   const rehearsal = { offSent: ['vm w1'], ...DEVICES, onSent: ['vm w1'], purpose: 'rehearse' } as const;
   const other = (disturbedMs: number | null, name = 'w2') => aMemory({ of: { name }, disturbedMs });
+  /** Its own fencing was over so long after this one was decided. */
+  const fenced = (overMs: number, rest: Parameters<typeof aMemory>[0] = {}, disturbedMs = SINCE - 110_000) =>
+    aMemory({ of: { name: 'w2' }, disturbedMs, explained: { disturbedMs, wallMs: WALL + overMs }, ...rest });
   const at = (given: Given = {}): Given => ({ atMs: MINUTE, ...back(0), ...given });
   const DONE = '> closed why=rehearsed [clear] (rehearsed vm w1)';
   turnRows({ said: { 'vm w1': ['off@1'] } })('booting', rehearsal, [
@@ -115,6 +118,22 @@ describe('a rehearsal whose machine boots', () => {
       '> closed why=not-alone [clear]',
     ],
     ['long before does not count', at({ others: [other(SINCE - 130_001), other(null, 'w3')] }), DONE],
+    ['nor that of one whose own fencing was over before', at({ others: [fenced(0)] }), DONE],
+    [
+      'unless it was silent or has booted since',
+      at({ others: [fenced(0, { disturbedMs: SINCE - 109_999 })] }),
+      '> closed why=not-alone [clear]',
+    ],
+    [
+      'one whose own fencing was over later leaves it open',
+      at({ others: [fenced(1), fenced(0, { of: { name: 'w3' } })] }),
+      '> closed why=beside-another [clear]',
+    ],
+    [
+      'and another one that was disturbed decides it',
+      at({ others: [fenced(1), other(SINCE - 100_000, 'w3')] }),
+      '> closed why=not-alone [clear]',
+    ],
     ['nor its own silence', at({ memory: { ...back(0).memory, disturbedMs: SINCE - 90_000 } }), DONE],
     ['unless it was not proven', at({ record: { proof: null } }), '> closed [clear]'],
     ['or a person proved it', at({ record: PERSON }), '> closed [clear]'],
