@@ -1,6 +1,6 @@
 import { freesAt, isSettled, recordOf } from './candidates.ts';
 import { planOf } from './config.ts';
-import type { Because, GateName, OrderAnswer, Refusal } from './decision.ts';
+import type { Because, GateName, GateRow, OrderAnswer, Refusal } from './decision.ts';
 import { atGate, authorityShut, epochShut, firstShut, gatesOf, type Look, recordShut, scopeShut } from './gates.ts';
 import { ageOf } from './health.ts';
 import type { Order, Witness } from './observation.ts';
@@ -155,7 +155,7 @@ function fence(order: Order, memory: NodeMemory, look: Look): Result {
   if (open !== undefined && !isBegunAgain(open)) return refuse('already-open');
   const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), open?.record.id ?? null);
   const closed = firstShut(at, ORDER_SKIPS.fence);
-  if (closed !== null) return NOT_ASKED.has(closed.because) ? 'await' : refuse(closed.because, closed.gate);
+  if (closed !== null) return closedTo(order, closed, look);
   const said = saidBy(order, 'fence');
   if (open !== undefined) {
     const change = { order: said, retries: 0, attempt: 0, why: null };
@@ -170,6 +170,12 @@ function fence(order: Order, memory: NodeMemory, look: Look): Result {
 const isBegunAgain = ({ record: { phase, purpose, onSent } }: Fencing): boolean =>
   BEGUN_AGAIN.has(phase) && purpose === 'fence' && onSent.length === 0;
 const BEGUN_AGAIN: ReadonlySet<Phase> = new Set(['failed', 'stuck']);
+/** A device that was slow, maybe long ago, is asked once more: the order waits for that. */
+function closedTo({ id }: Order, { because, gate }: GateRow, look: Look): Result {
+  const seenMs = look.state.orders.get(id)?.seenMs ?? look.observation.atMs;
+  const isAwaited = NOT_ASKED.has(because) || (because === 'too-slow' && !isLate(look, seenMs));
+  return isAwaited ? 'await' : refuse(because, gate);
+}
 /** Closed only because nobody was asked yet. */
 const NOT_ASKED: ReadonlySet<Because> = new Set(['witness-unknown', 'silent', 'not-asked']);
 
@@ -182,7 +188,7 @@ function rehearse(order: Order, memory: NodeMemory, look: Look): Result {
   if (typeof left === 'string') return left === 'unknown' ? 'await' : refuse(left);
   const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), null, true);
   const closed = firstShut(at, ORDER_SKIPS.rehearse);
-  if (closed !== null) return NOT_ASKED.has(closed.because) ? 'await' : refuse(closed.because, closed.gate);
+  if (closed !== null) return closedTo(order, closed, look);
   const record = recordOf(at, saidBy(order, 'rehearse'));
   return accept((progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: left }), record.id);
 }

@@ -138,6 +138,15 @@ describe('an order', () => {
     const none: GuardState['orders'] = new Map();
     expect(pruneOrders(none, [o1])).toBe(none);
   });
+  it('waits for another answer of a device that was slow, and is refused if none was in time', () => {
+    const recent = [{ says: 'on', begunMs: AT - 60_000, endedMs: AT - 44_000 }] as const;
+    const slow = { said: { 'vm w1': ['on@-50000'] }, device: { recent } } as const;
+    expect(answerTo(FENCE, { ...slow, seenAgoMs: 19_999 })).toBe('awaited');
+    expect(answerTo(FENCE, { ...slow, seenAgoMs: 20_000 })).toBe('refused by device: too-slow');
+    const idle = { memory: { isSuspect: false, of: { isUnschedulable: true, conditions: [aCondition()] } }, pods: [] };
+    expect(answerTo(REHEARSE, { ...slow, ...idle })).toBe('awaited');
+    expect(answerTo(REHEARSE, { ...slow, ...idle, seenAgoMs: 20_000 })).toBe('refused by device: too-slow');
+  });
   it('is awaited for 25 s, however long what it needs is not known', () => {
     const unknownYet = { said: {} };
     expect(answerTo(FENCE, { ...unknownYet, seenAgoMs: 24_999 })).toBe('awaited');
