@@ -140,10 +140,12 @@ export function withHolds(progress: Progress, look: Look, all: readonly DeadNode
 }
 
 /** What is not known of a node that is dead since a moment ago was asked a moment ago: that is no hold yet. */
-function isBeingAsked({ at, closed }: DeadNode, { observation }: Look): boolean {
+function isBeingAsked({ at, closed }: DeadNode, { observation, config }: Look): boolean {
   if (closed === null || !NOT_KNOWN.has(closed.because)) return false;
   const { overdueMs } = at.memory;
-  return overdueMs !== null && observation.atMs - overdueMs < TWO_LOOKS_MS + ASKED_WITHIN_MS;
+  // An agent that does not answer is ended at its deadline, and then that is known.
+  const answersInMs = closed.because === 'not-asked' ? config.deadlineMs : 0;
+  return overdueMs !== null && observation.atMs - overdueMs < TWO_LOOKS_MS + ASKED_WITHIN_MS + answersInMs;
 }
 const NOT_KNOWN: ReadonlySet<GateRow['because']> = new Set(['witness-unknown', 'stuck-unknown', 'silent', 'not-asked']);
 const ASKED_WITHIN_MS = 10_000;

@@ -223,6 +223,13 @@ describe('what holds a dead node', () => {
     expect(since(14_999)).toEqual({ holds: [], held: [] });
     expect(since(15_000).holds).toEqual(['w1 witness,worth 9']);
     expect(told({ witness: 'answers', memory: { overdueMs: AT - 14_999 } }).holds).toEqual(['w1 witness 9']);
+    const mute = { said: { 'vm w1': ['unknown@9000'] } } as const;
+    expect(told({ ...mute, memory: { overdueMs: AT - 14_999 } }).holds).toEqual([]);
+    expect(told({ ...mute, memory: { overdueMs: AT - 15_000 } }).holds).toEqual(['w1 device 9']);
+  });
+  it('is not that its devices were just asked, for as long as an agent may run', () => {
+    expect(told({ said: {}, memory: { overdueMs: AT - 54_999 } })).toEqual({ holds: [], held: [] });
+    expect(told({ said: {}, memory: { overdueMs: AT - 55_000 } }).holds).toEqual(['w1 device 9']);
   });
   it('of one is not told again for the news of another', () => {
     const other = aMemory({ ...DEAD, of: { ...DEAD.of, name: 'w2' } });
