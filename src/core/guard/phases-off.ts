@@ -22,6 +22,8 @@ import {
   livesOn,
   lookSince,
   nodeDeleted,
+  onAct,
+  onChange,
   predecessorEndsMs,
   ROUND_MS,
   saidSince,
@@ -276,18 +278,6 @@ function ended({ record }: Turn, why: string): Turned {
   return isRecovered
     ? go('on-sent', { why, isAlive, ...onChange(record) }, onAct(record))
     : go('failed', { why, isAlive });
-}
-
-/** The fields and the act of an `on` for everything that got an `off`: isolation first, then power in reverse order. */
-export function onAct({ plan, offSent: sent }: FencingRecord): {
-  readonly kind: 'on';
-  readonly steps: readonly (readonly MethodKey[])[];
-} {
-  const steps = [plan.isolation, ...plan.levels.toReversed()].map((step) => step.filter((key) => sent.includes(key)));
-  return { kind: 'on', steps: steps.filter((step) => step.length > 0) };
-}
-export function onChange(record: FencingRecord): Pick<FencingRecord, 'onSent' | 'onAttempt'> {
-  return { onSent: [...new Set([...record.onSent, ...record.offSent])], onAttempt: record.onAttempt + 1 };
 }
 
 /** The same phase once more: authority ended before its command was begun, or another process left some of it undone. */

@@ -1,5 +1,5 @@
 import { isFreedNews } from './freed.ts';
-import { OUTDATED, onAct, onChange } from './phases-off.ts';
+import { OUTDATED } from './phases-off.ts';
 import type { FencingRecord, Phase, StaysOff } from './record.ts';
 import { liedOff, rehearsedBy } from './rehearsal.ts';
 import {
@@ -10,6 +10,8 @@ import {
   livesOn,
   type Move,
   nodeOf,
+  onAct,
+  onChange,
   owedOn,
   predecessorEndsMs,
   ROUND_MS,

@@ -205,3 +205,15 @@ export const nodeOf = ({ record, memory }: Turn): NodeRef => ({
   ...record.node,
   bootId: memory.object.bootId,
 });
+
+/** The fields and the act of an `on` for everything that got an `off`: isolation first, then power in reverse order. */
+export function onAct({ plan, offSent: sent }: FencingRecord): {
+  readonly kind: 'on';
+  readonly steps: readonly (readonly MethodKey[])[];
+} {
+  const steps = [plan.isolation, ...plan.levels.toReversed()].map((step) => step.filter((key) => sent.includes(key)));
+  return { kind: 'on', steps: steps.filter((step) => step.length > 0) };
+}
+export function onChange(record: FencingRecord): Pick<FencingRecord, 'onSent' | 'onAttempt'> {
+  return { onSent: [...new Set([...record.onSent, ...record.offSent])], onAttempt: record.onAttempt + 1 };
+}
