@@ -2,7 +2,7 @@ import type { CoreConfig } from './core-config.ts';
 import type { Decision, RankRow } from './decision.ts';
 import { firstCandidate, isGuarded } from './eviction/candidate.ts';
 import { COMPARATORS, type Comparator, measuredUsage, TIES, usageFor } from './eviction/comparator.ts';
-import { escapedAfter, heldOutside } from './eviction/escaped.ts';
+import { escapedAfter, heldByVictims } from './eviction/escaped.ts';
 import { type Ranked, rank } from './eviction/rank.ts';
 import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './eviction/threshold.ts';
 import { timersNow } from './eviction/thresholds-met.ts';
@@ -110,7 +110,7 @@ type Question = {
   readonly guarded: (pod: PodView) => boolean;
   /** What the signal lacks for its threshold. */
   readonly lacking: number;
-  readonly heldOutside: number;
+  readonly heldByVictims: number;
   /** No pod can use more than this. */
   readonly capacity: number;
 };
@@ -120,14 +120,16 @@ function questionOf(look: ExplainedLook, signal: Signal): Question | null {
   const { pods, atMs } = observation;
   if (!pods.known) return null;
   const lacking = lackingOf(look, signal);
+  const stopping = underWay(look).map(({ victim }) => victim.uid);
+  const held = { escaped: escapedAfter(state, observation) };
   return {
     signal,
     layout: layoutOf(observation),
     pods: pods.value,
-    underWay: underWay(look).map(({ victim }) => victim.uid),
+    underWay: stopping,
     lacking,
-    heldOutside:
-      lacking > 0 ? heldOutside({ escaped: escapedAfter(state, observation) }, observation, signal, lacking) : 0,
+    heldByVictims:
+      lacking > 0 ? heldByVictims(held, observation, signal, { lacking, awaited: config.isLive ? stopping : null }) : 0,
     guarded: (pod) => isGuarded(pod, state.ownerKills, config.guard, atMs),
     capacity: mostUsage(observation, signal),
   };
@@ -148,7 +150,7 @@ function lackingOf(look: ExplainedLook, signal: Signal): number {
 
 function choose(question: Question, ranking: readonly Ranked[]) {
   const { signal, underWay: stopping, guarded, lacking } = question;
-  return firstCandidate(signal, ranking, stopping, guarded, lacking, question.heldOutside);
+  return firstCandidate(signal, ranking, stopping, guarded, lacking, question.heldByVictims);
 }
 
 /** Whether this pod would be passed over if it ranked right before the chosen one. */

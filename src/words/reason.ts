@@ -86,7 +86,7 @@ function sayNobody(
         unmeasured === undefined ? '' : `${nameOf(unmeasured)} is not fully measured`,
       );
     case 'escaped':
-      return `${signal}: no pod is evicted that is not known to be the cause: processes that left the cgroup of an evicted pod hold what is lacking`;
+      return `${signal}: no pod is evicted that is not known to be the cause: what is lacking is held by evicted pods that could not be ended, or by processes that left them`;
     case 'awaited':
       return `${signal}: no pod is evicted until the API server or the container runtime has said more about the pod that may be the cause`;
     case 'evict-for':
@@ -114,7 +114,8 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'budget-innocent':
     'it is not known to exceed its request, and is not stopped in place of a pod that a disruption budget keeps',
   'others-end': 'it uses no more than its request, and pods that were deleted already hold enough: they go first',
-  escaped: 'it is not known to be the cause, and processes that left the cgroup of an evicted pod hold what is lacking',
+  escaped:
+    'it is not known to be the cause, and evicted pods that could not be ended, or processes that left them, hold what is lacking',
   'no-relief': 'stopping it is not known to help',
   'own-limit': 'it stalls at its own memory limit, not because the node is short of memory',
   'restart-guard': 'it has just restarted after an eviction',

@@ -37,8 +37,8 @@ export type Choice = {
  * pods that stall in their own memory limit (D17). Only if no other pod is left: DaemonSet pods for
  * signals without a request (D8), then protected ones (D7). Nobody is chosen while a pod that is still to be named or
  * declared may be to blame instead (C9), nor a pod that is not known to be to blame while one that is not, or not fully,
- * measured may come before it (D13), nor one that is not known to be to blame while victims hold outside their cgroups what
- * is lacking (D3, `heldOutside`). `lacking`: what the signal lacks.
+ * measured may come before it (D13), nor one that is not known to be to blame while victims still hold what is lacking (D3,
+ * `heldByVictims`). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
   signal: Signal,
@@ -46,7 +46,7 @@ export function firstCandidate(
   underWay: readonly PodUid[],
   guarded: (pod: PodView) => boolean,
   lacking: number,
-  heldOutside = 0,
+  heldByVictims = 0,
 ): Choice {
   const isRequested = hasRequest(signal);
   const barred = new Map<PodUid, Why>();
@@ -60,14 +60,14 @@ export function firstCandidate(
   const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
   const awaited = ranking.filter(({ pod }) => isAwaited(barred.get(pod.uid)));
-  const allowed = firstOf({ signal, entries: pool, awaited, guarded, lacking, heldOutside });
+  const allowed = firstOf({ signal, entries: pool, awaited, guarded, lacking, heldByVictims });
   const isRefused = ({ pod }: Ranked): boolean => BUDGETS.includes(barred.get(pod.uid) ?? null);
   const first = allowed !== null && isInsteadOfRefused(signal, allowed, ranking, isRefused, lacking) ? null : allowed;
   const because = (entry: Ranked): Why => {
     const { pod } = entry;
     const why = barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
     if (why !== 'guard' || guarded(pod)) return why;
-    return heldOutside > 0 && allowed === null ? 'escaped' : insteadBecause(entry, first, allowed);
+    return heldByVictims > 0 && allowed === null ? 'escaped' : insteadBecause(entry, first, allowed);
   };
   /** It is barred only because it is not fully measured. A pod without directories is no candidate at all. */
   const isUnsure = ({ pod }: Ranked): boolean => {
@@ -84,7 +84,7 @@ export function firstCandidate(
   const isUseless = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief';
   const nobodyBecause = (): Choice['nobody'] => {
     if (allowed === null && mayBeToBlame(signal, awaited, lacking)) return 'awaited';
-    if (allowed === null && heldOutside > 0 && pool.length > 0) return 'escaped';
+    if (allowed === null && heldByVictims > 0 && pool.length > 0) return 'escaped';
     return ranking.some(isSpared) ? 'evict-for' : ranking.some(isUseless) ? 'no-relief' : null;
   };
   const nobody = first === null ? nobodyBecause() : null;

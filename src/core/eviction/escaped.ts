@@ -1,6 +1,8 @@
 import type { Observation } from '../observation.ts';
+import { isBeingStopped, type PodUid } from '../pod/pod.ts';
 import { SIGNAL_FACTS, type Signal, type SignalFacts } from '../signal.ts';
 import type { EscapedFrom, State } from '../state/state.ts';
+import { givesBack } from './gives-back.ts';
 
 const MOST_KEPT = 16;
 
@@ -27,18 +29,27 @@ const COUNTS: { readonly [what in SignalFacts['comesBack']]: 'memoryBytes' | 'pr
 };
 
 /**
- * D3: what victims hold outside their cgroups if that is all that the signal lacks, so that no pod that is not to blame is
- * chosen for it; 0: it is less. One that has not been read yet may hold that.
+ * D3: what victims still hold if that is all that the signal lacks, so that no pod that is not to blame is chosen for it; 0: it
+ * is less. Those that could not be ended hold what they use, others what they hold outside their cgroups: one that has not been
+ * read yet may hold what is lacking. `awaited`: victims whose end is awaited; null: not live, so nothing survives.
  */
-export function heldOutside(
+export function heldByVictims(
   { escaped }: Pick<State, 'escaped'>,
-  { escaped: held = [] }: Pick<Observation, 'escaped'>,
+  { escaped: held = [], pods }: Pick<Observation, 'escaped' | 'pods'>,
   signal: Signal,
-  lacking: number,
+  { lacking, awaited }: { readonly lacking: number; readonly awaited: readonly PodUid[] | null },
 ): number {
   const counts = COUNTS[SIGNAL_FACTS[signal].comesBack];
-  if (counts === null || escaped.length === 0) return 0;
+  if (counts === null) return 0;
   const isUnread = escaped.some(({ decision }) => held.every(({ of }) => of !== decision));
-  const sum = held.reduce((all, one) => all + one[counts], 0);
-  return isUnread ? Math.max(sum, lacking) : sum >= lacking ? sum : 0;
+  const outside = escaped.length === 0 ? 0 : held.reduce((all, one) => all + one[counts], 0);
+  const survivors =
+    awaited === null || !pods.known
+      ? []
+      : pods.value.filter((pod) => isBeingStopped(pod) && !awaited.includes(pod.uid));
+  const inside = survivors.reduce((all, pod) => all + finite(givesBack(pod, signal)), 0);
+  const all = outside + inside;
+  return isUnread ? Math.max(all, lacking) : all >= lacking ? all : 0;
 }
+/** How much of a stall is due to a pod is unknown. */
+const finite = (amount: number): number => (Number.isFinite(amount) ? amount : 0);

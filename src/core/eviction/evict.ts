@@ -13,7 +13,7 @@ import { attribute } from './attribution.ts';
 import { firstCandidate, guardAfter, isGuarded, orderUnproven, withoutBudgets } from './candidate.ts';
 import { isNotAsked } from './comparator.ts';
 import { CONDITIONS, conditionsNow } from './condition.ts';
-import { heldOutside } from './escaped.ts';
+import { heldByVictims } from './escaped.ts';
 import {
   atChoiceOf,
   cleanUpOf,
@@ -292,7 +292,8 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
   const lacking = lackingOf(threshold);
-  const held = heldOutside(state, observation, threshold.signal, lacking);
+  const awaited = config.isLive ? underWay : null;
+  const held = heldByVictims(state, observation, threshold.signal, { lacking, awaited });
   const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lacking, held);
   const { victim, passedOver, differences, unproven, unmeasured, nobody: why } = choice;
   if (config.isLive) {

@@ -11,8 +11,8 @@ type Pool = {
   readonly awaited: readonly Ranked[];
   readonly guarded: (pod: PodView) => boolean;
   readonly lacking: number;
-  /** D3: by victims, outside their cgroups; 0: less than is lacking. */
-  readonly heldOutside: number;
+  /** D3: what they still hold; 0: less than is lacking. */
+  readonly heldByVictims: number;
 };
 
 /**
@@ -29,12 +29,12 @@ export function firstOf(pool: Pool): PodView | null {
     .toSorted((a, b) => Number(guarded(a.pod)) - Number(guarded(b.pod)) || compareGiven(signal, a.pod, b.pod));
   const open = unsaid.filter((entry) => !isWithin(signal, entry, lacking));
   const suspects = [...open, ...awaited.filter((entry) => !isWithin(signal, entry, lacking))];
-  const mostHeld = Math.max(pool.heldOutside, ...suspects.map((entry) => excessOf(signal, entry)));
+  const mostHeld = Math.max(pool.heldByVictims, ...suspects.map((entry) => excessOf(signal, entry)));
   if (first !== null && excessOf(signal, first) >= mostHeld * LEAST_SHARE && isToBlame(signal, first, lacking))
     return first.pod;
   const over = open.find((entry) => isToBlame(signal, entry, lacking));
   if (over !== undefined) return over.pod;
-  if (pool.heldOutside > 0 || mayBeToBlame(signal, awaited, lacking)) return null;
+  if (pool.heldByVictims > 0 || mayBeToBlame(signal, awaited, lacking)) return null;
   // Of several, it is unknown which one exceeds its request: the choice is left to the kernel and their oom_score_adj.
   if (open.length > 0) return open.length === 1 ? (open[0]?.pod ?? null) : null;
   return first === null ? (unsaid[0]?.pod ?? null) : beforeInnocent(first, said, pool);

@@ -15,6 +15,33 @@ const escaped = (of: string, atMs: number): Heard => ({
   escaped: { cgroup: { path: '/leaker', inode: 1 }, processes: [{ pid: 2, startTicks: 3 }] },
 });
 
+describe('a victim that cannot be ended (D3)', () => {
+  /** It uses 900 MiB, and was not ended within its time; 40 MiB of 100 are available. */
+  const afterSurvival = (others = [innocent]) => {
+    const core = aCore(aConfig([hardMemory]), [leaker, ...others]);
+    const id = idOf(core.look(0, { memory: 40 }));
+    core.terminate('leaker');
+    core.look(100, { memory: 40, heard: [sent(id, 50, 'sigkill')] });
+    const survived: Heard = { of: id, atMs: 10_400, kind: 'survived', left: [], detail: 'it stays' };
+    return { core, next: core.look(10_500, { memory: 40, heard: [survived] }) };
+  };
+
+  it('is no reason to evict a pod within its request while it holds what is lacking', () => {
+    const { core, next } = afterSurvival();
+    // Memory falls on.
+    const looks = [39, 30, 20, 1].map((memory, i) => core.look(11_000 + i * 10_000, { memory }));
+    expect([next, ...looks].flatMap(victims)).toEqual([]);
+    expect(looks[3]?.reasons).toContainEqual({ code: 'passed-over', uid: innocent.uid, because: 'escaped' });
+    core.empty('leaker');
+    expect(victims(core.look(60_000, { memory: 1 }))).toEqual(['innocent']);
+  });
+
+  it('does not save a pod that exceeds its request', () => {
+    const other = aPod({ name: 'other', priority: 0, workingSetBytes: 300 * MI });
+    expect(victims(afterSurvival([innocent, other]).next)).toEqual(['other']);
+  });
+});
+
 describe('a victim that holds memory outside its cgroup (D3)', () => {
   /** 40 MiB of 100 are available: the leaker was stopped, and left its cgroup with so many MiB. */
   const afterEscape = (others = [innocent]) => {

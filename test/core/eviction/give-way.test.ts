@@ -13,13 +13,13 @@ type Case = {
   readonly signal: Signal;
   readonly lacking: number;
   readonly guarded?: readonly string[];
-  readonly heldOutside?: number;
+  readonly heldByVictims?: number;
 };
 /** Who is chosen. */
-function victim({ signal, lacking, guarded = [], heldOutside }: Case, pods: readonly PodView[]): string | undefined {
+function victim({ signal, lacking, guarded = [], heldByVictims }: Case, pods: readonly PodView[]): string | undefined {
   const ranking = rank(signal, pods, 'nodefs-only');
   const isGuarded = ({ name }: PodView): boolean => guarded.includes(name);
-  return firstCandidate(signal, ranking, [], isGuarded, lacking, heldOutside).victim?.name;
+  return firstCandidate(signal, ranking, [], isGuarded, lacking, heldByVictims).victim?.name;
 }
 
 describe('among undeclared pods, under PID pressure', () => {
@@ -111,9 +111,9 @@ describe('a stall, whose causes nobody can measure', () => {
   });
 });
 
-describe('while a victim holds memory outside its cgroup', () => {
+describe('while a victim still holds memory', () => {
   it('a pod that exceeds its request dies for it only if it does so by at least a tenth of that', () => {
-    const held = { signal: 'memory.available', lacking: MI, heldOutside: 100 * MI } as const;
+    const held = { signal: 'memory.available', lacking: MI, heldByVictims: 100 * MI } as const;
     expect(victim(held, [aPod({ workingSetBytes: 10 * MI - 1 })])).toBe(undefined);
     expect(victim(held, [aPod({ name: 'hog', workingSetBytes: 10 * MI })])).toBe('hog');
   });
