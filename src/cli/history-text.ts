@@ -82,7 +82,7 @@ function entryText(atWallMs: number, what: string, text: () => string): string {
 
 function recordText(record: DecisionRecord, victimOf: (id: string) => string, paint: Paint): string {
   const { decision } = record;
-  const marks = `${record.dry ? paint('yellow', ' [dry run]') : ''}${record.isDeferred ? ' [recorded late: slow disk]' : ''}`;
+  const marks = `${record.dry ? paint('yellow', ' [dry run]') : ''}${record.isDeferred ? ' [recorded late]' : ''}`;
   const head = `${sayWhen(record.atWallMs)}  ${clean(String(decision.id))}${marks}  `;
   if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') {
     const outcomes = record.outcomes.map((outcome) => `: ${clean(sayOutcome(outcome, null))}`).join('');

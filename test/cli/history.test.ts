@@ -128,7 +128,7 @@ describe('the history as text', () => {
       '/var/lib/nodewarden',
       plain,
     );
-    expect(text).toBe(String.raw`2026-01-31 12:00:00 UTC  b-1 [recorded late: slow disk]  evicted shop/web
+    expect(text).toBe(String.raw`2026-01-31 12:00:00 UTC  b-1 [recorded late]  evicted shop/web
   victim    shop/web (Burstable, priority 0)
   signal    memory.available, hard threshold, met for 100ms
   observed  92 MiB

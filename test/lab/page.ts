@@ -38,7 +38,7 @@ function stepsOf({ info, lines }: Block): readonly Step[] {
 const masked = (lines: readonly string[]): readonly string[] =>
   lines.map((line) =>
     line
-      .replace(' [recorded late: slow disk]', '')
+      .replace(' [recorded late]', '')
       .replace(/\b[0-9a-f]{8}-\d+\b/g, '0')
       .replace(/\d[\d.,:]*( ?([KMG]i)?B\b| ?%)?/g, '0')
       .replace(/(0(ms|[dhms]))+\b/g, '0')
