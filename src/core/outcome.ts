@@ -91,7 +91,7 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
 /** What a container runtime removed. `problem`: why something is left to remove, in one sentence; null: nothing is. */
 export type Removed = { readonly containers: number; readonly images: number; readonly problem: string | null };
 
-/** `problem`: what could not be emptied, and why; null: everything is empty. */
+/** `problem`: what is not empty, and why; null: everything is empty. */
 export type Emptied = { readonly freedBytes: Reading<number>; readonly problem: string | null };
 
 /**

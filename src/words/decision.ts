@@ -140,8 +140,9 @@ export function sayGivenBack(outcome: Ended): string {
   if (emptied === undefined) return sayReturned(outcome);
   const { freedBytes, problem } = emptied;
   const freed = freedBytes.known ? `${sayBytes(freedBytes.value)} freed` : `freed amount unknown: ${freedBytes.detail}`;
-  const how = problem === null ? `was emptied, ${freed}` : `was not fully emptied, ${freed}: ${problem}`;
-  return `${sayReturned(outcome)}; its scratch ${how}`;
+  const isNothing = freedBytes.known && freedBytes.value === 0;
+  const notAll = isNothing ? `freed nothing: ${problem}` : `was not fully emptied, ${freed}: ${problem}`;
+  return `${sayReturned(outcome)}; its scratch ${problem === null ? `was emptied, ${freed}` : notAll}`;
 }
 
 function sayReturned({ releasedBytes, signal }: Ended): string {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { ActorNeeds } from '../../src/act/actor.ts';
 import { dryParts } from '../../src/act/dry-run.ts';
 import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
-import { type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
+import { type Emptied, type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { SignalSample } from '../../src/core/signal.ts';
 import type { Eviction } from '../../src/core/state/state.ts';
@@ -80,6 +80,22 @@ describe('an eviction', () => {
       'empty u',
       expect.stringContaining('its scratch was emptied, 7 MiB freed'),
     ]);
+  });
+
+  it('says what its scratch freed, and of what was not emptied why', async () => {
+    const threshold: MetThreshold = { ...hard, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' };
+    const said = async (emptied: Emptied): Promise<string | undefined> => {
+      const { actor, settled, did } = stage({ scratch: { empty: async () => emptied } });
+      actor.begin(evict(threshold, 1));
+      await settled();
+      return did.at(-1)?.replace(/.*; its/, 'its');
+    };
+    expect(await said({ freedBytes: known(0), problem: '/srv/web was not emptied: why' })).toBe(
+      'its scratch freed nothing: /srv/web was not emptied: why',
+    );
+    expect(await said({ freedBytes: known(MI), problem: '/srv/web is not empty: why' })).toBe(
+      'its scratch was not fully emptied, 1 MiB freed: /srv/web is not empty: why',
+    );
   });
 
   it('reports its first SIGTERM and its first SIGKILL, and records only its end', async () => {
