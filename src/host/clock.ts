@@ -46,6 +46,19 @@ export function createClock(): Clock {
   };
 }
 
+/** By the wall clock, and by CLOCK_MONOTONIC, which nobody can set and which is the same for all processes. */
+export type Moment = { readonly wallMs: number; readonly awakeMs: number };
+const TOGETHER_MS = 1;
+const MOMENT_TRIES = 10;
+export function momentNow(): Moment {
+  const awake = (): number => Number(process.hrtime.bigint()) / 1e6;
+  for (let tries = 1; ; tries++) {
+    const moment = { awakeMs: awake(), wallMs: Date.now() };
+    // A busy machine may have paused this process between the two.
+    if (awake() - moment.awakeMs < TOGETHER_MS || tries === MOMENT_TRIES) return moment;
+  }
+}
+
 export function sleep(clock: Clock, ms: number): Promise<void> {
   return new Promise((resolve) => {
     clock.after(ms, resolve);

@@ -1,6 +1,7 @@
 import { lstat } from 'node:fs/promises';
 import { known, type Reading } from '../core/reading.ts';
 import { readKernelFile } from './kernel-file.ts';
+import { unsafeStep } from './path-safety.ts';
 
 export type Mount = {
   /** Byte for byte (latin1). */
@@ -52,22 +53,26 @@ const unescaped = (text: string): string =>
   text.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 
 /**
- * Why a directory would not be emptied as it is now, judged by its names and by what is mounted; null: nothing stands in the
- * way, or it does not exist. Only to warn people beforehand: when it empties, host/empty-directory.ts checks what it opened.
+ * Why a directory would not be emptied as it is now, judged by its names, by their owners and by what is mounted; null:
+ * nothing stands in the way, or it does not exist. Only to warn people beforehand: when it empties, host/empty-directory.ts
+ * checks what it opened.
  */
 export async function unsafePlace(path: string): Promise<string | null> {
   const mounts = readMounts();
   const mounted = mounts.known ? mountedBelow(path, mounts.value) : null;
   if (mounted !== null)
     return mounted === path ? 'a file system is mounted at it' : `a file system is mounted at ${mounted}`;
+  let above = { at: '/', stats: await lstat('/') };
   let at = '';
   for (const name of path.split('/').slice(1)) {
     at += `/${name}`;
     const stats = await lstat(at).catch(() => null);
-    if (stats === null) return null;
     const it = at === path ? 'it' : at;
-    if (stats.isSymbolicLink()) return `${it} is a symbolic link`;
-    if (!stats.isDirectory()) return `${it} is no directory`;
+    if (stats?.isSymbolicLink()) return `${it} is a symbolic link`;
+    if (stats?.isDirectory() === false) return `${it} is no directory`;
+    const unsafe = unsafeStep(above.stats, stats, { above: above.at, next: at });
+    if (unsafe !== null || stats === null) return unsafe;
+    above = { at, stats };
   }
   return null;
 }

@@ -110,7 +110,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     scratch:
       run === undefined || needs.dry
         ? { empty: async () => null }
-        : createScratch({ clock, mounts, run, walker, findings, find: source.find }),
+        : createScratch({ clock, mounts, run, walker, findings, source }),
     killer: createStandaloneKiller({
       clock,
       mounts,

@@ -5,6 +5,7 @@ import { directoryOf } from '../host/cgroup-walk.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
 import type { BoundPod, CgroupRef } from '../ports.ts';
 import type { ManifestPod } from './manifest.ts';
+import type { SeenDirectories } from './seen-directories.ts';
 
 /** Measures a pod's disk usage: the directories that it declares, and the files that its processes hold open. */
 export function podDisk(needs: {
@@ -12,8 +13,9 @@ export function podDisk(needs: {
   readonly mounts: CgroupMounts;
   readonly manifest: ManifestPod;
   readonly cgroup: Reading<CgroupRef>;
+  readonly seen?: SeenDirectories;
 }): Pick<BoundPod, 'disk' | 'openFiles' | 'sharedFiles' | 'directories' | 'scratch'> {
-  const { walker, mounts, manifest, cgroup } = needs;
+  const { walker, mounts, manifest, cgroup, seen } = needs;
   const { declared, scratch } = manifest;
   const paths = [...manifest.disk, ...scratch];
   const noDirectory = unknown('not-applicable', `disk of ${declared.name}`, 'it declares no directory');
@@ -27,7 +29,11 @@ export function podDisk(needs: {
       const several = round?.ofSeveral ?? [];
       const asked = round === undefined ? undefined : { round: round.number, pod: declared.uid, several };
       const walked = await walker.walk(walkedPaths, (least) => soFar(asVolumes(declared, least)), asked);
-      return walked.known ? known(asVolumes(declared, walked.value)) : walked;
+      if (!walked.known) return walked;
+      for (const directory of walked.value.directories) {
+        if (paths.includes(directory.path)) seen?.note(directory.path, directory);
+      }
+      return known(asVolumes(declared, walked.value));
     },
     openFiles: async (round) => {
       const asked = round === undefined ? undefined : { round, pod: declared.uid };

@@ -27,7 +27,8 @@ import {
   type PlaceMemory,
 } from './pod-place.ts';
 import { ASK_NOW, createResolver } from './resolver.ts';
-import { createScratchPlaces, withSafeScratch } from './scratch.ts';
+import { createScratchPlaces, withSafeScratch } from './scratch-places.ts';
+import { createSeenDirectories, type SeenDirectories } from './seen-directories.ts';
 
 type SourceNeeds = ManifestFilesNeeds & {
   readonly clock: Clock;
@@ -45,6 +46,8 @@ export type LivePod = {
   readonly manifest: ManifestPod;
   /** Unknown with `not-asked` until the binding is first looked up. */
   readonly cgroup: Reading<CgroupRef>;
+  /** Where its cgroup is, or will be when it runs; null: not known. */
+  readonly path: string | null;
   /** Its own name, if systemd has reported it. */
   readonly unit: string | null;
   /** What systemd reported for the current run; null: no unit, or not reported. */
@@ -57,6 +60,9 @@ export type StandaloneSource = PodSource & {
    * findings.
    */
   readonly scratchTold: () => Promise<void>;
+  /** The pods as their manifests declare them. */
+  readonly declared: () => readonly ManifestPod[];
+  readonly seen: SeenDirectories;
   /** False right after the start, while no query has been answered: then running pods may be missing. */
   readonly isSettled: () => boolean;
   /** Units, other than slices, that run where they cannot be measured; as of the last refresh. */
@@ -99,6 +105,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   const files = createManifestFiles(needs);
   const walker = createDiskWalker(clock);
   const places = needs.places ?? createPlaceMemory();
+  const seen = createSeenDirectories();
   const startMs = clock.monoMs();
   const sinceStartMs = (): number => clock.monoMs() - startMs;
   const isEarly = (): boolean => sinceStartMs() < BUS_PATIENCE_MS;
@@ -112,7 +119,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       renewedMs = clock.monoMs();
       soon();
     },
-    measure: ({ manifest, cgroup }) => podDisk({ walker, mounts, manifest, cgroup }),
+    measure: ({ manifest, cgroup }) => podDisk({ walker, mounts, manifest, cgroup, seen }),
   });
   const { entries } = live;
   const resolver = createResolver<Entry>({ clock, systemd, questions: () => entries.values(), isDue, answered });
@@ -131,7 +138,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   let cancelTimer: () => void = () => undefined;
   let cancelSoon: (() => void) | null = null;
 
-  const tellUnsafe = createScratchPlaces(findings);
+  const tellUnsafe = createScratchPlaces(findings, seen);
   let scratchTold = Promise.resolve();
   function readManifests(): void {
     readMs = clock.monoMs();
@@ -148,13 +155,15 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   }
 
   function adopt(): void {
-    const { pods, refused } = withSafeScratch(files.pods(), needs.own ?? []);
+    const declared = files.pods();
+    const { pods, refused } = withSafeScratch(declared, needs.own ?? []);
+    seen.keepOnly(declared.flatMap(({ disk, scratch }) => [...disk, ...scratch]));
     for (const { manifest } of live.replace(pods)) {
       const pod = podName(manifest.declared);
       for (const idOf of [bindingId, refusedScratchId, unsafeScratchId]) findings.clear(idOf(pod));
     }
     for (const finding of refused) findings.raise(finding);
-    scratchTold = tellUnsafe(pods);
+    scratchTold = tellUnsafe(pods, declared);
     const keys = new Set([...entries.values()].map(({ manifest }) => keyOf(manifest)));
     for (const key of places.keys()) if (!keys.has(key)) places.delete(key);
   }
@@ -338,11 +347,14 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
         .filter(({ cgroup }) => cgroup.known && hasProcesses(mounts, cgroup.value))
         .map(({ declared }) => declared),
     scratchTold: () => scratchTold,
+    declared: files.pods,
+    seen,
     find: (uid) => {
       const entry = entries.get(uid);
       if (entry === undefined) return null;
-      const { manifest, cgroup } = entry;
-      return { manifest, cgroup, unit: unitOf(entry), facts: factsNow(entry) };
+      const { manifest, cgroup, directory, place } = entry;
+      const path = cgroup.known ? cgroup.value.path : directory === null ? null : place.path;
+      return { manifest, cgroup, path, unit: unitOf(entry), facts: factsNow(entry) };
     },
     stopBegan: live.stopBegan,
     stopEnded: live.stopEnded,

@@ -50,8 +50,11 @@ export function unsafeScratch(
   at: At,
   unsafe: readonly { readonly path: string; readonly why: string }[],
 ): Finding {
-  const each = unsafe.map(({ path, why }) => `the scratch directory ${path} would not be emptied: ${why}`);
-  return { id: unsafeScratchId(pod), text: at(each.join('; ')) };
+  return { id: unsafeScratchId(pod), text: at(sayUnsafeScratch(unsafe)) };
+}
+
+export function sayUnsafeScratch(unsafe: readonly { readonly path: string; readonly why: string }[]): string {
+  return unsafe.map(({ path, why }) => `the scratch directory ${path} would not be emptied: ${why}`).join('; ');
 }
 
 export const scratchId = (uid: PodUid): string => `scratch/${uid}`;

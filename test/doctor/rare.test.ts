@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
@@ -168,6 +168,15 @@ describe('nodewarden doctor on unusual machines', () => {
     symlinkSync(at('real'), at('link'));
     manifest('web', { cgroup: 'nodewarden-test-absent', scratch: at('link') });
     expect(says(await look(), 'scratch-unsafe')).toMatchObject([{ text: expect.stringContaining(at('link')) }]);
+  });
+
+  it('reports that others could put another directory in the place of a scratch directory', async () => {
+    mkdirSync(at('shared'));
+    chmodSync(at('shared'), 0o777);
+    manifest('web', { cgroup: 'nodewarden-test-absent', scratch: at('shared/web') });
+    expect(says(await look(), 'scratch-unsafe')).toMatchObject([
+      { kind: 'warning', text: expect.stringContaining(`chmod go-w ${at('shared')}`) },
+    ]);
   });
 
   it('reports a logind file that limits the delay to less than the phases need', async () => {

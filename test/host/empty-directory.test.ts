@@ -4,14 +4,9 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { emptyDirectory } from '../../src/host/empty-directory.ts';
-import { run } from '../../src/host/exec.ts';
-import type { CommandRunner } from '../../src/host/transient.ts';
+import { empty } from './an-emptying.ts';
 
 const isRoot = process.getuid?.() === 0;
-const asChild: CommandRunner = ({ argv, timeoutMs, stdin = '' }) =>
-  run(argv, { timeoutMs, stdin, maxOutputBytes: 1_000 });
-const empty = (path: string): Promise<string | null> => emptyDirectory(asChild, path, 30_000);
 
 /** As many as one owner needs to hit each moment of an emptying some times. */
 const ROUNDS = 15;

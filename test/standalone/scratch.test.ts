@@ -1,32 +1,16 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createDiskWalker, type DiskWalker } from '../../src/host/disk-walk.ts';
-import { run } from '../../src/host/exec.ts';
-import type { CgroupRef } from '../../src/ports.ts';
-import { type ManifestPod, parseManifest } from '../../src/standalone/manifest.ts';
-import { createScratch, createScratchPlaces, withSafeScratch } from '../../src/standalone/scratch.ts';
+import { createDiskWalker } from '../../src/host/disk-walk.ts';
+import { podDisk } from '../../src/standalone/pod-disk.ts';
+import { createScratchPlaces, withSafeScratch } from '../../src/standalone/scratch-places.ts';
+import { createSeenDirectories } from '../../src/standalone/seen-directories.ts';
+import { podOf } from './a-manifest.ts';
 import { heardParts } from './needs.ts';
-
-function podOf(name: string, annotations: readonly string[]): ManifestPod {
-  const text = `apiVersion: v1
-kind: Pod
-metadata:
-  name: ${name}
-  annotations:
-    nodewarden.dev/cgroup: ${name}
-${annotations.map((line) => `    nodewarden.dev/${line}\n`).join('')}spec: { containers: [{ name: a }] }
-`;
-  const { pods, problems } = parseManifest(text, `${name}.yaml`);
-  const [pod] = pods;
-  if (pod === undefined || problems.length > 0) throw new Error(JSON.stringify(problems));
-  return pod;
-}
 
 describe('the scratch directories of a manifest', () => {
   it.each([
@@ -69,7 +53,7 @@ describe('scratch directories that would not be emptied', () => {
 
   it('are reported with file and line when the manifest is read, until they can be emptied', async () => {
     const { findings, present } = heardParts();
-    const tell = createScratchPlaces(findings);
+    const tell = createScratchPlaces(findings, createSeenDirectories());
     const told = (): readonly string[] => [...present.values()];
     symlinkSync(join(root, 'real'), join(root, 'link'));
     writeFileSync(join(root, 'real/file'), '');
@@ -87,12 +71,28 @@ describe('scratch directories that would not be emptied', () => {
     await expect.poll(told).toEqual([]);
   });
 
+  it('are those in a directory in which others could put another one in their place', async () => {
+    const { findings, present } = heardParts();
+    chmodSync(join(root, 'real'), 0o777);
+    createScratchPlaces(findings, createSeenDirectories())([podOf('web', [`scratch: "${root}/real/tmp"`])]);
+    await expect
+      .poll(() => [...present.values()])
+      .toEqual([
+        expect.stringContaining(
+          `${root}/real/tmp would not be emptied: ${root}/real can be written by its group or by others and has no sticky bit`,
+        ),
+      ]);
+  });
+
   it.skipIf(process.getuid?.() !== 0)('are those with a mount at or below them [needs root]', async () => {
     const { findings, present } = heardParts();
     execFileSync('mount', ['-t', 'tmpfs', 'nodewarden-test', join(root, 'real/tmp')]);
     try {
       const places = `scratch: "${join(root, 'real')}"`;
-      createScratchPlaces(findings)([podOf('web', [places]), podOf('db', [`scratch: "${join(root, 'real/tmp')}"`])]);
+      createScratchPlaces(
+        findings,
+        createSeenDirectories(),
+      )([podOf('web', [places]), podOf('db', [`scratch: "${join(root, 'real/tmp')}"`])]);
       await expect.poll(() => present.size).toBe(2);
       expect([...present.values()]).toEqual([
         expect.stringContaining(`a file system is mounted at ${root}/real/tmp`),
@@ -104,74 +104,29 @@ describe('scratch directories that would not be emptied', () => {
   });
 });
 
-describe('scratch of a dead pod', () => {
-  let root: string;
-  let walker: DiskWalker;
-  const clock = createClock();
-  beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'nodewarden-scratch-'));
-    walker = createDiskWalker(clock);
-  });
-  afterEach(() => {
-    walker.close();
-    rmSync(root, { recursive: true, force: true });
-  });
-  /** A cgroup in plain files, as version 1 lays it out. */
-  const mounts = (): CgroupMounts => ({
-    layout: 'v1',
-    version: 1,
-    unified: null,
-    memory: root,
-    pids: null,
-    systemd: null,
-  });
-  function open(
-    scratch: readonly string[],
-    cgroup: Reading<CgroupRef> = unknown('absent', 'web', 'it is not running'),
-  ) {
-    const heard = heardParts();
-    const manifest: ManifestPod = { ...podOf('web', []), scratch };
-    const command = ({ argv, timeoutMs, stdin = '' }: { argv: readonly string[]; timeoutMs: number; stdin?: string }) =>
-      run(argv, { timeoutMs, stdin, maxOutputBytes: 1_000 });
-    const find = (uid: string) => (uid === 'uid' ? { manifest, cgroup } : null);
-    // A busy machine has the time to count: how long that may take is not what is tested.
-    const patient = { ...clock, after: (ms: number, run: () => void) => clock.after(ms * 50, run) };
-    const needs = { clock: patient, mounts: mounts(), run: command, walker, findings: heard.findings, find };
-    return { ...createScratch(needs), present: heard.present };
-  }
-
-  it('is emptied, and reports how much that freed', async () => {
-    const [one, two] = [join(root, 'one'), join(root, 'two')];
-    for (const path of [one, two]) {
-      mkdirSync(path);
-      writeFileSync(join(path, 'file'), 'x'.repeat(1_000_000));
+describe('which directory a pod has', () => {
+  it('is noted when its manifest is read and when it is measured, and kept when it is gone', async () => {
+    const root = mkdtempSync(join(tmpdir(), 'nodewarden-scratch-'));
+    const walker = createDiskWalker(createClock());
+    const seen = createSeenDirectories();
+    const [tmp, data] = [join(root, 'tmp'), join(root, 'data')];
+    const manifest = podOf('web', [`scratch: "${tmp}"`, `disk: "${data}"`]);
+    const inodes = (): readonly unknown[] => [tmp, data].map((path) => seen.at(path)?.inode);
+    try {
+      for (const path of [tmp, data]) mkdirSync(path);
+      const first = [tmp, data].map((path) => lstatSync(path).ino);
+      await createScratchPlaces(heardParts().findings, seen)([], [manifest]);
+      expect(inodes()).toEqual(first);
+      renameSync(tmp, join(root, 'away'));
+      renameSync(data, tmp);
+      const cgroup = unknown('absent', 'web', 'it is not running');
+      await podDisk({ walker, mounts: {} as never, manifest, cgroup, seen }).disk(() => undefined);
+      expect(inodes()).toEqual([first[1], first[1]]);
+      seen.keepOnly([data]);
+      expect(inodes()).toEqual([undefined, first[1]]);
+    } finally {
+      walker.close();
+      rmSync(root, { recursive: true, force: true });
     }
-    const emptied = await open([one, two, join(root, 'gone')]).empty('uid');
-    expect(emptied?.problem).toBeNull();
-    expect(emptied?.freedBytes.known && emptied.freedBytes.value).toBeGreaterThanOrEqual(2_000_000);
-    expect([...readdirSync(one), ...readdirSync(two)]).toEqual([]);
-  });
-
-  it('that cannot be emptied is a finding, and a pod without scratch is not affected', async () => {
-    mkdirSync(join(root, 'precious'));
-    writeFileSync(join(root, 'precious/data'), 'x');
-    symlinkSync(join(root, 'precious'), join(root, 'link'));
-    const { empty, present } = open([join(root, 'link')]);
-    expect((await empty('uid'))?.problem).toContain('is not empty: it, or a directory above it, is a symbolic link');
-    expect([...present.values()]).toEqual([expect.stringContaining('default/web was evicted')]);
-    expect(readdirSync(join(root, 'precious'))).toEqual(['data']);
-    expect(await empty('another')).toBeNull();
-    expect(await open([]).empty('uid')).toBeNull();
-  });
-
-  it('is left as it is if the pod runs again', async () => {
-    const kept = join(root, 'kept');
-    mkdirSync(kept);
-    writeFileSync(join(kept, 'file'), 'x');
-    mkdirSync(join(root, 'cgroup'));
-    writeFileSync(join(root, 'cgroup/cgroup.procs'), '4242\n');
-    const cgroup = known({ path: '/cgroup', inode: statSync(join(root, 'cgroup')).ino });
-    expect((await open([kept], cgroup).empty('uid'))?.problem).toContain('the pod runs again');
-    expect(readdirSync(kept)).toEqual(['file']);
   });
 });

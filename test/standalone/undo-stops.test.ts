@@ -91,7 +91,13 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     const [manifest] = parseManifest(text, `${name}.yaml`).pods;
     if (manifest === undefined) throw new Error('no pod');
     const facts = unit === null ? null : await fake.systemd.unit(unit);
-    return { manifest, cgroup: unknown('absent', name, ''), unit, facts: facts?.known ? facts.value : null };
+    return {
+      manifest,
+      cgroup: unknown('absent', name, ''),
+      path: null,
+      unit,
+      facts: facts?.known ? facts.value : null,
+    };
   };
   const liveUnit = (name: string): Promise<LivePod> => live(name, `systemd-unit: ${name}.service`, `${name}.service`);
   const order = ({ manifest: { declared } }: LivePod): StopOrder => ({
