@@ -11,6 +11,7 @@ import { evictedForIt, nobodyToEvict } from '../doctor/who-may-go.ts';
 import { sayProblem } from '../document/problem.ts';
 import { createClock } from '../host/clock.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
+import { scratchWarnings } from '../standalone/scratch-places.ts';
 import { counted } from '../words/phrases.ts';
 import { loadGuardHere } from './config-guard.ts';
 import { clean, type Format, formatOption, jsonText, type Paint, printAs, table } from './print.ts';
@@ -99,10 +100,12 @@ async function checkedGuard(file: string): Promise<Checked> {
   return { file, problems: loaded.problems, warnings, good };
 }
 
-function checkedManifest(file: string): Checked {
+async function checkedManifest(file: string): Promise<Checked> {
   const { pods, problems } = checkManifest(file);
-  const good = (paint: Paint) => (problems.length > 0 ? [] : [sayValid(file, counted(pods.length, 'pod'), paint)]);
-  return { file, problems, warnings: [], good };
+  const warnings = problems.length > 0 ? [] : await scratchWarnings(pods);
+  const valid = (paint: Paint) => sayValid(file, counted(pods.length, 'pod'), paint);
+  const good = (paint: Paint) => [...warningLines(warnings, paint), ...(problems.length > 0 ? [] : [valid(paint)])];
+  return { file, problems, warnings, good };
 }
 
 async function checkedConfig(named: string | null): Promise<Checked> {
@@ -116,7 +119,8 @@ async function checkedConfig(named: string | null): Promise<Checked> {
   const { file, mode, podManifests } = effective;
   const manifests = mode === 'standalone' ? checkManifests(podManifests) : NO_MANIFESTS;
   const { warnings: here } = await warningsHere(effective, loaded.hung, clock);
-  const ofPods = mode === 'standalone' && manifests.problems.length === 0 ? podWarnings(effective, manifests.pods) : [];
+  const areUsed = mode === 'standalone' && manifests.problems.length === 0;
+  const ofPods = areUsed ? [...podWarnings(effective, manifests), ...(await scratchWarnings(manifests.pods))] : [];
   const warnings = [...[...loaded.warnings, ...here].map(({ text }) => text), ...ofPods];
   const good = (paint: Paint) => [
     ...warningLines(warnings, paint),
@@ -128,10 +132,8 @@ async function checkedConfig(named: string | null): Promise<Checked> {
   return { file, problems: [...problems, ...manifests.problems], warnings, good };
 }
 
-function podWarnings(
-  { thresholds, podManifests, dryRun }: Effective,
-  pods: CheckedManifests['pods'],
-): readonly string[] {
+function podWarnings({ thresholds, podManifests, dryRun }: Effective, manifests: CheckedManifests): readonly string[] {
+  const pods = manifests.pods.map(({ declared }) => declared);
   const signals = thresholds.map(({ signal }) => signal);
   // A dry run evicts nobody anyway.
   const nobody = dryRun ? null : nobodyToEvict(pods, signals, podManifests);

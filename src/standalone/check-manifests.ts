@@ -8,7 +8,7 @@ import { IS_MANIFEST, MAX_FILES, refusedName } from './manifest-files.ts';
 
 /** `pods`: as declared, including those in a file with a mistake. */
 export type CheckedManifests = {
-  readonly pods: readonly ManifestPod['declared'][];
+  readonly pods: readonly ManifestPod[];
   readonly problems: readonly Problem[];
 };
 
@@ -29,7 +29,7 @@ export function checkManifest(path: string): CheckedManifests {
   const text = readDocument(path, MAX_DOCUMENT_BYTES);
   if (!text.known) return refused(text.detail);
   const { pods, problems } = parseManifest(text.value, path);
-  return { pods: pods.map(({ declared }) => declared), problems };
+  return { pods, problems };
 }
 
 function refusedAt(file: string, text: string): CheckedManifests {

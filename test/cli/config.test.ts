@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
@@ -66,6 +66,22 @@ describe('config check', () => {
     chmodSync(manifests, 0o777);
     const open = await nodewarden('check', config);
     expect([open.code, open.err]).toEqual([2, expect.stringContaining('can be written by its group or by others')]);
+  });
+
+  it('warns about a scratch directory that would not be emptied, for one manifest and for all', async () => {
+    const manifests = join(directory, 'pods.d');
+    const shared = join(directory, 'shared');
+    for (const path of [manifests, shared]) mkdirSync(path, { recursive: true, mode: 0o755 });
+    chmodSync(shared, 0o777);
+    const pod = join(manifests, 'web.yaml');
+    const text = `apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: {nodewarden.dev/cgroup: web, nodewarden.dev/scratch: ${shared}/web}}\nspec: {containers: [{name: a}]}\n`;
+    writeFileSync(pod, text, { mode: 0o644 });
+    const unsafe = `web would not be emptied: ${basename(shared)} can be written by its group or by others and has no sticky bit`;
+    const one = await nodewarden('check', pod);
+    expect(one).toMatchObject({ code: 0, out: expect.stringContaining(unsafe) });
+    expect(one.out).toMatch(/^warning .*\npods\.d\/web\.yaml: valid, 1 pod\n$/);
+    const all = await nodewarden('check', file(`podManifests: ${manifests}\n`));
+    expect(all).toMatchObject({ code: 0, out: expect.stringContaining(unsafe) });
   });
 
   it('says that a valid one is valid, after its warnings', async () => {
