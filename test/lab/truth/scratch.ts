@@ -4,6 +4,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
+import { sleep } from '../../../src/host/clock.ts';
 import { clock, type Scene, until } from '../scene.ts';
 import { DATABASE, evictionsOf, HOG, isOver, type Run, type TruthScene, type UnitTruth } from './truth.ts';
 import { systemctl, type UnitScene, unitOf } from './unit-scene.ts';
@@ -12,7 +13,10 @@ const NODEFS = { sizeMiB: 128, inodes: 200_000 };
 const DISK = 'evictionHard: { nodefs.available: "64Mi" }';
 const FILL_MIB = 70;
 const RELIEF_MS = 2_000;
+const TENANT = 65_534;
 const UNIT_NODEFS = '/srv/lab';
+/** So many take a while to count and to remove. */
+const FILES = 40_000;
 /** In so many directories the owner may mount. */
 const DIRECTORIES = 2_000;
 /**
@@ -24,7 +28,7 @@ const HOSTILE = [
   my ($own, $precious) = @ARGV;
   my %done;
   while (1) {
-    for my $at (glob("$own/tmp/.nodewarden-emptied-*/at")) {
+    for my $at (glob("$own/tmp/*/at")) {
       next if $done{$at}++ || %done > 300;
       syscall(165, $precious, $at, 0, 4096, 0);
     }
@@ -44,7 +48,8 @@ const HOSTILE = [
 ];
 
 /** What the owner brings about: nothing of it is a failure. */
-const REFUSED = /a file system is mounted|a symbolic link|not everything/;
+const REFUSED =
+  /a file system is mounted|a symbolic link|not everything|another directory is at this path|after the end of the pod/;
 
 /** Plays the owner from the decision to the end of the eviction. */
 async function emptyAgainst(
@@ -176,5 +181,68 @@ const stays = onDisk({
   },
 });
 
-export const scratchScenes: readonly TruthScene[] = [inCgroup];
+/** The emptying as the agent reports it once the eviction is over. */
+async function emptiedIn(scene: Scene): Promise<{ readonly problem: string | null }> {
+  await until(
+    'the eviction is over',
+    () => (evictionsOf(scene).length > 0 && evictionsOf(scene).every(isOver)) || null,
+  );
+  const outcome = evictionsOf(scene)[0]?.outcomes.find(({ kind }) => kind === 'ended');
+  assert(outcome?.kind === 'ended' && outcome.emptied !== undefined, 'the outcome does not say what was emptied');
+  return outcome.emptied;
+}
+
+const replaced: TruthScene = {
+  name: 'where the user of a pod may, it puts the directory of another user in the place of its scratch: that one stays',
+  spec: {
+    pods: [{ ...HOG, hasScratch: true }, { name: 'other', requestMiB: 16 }, DATABASE],
+    memoryMiB: 512,
+    nodefs: NODEFS,
+    config: [DISK],
+  },
+  culprits: [HOG.name],
+  body: async (scene, { index }) => {
+    await scene.play(DATABASE.name, 'memory 64');
+    await scene.play('other', 'memory 1');
+    const hog = await scene.play(HOG.name, 'stubborn');
+    const own = scene.directory(HOG.name);
+    const [tmp, precious] = [path.join(own, 'tmp'), path.join(own, 'precious')];
+    fs.mkdirSync(precious, { mode: 0o700 });
+    fs.writeFileSync(path.join(precious, 'data'), 'of somebody else');
+    fs.chownSync(precious, 1, 1);
+    fs.chownSync(tmp, TENANT, TENANT);
+    // Everybody may write to the directory above both, or it is the tenant's.
+    if (index % 2 === 0) fs.chmodSync(own, 0o777);
+    else fs.chownSync(own, TENANT, TENANT);
+    hog.write(`keep ${tmp} ${FILL_MIB}`);
+    await until('somebody is chosen', () => evictionsOf(scene).length > 0 || null);
+    const rename = 'rename "tmp", "away" or die $!; rename "precious", "tmp" or die $!';
+    execFileSync('perl', ['-e', rename], { cwd: own, uid: TENANT, gid: TENANT });
+    const { problem } = await emptiedIn(scene);
+    assert(fs.existsSync(path.join(tmp, 'data')), 'the data of somebody else was removed');
+    assert.match(problem ?? '', /chmod go-w|chown root/);
+    return problem ?? '';
+  },
+};
+
+const again: TruthScene = {
+  name: 'a pod that runs again when its scratch is to be emptied keeps what it has written since',
+  spec: { pods: [{ ...HOG, hasScratch: true }, DATABASE], memoryMiB: 512, nodefs: NODEFS, config: [DISK] },
+  culprits: [HOG.name],
+  body: async (scene, { index }) => {
+    await scene.play(DATABASE.name, 'memory 64');
+    const tmp = path.join(scene.directory(HOG.name), 'tmp');
+    const hog = await scene.play(HOG.name, 'memory 1', `files ${tmp} ${FILES}`);
+    hog.write(`keep ${tmp} ${FILL_MIB}`);
+    await until('the hog is gone', () => !hog.isAlive() || null);
+    await sleep(clock, (index % 3) * 20);
+    await scene.play(HOG.name, 'memory 1');
+    fs.writeFileSync(path.join(tmp, 'new'), 'of the pod that runs');
+    const { problem } = await emptiedIn(scene);
+    assert(fs.existsSync(path.join(tmp, 'new')), 'what the running pod wrote was removed');
+    return problem ?? 'emptied before it ran';
+  },
+};
+
+export const scratchScenes: readonly TruthScene[] = [inCgroup, replaced, again];
 export const scratchUnitScenes: readonly UnitTruth[] = [redirected, relieved, stays];
