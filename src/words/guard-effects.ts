@@ -1,3 +1,6 @@
+import { sayBecause } from './guard-gate.ts';
+import { saidOf } from './phrases.ts';
+
 /** What the guard writes for people into the cluster. */
 
 /** The message of the condition NodewardenFenced. */
@@ -18,10 +21,7 @@ const FAULTS: { readonly [F in EffectFault]: string } = {
 };
 
 /** Why an act was not begun though its record was stored. `code`: as `whyNotNow` gives it. */
-export const sayNotNow = (code: string): string => {
-  const why = Object.hasOwn(NOT_NOW, code) ? NOT_NOW[code] : undefined;
-  return `meanwhile ${why ?? `a gate has closed (${code})`}`;
-};
+export const sayNotNow = (code: string): string => `meanwhile: ${saidOf(NOT_NOW, code) ?? sayBecause(code)}`;
 const NOT_NOW: { readonly [code: string]: string } = {
   life: 'it has shown life',
   'not-silent-enough': 'it has shown life',
@@ -29,7 +29,6 @@ const NOT_NOW: { readonly [code: string]: string } = {
   'record-gone': 'its record was removed',
   paused: 'a person has paused the guard',
   held: 'it is held',
-  skip: 'its annotation asks the guard to leave it alone',
   'not-cordoned': 'it was uncordoned',
   'not-drained': 'pods have come to it',
   'foreign-taint': 'somebody else has set it out of service',

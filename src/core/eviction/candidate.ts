@@ -6,7 +6,7 @@ import type { Reason } from '../reason.ts';
 import { hasRequest, isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
 import type { State } from '../state/state.ts';
 import { COMPARATORS } from './comparator.ts';
-import { firstOf, isOverRequest, isToBlame, mayBeToBlame, standsIn } from './give-way.ts';
+import { excessOf, firstOf, isOverRequest, isToBlame, mayBeToBlame, standsIn } from './give-way.ts';
 import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
 import { isAtLeast, isCutShort, isHelp, isReliefAtLeast, mostReliefOf, reliefOf } from './relief.ts';
@@ -162,7 +162,9 @@ function isInsteadOfRefused(
   const entry = ranking[at];
   if (entry === undefined) return false;
   const refused = ranking.slice(0, at).filter(isRefused);
-  return !refused.every((other) => isToBlame(signal, entry, lacking) && standsIn(signal, entry, other));
+  if (refused.length === 0) return false;
+  const mostHeld = Math.max(...refused.map((other) => excessOf(signal, other)));
+  return !(isToBlame(signal, entry, lacking) && standsIn(signal, entry, mostHeld));
 }
 
 /**

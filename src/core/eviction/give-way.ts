@@ -30,8 +30,7 @@ export function firstOf(pool: Pool): PodView | null {
   const open = unsaid.filter((entry) => !isWithin(signal, entry, lacking));
   const suspects = [...open, ...awaited.filter((entry) => !isWithin(signal, entry, lacking))];
   const mostHeld = Math.max(pool.heldByVictims, ...suspects.map((entry) => excessOf(signal, entry)));
-  if (first !== null && excessOf(signal, first) >= mostHeld * LEAST_SHARE && isToBlame(signal, first, lacking))
-    return first.pod;
+  if (first !== null && standsIn(signal, first, mostHeld) && isToBlame(signal, first, lacking)) return first.pod;
   const over = open.find((entry) => isToBlame(signal, entry, lacking));
   if (over !== undefined) return over.pod;
   if (pool.heldByVictims > 0 || mayBeToBlame(signal, awaited, lacking)) return null;
@@ -56,22 +55,21 @@ function unguarded(entries: readonly Ranked[], signal: Signal, guarded: Pool['gu
   if (first === undefined) return null;
   if (!hasRequest(signal) || !guarded(first.pod)) return first;
   const isNext = (entry: Ranked): boolean => !guarded(entry.pod) && isOverRequest(entry);
-  return entries.find((entry) => isNext(entry) && standsIn(signal, entry, first)) ?? first;
+  return entries.find((entry) => isNext(entry) && standsIn(signal, entry, excessOf(signal, first))) ?? first;
 }
 
 /** Pods that exceed their request by less than this share of what the pod in whose place they would die does, cannot replace it. */
 const LEAST_SHARE = 0.1;
 
 /**
- * Whether it exceeds its request by an amount comparable to that of a pod that is passed over. Otherwise its end would free next
- * to nothing, and so would that of the next one.
+ * Whether it exceeds its request by an amount comparable to what is held by those in whose place it would die. Otherwise its end
+ * would free next to nothing, and so would that of the next one.
  */
-export function standsIn(signal: Signal, entry: Ranked, passedOver: Ranked): boolean {
-  return excessOf(signal, entry) >= excessOf(signal, passedOver) * LEAST_SHARE;
-}
+export const standsIn = (signal: Signal, entry: Ranked, held: number): boolean =>
+  excessOf(signal, entry) >= held * LEAST_SHARE;
 
 /** All that it holds, if its request is unknown; how much of a stall is due to it is unknown too. */
-function excessOf(signal: Signal, { pod, row }: Ranked): number {
+export function excessOf(signal: Signal, { pod, row }: Ranked): number {
   const value = row.values.find(({ by }) => by === 'usage-over-request')?.value;
   if (value?.known && typeof value.value === 'number') return value.value;
   const held = givesBack(pod, signal);

@@ -78,21 +78,21 @@ async function emptyAgainst(
     ]);
   }
   for (const name of ['data', 'deep/data']) assert(fs.existsSync(path.join(precious, name)), `${name} was removed`);
-  const outcome = evictionsOf(scene)[0]?.outcomes.find(({ kind }) => kind === 'ended');
-  const emptied = outcome?.kind === 'ended' ? outcome.emptied : undefined;
-  assert(emptied !== undefined, 'nothing was emptied');
+  const emptied = emptiedBy(scene);
   if (emptied.problem !== null) assert.match(emptied.problem, REFUSED);
   return emptied.problem ?? 'emptied';
 }
 
+const BESIDE_OTHERS: TruthScene['spec'] = {
+  pods: [{ ...HOG, hasScratch: true }, { name: 'other', requestMiB: 16 }, DATABASE],
+  memoryMiB: 512,
+  nodefs: NODEFS,
+  config: [DISK],
+};
+
 const inCgroup: TruthScene = {
   name: 'the owner of a scratch directory redirects it while it is being emptied: nothing else is removed',
-  spec: {
-    pods: [{ ...HOG, hasScratch: true }, { name: 'other', requestMiB: 16 }, DATABASE],
-    memoryMiB: 512,
-    nodefs: NODEFS,
-    config: [DISK],
-  },
+  spec: BESIDE_OTHERS,
   culprits: [HOG.name],
   body: async (scene, run) => {
     await scene.play(DATABASE.name, 'memory 64');
@@ -187,6 +187,10 @@ async function emptiedIn(scene: Scene): Promise<{ readonly problem: string | nul
     'the eviction is over',
     () => (evictionsOf(scene).length > 0 && evictionsOf(scene).every(isOver)) || null,
   );
+  return emptiedBy(scene);
+}
+
+function emptiedBy(scene: Parameters<typeof evictionsOf>[0]): { readonly problem: string | null } {
   const outcome = evictionsOf(scene)[0]?.outcomes.find(({ kind }) => kind === 'ended');
   assert(outcome?.kind === 'ended' && outcome.emptied !== undefined, 'the outcome does not say what was emptied');
   return outcome.emptied;
@@ -194,12 +198,7 @@ async function emptiedIn(scene: Scene): Promise<{ readonly problem: string | nul
 
 const replaced: TruthScene = {
   name: 'where the user of a pod may, it puts the directory of another user in the place of its scratch: that one stays',
-  spec: {
-    pods: [{ ...HOG, hasScratch: true }, { name: 'other', requestMiB: 16 }, DATABASE],
-    memoryMiB: 512,
-    nodefs: NODEFS,
-    config: [DISK],
-  },
+  spec: BESIDE_OTHERS,
   culprits: [HOG.name],
   body: async (scene, { index }) => {
     await scene.play(DATABASE.name, 'memory 64');
