@@ -160,12 +160,26 @@ check_many_in_5() { # 200 pods in five phases: in order, and none is restarted
   [ "$(told_count)" = 200 ] || fail "told: $(told_count)"
   [ -z "$(awk '$2 ~ /^m[0-9]/ && $3 == "runs"' "$TIMELINE")" ] || fail 'systemd started one again'
 }
+# go_and_hang SECONDS UNTIL  PID 1 hangs from when that is so inside
+go_and_hang() {
+  ( ns sh "$2"; ns signal STOP; sleep "$1"; ns signal CONT ) &
+  go 'systemctl poweroff'
+}
+when_announced() { echo "until [ \"\$(busctl get-property $MANAGER PreparingForShutdown)\" = 'b true' ]; do :; done"; }
 check_many_busy() { # PID 1 hangs for 4 s as the phase begins: all are stopped through systemd once it continues
   many 1
-  go 'systemctl poweroff' 'sleep 0.05; until [ "$(busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager PreparingForShutdown)" = "b true" ]; do :; done; kill -STOP 1; sleep 4; kill -CONT 1'
+  go_and_hang 4 "$(when_announced)"
   gone 60
   [ "$(told_count)" = 200 ] || fail "told: $(told_count)"
   [ -z "$(awk '$2 ~ /^m[0-9]/ && $3 == "runs"' "$TIMELINE")" ] || fail 'systemd started one again'
+}
+check_last_busy() { # PID 1 hangs through the last phase: its pod is signalled all the same, and has the time to end
+  up_with "$ORDER only_ours; order_unit first never; order_pod first 0; order_unit slow 0.8; order_pod slow 1000
+    $(two_phases 2); systemctl daemon-reload; systemctl start first slow"
+  go_and_hang 6 "$(when_told first)"
+  gone
+  nobody_untold first slow
+  [ -n "$(at "$TIMELINE" slow ends)" ] || fail 'it was killed before it could end'
 }
 # restarted_in N  with a TimeoutStopSec= that is shorter than the phases to come
 restarted_in() {

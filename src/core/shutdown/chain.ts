@@ -122,9 +122,13 @@ export function turnOfStop({
   return turnOf(graceSeconds, chain, { atMs, endsMs: Math.max(endsMs, atMs + givenSeconds(graceSeconds) * 1_000) });
 }
 
-/** What a pod that is signalled now gets: all that it requests, or its share if pods after it need time too. */
-export function graceFrom({ graceMs, restMs, endsMs }: Turn, toldMs: MonoMs): number {
-  const leftMs = Math.max(0, endsMs - toldMs);
+/**
+ * What a pod that is signalled now gets: all that it requests, or its share if pods after it need time too. Signalled too
+ * late, through no fault of its own, it gets what it would have had at the latest time: its phase ends without it.
+ */
+export function graceFrom(turn: Turn, toldMs: MonoMs): number {
+  const { graceMs, restMs, endsMs } = turn;
+  const leftMs = endsMs - Math.min(toldMs, tellByMs(turn));
   return Math.min(graceMs, (leftMs * graceMs) / restMs);
 }
 

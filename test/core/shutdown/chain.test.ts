@@ -51,10 +51,18 @@ describe('pods that are stopped one after another', () => {
     const chains = chainsOf(three(3));
     const db = turnOf(3, chains.get('db'), { atMs: 0, endsMs: 30_000 });
     expect(graceFrom(db, 6_000)).toBe(3_000);
-    expect(graceFrom(db, 29_000)).toBe(1_000);
+    expect(graceFrom(db, 28_000)).toBe(2_000);
     const alone = turnOf(5, undefined, { atMs: 0, endsMs: 60_000 });
     expect(graceFrom(alone, 7_000)).toBe(5_000);
     expect(tellByMs(alone)).toBe(58_000);
+  });
+
+  it('get what the latest time would have left if they are asked even later', () => {
+    const alone = turnOf(2, undefined, { atMs: 0, endsMs: 2_000 });
+    expect(tellByMs(alone)).toBe(1_000);
+    expect([1_000, 1_900, 2_000, 5_000].map((toldMs) => graceFrom(alone, toldMs))).toEqual(Array(4).fill(1_000));
+    const last = turnOf(30, chainsOf(three(30)).get('db'), { atMs: 0, endsMs: 9_000 });
+    expect(graceFrom(last, 8_999)).toBe(9_000 - tellByMs(last));
   });
 
   it.each([

@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
+import { codeOf } from '../../../src/host/file-error.ts';
 import { joinDecisions } from '../../../src/record/entry.ts';
 import { readRecord } from '../../../src/record/reading/record-file.ts';
 import { askStatus, clock, type PodSpec, until } from '../scene.ts';
@@ -83,8 +84,17 @@ async function withHelper(helper: Helper, body: () => Promise<string>): Promise<
   try {
     return await body();
   } finally {
-    for (const pid of left(helper)) process.kill(pid, 'SIGKILL');
+    for (const pid of left(helper)) kill(pid);
     fs.rmSync(DIRECTORY, { recursive: true });
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    // It ended since it was found.
+    if (codeOf(error) !== 'ESRCH') throw error;
   }
 }
 
