@@ -126,8 +126,10 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
         .slice(1)
         .map(() => 'accepted'),
     ]);
-    // The answers may come later.
-    expect(eviction.outcomes[0]?.rungs?.map(({ act }) => act)).toEqual(eviction.rungs.map(({ act }) => act));
+    // The answers, and what is done with a message that was kept for later, may come after the outcome.
+    const acts = eviction.outcomes[0]?.rungs?.map(({ act }) => act);
+    expect(acts).toContain('delete');
+    expect(acts).toEqual(eviction.rungs.slice(0, acts?.length).map(({ act }) => act));
     expect(releasedBytes(eviction)).toBeGreaterThan(200 * MIB);
   });
 
