@@ -1,5 +1,4 @@
 import type { Signalled } from '../core/outcome.ts';
-import { givenSeconds } from '../core/pod/grace.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
@@ -8,6 +7,7 @@ import { sleep, uptimeMs } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 import { createEscapes, type Escapes, type EscapesLeft, type Following, nowSinceBootMs } from './escapes.ts';
+import { createGrace } from './grace.ts';
 import { leftIn, sayLeft, unreaped, viewsOf } from './left-over.ts';
 import { type UsageWatch, usageBytes, watchUsage } from './released-memory.ts';
 import { rssOf, type Spent, spares, successorsIn } from './successors.ts';
@@ -77,6 +77,8 @@ const HELP_MS = 20;
 const HELP_AGAIN_MS = 100;
 const FIRST_POLL_MS = 1;
 const MAX_POLL_MS = 20;
+/** More than this from one look to the next: the machine stood still. */
+const PAUSE_MS = 500;
 /** The core waits for KILL_MS, and chooses no other pod before it has heard of this end. */
 const HEARD_MS = 500;
 
@@ -142,28 +144,15 @@ function ended({ mounts, ref, usage, escapes }: Kill, via: Extract<KillEnd, { ki
 
 /** How it ended within its grace period; null if it did not. */
 async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spared' | null> {
-  const { clock, hasten, ask } = kill;
-  const graceFrom = (ask === null ? undefined : kill.graceFrom) ?? (() => givenSeconds(kill.graceMs / 1_000) * 1_000);
-  // Its grace period begins when it is asked to stop.
-  let toldMs = Number.POSITIVE_INFINITY;
-  let endsMs = Number.POSITIVE_INFINITY;
-  let cutMs = Number.POSITIVE_INFINITY;
-  const graceBegins = (): void => {
-    toldMs = Math.min(toldMs, clock.monoMs());
-    endsMs = Math.min(endsMs, clock.monoMs() + graceFrom(clock.monoMs()));
-  };
-  const cut = (): void => {
-    cutMs = Math.min(cutMs, clock.monoMs() + hastenedGraceMs(hasten.reason));
-  };
-  const killAtMs = (): MonoMs => Math.min(cutMs, Math.max(endsMs, toldMs + (kill.leastGraceMs?.() ?? 0)));
-  if (hasten.aborted) cut();
-  hasten.addEventListener('abort', cut, { once: true });
+  const { clock, ask } = kill;
+  // What is asked in its own way hears of it later.
+  const grace = createGrace(ask === null ? { ...kill, graceFrom: undefined } : kill);
   let via: 'sigterm' | 'stop-unit' = ask === null ? 'sigterm' : 'stop-unit';
   let isOver = false;
   let needNotEnd = false;
   const told = once(() => {
     kill.signalled?.('sigterm');
-    graceBegins();
+    grace.begins();
   });
   const isSpared = (): boolean => false;
   const signal = async (): Promise<void> => {
@@ -179,7 +168,7 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   const signalInstead = (): void => {
     via = 'sigterm';
     // Even if no process could be signalled: SIGKILL follows then.
-    void signal().then(graceBegins);
+    void signal().then(grace.begins);
   };
   if (ask === null) signalInstead();
   else {
@@ -195,28 +184,27 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
     if (!isOver && via === 'stop-unit') void signal();
   });
   try {
-    const isEnded = await waitUntilEnded(kill, () => (needNotEnd ? Number.NEGATIVE_INFINITY : killAtMs()));
-    if (isEnded) return via;
+    const overMs = (): MonoMs => (needNotEnd ? Number.NEGATIVE_INFINITY : grace.overMs());
+    if (await waitUntilEnded(kill, overMs, grace.stoodStill)) return via;
     return needNotEnd ? 'spared' : null;
   } finally {
     isOver = true;
     forget?.();
-    hasten.removeEventListener('abort', cut);
+    grace.close();
   }
 }
 
-/** 0 if the reason gives no time: whatever hastens it wants it to end. */
-function hastenedGraceMs(reason: unknown): number {
-  if (typeof reason !== 'object' || reason === null) return 0;
-  const { first, graceMs } = { first: 'sigkill', graceMs: 0, ...reason };
-  return first === 'sigkill' || typeof graceMs !== 'number' ? 0 : Math.max(0, graceMs);
-}
-
-async function waitUntilEnded(kill: Kill, untilMs: () => MonoMs): Promise<boolean> {
+async function waitUntilEnded(
+  kill: Kill,
+  untilMs: () => MonoMs,
+  stoodStill: (sinceMs: MonoMs) => void,
+): Promise<boolean> {
   const { clock } = kill;
   let pollMs = FIRST_POLL_MS;
+  let lookedMs = clock.monoMs();
   for (;;) {
     const isEnded = (await progress(kill)) === 'ended';
+    if (clock.monoMs() - lookedMs > PAUSE_MS) stoodStill(lookedMs);
     kill.usage.note();
     const hasMore = isEnded && (await kill.isCleaningUp?.()) === true;
     if (isEnded && !hasMore) return true;
@@ -226,6 +214,7 @@ async function waitUntilEnded(kill: Kill, untilMs: () => MonoMs): Promise<boolea
       Object.assign(kill.spent, { sinceBootMs: null, wasEmpty: false });
       return hasMore && (await progress(kill)) === 'ended';
     }
+    lookedMs = clock.monoMs();
     await sleep(clock, Math.min(pollMs, leftMs));
     pollMs = Math.min(pollMs * 1.5, MAX_POLL_MS);
   }

@@ -90,6 +90,26 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(await signalOf(workload)).toBe('SIGKILL');
   });
 
+  it('does not count a standstill of the machine as grace, but gives at most 2 s more', async () => {
+    let stoodStillMs = 0;
+    const paused = { ...clock, monoMs: () => clock.monoMs() + stoodStillMs };
+    const standsStill = () =>
+      clock.after(200, () => {
+        stoodStillMs += 60_000;
+      });
+    const ends =
+      '$SIG{TERM} = sub { select(undef, undef, undef, 0.5); exit }; $| = 1; print "up\\n"; sleep 1000 while 1';
+    await cgroup.run(`exec perl -e '${ends}'`);
+    standsStill();
+    expect((await timed({ clock: paused, graceMs: 3_000 })).end).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    await cgroup.run(IGNORES);
+    standsStill();
+    const { end, tookMs } = await timed({ clock: paused, graceMs: 3_000 });
+    expect(end).toMatchObject({ kind: 'ended', via: byForce });
+    expect(tookMs).toBeGreaterThanOrEqual(2_000);
+    expect(tookMs).toBeLessThan(10_000);
+  });
+
   it('gives 2 s for a grace period of 0, like the kubelet', async () => {
     await cgroup.run(IGNORES);
     const { end, tookMs } = await timed({ graceMs: 0 });

@@ -181,6 +181,15 @@ check_last_busy() { # PID 1 hangs through the last phase: its pod is signalled a
   nobody_untold first slow
   [ -n "$(at "$TIMELINE" slow ends)" ] || fail 'it was killed before it could end'
 }
+check_frozen() { # the machine stands still for 6 s within a grace period: its pod has the time to end all the same
+  [ -e /sys/fs/cgroup/unified ] || [ -e /sys/fs/cgroup/cgroup.controllers ] || { echo 'no cgroup of version 2 to freeze it in'; exit 77; }
+  up_with "$ORDER only_ours; order_unit slow '1.5 work'; order_pod slow 0; $(one_phase 4); systemctl daemon-reload; systemctl start slow"
+  ( ns sh "$(when_told slow)"; sleep 0.3; ns freeze 1; sleep 6; ns freeze 0 ) &
+  go 'systemctl poweroff'; gone
+  nobody_untold slow
+  [ -n "$(at "$TIMELINE" slow ends)" ] || fail 'it was killed before it could end'
+  [ "$(at "$TIMELINE" slow ends)" -ge 6000 ] || fail 'the machine did not stand still: this proves nothing'
+}
 # restarted_in N  with a TimeoutStopSec= that is shorter than the phases to come
 restarted_in() {
   up_with "mkdir -p /etc/systemd/system/nodewarden.service.d; printf '[Service]\nTimeoutStopSec=4s\n' > /etc/systemd/system/nodewarden.service.d/short.conf"

@@ -1,5 +1,6 @@
 #!/usr/bin/perl
-# A workload: shutdown-pod.pl NAME SECONDS|never. Says what it is told, and ends so long after the first SIGTERM, or never.
+# A workload: shutdown-pod.pl NAME SECONDS|never [work]. Says what it is told, and ends so long after the first SIGTERM, or never.
+# work: it needs the time, in steps of 50 ms; what it stands still does not count.
 use strict;
 use warnings;
 # Ends when it says so, however many others want a CPU: a pod that cannot run for the time of its phase is killed, and rightly.
@@ -8,7 +9,7 @@ BEGIN { my $priority = pack 'i', 1; syscall 144, 0, 1, $priority }
 use Time::HiRes qw(time);
 
 $| = 1;
-my ($name, $after) = @ARGV;
+my ($name, $after, $works) = @ARGV;
 my ($told, $ends) = (0, 0);
 $SIG{TERM} = sub {
   $told++;
@@ -18,6 +19,11 @@ $SIG{TERM} = sub {
   $ends ||= time + $after if $after ne 'never';
 };
 print "$name $$ runs\n";
+if ($works) {
+  select undef, undef, undef, 0.05 until $told;
+  select undef, undef, undef, 0.05 for 1 .. $after / 0.05;
+  $ends = time;
+}
 until ($ends && time >= $ends) {
   select undef, undef, undef, $ends ? $ends - time : 3600;
 }

@@ -1,0 +1,60 @@
+import { givenSeconds } from '../core/pod/grace.ts';
+import type { MonoMs } from '../core/reading.ts';
+import { LAST_WORD_MS } from '../core/shutdown/chain.ts';
+import type { Clock } from '../ports.ts';
+
+type GraceOrder = {
+  readonly clock: Clock;
+  /** 0 or less: 2 s, as in the kubelet. */
+  readonly graceMs: number;
+  /** The grace period if it begins at `fromMs`; absent: `graceMs`. */
+  readonly graceFrom?: ((fromMs: MonoMs) => number) | undefined;
+  /** Its minimum, which may grow meanwhile. Absent: none. */
+  readonly leastGraceMs?: (() => number) | undefined;
+  /** Its reason `{ first, graceMs }` cuts it (D4). */
+  readonly hasten: AbortSignal;
+};
+
+/** The grace period of one victim. It begins with the first signal. */
+export type Grace = {
+  readonly begins: () => void;
+  /** The machine stood still until now, and the victim with it. */
+  readonly stoodStill: (sinceMs: MonoMs) => void;
+  /** When SIGKILL is due; infinite before it has begun. */
+  readonly overMs: () => MonoMs;
+  readonly close: () => void;
+};
+
+export function createGrace({ clock, graceMs, graceFrom, leastGraceMs, hasten }: GraceOrder): Grace {
+  let beganMs = Number.POSITIVE_INFINITY;
+  let endsMs = Number.POSITIVE_INFINITY;
+  let cutMs = Number.POSITIVE_INFINITY;
+  let leastMs = Number.NEGATIVE_INFINITY;
+  const cut = (): void => {
+    cutMs = Math.min(cutMs, clock.monoMs() + hastenedGraceMs(hasten.reason));
+  };
+  if (hasten.aborted) cut();
+  hasten.addEventListener('abort', cut, { once: true });
+  const dueMs = (): MonoMs => Math.max(endsMs, beganMs + (leastGraceMs?.() ?? 0));
+  return {
+    begins: () => {
+      const nowMs = clock.monoMs();
+      beganMs = Math.min(beganMs, nowMs);
+      endsMs = Math.min(endsMs, nowMs + (graceFrom?.(nowMs) ?? givenSeconds(graceMs / 1_000) * 1_000));
+    },
+    stoodStill: (sinceMs) => {
+      // Only once past its end: however often the machine stands still, SIGKILL comes.
+      if (beganMs < Number.POSITIVE_INFINITY && sinceMs < dueMs())
+        leastMs = clock.monoMs() + Math.min(LAST_WORD_MS, dueMs() - beganMs);
+    },
+    overMs: () => Math.min(cutMs, Math.max(dueMs(), leastMs)),
+    close: () => hasten.removeEventListener('abort', cut),
+  };
+}
+
+/** 0 if the reason gives no time: whatever hastens it wants it to end. */
+function hastenedGraceMs(reason: unknown): number {
+  if (typeof reason !== 'object' || reason === null) return 0;
+  const { first, graceMs } = { first: 'sigkill', graceMs: 0, ...reason };
+  return first === 'sigkill' || typeof graceMs !== 'number' ? 0 : Math.max(0, graceMs);
+}
