@@ -1,5 +1,6 @@
 import { known, type Reading, sumOf, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
+import { closedIfReplaced } from './cgroup-replaced.ts';
 import {
   holdKernelFile,
   type Key,
@@ -104,7 +105,7 @@ export function usageIn(mounts: CgroupMounts, directory: string): Reading<number
 
 /**
  * The memory of the cgroup at `path` below the mount, on kept descriptors. By path, not by identity: if the cgroup is
- * removed and created again, the new one is read. Gone is unknown `absent`.
+ * removed or renamed and created again, the new one is read. Gone is unknown `absent`.
  */
 export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
   const names = mounts.version === 1 ? V1 : V2;
@@ -115,6 +116,10 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
   const stat = openKernelFile(statPath, MEMORY_STAT_BYTES, 'at-once');
   const kmem = mounts.version === 1 ? openNumberFile(`${directory}/memory.kmem.usage_in_bytes`) : null;
   const isUnifiedRoot = mounts.version === 2 && path === '/';
+  const close = (): void => {
+    for (const file of [usage, limit, stat, kmem]) file?.close();
+  };
+  const follow = closedIfReplaced({ mounts, path }, close);
 
   /** The root of v2 has no memory.current: anon + file (kubelet-eviction.md 1.1.2). */
   const usageOf = (bytes: Buffer): Reading<number> => {
@@ -124,17 +129,20 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
   };
   return {
     read: () => {
+      follow();
       const bytes = stat.read();
       if (!bytes.known) return bytes;
       const used = usageOf(bytes.value);
       return used.known ? memoryUse(used.value, bytes.value, names, statPath) : used;
     },
     limit: () => {
+      follow();
       const read = limit.readLimit();
       // The root of v2 has no limit file because it cannot have a limit.
       return !read.known && read.why === 'absent' && isUnifiedRoot ? known(null) : read;
     },
     stat: () => {
+      follow();
       const bytes = stat.read();
       if (!bytes.known) return bytes;
       const field = (name: Key): Reading<number> => fieldOf(bytes.value, name, statPath);
@@ -152,9 +160,7 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
         workingsetRefaultFilePages: field(names.refault),
       });
     },
-    close: () => {
-      for (const file of [usage, limit, stat, kmem]) file?.close();
-    },
+    close,
   };
 }
 

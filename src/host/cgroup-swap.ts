@@ -1,6 +1,7 @@
 import { known, type Reading } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
+import { closedIfReplaced } from './cgroup-replaced.ts';
 import { inCgroup } from './cgroup-walk.ts';
 import { NUMBER_BYTES, openNumberFile, parseCount, readKernelFile } from './kernel-file.ts';
 
@@ -21,7 +22,7 @@ const V2_USAGE = 'memory.swap.current';
 
 export function openCgroupSwap(mounts: CgroupMounts, path: string): CgroupSwap {
   if (path === '/') return { use: () => known(null), freeBytes: () => known(null), close: () => undefined };
-  return mounts.version === 1 ? openV1(`${mounts.memory}${path}`) : openV2(`${mounts.memory}${path}`);
+  return mounts.version === 1 ? openV1(mounts, path) : openV2(`${mounts.memory}${path}`);
 }
 
 function openV2(directory: string): CgroupSwap {
@@ -48,12 +49,17 @@ function openV2(directory: string): CgroupSwap {
  * Version 1 limits memory and swap together: swap may hold what the sum allows beyond the memory limit. Swapping out makes
  * no room under that sum, so it does not limit what could be freed.
  */
-function openV1(directory: string): CgroupSwap {
-  const open = (name: string) => openNumberFile(`${directory}/${name}`);
+function openV1(mounts: CgroupMounts, path: string): CgroupSwap {
+  const open = (name: string) => openNumberFile(`${mounts.memory}${path}/${name}`);
   const both = { limit: open(V1.both.limit), usage: open(V1.both.usage) };
   const memory = { limit: open(V1.memory.limit), usage: open(V1.memory.usage) };
+  const close = (): void => {
+    for (const file of [both.limit, both.usage, memory.limit, memory.usage]) file.close();
+  };
+  const follow = closedIfReplaced({ mounts, path }, close);
   return {
     use: () => {
+      follow();
       const limit = accounted(both.limit.readLimit());
       const ofMemory = memory.limit.readLimit();
       if (!limit.known) return limit;
@@ -64,9 +70,7 @@ function openV1(directory: string): CgroupSwap {
       return map(used, (usedBytes) => ({ limitBytes, usedBytes }));
     },
     freeBytes: () => known(null),
-    close: () => {
-      for (const file of [both.limit, both.usage, memory.limit, memory.usage]) file.close();
-    },
+    close,
   };
 }
 

@@ -5,6 +5,7 @@ import { cgroupInode } from './cgroup-inode.ts';
 import { isMember, lookInProc } from './cgroup-members.ts';
 import { anonOf, holdMemory, MEMORY_STAT_BYTES } from './cgroup-memory.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
+import { closedIfReplaced } from './cgroup-replaced.ts';
 import { childrenOf, directoryOf, inCgroup, isLeaf, listIn, lookAtProcesses, type Seen } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
 import {
@@ -327,13 +328,21 @@ export function openPids(mounts: CgroupMounts, path: string): CgroupPids {
   const directory = path === '/' ? mounts.pids : mounts.pids + path;
   const current = openNumberFile(`${directory}/pids.current`);
   const max = openNumberFile(`${directory}/pids.max`);
+  const close = (): void => {
+    current.close();
+    max.close();
+  };
+  const follow = closedIfReplaced({ mounts, path, directory }, close);
   return {
-    current: current.read,
-    max: max.readLimit,
-    close: () => {
-      current.close();
-      max.close();
+    current: () => {
+      follow();
+      return current.read();
     },
+    max: () => {
+      follow();
+      return max.readLimit();
+    },
+    close,
   };
 }
 

@@ -72,7 +72,7 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
     const ofMachine = known({ path: '/', capacityBytes: total.value, memory: machine });
     if (own === null) return ofMachine;
     const limit = own.limit();
-    if (!limit.known) return limit;
+    if (!limit.known) return limit.why === 'absent' ? noNode(cgroupRoot, limit) : limit;
     if (limit.value === null || limit.value >= total.value) return ofMachine;
     return known({ path: cgroupRoot, capacityBytes: limit.value, memory: own });
   };
@@ -142,6 +142,11 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
       for (const part of [machine, own, swap]) part?.close();
     },
   };
+}
+
+function noNode(cgroupRoot: string, { where }: Unknown): Unknown {
+  const todo = 'create it, or set cgroupRoot to the cgroup that is the node';
+  return unknown('absent', where, `the memory controller has no cgroup ${cgroupRoot} (any more): ${todo}`);
 }
 
 /** kubelet-eviction.md 1.1.4, 1.1.6: may be negative. */

@@ -22,8 +22,11 @@ type Limit = { readonly pids: number; readonly of: 'machine' | 'cgroup' };
 export function createNodePids({ mounts, procfs, cgroupRoot }: NodePidsNeeds): NodePids {
   const own = cgroupRoot === '/' ? null : openPids(mounts, cgroupRoot);
 
-  const readLimit = (): Reading<Limit> => {
-    const machine = procfs.pidLimit();
+  const machineLimit = cachedFor(LIMITS_PACE_MS, procfs.pidLimit);
+
+  /** That of the cgroup is read together with its tasks: another one may have its path by now. */
+  const limitAt = (atMs: MonoMs): Reading<Limit> => {
+    const machine = machineLimit(atMs);
     const ofMachine: Reading<Limit> = machine.known ? known({ pids: machine.value, of: 'machine' }) : machine;
     if (own === null) return ofMachine;
     const max = own.max();
@@ -31,7 +34,6 @@ export function createNodePids({ mounts, procfs, cgroupRoot }: NodePidsNeeds): N
     if (max.value === null || (machine.known && max.value >= machine.value)) return ofMachine;
     return known({ pids: max.value, of: 'cgroup' });
   };
-  const limitAt = cachedFor(LIMITS_PACE_MS, readLimit);
   return {
     available: (atMs) => {
       const limit = limitAt(atMs);
