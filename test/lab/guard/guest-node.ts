@@ -61,6 +61,10 @@ export async function withGuestNode(lab: Lab, scene: string, body: (guest: Guest
     writeStart(qemu);
     ends.push(() => script('ip', ['address', 'del', `${ADDRESS}/32`, 'dev', 'lo']));
     await script('ip', ['address', 'replace', `${ADDRESS}/32`, 'dev', 'lo']);
+    // From its own address the guest takes no packet: QEMU passes on whichever comes from another one than loopback.
+    const route = ['local', ADDRESS, 'dev', 'lo', 'table', 'local'];
+    ends.push(() => script('ip', ['route', 'del', ...route]));
+    await script('ip', ['route', 'replace', ...route, 'src', '127.0.0.1']);
     await qemu.tell('human-monitor-command', { 'command-line': `hostfwd_add n0 ${FORWARD}` });
     await body({
       name: NAME,
