@@ -2,6 +2,7 @@
 // on. fence_qemu finds it where the scripts of the guests keep it.
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { LAB_CACHE, signalPart } from '../kube/cluster.ts';
@@ -34,12 +35,18 @@ export type GuestNode = {
   readonly machine: (started: PodStarted) => Machine;
   /** A command of its shell, and what it prints. */
   readonly run: (command: string) => Promise<string>;
+  /** Installs the node agent: what its configuration has beside what reaches the node, and in `kubernetes`. */
+  readonly install: (config: string, kubernetes: string) => Promise<void>;
+  /** The power button of a machine that has switched itself off. */
+  readonly switchOn: () => Promise<void>;
 };
 
 /** Awaited, all of it: this process stands between the guard and the API server, and its machines have to renew. */
-async function script(file: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
+async function script(file: string, args: readonly string[], env: NodeJS.ProcessEnv = {}, input = ''): Promise<string> {
   const options = { encoding: 'utf8', env: { ...process.env, LAB_VM: NAME, ...env } } as const;
-  return (await promisify(execFile)(file, args, options)).stdout;
+  const running = promisify(execFile)(file, args, options);
+  running.child.stdin?.end(input);
+  return (await running).stdout;
 }
 const inLab = (file: string, ...rest: readonly string[]): Promise<string> => script(path.join(LAB, file), rest);
 
@@ -72,9 +79,27 @@ export async function withGuestNode(lab: Lab, scene: string, body: (guest: Guest
       qemu,
       machine: (started) => guestMachine(qemu, started),
       run: (command) => inLab('vm/run', command),
+      install,
+      switchOn: async () => void (await script(path.join(qemu.directory, 'start'), [])),
     });
   } finally {
     for (const end of ends.reverse()) await end();
+  }
+}
+
+async function install(config: string, kubernetes: string): Promise<void> {
+  const directory = fs.mkdtempSync(path.join(tmpdir(), 'nodewarden-lab-'));
+  try {
+    await script(process.execPath, [path.resolve(LAB, '../../scripts/dist.mjs'), '--outdir', directory]);
+    const [release] = fs.readdirSync(directory).filter((name) => name.endsWith('.tar.gz'));
+    await script(
+      path.join(LAB, 'kube/vm-agent'),
+      [path.join(directory, release ?? '')],
+      { MORE_KUBERNETES: kubernetes },
+      config,
+    );
+  } finally {
+    fs.rmSync(directory, { recursive: true });
   }
 }
 

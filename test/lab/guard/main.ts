@@ -8,6 +8,7 @@ import { DRY_RUN } from './scenes/dry-run.ts';
 import { ENDS } from './scenes/ends.ts';
 import { GUEST } from './scenes/guest.ts';
 import { GUEST_NODE } from './scenes/guest-node.ts';
+import { GUEST_SHUTDOWN } from './scenes/guest-shutdown.ts';
 import { KILLS } from './scenes/kills.ts';
 import { LIES } from './scenes/lies.ts';
 import { ONE_MACHINE } from './scenes/one-machine.ts';
@@ -23,6 +24,7 @@ const SCENES: readonly LabScene[] = [
   ...API_AWAY,
   ...VOLUMES,
   ...GUEST_NODE,
+  ...GUEST_SHUTDOWN,
   ...ORDERS,
   ...STORM,
   ...ENDS,

@@ -26,31 +26,12 @@ release() {
   (cd "$ROOT" && npm run --silent build && node scripts/dist.mjs --outdir "$out") >&2
 }
 
-# join_node  a fresh control plane, and a fresh guest as its node, with the agent. Standard input: what its configuration
-# has besides what reaches the node; MORE_KUBERNETES: further fields of `kubernetes`.
+# join_node  a fresh control plane, and a fresh guest as its node, with the agent: standard input and MORE_KUBERNETES as in
+# vm-agent.
 join_node() {
   local config
   config=$(cat)
   vm stop --purge; "$KUBE/down"
   "$KUBE/up"; "$KUBE/vm-node"
-  vm push "$out"/nodewarden-*.tar.gz /opt
-  vm run -t 900 'set -e; cd /opt && mkdir nodewarden && tar xzf nodewarden-*.tar.gz -C nodewarden --strip-components=1 && rm nodewarden-*.tar.gz
-    cd nodewarden && ./install.sh >/dev/null; mkdir -p /etc/systemd/system/nodewarden.service.d
-    cat > /etc/nodewarden/config.yaml <<C
-apiVersion: nodewarden.dev/v1alpha1
-kind: NodewardenConfiguration
-mode: kubelet
-cgroupDriver: systemd
-containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
-kubernetes: { kubeconfig: /opt/kube/nodewarden.conf, nodeName: '"$LAB_NODE_NAME${MORE_KUBERNETES:+, $MORE_KUBERNETES}"' }
-'"$config"'
-C
-    cd config/kubernetes
-    install -D -m 0644 order.conf /etc/systemd/system/nodewarden.service.d/20-standalone-order.conf
-    install -D -m 0644 service.conf /etc/systemd/system/nodewarden.service.d/60-kubelet.conf
-    install -D -m 0644 scope.conf /etc/systemd/system/cri-containerd-.scope.d/50-nodewarden.conf
-    # An emulated processor takes longer than the 10 s of order.conf.
-    printf "[Service]\nTimeoutStartSec=180s\n" > /etc/systemd/system/nodewarden.service.d/90-lab.conf
-    systemctl daemon-reload
-    systemctl restart nodewarden'
+  "$KUBE/vm-agent" "$out"/nodewarden-*.tar.gz <<<"$config"
 }

@@ -18,7 +18,7 @@ const MEMBER = `${PODS}/db-0`;
 const RECOVERY = { powerOn: true, bootTime: '15m', stableFor: '5s', attempts: 3, perNodePerDay: 100 };
 
 /** A member with a volume on a disk, for the two real machines, of which it takes the guest when it can. */
-async function aMember({ name }: GuestNode): Promise<void> {
+export async function aMember({ name }: GuestNode): Promise<void> {
   const disk = { path: path.join(RUN, 'share/data'), type: 'DirectoryOrCreate' };
   await aVolume('volume-of-db', 'data-db-0', { hostPath: disk });
   const among = (...names: readonly string[]) => ({
@@ -41,7 +41,7 @@ async function aMember({ name }: GuestNode): Promise<void> {
 }
 
 /** Before their kubelets end. */
-async function noMember(): Promise<void> {
+export async function noMember(): Promise<void> {
   await ask('/apis/apps/v1/namespaces/default/statefulsets/db', { method: 'DELETE' });
   await ask(MEMBER, { method: 'DELETE' });
   await until(
@@ -56,7 +56,7 @@ async function noMember(): Promise<void> {
 }
 
 /** Its member, once that is Ready on it. */
-const memberOn = ({ name }: GuestNode): Promise<{ readonly uid: string }> =>
+export const memberOn = ({ name }: GuestNode): Promise<{ readonly uid: string }> =>
   until(
     'its member runs on the guest',
     async () => {
