@@ -95,6 +95,7 @@ function isUntouched({ fleet, guest }: Played): boolean {
   return !isTainted && machine.changes().length === 0;
 }
 
-const explained = async ({ guard, guest }: Played): Promise<string> => (await guard.run('guard', 'explain', guest.name)).stdout;
+const explained = async ({ guard, guest }: Played): Promise<string> =>
+  (await guard.run('guard', 'explain', guest.name)).stdout;
 
 export const GUEST_SHUTDOWN: readonly LabScene[] = [goesDown];
