@@ -127,9 +127,11 @@ async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Pr
   // Among equals, a unit that systemd stops along with others comes first: the next one may wait for one of these.
   const isAlone = ({ pod }: Telling): number => Number(needs.others(pod.unit).length === 0);
   const group = unordered.toSorted((a, b) => a.turn.beforeMs - b.turn.beforeMs || isAlone(a) - isAlone(b));
-  // A late answer is still a job, and its pod would be signalled twice: wait for half of the time left.
-  const patienceMs = (turn: Turn, nowMs = clock.monoMs()): number =>
-    Math.max(LEAST_ASK_MS, tellByMs(turn) - nowMs, (turn.endsMs - nowMs) / 2);
+  // A late answer is still a job, and its pod would be signalled twice: wait for half of the time left, or for its turn.
+  const patienceMs = (turn: Turn, nowMs = clock.monoMs()): number => {
+    const untilTurnMs = turn.after.length === 0 ? 0 : tellByMs(turn) - nowMs;
+    return Math.max(LEAST_ASK_MS, untilTurnMs, (turn.endsMs - nowMs) / 2);
+  };
   const stops = group.map(({ pod, turn }) => stopUnit(needs, pod.unit, patienceMs(turn)));
   // systemd begins once it has nothing else to answer: query no queued unit before all are queued.
   const isQueued = within<unknown>(clock, MAX_QUEUE_MS, Promise.all(stops), () => null);

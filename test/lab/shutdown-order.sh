@@ -173,14 +173,18 @@ check_many_busy() { # PID 1 hangs for 4 s as the phase begins: all are stopped t
   [ "$(told_count)" = 200 ] || fail "told: $(told_count)"
   [ -z "$(awk '$2 ~ /^m[0-9]/ && $3 == "runs"' "$TIMELINE")" ] || fail 'systemd started one again'
 }
-check_last_busy() { # PID 1 hangs through the last phase: its pod is signalled all the same, and has the time to end
-  up_with "$ORDER only_ours; order_unit first never; order_pod first 0; order_unit slow 0.8; order_pod slow 1000
-    $(two_phases 2); systemctl daemon-reload; systemctl start first slow"
-  go_and_hang 6 "$(when_told first)"
+# through_a_hang SECONDS NEEDS HANG  PID 1 hangs from the first phase on; the second one lasts so long, and its pod needs so long
+through_a_hang() {
+  up_with "$ORDER only_ours; order_unit first never; order_pod first 0; order_unit slow $2; order_pod slow 1000
+    $(config "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 2}, {priority: 1000, shutdownGracePeriodSeconds: $1}]")
+    systemctl daemon-reload; systemctl start first slow"
+  go_and_hang "$3" "$(when_told first)"
   gone
   nobody_untold first slow
   [ -n "$(at "$TIMELINE" slow ends)" ] || fail 'it was killed before it could end'
 }
+check_last_busy() { through_a_hang 2 0.8 6; } # PID 1 hangs through the last phase: its pod is signalled all the same, and has the time to end
+check_long_busy() { through_a_hang 10 3.5 14; } # PID 1 hangs through a long phase: its pod is signalled while half of the time is left
 check_frozen() { # the machine stands still for 6 s within a grace period: its pod has the time to end all the same
   [ -e /sys/fs/cgroup/unified ] || [ -e /sys/fs/cgroup/cgroup.controllers ] || { echo 'no cgroup of version 2 to freeze it in'; exit 77; }
   up_with "$ORDER only_ours; order_unit slow '1.5 work'; order_pod slow 0; $(one_phase 4); systemctl daemon-reload; systemctl start slow"
