@@ -4,7 +4,7 @@ import { podName, type Victim } from '../core/pod/pod.ts';
 import { known, type Reading, valueOrNull } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS } from '../core/signal.ts';
 import type { Findings, Log, Observer, Scratch, StopOrder } from '../ports.ts';
-import { sayDropped, sayEndUnknown, sayGivenBack } from '../words/decision.ts';
+import { sayDropped, sayEndUnknown, sayGivenBack, sayVia } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
 import { and } from '../words/phrases.ts';
 
@@ -58,7 +58,10 @@ export function reported(
     const { via, releasedBytes, detail = '' } = outcome;
     log.warn(
       { event: 'evicted', decision: outcome.of, pod, via, releasedBytes: valueOrNull(releasedBytes) },
-      and(`${pod} was ended by ${via}${outcome.signal === undefined ? ' and' : ';'} ${sayGivenBack(outcome)}`, detail),
+      and(
+        `${pod} was ended ${sayVia(via)}${outcome.signal === undefined ? ' and' : ';'} ${sayGivenBack(outcome)}`,
+        detail,
+      ),
     );
     findings.clear(survivedId(victim.uid));
   } else if (outcome.kind === 'unknown') {

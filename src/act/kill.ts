@@ -1,67 +1,17 @@
-import type { Signalled } from '../core/outcome.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { anonBytes, GIVEN_BACK_BYTES, isPopulated, killAtOnce, processesOf } from '../host/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
-import type { CgroupRef, Clock } from '../ports.ts';
-import { createEscapes, type Escapes, type EscapesLeft, type Following, nowSinceBootMs } from './escapes.ts';
+import { and } from '../words/phrases.ts';
+import { createEscapes, type Escapes, nowSinceBootMs } from './escapes.ts';
 import { createGrace } from './grace.ts';
+import type { KillEnd, KillOrder } from './kill-order.ts';
 import { leftIn, sayLeft, unreaped, viewsOf } from './left-over.ts';
+import { type OomKilled, watchOomKills } from './oom-killed.ts';
 import { type UsageWatch, usageBytes, watchUsage } from './released-memory.ts';
 import { rssOf, type Spent, spares, successorsIn } from './successors.ts';
 import { createSweep, type Sweep } from './sweep.ts';
-
-export type KillOrder = {
-  readonly mounts: CgroupMounts;
-  readonly ref: CgroupRef;
-  readonly clock: Clock;
-  /** From the first signal until SIGKILL. 0 or less with `sigterm` first: 2 s, as in the kubelet. */
-  readonly graceMs: number;
-  readonly first: 'sigterm' | 'sigkill';
-  readonly givesBack: 'memory' | 'pids';
-  /** As in StopOrder. */
-  readonly usedBefore?: Reading<number> | undefined;
-  /** Its reason `{ first, graceMs }` cuts the grace (D4). */
-  readonly hasten: AbortSignal;
-  /** Asks the victim to stop in its own way instead of SIGTERM; SIGTERM follows if that did not reach it. Null: SIGTERM. */
-  readonly ask: (() => Promise<Asked>) | null;
-  /** Runs it when that way is complete but may have left processes unsignalled: SIGTERM follows. Absent: it leaves none. */
-  readonly whenLeftBehind?: ((run: () => void) => () => void) | undefined;
-  /** Called when it is empty: is its unit still cleaning up (ExecStopPost=)? Waited for within the grace period. */
-  readonly isCleaningUp?: (() => Promise<boolean>) | undefined;
-  /** The grace period of a pod that was asked to stop in its own way at `toldMs`; absent: `graceMs`. */
-  readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
-  /** The current minimum of its grace period, which may grow meanwhile. Absent: none. */
-  readonly leastGraceMs?: (() => number) | undefined;
-  readonly help?: DyingHelp | undefined;
-  /** Its own processes that leave its cgroup belong to it as well. Absent: they do not. */
-  readonly follow?: Following | undefined;
-  /**
-   * Receives the processes that could not be signalled, or did not end within a second of SIGKILL, with their state. Null: none
-   * is left.
-   */
-  readonly resists?: ((who: string | null) => void) | undefined;
-  /** Called when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked to stop in its own way. */
-  readonly signalled?: ((how: Signalled['with']) => void) | undefined;
-};
-/** `spared`: it need not stop any more, and was not asked to. */
-export type Asked = 'told' | 'not-told' | 'spared';
-export type KillEnd =
-  | {
-      readonly kind: 'ended';
-      readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout';
-      readonly releasedBytes: Reading<number>;
-      /** Dead processes that still hold their process ids because they have not been reaped. */
-      readonly unreaped: number;
-      /** As in an outcome. */
-      readonly detail?: string;
-    }
-  | ({ readonly kind: 'survived' } & Pick<EscapesLeft, 'left' | 'detail'> & Partial<EscapesLeft>)
-  /** It had no processes, or was already gone. `isStartedAnew`: what runs in it now is not part of the victim. */
-  | { readonly kind: 'gone'; readonly isStartedAnew?: true }
-  | { readonly kind: 'spared' };
 
 /**
  * product.md section 7. Counts from the first SIGKILL: processes that join meanwhile do not extend it (beside-a-kubelet
@@ -92,6 +42,8 @@ type Kill = KillOrder & {
   readonly spent: Spent;
   readonly usage: UsageWatch;
   readonly escapes: Escapes | null;
+  /** Null: it gets SIGKILL at once. */
+  readonly oomKills: ReturnType<typeof watchOomKills> | null;
 };
 
 /**
@@ -108,6 +60,7 @@ export async function killCgroup(order: KillOrder): Promise<KillEnd> {
     usage: watchUsage(mounts, ref, order.usedBefore ?? usageBytes(mounts, ref)),
     sweep: createSweep(mounts, ref, clock),
     escapes: follow === undefined ? null : createEscapes(mounts, ref, follow),
+    oomKills: order.first === 'sigterm' ? watchOomKills(mounts, ref, clock) : null,
     killed: new Set(),
     spent: { sinceBootMs: null, wasEmpty: false },
   };
@@ -115,6 +68,7 @@ export async function killCgroup(order: KillOrder): Promise<KillEnd> {
     return await endOf(kill);
   } finally {
     kill.sweep.close();
+    kill.oomKills?.close();
   }
 }
 
@@ -126,7 +80,7 @@ async function endOf(kill: Kill): Promise<KillEnd> {
   if (atFirst === 'ended') return { kind: 'gone' };
   const politely = first === 'sigterm' ? await endPolitely(kill) : null;
   if (politely === 'spared') return { kind: 'spared' };
-  if (politely !== null) return ended(kill, politely);
+  if (politely !== null) return endedPolitely(kill, politely);
   const { via, left } = await endByForce(kill, first === 'sigkill' ? atFirst : await progress(kill));
   const outside = left === 'processes' ? null : (escapes?.left() ?? null);
   if (outside !== null) return { kind: 'survived', ...outside };
@@ -136,11 +90,21 @@ async function endOf(kill: Kill): Promise<KillEnd> {
   return { kind: 'survived', left: viewsOf(there), detail };
 }
 
-function ended({ mounts, ref, usage, escapes }: Kill, via: Extract<KillEnd, { kind: 'ended' }>['via']): KillEnd {
+type Ended = Extract<KillEnd, { kind: 'ended' }>;
+
+function ended({ mounts, ref, usage, escapes }: Kill, via: Ended['via']): Ended {
   const detail = escapes?.sayKilled() ?? null;
   const releasedBytes = usage.released();
   return { kind: 'ended', via, releasedBytes, unreaped: unreaped(mounts, ref), ...(detail === null ? {} : { detail }) };
 }
+
+/** What it was sent is not what ended it if the kernel killed in it. */
+async function endedPolitely(kill: Kill, via: 'sigterm' | 'stop-unit'): Promise<KillEnd> {
+  const seen: OomKilled = (await kill.oomKills?.seen()) ?? 'no';
+  const end = ended(kill, seen === 'yes' ? 'oom-kill' : via);
+  return seen === 'not-known' ? { ...end, detail: and(end.detail ?? '', OOM_NOT_KNOWN) } : end;
+}
+const OOM_NOT_KNOWN = "the kernel's OOM killer acted meanwhile, and whether in it is not known";
 
 /** How it ended within its grace period; null if it did not. */
 async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spared' | null> {
@@ -206,6 +170,7 @@ async function waitUntilEnded(
     const isEnded = (await progress(kill)) === 'ended';
     if (clock.monoMs() - lookedMs > PAUSE_MS) stoodStill(lookedMs);
     kill.usage.note();
+    kill.oomKills?.note();
     const hasMore = isEnded && (await kill.isCleaningUp?.()) === true;
     if (isEnded && !hasMore) return true;
     const leftMs = untilMs() - clock.monoMs();

@@ -5,7 +5,7 @@ import type { MonoMs } from '../core/reading.ts';
 import { turnOf, turnOfStop } from '../core/shutdown/chain.ts';
 import type { ShutdownStop } from '../core/state/state.ts';
 import type { Clock, Findings, Killer, Log, StopOrder } from '../ports.ts';
-import { sayDropped, sayEndUnknown } from '../words/decision.ts';
+import { sayDropped, sayEndUnknown, sayVia } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
 import { NOT_MEASURED } from './released-memory.ts';
 
@@ -83,7 +83,7 @@ function told({ log, findings }: ShutdownStopNeeds, victim: Victim, outcome: Out
   const pod = podName(victim);
   const fields = { event: 'phase', decision: outcome.of, pod } as const;
   if (outcome.kind !== 'survived') findings.clear(survivedId(victim.uid));
-  if (outcome.kind === 'ended') log.info({ ...fields, via: outcome.via }, `${pod} was ended by ${outcome.via}`);
+  if (outcome.kind === 'ended') log.info({ ...fields, via: outcome.via }, `${pod} was ended ${sayVia(outcome.via)}`);
   else if (outcome.kind === 'dropped')
     log.info({ ...fields, because: outcome.because }, `${pod} is not stopped: ${sayDropped(outcome.because)}`);
   else if (outcome.kind === 'unknown')

@@ -3,7 +3,7 @@ import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
 import type { PhaseRecord, PodStop, ShutdownRecord } from '../record/reading/shutdown-record.ts';
-import { sayDropped, sayEndUnknown } from '../words/decision.ts';
+import { sayDropped, sayEndUnknown, sayVia } from '../words/decision.ts';
 import { NOT_ANNOUNCED, sayConfirmed } from '../words/reason.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 
@@ -135,7 +135,7 @@ function sayHow({ end }: PodStop): string {
   switch (end.kind) {
     case 'ended':
       if (end.via === 'stop-timeout') return 'killed by systemd (its TimeoutStopSec)';
-      return `${end.via === 'sigkill' || end.via === 'cgroup.kill' ? 'killed' : 'ended'} by ${end.via}`;
+      return `${end.via === 'sigkill' || end.via === 'cgroup.kill' ? 'killed' : 'ended'} ${sayVia(end.via)}`;
     case 'survived':
       return `survived: ${end.detail}`;
     case 'unknown':

@@ -43,8 +43,11 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
     }
   | {
       readonly kind: 'ended';
-      /** `stop-timeout`: systemd killed it at its TimeoutStopSec. */
-      readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout' | 'api';
+      /**
+       * `stop-timeout`: systemd killed it at its TimeoutStopSec. `oom-kill`: the kernel's OOM killer killed in it after it was
+       * asked to stop, so what ended it is not known.
+       */
+      readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout' | 'oom-kill' | 'api';
       /** Memory. */
       readonly releasedBytes: Reading<number>;
       /** If it was evicted for a signal other than memory: its value at the decision (null: unknown) and afterwards. */

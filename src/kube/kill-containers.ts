@@ -1,4 +1,5 @@
-import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
+import { killCgroup } from '../act/kill.ts';
+import type { Asked, KillEnd } from '../act/kill-order.ts';
 import type { Signalled } from '../core/outcome.ts';
 import { sumOf } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
@@ -49,6 +50,8 @@ export function askFirst(mounts: CgroupMounts, ref: CgroupRef): Asked {
   return first !== undefined && signalInCgroup(mounts, ref, first, 'SIGTERM') === 'sent' ? 'told' : 'not-told';
 }
 
+const STRONGEST_FIRST = ['sigkill', 'cgroup.kill', 'oom-kill'] as const;
+
 /** Combines several outcomes: ended only if all have ended; what was freed is the sum. */
 function together(ends: readonly KillEnd[]): KillEnd {
   const survivors = ends.flatMap((end) => (end.kind === 'survived' ? [end] : []));
@@ -61,11 +64,10 @@ function together(ends: readonly KillEnd[]): KillEnd {
   }
   const ended = ends.flatMap((end) => (end.kind === 'ended' ? [end] : []));
   if (ended.length === 0) return { kind: 'gone' };
-  const isByForce = ended.some(({ via }) => via === 'sigkill' || via === 'cgroup.kill');
-  const via = ended.find((end) => !isByForce || end.via === 'sigkill' || end.via === 'cgroup.kill')?.via ?? 'sigterm';
+  const via = STRONGEST_FIRST.find((how) => ended.some((end) => end.via === how)) ?? 'sigterm';
   return {
     kind: 'ended',
-    via: via === 'stop-unit' ? 'sigterm' : via,
+    via,
     releasedBytes: sumOf(ended.map(({ releasedBytes }) => releasedBytes)),
     unreaped: ended.reduce((sum, { unreaped }) => sum + unreaped, 0),
   };

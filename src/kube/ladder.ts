@@ -1,4 +1,4 @@
-import type { KillEnd } from '../act/kill.ts';
+import type { KillEnd } from '../act/kill-order.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import type { UsageWatch } from '../act/released-memory.ts';
 import type { DecisionId } from '../core/decision.ts';

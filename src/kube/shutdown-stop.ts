@@ -1,4 +1,4 @@
-import type { Asked } from '../act/kill.ts';
+import type { Asked } from '../act/kill-order.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { graceFrom, LAST_WORD_MS } from '../core/shutdown/chain.ts';

@@ -1,5 +1,5 @@
 import { goneAs } from '../act/ended.ts';
-import type { KillEnd } from '../act/kill.ts';
+import type { KillEnd } from '../act/kill-order.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedAs, releasedBy, usageBytes, watchUsage } from '../act/released-memory.ts';

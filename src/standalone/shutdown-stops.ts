@@ -1,4 +1,4 @@
-import type { Asked } from '../act/kill.ts';
+import type { Asked } from '../act/kill-order.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import { turnOf } from '../core/shutdown/chain.ts';
 import type { UndoneStops } from '../mode.ts';

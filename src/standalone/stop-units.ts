@@ -1,4 +1,4 @@
-import type { Asked } from '../act/kill.ts';
+import type { Asked } from '../act/kill-order.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { type Reading, unknown } from '../core/reading.ts';
 import { type Turn, tellByMs } from '../core/shutdown/chain.ts';

@@ -1,4 +1,5 @@
-import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
+import { killCgroup } from '../act/kill.ts';
+import type { Asked, KillEnd } from '../act/kill-order.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { hasProcesses, refOf } from '../host/cgroupfs.ts';

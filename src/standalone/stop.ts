@@ -1,6 +1,7 @@
 import { goneAs } from '../act/ended.ts';
 import { createEscapes, type Following } from '../act/escapes.ts';
-import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
+import { killCgroup } from '../act/kill.ts';
+import type { Asked, KillEnd } from '../act/kill-order.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { unreaped } from '../act/left-over.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';

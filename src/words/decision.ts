@@ -69,7 +69,7 @@ export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
         sayRemoved(outcome.removed),
       );
     case 'ended':
-      return and(`ended by ${outcome.via}${after}, ${sayGivenBack(outcome)}`, outcome.detail ?? '');
+      return and(`ended ${sayVia(outcome.via)}${after}, ${sayGivenBack(outcome)}`, outcome.detail ?? '');
     case 'unknown':
       return `ended${after}; ${sayEndUnknown(outcome.detail)}`;
     case 'survived':
@@ -130,6 +130,10 @@ const DROPPED: { readonly [B in Dropped]: string } = {
 };
 
 type Ended = Extract<Outcome, { kind: 'ended' }>;
+
+/** After "ended". The kernel may have killed one process of several: then it is not known what ended the pod. */
+export const sayVia = (via: Ended['via']): string =>
+  via === 'oom-kill' ? "with a kill by the kernel's OOM killer" : `by ${via}`;
 
 /**
  * What an eviction brought, in the unit of the signal that it was for: "gave back 300 MiB" of memory, "nodefs.available

@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Following } from '../../src/act/escapes.ts';
-import { type KillEnd, type KillOrder, killCgroup } from '../../src/act/kill.ts';
+import { killCgroup } from '../../src/act/kill.ts';
+import type { KillEnd, KillOrder } from '../../src/act/kill-order.ts';
 import { usageBytes } from '../../src/act/released-memory.ts';
 import { until } from '../../src/demo/cast.ts';
 import { createClock } from '../../src/host/clock.ts';

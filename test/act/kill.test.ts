@@ -1,10 +1,20 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type KillEnd, type KillOrder, killCgroup } from '../../src/act/kill.ts';
+import { killCgroup } from '../../src/act/kill.ts';
+import type { KillEnd, KillOrder } from '../../src/act/kill-order.ts';
 import { largestProcesses } from '../../src/act/largest-processes.ts';
 import { until } from '../../src/demo/cast.ts';
 import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
@@ -72,6 +82,62 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     return { end, tookMs: clock.monoMs() - startMs };
   };
   const byForce = expect.stringMatching(/^(sigkill|cgroup\.kill)$/);
+
+  describe("beside the kernel's OOM killer", () => {
+    const LIMIT = 32 * 2 ** 20;
+    const limit = (one: TestCgroup): void =>
+      writeFileSync(
+        `${mounts?.memory}${one.path}/${mounts?.version === 1 ? 'memory.limit_in_bytes' : 'memory.max'}`,
+        String(LIMIT),
+      );
+    const grow = `perl -e 'my @x; push @x, "x" x (1 << 20) while 1'`;
+    const onTerm = (perl: string): string =>
+      `exec perl -e '$| = 1; $SIG{TERM} = sub { $SIG{TERM} = "IGNORE"; ${perl} }; print "up\n"; sleep 1 while 1'`;
+
+    it('does not say that SIGTERM ended it if the kernel killed in it', async () => {
+      limit(cgroup);
+      await cgroup.run(onTerm('sleep 1; my @x; push @x, "x" x (1 << 20) while 1'));
+      expect((await timed({})).end).toMatchObject({ kind: 'ended', via: 'oom-kill' });
+    });
+
+    it('says it if the kernel killed elsewhere', async () => {
+      const other = makeCgroup();
+      try {
+        limit(other);
+        await cgroup.run(onTerm('sleep 1; exit'));
+        const ended = timed({});
+        const hog = await other.run(`echo up; exec ${grow}`);
+        expect(await signalOf(hog)).toBe('SIGKILL');
+        const { end } = await ended;
+        expect(end).toMatchObject({ kind: 'ended', via: 'sigterm' });
+        expect(end).not.toHaveProperty('detail');
+      } finally {
+        await other.remove();
+      }
+    });
+
+    it('does not know it if the cgroup is gone before its counter was read', async () => {
+      limit(cgroup);
+      const hog = await cgroup.run(`trap '' TERM; echo up; sleep 0.3; exec ${grow}`);
+      const ended = timed({});
+      // Busy: it looks again only after the cgroup was removed.
+      const endMs = clock.monoMs() + 5_000;
+      while (clock.monoMs() < endMs) {
+        try {
+          for (const root of cgroup.roots) rmdirSync(root);
+          break;
+        } catch {
+          // It lives.
+        }
+      }
+      expect((await ended).end).toMatchObject({
+        kind: 'ended',
+        via: 'sigterm',
+        detail: expect.stringContaining('is not known'),
+      });
+      expect(await signalOf(hog)).toBe('SIGKILL');
+    });
+  });
 
   it('lets a process that obeys SIGTERM end in its own time, and sends nothing more', async () => {
     await cgroup.run(OBEYS);

@@ -66,17 +66,19 @@ describe('the history of shutdowns as text', () => {
   it('shows when a pod was asked to stop, that it was not, and that systemd killed it, each only if true', () => {
     const text = textOf([
       ...whole.slice(0, 1),
-      ...['a', 'b', 'c', 'd'].map((name, i) => boot.stop(100_000, `b-9${i}`, name, 1, 20)),
+      ...['a', 'b', 'c', 'd', 'e'].map((name, i) => boot.stop(100_000, `b-9${i}`, name, 1, 20)),
       boot.ended(105_000, 'b-90', 'stop-unit', 103_000),
       boot.ended(105_000, 'b-91', 'stop-unit', 100_020),
       boot.ended(105_000, 'b-92', 'sigkill', null),
       boot.ended(102_000, 'b-93', 'stop-timeout', 100_010),
+      boot.ended(102_000, 'b-94', 'oom-kill', 100_010),
     ]);
     for (const line of [
       '  1      shop/a    0         20s    2s    asked to stop after 3s; ended by stop-unit',
       '  1      shop/b    0         20s    5s    ended by stop-unit',
       '  1      shop/c    0         20s    5s    was not asked to stop; killed by sigkill',
       '  1      shop/d    0         20s    2s    killed by systemd (its TimeoutStopSec)',
+      "  1      shop/e    0         20s    2s    ended with a kill by the kernel's OOM killer",
     ])
       expect(text.split('\n')).toContain(line);
   });

@@ -4,7 +4,7 @@ import { type EntryBody, entryOf, type RecordEntry } from '../../src/record/entr
 
 export const BEGAN_WALL_MS = Date.UTC(2026, 0, 31, 12);
 
-type Via = 'sigterm' | 'stop-unit' | 'stop-timeout' | 'sigkill' | 'cgroup.kill';
+type Via = 'sigterm' | 'stop-unit' | 'stop-timeout' | 'oom-kill' | 'sigkill' | 'cgroup.kill';
 
 /** Entries of one boot: its clock began at BEGAN_WALL_MS plus `bootWallMs`. */
 export function aBoot(bootId: string, { bootWallMs = 0, dry = false } = {}) {

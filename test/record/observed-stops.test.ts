@@ -52,6 +52,10 @@ describe('the observed time that a pod takes to stop', () => {
     expect(seen([[aStop('b-1', 20), 7_000, 'sigkill']])?.unfinishedMs).toBe(7_000);
   });
 
+  it('is not the time after which the kernel killed in it', () => {
+    expect(seen([[aStop('b-1', 20), 7_000, 'oom-kill']])).toEqual({ stops: 1, endedMs: null, unfinishedMs: 7_000 });
+  });
+
   it('is unknown from an immediate kill, a stop without a known end, and a dry run', () => {
     expect(seen([[anEviction('b-1'), 40, 'sigkill']])).toBeUndefined();
     expect(seen([[aStop('b-1', 20), 0, null]])).toBeUndefined();

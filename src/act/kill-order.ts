@@ -1,0 +1,56 @@
+import type { Signalled } from '../core/outcome.ts';
+import type { MonoMs, Reading } from '../core/reading.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import type { DyingHelp } from '../host/dying-help.ts';
+import type { CgroupRef, Clock } from '../ports.ts';
+import type { EscapesLeft, Following } from './escapes.ts';
+
+export type KillOrder = {
+  readonly mounts: CgroupMounts;
+  readonly ref: CgroupRef;
+  readonly clock: Clock;
+  /** From the first signal until SIGKILL. 0 or less with `sigterm` first: 2 s, as in the kubelet. */
+  readonly graceMs: number;
+  readonly first: 'sigterm' | 'sigkill';
+  readonly givesBack: 'memory' | 'pids';
+  /** As in StopOrder. */
+  readonly usedBefore?: Reading<number> | undefined;
+  /** Its reason `{ first, graceMs }` cuts the grace (D4). */
+  readonly hasten: AbortSignal;
+  /** Asks the victim to stop in its own way instead of SIGTERM; SIGTERM follows if that did not reach it. Null: SIGTERM. */
+  readonly ask: (() => Promise<Asked>) | null;
+  /** Runs it when that way is complete but may have left processes unsignalled: SIGTERM follows. Absent: it leaves none. */
+  readonly whenLeftBehind?: ((run: () => void) => () => void) | undefined;
+  /** Called when it is empty: is its unit still cleaning up (ExecStopPost=)? Waited for within the grace period. */
+  readonly isCleaningUp?: (() => Promise<boolean>) | undefined;
+  /** The grace period of a pod that was asked to stop in its own way at `toldMs`; absent: `graceMs`. */
+  readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
+  /** The current minimum of its grace period, which may grow meanwhile. Absent: none. */
+  readonly leastGraceMs?: (() => number) | undefined;
+  readonly help?: DyingHelp | undefined;
+  /** Its own processes that leave its cgroup belong to it as well. Absent: they do not. */
+  readonly follow?: Following | undefined;
+  /**
+   * Receives the processes that could not be signalled, or did not end within a second of SIGKILL, with their state. Null: none
+   * is left.
+   */
+  readonly resists?: ((who: string | null) => void) | undefined;
+  /** Called when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked to stop in its own way. */
+  readonly signalled?: ((how: Signalled['with']) => void) | undefined;
+};
+/** `spared`: it need not stop any more, and was not asked to. */
+export type Asked = 'told' | 'not-told' | 'spared';
+export type KillEnd =
+  | {
+      readonly kind: 'ended';
+      readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout' | 'oom-kill';
+      readonly releasedBytes: Reading<number>;
+      /** Dead processes that still hold their process ids because they have not been reaped. */
+      readonly unreaped: number;
+      /** As in an outcome. */
+      readonly detail?: string;
+    }
+  | ({ readonly kind: 'survived' } & Pick<EscapesLeft, 'left' | 'detail'> & Partial<EscapesLeft>)
+  /** It had no processes, or was already gone. `isStartedAnew`: what runs in it now is not part of the victim. */
+  | { readonly kind: 'gone'; readonly isStartedAnew?: true }
+  | { readonly kind: 'spared' };
