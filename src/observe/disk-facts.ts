@@ -114,11 +114,13 @@ function ownIn(of: WalkedDirectory, count: 'bytes' | 'inodes' | 'freshBytes' | '
   return Math.max(0, of[count] - unattributed[count] - others[count]);
 }
 
-/** Without the directories themselves and files with another name, which stay. */
+/** Without what stays: the directories themselves, files with another name, and directories that would not be emptied. */
 function scratchOf(latest: Reading<DiskWalk>, device: number, scratch: readonly string[]): Relief {
   if (scratch.length === 0) return NONE;
   if (!latest.known) return { bytes: latest, inodes: latest };
-  const emptied = (latest.value.directories ?? []).filter((of) => of.device === device && scratch.includes(of.path));
+  const goes = (of: WalkedDirectory): boolean =>
+    of.device === device && of.staysFull !== true && scratch.includes(of.path);
+  const emptied = (latest.value.directories ?? []).filter(goes);
   return {
     bytes: known(emptied.reduce((sum, { bytes, ownBytes, linkedBytes }) => sum + bytes - ownBytes - linkedBytes, 0)),
     inodes: known(emptied.reduce((sum, { inodes, linkedInodes }) => sum + inodes - 1 - linkedInodes, 0)),

@@ -3,6 +3,7 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
+import { unsafePlace } from '../host/mounts.ts';
 import type { BoundPod, CgroupRef } from '../ports.ts';
 import type { ManifestPod } from './manifest.ts';
 import type { SeenDirectories } from './seen-directories.ts';
@@ -28,12 +29,18 @@ export function podDisk(needs: {
       const walkedPaths = [...paths, ...(round?.inside ?? [])];
       const several = round?.ofSeveral ?? [];
       const asked = round === undefined ? undefined : { round: round.number, pod: declared.uid, several };
-      const walked = await walker.walk(walkedPaths, (least) => soFar(asVolumes(declared, least)), asked);
+      // D14: until it is known, none is known to be emptied. Not awaited first: a file system that hangs stops the walk as well.
+      let full: readonly string[] = scratch;
+      const judged = fullAmong(scratch).then((found) => {
+        full = found;
+      });
+      const walked = await walker.walk(walkedPaths, (least) => soFar(asVolumes(declared, least, full)), asked);
       if (!walked.known) return walked;
+      await judged;
       for (const directory of walked.value.directories) {
         if (paths.includes(directory.path)) seen?.note(directory.path, directory);
       }
-      return known(asVolumes(declared, walked.value));
+      return known(asVolumes(declared, walked.value, full));
     },
     openFiles: async (round) => {
       const asked = round === undefined ? undefined : { round, pod: declared.uid };
@@ -45,8 +52,15 @@ export function podDisk(needs: {
   };
 }
 
+/** Those that would not be emptied as they are now. */
+async function fullAmong(scratch: readonly string[]): Promise<readonly string[]> {
+  const full: string[] = [];
+  for (const path of scratch) if ((await unsafePlace(path)) !== null) full.push(path);
+  return full;
+}
+
 /** All declared directories together are the pod's volumes: a unit has no logs or layers to measure. */
-function asVolumes({ containers }: ManifestPod['declared'], walked: WalkedDisk): DiskWalk {
+function asVolumes({ containers }: ManifestPod['declared'], walked: WalkedDisk, full: readonly string[]): DiskWalk {
   const none = known(0);
   const { bytes, inodes, directories, isComplete } = walked;
   return {
@@ -57,6 +71,6 @@ function asVolumes({ containers }: ManifestPod['declared'], walked: WalkedDisk):
     },
     containers: containers.map(({ name }) => ({ name, logsBytes: none, rootfsBytes: none })),
     volumes: [],
-    directories,
+    directories: directories.map((of) => (full.includes(of.path) ? { ...of, staysFull: true } : of)),
   };
 }

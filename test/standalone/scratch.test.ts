@@ -3,12 +3,14 @@ import { chmodSync, lstatSync, mkdirSync, mkdtempSync, renameSync, rmSync, symli
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { unknown } from '../../src/core/reading.ts';
+import { known, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createDiskWalker } from '../../src/host/disk-walk.ts';
+import { createDiskFacts } from '../../src/observe/disk-facts.ts';
 import { podDisk } from '../../src/standalone/pod-disk.ts';
 import { createScratchPlaces, withSafeScratch } from '../../src/standalone/scratch-places.ts';
 import { createSeenDirectories } from '../../src/standalone/seen-directories.ts';
+import { aBoundPod } from '../observe/a-bound-pod.ts';
 import { podOf } from './a-manifest.ts';
 import { heardParts } from './needs.ts';
 
@@ -100,6 +102,38 @@ describe('scratch directories that would not be emptied', () => {
       ]);
     } finally {
       execFileSync('umount', [join(root, 'real/tmp')]);
+    }
+  });
+});
+
+describe("what a pod's end would free", () => {
+  it('is nothing in a scratch directory that would not be emptied as it is then', async () => {
+    const root = mkdtempSync(join(tmpdir(), 'nodewarden-scratch-'));
+    const walker = createDiskWalker(createClock());
+    const tmp = join(root, 'above/tmp');
+    mkdirSync(tmp, { recursive: true });
+    writeFileSync(join(tmp, 'file'), Buffer.alloc(1_000_000, 1));
+    const cgroup = unknown('absent', 'web', 'it is not running');
+    const pod = { ...aBoundPod({ name: 'web' }), scratch: [tmp] };
+    const { disk } = podDisk({ walker, mounts: {} as never, manifest: podOf('web', [`scratch: "${tmp}"`]), cgroup });
+    const freed = async (): Promise<number | string> => {
+      const walk = await disk(() => undefined);
+      if (!walk.known) return walk.detail;
+      const latest = known({ ...walk.value, life: 'life' });
+      const written = unknown('not-asked', 'writes', 'none are counted');
+      const of = { pod, device: lstatSync(tmp).dev, latest, life: 'life', written, nowMs: 0 };
+      const { bytes } = createDiskFacts().on(of).relief.scratch;
+      return bytes.known ? bytes.value : bytes.detail;
+    };
+    try {
+      expect(await freed()).toBeGreaterThan(999_999);
+      chmodSync(join(root, 'above'), 0o777);
+      expect(await freed()).toBe(0);
+      chmodSync(join(root, 'above'), 0o755);
+      expect(await freed()).toBeGreaterThan(999_999);
+    } finally {
+      walker.close();
+      rmSync(root, { recursive: true, force: true });
     }
   });
 });

@@ -36,6 +36,8 @@ export type WalkedDirectory = {
   readonly linkedInodes: number;
   /** Absent: not known yet. */
   readonly shared?: SharedCounts;
+  /** A scratch directory, and as it is now it would not be emptied, or that is not known yet. */
+  readonly staysFull?: true;
 };
 /** Deleted files that are held open, by st_dev, each file once. `isComplete` false: the figures mean "at least". */
 export type OpenFiles = {
