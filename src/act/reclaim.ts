@@ -3,6 +3,7 @@ import type { Outcome } from '../core/outcome.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { ReclaimCall } from '../core/reclaim/calls.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
+import type { Reclaim as RunningReclaim } from '../core/state/state.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import type { Clock, Findings, Log, NodeReclaim, Observer } from '../ports.ts';
 import { sayRemoved } from '../words/decision.ts';
@@ -63,6 +64,21 @@ export function createReclaim(needs: {
     );
     return { of: id, atMs: clock.monoMs(), kind: 'reclaimed', ...effect };
   };
+}
+
+/** The agent ended before the reclaim did. What its commands freed, perhaps since, nobody has measured. */
+export function cutOff(
+  { clock, log, isDry }: { readonly clock: Clock; readonly log: Log; readonly isDry: boolean },
+  { decision: of, threshold: { signal } }: Pick<RunningReclaim, 'decision' | 'threshold'>,
+): Outcome {
+  const atMs = clock.monoMs();
+  if (isDry) return { of, atMs, kind: 'dropped', because: 'dry-run' };
+  const freed = unknown('not-asked', signal, 'the agent ended before the reclaim was over');
+  log.info(
+    { event: 'reclaim', decision: of, signal, freed: null },
+    `the reclaim for ${signal} was cut off: ${freed.detail}`,
+  );
+  return { of, atMs, kind: 'reclaimed', freed };
 }
 
 function freedOf(signal: Signal, before: Reading<SignalSample>, after: Reading<SignalSample>): Reading<number> {

@@ -85,7 +85,9 @@ function recordText(record: DecisionRecord, victimOf: (id: string) => string, pa
   const marks = `${record.dry ? paint('yellow', ' [dry run]') : ''}${record.isDeferred ? ' [recorded late]' : ''}`;
   const head = `${sayWhen(record.atWallMs)}  ${clean(String(decision.id))}${marks}  `;
   if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') {
-    const outcomes = record.outcomes.map((outcome) => `: ${clean(sayOutcome(outcome, null))}`).join('');
+    const isOpen = decision.kind === 'reclaim' && record.outcomes.length === 0;
+    const ends = record.outcomes.map((outcome) => `: ${clean(sayOutcome(outcome, null))}`);
+    const outcomes = isOpen ? ': what it freed is not recorded' : ends.join('');
     const differs = decision.kind === 'hasten' ? (decision.differences ?? []) : [];
     const differing = differs.length > 0 ? `; differs ${sayDifferences(differs)}` : '';
     return `${head}${clean(`${sayDecision(decision, victimOf)}${differing}`)}${outcomes}\n`;

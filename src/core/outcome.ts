@@ -38,7 +38,7 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
       readonly kind: 'reclaimed';
       /** In the unit of its signal, whatever freed it. */
       readonly freed: Reading<number>;
-      /** Absent: the container runtime was not asked. */
+      /** Absent: the container runtime was not asked, or nobody has heard its answer. */
       readonly removed?: Removed;
     }
   | {

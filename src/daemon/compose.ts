@@ -1,7 +1,7 @@
 import { type Actor, createActor, type Effects } from '../act/actor.ts';
 import { dryParts } from '../act/dry-run.ts';
 import { createPreKill } from '../act/pre-kill.ts';
-import { createReclaim } from '../act/reclaim.ts';
+import { createReclaim, cutOff } from '../act/reclaim.ts';
 import { warmUp } from '../act/warm-up.ts';
 import { createWhatFills } from '../act/what-fills.ts';
 import { observedOf, toCoreConfig } from '../config/core-config.ts';
@@ -233,6 +233,11 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     scratch: { empty: (uid) => acting().scratch.empty(uid) },
     preKill: { collect: (decision) => acting().preKill.collect(decision), skipped: () => acting().preKill.skipped() },
   });
+  for (const reclaim of saved.cutOff) {
+    // If it had an outcome, the state did not know. Asked at once: `left` forgets what the record has and no state waits for.
+    const hasOutcome = recorder.left(reclaim.decision).outcome !== null;
+    if (!hasOutcome) recorder.outcome(cutOff({ clock, log, isDry: dryRun }, reclaim));
+  }
   const tellKills = tellingKills(log, recorder);
   // Kernel events about the node may shorten a wait (D2); without them, the pace alone applies.
   const unwatch =

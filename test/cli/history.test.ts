@@ -87,6 +87,22 @@ describe('the history as text', () => {
     expect(text).toContain('threshold 100 MiB, 160 MiB with its min reclaim');
   });
 
+  it('says of a reclaim without an outcome that what it freed is not recorded', () => {
+    const { threshold } = anEviction('b-1');
+    const decision = { id: 'b-1', atMs: 0, kind: 'reclaim', threshold } as const;
+    const textWith = (rest: readonly EntryBody[]): string => {
+      const written: readonly EntryBody[] = [{ kind: 'decision', decision, reasons: [] }, ...rest];
+      const decisions = joinDecisions(written.map((body) => entryOf(head, body)));
+      return historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain);
+    };
+    const freed = unknown('not-asked', 'memory.available', 'the agent ended before the reclaim was over');
+    const outcome = { of: 'b-1', atMs: 1, kind: 'reclaimed', freed } as const;
+    expect(textWith([])).toContain('MiB: what it freed is not recorded\n');
+    expect(textWith([{ kind: 'outcome', outcome }])).toContain(
+      'MiB: freed an unknown amount (the agent ended before the reclaim was over)\n',
+    );
+  });
+
   it('names a pod that could not be chosen because it is already being stopped', () => {
     const decision = anEviction('b-1');
     const reasons = [{ code: 'passed-over', uid: 'uid-end', because: 'terminating' }] as const;

@@ -1,20 +1,22 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { valueOrNull } from '../../src/core/reading.ts';
+import { known, valueOrNull } from '../../src/core/reading.ts';
 import { readBootId } from '../../src/host/clock.ts';
 import { startWorkload, type Workload } from '../../src/host/workload.ts';
 import { checkpointPath } from '../../src/kube/checkpoint.ts';
-import { type DecisionRecord, joinDecisions, type RecordEntry } from '../../src/record/entry.ts';
+import { type DecisionRecord, entryOf, joinDecisions, type RecordEntry, sayEntry } from '../../src/record/entry.ts';
 import { readRecord } from '../../src/record/reading/record-file.ts';
+import { pendingLinesPath } from '../../src/record/writing/pending-lines.ts';
+import { stateFilePath } from '../../src/record/writing/state-file.ts';
 import { mounts, needsCgroups } from '../act/a-cgroup.ts';
 import { aKubeletTree, anId, aUid } from '../kube/a-kubelet-tree.ts';
 import { createAuthority, writeKubeconfig } from '../kube/certificates.ts';
 import { aV1Pod, NODE } from '../kube/pod-store.ts';
 import { type Heard, startStubApi } from '../kube/stub-api.ts';
 import { ownAgent } from '../lab/agent.ts';
-import { availableMiB, until, withScene } from '../lab/scene.ts';
+import { availableMiB, type Scene, until, withScene } from '../lab/scene.ts';
 import { clock } from './a-daemon.ts';
 
 const MIB = 1024 * 1024;
@@ -31,6 +33,70 @@ const evictionIn = (stateDirectory: string): Promise<DecisionRecord> =>
 const isEvidence = (entry: RecordEntry): boolean => entry.kind === 'note' && entry.note.kind === 'evidence';
 const releasedBytes = ({ outcomes: [end] }: DecisionRecord): number | null =>
   end?.kind === 'ended' ? valueOrNull(end.releasedBytes) : null;
+
+describe.skipIf(needsCgroups !== '' || !boot.known)(`a reclaim whose agent ends ${needsCgroups}`, () => {
+  const reclaimsIn = ({ agent: { places } }: Scene): readonly DecisionRecord[] =>
+    joinDecisions(readRecord(places.stateDirectory).entries).filter(({ decision }) => decision.kind === 'reclaim');
+  const freed = ({ outcomes }: DecisionRecord) => outcomes.map((end) => (end.kind === 'reclaimed' ? end.freed : end));
+
+  /** The record of the reclaim that runs as its agent ends, once the next agent has decided the next one. */
+  const throughRestart = async (end: (scene: Scene) => Promise<void>): Promise<DecisionRecord> => {
+    const directory = mkdtempSync(path.join(os.tmpdir(), 'nodewarden-reclaim-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const isOver = path.join(directory, 'over');
+    const waiting = `until [ -e ${isOver} ]; do sleep 0.02; done`;
+    const spec = {
+      pods: [{ name: 'filler' }],
+      nodefs: { sizeMiB: 64, inodes: 4_096 },
+      config: [
+        'evictionHard: { nodefs.available: "32Mi" }',
+        `reclaimCommands: [{ signal: nodefs.available, command: [/bin/sh, -c, "${waiting}"], timeout: 60s }]`,
+      ],
+    };
+    let first: DecisionRecord | undefined;
+    await withScene(spec, false, async (scene) => {
+      await scene.play('filler', `fill ${scene.directory('filler')} 40`);
+      await until('the reclaim runs', () => reclaimsIn(scene)[0] ?? null);
+      await until('its command runs', async () => (await scene.status()).act.kind === 'reclaiming' || null);
+      await end(scene);
+      await until('the agent has ended', () => (scene.agent.isRunning() ? null : true));
+      await scene.agent.start();
+      await until('it is decided again', () => reclaimsIn(scene)[1] ?? null);
+      writeFileSync(isOver, '');
+      first = await until('the first one has an outcome', () => {
+        const [record] = reclaimsIn(scene);
+        return record !== undefined && record.outcomes.length > 0 ? record : null;
+      });
+    });
+    if (first === undefined) throw new Error('no reclaim');
+    return first;
+  };
+
+  it('by SIGKILL is recorded with what it freed unknown, and is decided again', async () => {
+    const first = await throughRestart(({ agent }) => agent.crash());
+    expect(freed(first)).toMatchObject([
+      { known: false, where: 'nodefs.available', detail: 'the agent ended before the reclaim was over' },
+    ]);
+  });
+
+  it('by SIGTERM is recorded in the same way', async () => {
+    const first = await throughRestart(async ({ agent }) => agent.signal('SIGTERM'));
+    expect(freed(first)).toMatchObject([{ known: false }]);
+  });
+
+  it('keeps the outcome that was recorded before the state knew it', async () => {
+    const first = await throughRestart(async (scene) => {
+      const { agent } = scene;
+      await agent.crash();
+      const of = reclaimsIn(scene)[0]?.decision.id ?? '';
+      const head = { atWallMs: Date.now(), bootId: boot.known ? boot.value : '', dry: false };
+      const outcome = { of, atMs: clock.monoMs(), kind: 'reclaimed', freed: known(5 * MIB) } as const;
+      const pending = pendingLinesPath(stateFilePath(agent.places.runtimeDirectory, false));
+      appendFileSync(pending, sayEntry(entryOf(head, { kind: 'outcome', outcome })));
+    });
+    expect(freed(first)).toEqual([known(5 * MIB)]);
+  });
+});
 
 describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent gets SIGKILL ${needsCgroups}`, () => {
   it('counts as freed what the victim used when it was first asked to stop, whatever it freed since', async () => {
@@ -156,8 +222,11 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
   it('spares what the kubelet has started since, and is recorded with the deletion that the next run sends', async () => {
     const { agent, stub, deletions, ...pod } = await besideKubelet(() => undefined);
     const { stateDirectory } = agent.places;
-    const known = checkpointPath(stateDirectory);
-    await until('it knows the pod', () => (existsSync(known) && readFileSync(known, 'utf8').includes('"hog"')) || null);
+    const checkpoint = checkpointPath(stateDirectory);
+    await until(
+      'it knows the pod',
+      () => (existsSync(checkpoint) && readFileSync(checkpoint, 'utf8').includes('"hog"')) || null,
+    );
     await stub.stop();
     const hog = pod.hog();
     await until('the hog ends', () => hog.ended());

@@ -27,11 +27,11 @@ describe('the state file', () => {
   it('returns what this boot left', () => {
     const saved = { ...initialState('boot'), nextDecision: 7, firstMetMs: { 'memory.available/evictionSoft': 12 } };
     writeFileSync(path, JSON.stringify(saved));
-    expect(loadState(path, 'boot', clock, decided)).toEqual({ state: saved, findings: [] });
+    expect(loadState(path, 'boot', clock, decided)).toEqual({ state: saved, cutOff: [], findings: [] });
   });
 
   it('is fresh without a file', () => {
-    expect(loadState(path, 'boot', clock, decided)).toEqual({ state: initialState('boot'), findings: [] });
+    expect(loadState(path, 'boot', clock, decided)).toEqual({ state: initialState('boot'), cutOff: [], findings: [] });
   });
 
   it('that is lost within a boot starts with ids that no decision of the boot has', () => {

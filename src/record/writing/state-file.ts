@@ -1,14 +1,19 @@
 import { valueOrNull } from '../../core/reading.ts';
 import { adoptState } from '../../core/state/adopt.ts';
 import { readState } from '../../core/state/read.ts';
-import { initialState, type State } from '../../core/state/state.ts';
+import { initialState, type Reclaim, type State } from '../../core/state/state.ts';
 import { keepAside, readOwnFile } from '../../host/own-file.ts';
 import type { Clock, Finding } from '../../ports.ts';
 import { SHUTDOWN_INTERRUPTED, stateUnusable } from '../../words/finding-own.ts';
 import { lastDecisionNumber } from '../reading/record-file.ts';
 import { lastPendingNumber, pendingLinesPath } from './pending-lines.ts';
 
-type LoadedState = { readonly state: State; readonly findings: readonly Finding[] };
+type LoadedState = {
+  readonly state: State;
+  /** As in `adoptState`. */
+  readonly cutOff: readonly Reclaim[];
+  readonly findings: readonly Finding[];
+};
 
 /** A dry run has a state of its own: its decisions must not be mistaken for real ones. */
 export function stateFilePath(runtimeDirectory: string, dry: boolean): string {
@@ -25,13 +30,13 @@ type Decided = { readonly recordDirectory: string; readonly dry: boolean };
 export function loadState(path: string, bootId: string, clock: Clock, decided: Decided): LoadedState {
   const fresh = (): State => ({ ...initialState(bootId), nextDecision: lastDecision(path, bootId, decided) + 1 });
   const saved = readOwnFile(path, readState);
-  if (!saved.known && saved.why === 'absent') return { state: fresh(), findings: [] };
+  if (!saved.known && saved.why === 'absent') return { state: fresh(), cutOff: [], findings: [] };
   if (!saved.known || saved.value === null) {
     const why = saved.known ? 'it is not a state file of nodewarden' : saved.detail;
-    return { state: fresh(), findings: [stateUnusable(path, why, `it ${keepAside(path, clock)}`)] };
+    return { state: fresh(), cutOff: [], findings: [stateUnusable(path, why, `it ${keepAside(path, clock)}`)] };
   }
-  const { state, isInterrupted } = adoptState(saved.value, bootId, clock.monoMs());
-  return { state, findings: isInterrupted ? [SHUTDOWN_INTERRUPTED] : [] };
+  const { state, isInterrupted, cutOff } = adoptState(saved.value, bootId, clock.monoMs());
+  return { state, cutOff, findings: isInterrupted ? [SHUTDOWN_INTERRUPTED] : [] };
 }
 
 function lastDecision(path: string, bootId: string, { recordDirectory, dry }: Decided): number {
