@@ -96,6 +96,13 @@ export function anonOf(mounts: CgroupMounts, bytes: Buffer, where: string): Read
   return fieldOf(bytes, (mounts.version === 1 ? V1 : V2).anon, where);
 }
 
+/** Files in a tmpfs and shared memory, charged to the cgroup that has this directory now (inCgroup). */
+export function shmemIn(mounts: CgroupMounts, directory: string): Reading<number> {
+  const path = `${directory}/memory.stat`;
+  const bytes = readKernelFile(path, MEMORY_STAT_BYTES);
+  return bytes.known ? fieldOf(bytes.value, (mounts.version === 1 ? V1 : V2).shmem, path) : bytes;
+}
+
 /** All memory charged to the cgroup that has this directory now (inCgroup). */
 export function usageIn(mounts: CgroupMounts, directory: string): Reading<number> {
   const path = `${directory}/${(mounts.version === 1 ? V1 : V2).usage}`;

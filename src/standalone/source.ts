@@ -10,8 +10,15 @@ import { watchPath } from '../host/files.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { UnitFacts } from '../host/unit-facts.ts';
 import type { BoundPod, CgroupRef, Clock, PodSource } from '../ports.ts';
-import { bindingId, bindingProblem, refusedScratchId, unsafeScratchId } from '../words/finding-standalone.ts';
+import {
+  bindingId,
+  bindingProblem,
+  leftMemoryId,
+  refusedScratchId,
+  unsafeScratchId,
+} from '../words/finding-standalone.ts';
 import { type Guarded, guardedNow, guardedUnits, type Place } from './bind.ts';
+import { createLeftMemory } from './left-memory.ts';
 import { createLivePods } from './live-pods.ts';
 import type { ManifestPod } from './manifest.ts';
 import { createManifestFiles, type ManifestFilesNeeds } from './manifest-files.ts';
@@ -139,6 +146,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   let cancelSoon: (() => void) | null = null;
 
   const tellUnsafe = createScratchPlaces(findings, seen);
+  const tellLeftMemory = createLeftMemory(mounts, findings);
   let scratchTold = Promise.resolve();
   function readManifests(): void {
     readMs = clock.monoMs();
@@ -160,7 +168,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     seen.keepOnly(declared.flatMap(({ disk, scratch }) => [...disk, ...scratch]));
     for (const { manifest } of live.replace(pods)) {
       const pod = podName(manifest.declared);
-      for (const idOf of [bindingId, refusedScratchId, unsafeScratchId]) findings.clear(idOf(pod));
+      for (const idOf of [bindingId, leftMemoryId, refusedScratchId, unsafeScratchId]) findings.clear(idOf(pod));
     }
     for (const finding of refused) findings.raise(finding);
     scratchTold = tellUnsafe(pods, declared);
@@ -176,6 +184,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     guarded = now;
     const bound = live.allNow();
     for (const entry of entries.values()) tell(entry);
+    tellLeftMemory(bound);
     const found = [...entries].filter(([, entry]) => isUnseen(entry) && unitOf(entry)?.endsWith('.slice') === false);
     unseen = new Set(found.map(([uid]) => uid));
     const isOther = JSON.stringify(before.map(identityOf)) !== JSON.stringify(bound.map(identityOf));

@@ -1,5 +1,6 @@
 import type { PodUid } from '../core/pod/pod.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
+import { sayBytes } from '../core/units/quantity.ts';
 import type { Finding } from '../ports.ts';
 
 /** Prefixes a problem with its position in a manifest. */
@@ -32,6 +33,19 @@ export function samePod(file: string, at: At, other: string, taken: string): Fin
 
 export const bindingId = (pod: string): string => `binding/${pod}`;
 export const bindingProblem = (pod: string, text: string): Finding => ({ id: bindingId(pod), text });
+
+export const leftMemoryId = (pod: string): string => `left-memory/${pod}`;
+export function leftMemory(pod: string, cgroup: string, bytes: number): Finding {
+  const meanwhile = 'while memory is short, other pods are evicted for it, also within their requests';
+  const todo =
+    'delete the files that are not needed (df -h -t tmpfs shows where they may be), and the segments (ipcs -m, ipcrm -m)';
+  return {
+    id: leftMemoryId(pod),
+    text: escapeUnsafe(
+      `${pod} has no process, but its cgroup ${cgroup} still holds ${sayBytes(bytes)} in files of a tmpfs or shared memory, which no eviction frees; ${meanwhile}: ${todo}`,
+    ),
+  };
+}
 
 export const refusedScratchId = (pod: string): string => `scratch-refused/${pod}`;
 export function refusedScratch(
