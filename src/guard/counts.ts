@@ -66,6 +66,8 @@ export function createGuardCounts(): {
     if (endedMs === sinceMs) return;
     phases.add({ phase: record.phase }, endedMs - sinceMs);
     if (record.offSent.length === 0 || !CUTTING.has(record.phase) || CUTTING.has(to.phase)) return;
+    // Proven once more, or not any more: it was counted when it was proven first.
+    if (record.proof?.by === 'devices') return;
     powerOffs[to.proof?.by === 'devices' ? 'proven' : 'not-proven'] += 1;
   }
 

@@ -69,6 +69,7 @@ const PHASES: { readonly [P in Phase]: string } = {
 export const sayWhy = (why: string): string => saidOf(WHY, why) ?? why;
 const WHY: { readonly [code: string]: string } = {
   'too-slow': 'its devices answer too late for a proof',
+  'proof-lost': 'it was proven off, and its devices do not say so any more',
 };
 
 export const sayGuardStarts = (file: string, isDryRun: boolean): string =>

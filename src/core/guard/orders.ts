@@ -4,6 +4,7 @@ import type { Because, GateName, GateRow, OrderAnswer, Refusal } from './decisio
 import { atGate, authorityShut, epochShut, firstShut, gatesOf, type Look, recordShut, scopeShut } from './gates.ts';
 import { ageOf } from './health.ts';
 import type { Order, Witness } from './observation.ts';
+import { isProvenBefore } from './phase-proven.ts';
 import { ORDER_SKIPS } from './phases-off.ts';
 import { powerOn } from './phases-on.ts';
 import { type Progress, with_, withDecision, withMove, withNewFencing } from './progress.ts';
@@ -167,8 +168,8 @@ function fence(order: Order, memory: NodeMemory, look: Look): Result {
     record.id,
   );
 }
-const isBegunAgain = ({ record: { phase, purpose, onSent } }: Fencing): boolean =>
-  BEGUN_AGAIN.has(phase) && purpose === 'fence' && onSent.length === 0;
+const isBegunAgain = ({ record }: Fencing): boolean =>
+  BEGUN_AGAIN.has(record.phase) && record.purpose === 'fence' && record.onSent.length === 0 && !isProvenBefore(record);
 const BEGUN_AGAIN: ReadonlySet<Phase> = new Set(['failed', 'stuck']);
 /** A device that was slow, maybe long ago, is asked once more: the order waits for that. */
 function closedTo({ id }: Order, { because, gate }: GateRow, look: Look): Result {

@@ -1,10 +1,11 @@
 import type { MonoMs } from '../reading.ts';
 import { type MethodKey, planOf } from './config.ts';
 import type { GateName, GateRow, LevelLack } from './decision.ts';
-import { levelOffAlready, STATUS_FRESH_MS, useOf } from './devices.ts';
+import { levelOffAlready, useOf } from './devices.ts';
 import { atGate, firstShut } from './gates.ts';
 import { ageOf, withObject } from './health.ts';
 import { isTooSlow, lackNow, levelAfter, levelToUse } from './levels.ts';
+import { isProvenBefore, PROOF_LOST, proven } from './phase-proven.ts';
 import { proofOf } from './proof.ts';
 import { controlPlaneHold } from './rate.ts';
 import type { FencingRecord, Phase } from './record.ts';
@@ -12,6 +13,7 @@ import { leftOnIdle } from './rehearsal.ts';
 import { isAdopted } from './self.ts';
 import { holdOn } from './storm.ts';
 import {
+  ANSWER_RESERVE_MS,
   ask,
   askGates,
   go,
@@ -26,6 +28,8 @@ import {
   onChange,
   predecessorEndsMs,
   ROUND_MS,
+  roundsOff,
+  roundsWithinMs,
   saidSince,
   saysOn,
   stay,
@@ -37,8 +41,6 @@ import { FRESH_MS } from './worth.ts';
 /** `off` commands to one level before the next one (guard.md 8.2), and if another process sent one of them. */
 const ATTEMPTS = 2;
 const ATTEMPTS_TAKEN_OVER = 3;
-/** Answers of a device are awaited for this long after the deadline of its status. */
-const ANSWER_RESERVE_MS = 20_000;
 const MINUTE_MS = 60_000;
 /** How long a failed fencing waits before each further try (guard.md 7.3). */
 const RETRY_AFTER_MS = [MINUTE_MS, 2 * MINUTE_MS, 5 * MINUTE_MS];
@@ -173,7 +175,7 @@ function notProven(turn: Turn, sinceMs: MonoMs, isSlow: boolean): Turned {
   const { record, observation, config } = turn;
   const level = levelOf(record);
   const isOn = saidSince(turn, level, sinceMs + ROUND_MS)?.some(({ says }) => says === 'on') === true;
-  const givesUpMs = sinceMs + 2 * config.deadlineMs + ANSWER_RESERVE_MS;
+  const givesUpMs = sinceMs + roundsWithinMs(config);
   if (!isOn && observation.atMs < givesUpMs) return ask({ status: level }, givesUpMs);
   if (isTheirs(turn, level, sinceMs)) return backToThem(record);
   const lacks = isOn ? 'says-on' : isSlow ? TOO_SLOW : 'silent';
@@ -192,6 +194,7 @@ const backToThem = (record: FencingRecord): Turned =>
 /** What answers too late proves no second `off` either. */
 function afterProving(turn: Turn, lacks: string): Turned {
   const { record } = turn;
+  if (isProvenBefore(record)) return go('failed', { why: PROOF_LOST });
   const isSlow = lacks === TOO_SLOW;
   const why = isSlow ? TOO_SLOW : 'not-proven';
   if (record.offSent.length === 0) return ended(turn, isSlow ? why : 'not-off-any-more');
@@ -202,38 +205,14 @@ function afterProving(turn: Turn, lacks: string): Turned {
 }
 const TOO_SLOW: LevelLack = 'too-slow';
 
-/** The patch was sent with the arrow to here; here it is seen to have been taken. */
-function proven(turn: Turn): Turned {
-  const { record, fencing } = turn;
-  if (record.purpose === 'rehearse') return go('on-sent', onChange(record), onAct(record));
-  if (fencing.acted?.kind === 'patched') return go('tainted');
-  // It may have been taken all the same: what it may have written is removed first.
-  if (lifeSign(turn) !== null) return go('untainting', { isAlive: true }, { kind: 'untell' });
-  const roundsSinceMs = fencing.isTakenOver
-    ? fencing.sinceMs
-    : (fencing.offReturnedMs ?? fencing.sinceMs - STATUS_FRESH_MS);
-  const proof = proofOf(turn, roundsSinceMs, fencing.sinceMs);
-  switch (proof.kind) {
-    case 'proven':
-      return go('proven', proof.change, proof.act);
-    case 'life':
-      return go('untainting', { isAlive: true }, { kind: 'untell' });
-    case 'gone':
-      return nodeDeleted(record);
-    case 'wait':
-      return ask(proof.asks, proof.dueMs);
-    case 'rounds':
-    case 'too-slow':
-      return saysOn(turn) ? go('untainting', { isAlive: true }, { kind: 'untell' }) : ask({ status: levelOf(record) });
-    case 'baseline':
-      return stay();
-  }
-}
-
 /** Begun again after 1, 2 and 5 minutes, with all gates; then a person is asked. */
 function failed(turn: Turn): Turned {
   const { record, fencing, observation } = turn;
+  const isLost = isProvenBefore(record) && record.onSent.length === 0;
+  // The taint is gone before anything else happens (G2).
+  if (isLost && fencing.acted?.kind !== 'patched') return go('failed', {}, { kind: 'untell' });
   if (lifeSign(turn) !== null) return ended(turn, 'life');
+  if (isLost) return failedAfterProof(turn);
   // A rehearsal that did not work is no reason to cut again.
   if (record.purpose === 'rehearse') return givenUp(turn, record.why ?? 'not-proven');
   if (isTooLate(turn, Math.max(...RETRY_AFTER_MS))) return givenUp(turn, 'too-late');
@@ -244,6 +223,15 @@ function failed(turn: Turn): Turned {
   if (observation.atMs < dueMs) return stay({ dueMs });
   if (gateOf(turn, []) !== null) return askGates(turn);
   return go('decided', { retries: record.retries + 1, attempt: 0, why: null });
+}
+
+/** It waits for its devices to prove it off once more: that needs no gate, and no `off`. */
+function failedAfterProof(turn: Turn): Turned {
+  const { record, fencing } = turn;
+  if (saysOn(turn)) return record.offSent.length > 0 ? backToThem(record) : ended(turn, 'not-off-any-more');
+  if (isOutdated(turn)) return givenUp(turn, OUTDATED);
+  const isOff = roundsOff(turn, fencing.sinceMs) !== null && !isTooSlow(turn, record.level);
+  return isOff ? go('proving', { why: null }) : ask({ status: levelOf(record) });
 }
 
 function stuck(turn: Turn): Turned {
@@ -296,6 +284,8 @@ type OffSending = Extract<OffPhase, 'isolating' | 'off-sent'>;
 function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods: readonly MethodKey[]): Turned {
   const { record } = turn;
   if (record.onSent.length > 0) return go('stuck', { why: 'on-sent' });
+  // It had its effect: whoever has switched it on since is not cut (G4).
+  if (isProvenBefore(record)) return ended(turn, PROOF_LOST);
   if (isTheirs(turn, record.offSent, turn.fencing.offReturnedMs)) return backToThem(record);
   if (isTooLate(turn)) return givenUp(turn, 'too-late');
   const left = record.purpose === 'rehearse' ? leftOnIdle(turn.memory, turn) : null;

@@ -1,4 +1,5 @@
 import { isFreedNews } from './freed.ts';
+import { offKnownUntilMs, proofLost } from './phase-proven.ts';
 import { OUTDATED } from './phases-off.ts';
 import type { FencingRecord, Phase, StaysOff } from './record.ts';
 import { liedOff, rehearsedBy } from './rehearsal.ts';
@@ -20,12 +21,11 @@ import {
   stay,
   type Turn,
   type Turned,
+  WATCH_MS,
   watchedOf,
 } from './turn.ts';
 import { isNothing, leftOf } from './worth.ts';
 
-/** guard.md 9.2: how often power is asked while the taint stands. */
-const WATCH_MS = 10_000;
 /** k/k podgc runs every 20 s, and works from a cache. */
 const UNTAINTED_MS = 25_000;
 /** Between two `on` of a device that says off. */
@@ -54,6 +54,7 @@ function tainted(turn: Turn): Turned {
   }
   const left = leftOf(record.node, observation, fencing.sinceMs);
   if (left.known && isNothing(left.value)) return go('untainting', {}, { kind: 'untell' });
+  if (observation.atMs >= offKnownUntilMs(turn)) return proofLost(turn);
   const dueMs = fencing.sinceMs + config.drainWaitMs;
   const asks = { status: watchedOf(record), againMs: WATCH_MS, stuck: true };
   if (observation.atMs < dueMs) return ask(asks, dueMs);

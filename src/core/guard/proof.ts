@@ -53,7 +53,7 @@ function looked(turn: Turn, sinceMs: MonoMs, validUntilMs: MonoMs | null): Proof
     return { kind: 'wait', asks, dueMs: observation.atMs + ROUND_MS };
   }
   const notAfterMs = validUntilMs ?? observation.atMs + ROUND_VALID_MS;
-  const proof = record.proof ?? ({ by: 'devices', level: record.level } as const);
+  const proof = record.proof?.by === 'person' ? record.proof : ({ by: 'devices', level: record.level } as const);
   return {
     kind: 'proven',
     change: { proof },

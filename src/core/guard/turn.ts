@@ -54,7 +54,13 @@ export const ROUND_MS = 6_000;
 /** A failed write is tried again after this. */
 const AGAIN_MS = 1_000;
 /** What a predecessor's command may take beyond its deadline (guard.md 7.3). */
-const DEADLINE_RESERVE_MS = 5_000;
+export const DEADLINE_RESERVE_MS = 5_000;
+/** guard.md 9.2: how often power is asked while the taint stands. */
+export const WATCH_MS = 10_000;
+/** Answers of a device are awaited for this long after the deadline of its status. */
+export const ANSWER_RESERVE_MS = 20_000;
+/** Two rounds of status that have not come by then do not come. */
+export const roundsWithinMs = ({ deadlineMs }: Turn['config']): number => 2 * deadlineMs + ANSWER_RESERVE_MS;
 
 export function stay(rest: Partial<Turned> = {}): Turned {
   return {

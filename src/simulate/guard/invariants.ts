@@ -20,6 +20,8 @@ const ELECTED_MS = 10_000;
 const ROUNDS_APART_MS = 5_000;
 /** guard.md 8.3 (e): the second round is at most so old when the taint is sent. */
 const PROOF_MS = 15_000;
+/** So long after it began an answer is believed, beyond one watch and the deadline of the next one. */
+const BELIEVED_RESERVE_MS = 5_000;
 const MARK = /^nodewarden\./;
 const FENCED_KEY = 'nodewarden.dev/fenced';
 
@@ -110,10 +112,32 @@ export function taintMeetsNoRunningMachine(
       const whole = [{ ...meeting, toMs: Math.min(meeting.toMs, circumstances.untilMs) }];
       const watched = lengthOf(both(whole, working)) - lengthOf(both(both(whole, working), blind));
       const alive = both(whole, talkingTimes(facts, node));
-      const isTooLong = watched > WATCH_MS + REACTION_MS || lengthOf(both(alive, working)) > WATCH_MS + REACTION_MS;
+      const unknown = isConfirmed ? [] : offUnknownTimes(facts, circumstances, node);
+      const isTooLong =
+        watched > WATCH_MS + REACTION_MS ||
+        lengthOf(both(alive, working)) > WATCH_MS + REACTION_MS ||
+        lengthOf(both(both(whole, working), unknown)) > REACTION_MS;
       return isTooLong ? [said] : [];
     });
   });
+}
+
+/** When no level of its devices has said off lately, and it was neither tainted nor somebody elected lately, who asks first. */
+function offUnknownTimes(facts: readonly Fact[], { config }: Circumstances, node: NodeName): readonly Interval[] {
+  const believedMs = WATCH_MS + config.deadlineMs + BELIEVED_RESERVE_MS;
+  const since = (atMs: MonoMs): Interval => ({ fromMs: atMs, toMs: atMs + believedMs });
+  const off = factsOf(facts, 'command').filter((one) => one.node === node && one.answer === 'off');
+  const saidBy = (method: string): readonly Interval[] =>
+    joined(off.flatMap((one) => (one.method === method ? [since(one.atMs)] : [])));
+  const said = (planOf(config, node)?.levels ?? []).flatMap((level) => level.map(saidBy).reduce(both));
+  const asking = factsOf(facts, 'leads').flatMap(({ atMs, isNew }) => (isNew ? [since(atMs + ELECTED_MS)] : []));
+  const tainted = factsOf(facts, 'taint-added').flatMap((one) => (one.node === node ? [since(one.atMs)] : []));
+  const known = joined([...said, ...asking, ...tainted]);
+  const edges = known.flatMap(({ fromMs, toMs }) => [
+    { atMs: fromMs, isOn: false },
+    { atMs: toMs, isOn: true },
+  ]);
+  return intervalsOf(edges, true);
 }
 
 /** Somebody switched it on after the last word of a level that proved off, and the taint was sent while that was fresh. */

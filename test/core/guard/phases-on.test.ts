@@ -20,6 +20,9 @@ const rows = turnRows({ said: { 'vm w1': ['off@1'] } });
 
 describe('a fencing whose node is tainted', () => {
   const LIVES = '> untainting isAlive=true [untell] !life-after-proof';
+  const LOST = '> failed why=proof-lost [untell] !not-proven proof-lost';
+  const OFF_1000 = { 'vm w1': ['off@1000'] } as const;
+  const OFF_LATE = { 'vm w1': ['off@590000'] } as const;
   const off = { recovery: { ...aGuardConfig().recovery, powerOn: false } };
   rows('tainted', SENT, [
     ['watches its pods, attachments and power', {}, WATCH],
@@ -58,22 +61,26 @@ describe('a fencing whose node is tainted', () => {
       { record: { ...PERSON, why: 'device-is-wrong' }, said: { 'vm w1': ['on@1'] } },
       '? stuck by 600000',
     ],
-    ['waits until its time', { atMs: 599_999, said: {} }, WATCH],
+    ['waits until its time', { atMs: 599_999, said: OFF_LATE }, WATCH],
     [
       'then goes on if it is to be switched on',
-      { atMs: 600_000, said: {} },
+      { atMs: 600_000, said: OFF_LATE },
       '> untainting why=not-drained [untell] !not-drained',
     ],
-    ['and says so', { atMs: 600_000, said: {}, pods: null }, '> untainting why=not-drained [untell] !not-drained'],
+    [
+      'and says so',
+      { atMs: 600_000, said: OFF_LATE, pods: null },
+      '> untainting why=not-drained [untell] !not-drained',
+    ],
     [
       'else stays tainted, overdue',
-      { atMs: 600_000, said: {}, config: off, record: { staysOff: 'power-on-off' } },
+      { atMs: 600_000, said: OFF_LATE, config: off, record: { staysOff: 'power-on-off' } },
       '? vm w1/10000 stuck !not-drained (overdue)',
     ],
     ['also for a person', { atMs: 600_000, said: {}, record: PERSON }, '? vm w1/10000 stuck !not-drained (overdue)'],
     [
       'also if nothing was switched off',
-      { atMs: 600_000, said: {}, record: { offSent: [] } },
+      { atMs: 600_000, said: OFF_LATE, record: { offSent: [] } },
       '? vm w1/10000 stuck !not-drained (overdue)',
     ],
     [
@@ -82,6 +89,13 @@ describe('a fencing whose node is tainted', () => {
       '> untainting why=not-drained [untell] !not-drained',
     ],
     ['ends when the node is gone', { memory: null }, GONE],
+    ['believes the last off of its device for one watch and one deadline', { atMs: 55_999, said: OFF_1000 }, WATCH],
+    ['and no longer: the taint stands while off is proven', { atMs: 56_000, said: OFF_1000 }, LOST],
+    ['silence since then is no off', { atMs: 56_000, said: { 'vm w1': ['off@1000', 'unknown@46000'] } }, LOST],
+    ['one of two is not enough', { record: PAIR, atMs: 57_000, said: { a: ['off@1000'], b: ['off@50000'] } }, LOST],
+    ['whoever takes it over asks first', { atMs: 54_999, said: {}, fencing: { isTakenOver: true } }, WATCH],
+    ['what is free needs no off', { ...FREE, atMs: 56_000, said: OFF_1000 }, '> untainting [untell]'],
+    ['the word of a person lasts', { record: PERSON, atMs: 500_000, said: {} }, WATCH],
   ]);
 });
 

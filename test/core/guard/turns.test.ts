@@ -63,6 +63,11 @@ describe('the fencings at a look', () => {
     ['advance booting > not-back', { ...SENT, phase: 'booting', onSent: ['vm w1'] }, { atMs: 600_000 }],
     ['advance off-sent > failed', { ...SENT, phase: 'off-sent', proof: null }, { memory: RENEWED }],
     ['advance failed > stuck', { ...SENT, phase: 'failed', onSent: ['vm w1'] }, {}],
+    [
+      'advance failed > proving',
+      { ...SENT, phase: 'failed' },
+      { ...OFF_TWICE, fencing: { acted: { kind: 'patched' } } },
+    ],
     ['abort decided > aborted', {}, { memory: null }],
     ['leave-off tainted > left-off', { ...SENT, phase: 'tainted' }, { memory: null }],
     ['close aborted > closed', { phase: 'aborted' }, { atMs: 60_000 }],
@@ -205,7 +210,7 @@ describe('what they want to know', () => {
 describe('what they tell', () => {
   const overdue = inPhase({ phase: 'tainted', staysOff: 'loop', proof: { by: 'devices', level: 0 } });
   it('an overdue drain once', () => {
-    const at = { atMs: 600_000, said: { 'vm w1': ['off@1'] } } as const;
+    const at = { atMs: 600_000, said: { 'vm w1': ['off@590000'] } } as const;
     const first = stepped({ open: [overdue], ...at });
     expect(first.reasons).toMatchObject([{ code: 'not-drained', node: NODE, left: { pods: [{ name: 'db-0' }] } }]);
     const unread = stepped({ open: [overdue], ...at, pods: null });

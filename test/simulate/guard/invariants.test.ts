@@ -90,6 +90,17 @@ const ON_AFTER_PROOF: readonly Fact[] = [
   sent,
   taint(121, true),
 ];
+/** Both devices say off for the last time at 120; somebody switches it on at 130. */
+const switchedOnUnseen = (...leading: readonly Fact[]): readonly Fact[] => [
+  ...leading,
+  ...silent(10, 'w1'),
+  power(90, 'w1', false, by),
+  taint(100, true),
+  ...bothMethods(110),
+  ...bothMethods(120),
+  { kind: 'device', ...at(125), node: 'w1', method: 'bmc w1', isSound: false },
+  power(130, 'w1', true, null),
+];
 const decided = (isStormExempt: boolean): Fact =>
   ({ kind: 'decided', ...at(90), ...by, node: 'w1', isDry: false, isStormExempt }) as Fact;
 
@@ -163,6 +174,10 @@ const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; read
         ],
       ],
       [
+        'somebody switched it on while its devices were silent, and off was taken for granted for too long',
+        [...switchedOnUnseen(...leads(0, 300)), taint(190, false)],
+      ],
+      [
         'a device lied, the machine showed life, and the taint stayed',
         [
           ...leads(0, 300),
@@ -175,6 +190,22 @@ const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; read
       ],
     ],
     whole: [
+      [
+        'somebody switched it on while its devices were silent, and it was gone once off was not known any more',
+        [...switchedOnUnseen(...leads(0, 300)), taint(180, false)],
+      ],
+      [
+        'or the guard that could tell had just begun to lead',
+        [...switchedOnUnseen(...leads(0, 120), ...leads(150, 300, 'g1-2')), taint(220, false)],
+      ],
+      [
+        'or a person had confirmed it',
+        [
+          ...switchedOnUnseen(...leads(0, 300)),
+          { kind: 'confirmed', ...at(90), fencing: 'f1', node: 'w1' },
+          taint(290, false),
+        ],
+      ],
       [
         'somebody switched it on after the proof, and it was gone at the next watch',
         [...leads(0, 300), power(90, 'w1', false, by), ...ON_AFTER_PROOF, taint(134, false)],

@@ -1,0 +1,75 @@
+import { STATUS_FRESH_MS } from './devices.ts';
+import { proofOf } from './proof.ts';
+import type { FencingRecord } from './record.ts';
+import { deviceKey } from './state.ts';
+import {
+  ask,
+  DEADLINE_RESERVE_MS,
+  go,
+  levelOf,
+  lifeSign,
+  nodeDeleted,
+  onAct,
+  onChange,
+  roundsWithinMs,
+  saysOn,
+  stay,
+  type Turn,
+  type Turned,
+  WATCH_MS,
+  watchedOf,
+} from './turn.ts';
+
+/** Why a fencing is `failed` whose machine was proven off: nobody knows any more whether it is. */
+export const PROOF_LOST = 'proof-lost';
+
+/** By its devices: its `off` had its effect, and there is no other one (G4). */
+export const isProvenBefore = ({ proof }: FencingRecord): boolean => proof?.by === 'devices';
+
+/** The patch was sent with the arrow to here; here it is seen to have been taken. */
+export function proven(turn: Turn): Turned {
+  const { record, fencing, observation, config } = turn;
+  if (record.purpose === 'rehearse') return go('on-sent', onChange(record), onAct(record));
+  if (fencing.acted?.kind === 'patched') return go('tainted');
+  // It may have been taken all the same: what it may have written is removed first.
+  if (lifeSign(turn) !== null) return go('untainting', { isAlive: true }, { kind: 'untell' });
+  const roundsSinceMs = fencing.isTakenOver
+    ? fencing.sinceMs
+    : (fencing.offReturnedMs ?? fencing.sinceMs - STATUS_FRESH_MS);
+  const proof = proofOf(turn, roundsSinceMs, fencing.sinceMs);
+  switch (proof.kind) {
+    case 'proven':
+      return go('proven', proof.change, proof.act);
+    case 'life':
+      return go('untainting', { isAlive: true }, { kind: 'untell' });
+    case 'gone':
+      return nodeDeleted(record);
+    case 'wait':
+      return ask(proof.asks, proof.dueMs);
+    case 'rounds':
+    case 'too-slow':
+      if (saysOn(turn)) return go('untainting', { isAlive: true }, { kind: 'untell' });
+      if (observation.atMs >= Math.min(offKnownUntilMs(turn), fencing.sinceMs + roundsWithinMs(config)))
+        return proofLost(turn);
+      return ask({ status: levelOf(record) });
+    case 'baseline':
+      return stay();
+  }
+}
+
+/** The taint stands while off stays proven (guard.md 9.2). What its devices do not say any more is not known. */
+export function proofLost({ record }: Turn): Turned {
+  const reasons = [{ code: 'not-proven', node: record.node, fencing: record.id, lacks: PROOF_LOST }] as const;
+  return go('failed', { why: PROOF_LOST }, { kind: 'untell' }, { reasons });
+}
+
+/** Until when the last off of the devices that proved it is believed; Infinity: a person did. */
+export function offKnownUntilMs({ record, fencing, state, config }: Turn): number {
+  if (!isProvenBefore(record)) return Number.POSITIVE_INFINITY;
+  const heard = watchedOf(record).map((method) => {
+    const device = state.devices.get(deviceKey(record.node.uid, method));
+    return device?.recent.findLast(({ says }) => says === 'off')?.begunMs ?? 0;
+  });
+  // One watch, and an answer that takes as long as it may.
+  return Math.max(fencing.sinceMs, Math.min(...heard)) + WATCH_MS + config.deadlineMs + DEADLINE_RESERVE_MS;
+}
