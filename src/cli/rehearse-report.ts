@@ -171,6 +171,7 @@ function podRow(pod: PodView, graceSeconds: number, turn: RowTurn, input: Rehear
   const isDefault = timeoutMs === valueOrNull(input.timeouts.defaultMs);
   const wants = {
     ownMs: terminationGraceSeconds * 1_000,
+    isOwnDefault: pod.isGraceDefault === true,
     timeoutMs: killedMs,
     isTimeoutOwn: timeoutMs !== null && !isDefault,
   };

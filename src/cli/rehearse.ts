@@ -27,7 +27,8 @@ Examples:
 
 It changes nothing. The time a pod needs is taken from its earlier stops in the record. Without one, TimeoutStopSec of
 its unit (unless it is systemd's default) or its terminationGracePeriodSeconds is shown: what is only declared never
-causes status 1. A TimeoutStopSec below the grace period does: systemd then kills the pod before its time is over.
+causes status 1. A TimeoutStopSec below the grace period that its manifest sets does: systemd then kills the pod before
+its time is over.
 Exit status: 0 when no pod is known to miss its time, also when shutdown is off; 1 when one is known to miss it; 2 for a
 usage error; 3 when the daemon is not running or cannot be queried.`;
 

@@ -27,6 +27,7 @@ export function declaredPodOf(pod: V1Pod): Omit<PodView, 'usage'> {
   const spec = withDefaultRequests(specOf(pod));
   const { name } = pod.metadata;
   const namespace = pod.metadata.namespace ?? 'default';
+  const graceSeconds = pod.spec.terminationGracePeriodSeconds ?? null;
   const priority = pod.spec.priority ?? PRIORITY_CLASSES.get(pod.spec.priorityClassName ?? '') ?? 0;
   return {
     uid: pod.metadata.uid ?? derivedUid(namespace, name),
@@ -45,7 +46,8 @@ export function declaredPodOf(pod: V1Pod): Omit<PodView, 'usage'> {
       value: value ?? '',
       effect: effect ?? '',
     })),
-    terminationGraceSeconds: pod.spec.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS,
+    terminationGraceSeconds: graceSeconds ?? DEFAULT_GRACE_SECONDS,
+    ...(graceSeconds === null ? { isGraceDefault: true } : {}),
     startedAtWallMs: null,
     ownerKey: null,
     isDaemonSet: false,

@@ -164,6 +164,7 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   volumes: listOf(shape<PodView['volumes'][number]>({ name: isText, sizeLimit: orNull(isQuantity) })),
   tolerations: listOf(shape<Toleration>({ key: isText, operator: isText, value: isText, effect: isText })),
   terminationGraceSeconds: isNumber,
+  isGraceDefault: optional(isOneOf(true)),
   startedAtWallMs: orNull(isNumber),
   ownerKey: orNull(isText),
   isDaemonSet: isFlag,

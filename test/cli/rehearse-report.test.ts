@@ -4,9 +4,10 @@ import { known, unknown } from '../../src/core/reading.ts';
 import { aConfig, aPod } from '../a.ts';
 import { ARMED, CRITICAL, config, ended, type Given, NEVER, rehearsed, web } from './a-rehearsal.ts';
 
-/** What becomes of shop/web, which declares `ownSeconds`, in its phase of 20 s. */
-function verdict(ownSeconds: number, given: Pick<Given, 'observed' | 'timeouts'> = {}) {
-  const report = rehearsed({ ...given, pods: [{ ...web, terminationGraceSeconds: ownSeconds }] });
+/** What becomes of shop/web, which declares `ownSeconds`, in its phase of 20 s; null: it declares none. */
+function verdict(ownSeconds: number | null, given: Pick<Given, 'observed' | 'timeouts'> = {}) {
+  const own = ownSeconds === null ? ({ isGraceDefault: true } as const) : { terminationGraceSeconds: ownSeconds };
+  const report = rehearsed({ ...given, pods: [{ ...web, ...own }] });
   const [row] = report.phases[0]?.pods ?? [];
   return { ...row?.verdict, sets: report.changes.map(({ what, seconds }) => `${what} ${seconds}`) };
 }
@@ -31,7 +32,7 @@ describe('whether a pod cannot finish', () => {
     });
     expect(verdict(25, { timeouts: { web: 45_000 } })).toMatchObject({ kind: 'may-need-more', needsMs: 45_000 });
     expect(verdict(25, { timeouts: { web: 25_000 } })).toMatchObject({ kind: 'may-need-more', needsMs: 25_000 });
-    expect(verdict(30, { timeouts: { web: 12_000 } })).toMatchObject({ kind: 'finishes', because: 'stop-timeout' });
+    expect(verdict(null, { timeouts: { web: 12_000 } })).toMatchObject({ kind: 'finishes', because: 'stop-timeout' });
     const endless = verdict(20, { timeouts: { web: Number.POSITIVE_INFINITY } });
     expect(endless).toMatchObject({ kind: 'may-need-more', because: 'stop-timeout', needsMs: null, sets: [] });
   });
@@ -43,6 +44,8 @@ describe('whether a pod cannot finish', () => {
       needsMs: 15_000,
       sets: ['TimeoutStopSec 15'],
     });
+    // As long as the default, but written.
+    expect(verdict(30, { timeouts: { web: 2_000 } })).toMatchObject({ kind: 'cannot-finish', needsMs: 30_000 });
   });
 
   it("is not concluded from systemd's default, which nobody chose", () => {

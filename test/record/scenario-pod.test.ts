@@ -20,6 +20,7 @@ type LeftOut =
   | 'boundTo'
   | 'cgroupInode'
   | 'inherited'
+  | 'isGraceDefault'
   | 'takesAlong'
   | 'stopsAfter'
   | 'stopsAfterUnits'

@@ -41,6 +41,14 @@ describe('a manifest', () => {
     });
   });
 
+  it('declares a grace period only if one is written, even one of the default length', () => {
+    const of = (more: string) =>
+      only(parseManifest(pod(CGROUP, `containers: [{ name: a }]${more}`), 'm.yaml')).declared;
+    expect(of('')).toMatchObject({ terminationGraceSeconds: 30, isGraceDefault: true });
+    expect(of(', terminationGracePeriodSeconds: null')).toMatchObject({ isGraceDefault: true });
+    expect(of(', terminationGracePeriodSeconds: 30').isGraceDefault).toBeUndefined();
+  });
+
   it('may be a List, a PodList or several documents', () => {
     const item = (name: string): string =>
       `{ kind: Pod, metadata: { name: ${name}, annotations: { nodewarden.dev/cgroup: ${name} } }, spec: { containers: [{ name: a }] } }`;

@@ -24,6 +24,8 @@ export type PodView = {
   readonly volumes: readonly VolumeView[];
   readonly tolerations: readonly Toleration[];
   readonly terminationGraceSeconds: number;
+  /** Its declaration has no grace period, so this is the API's default. Absent: it has one, even of the same length. */
+  readonly isGraceDefault?: true;
   /** null: the source gives no start time; then age breaks no tie (D1). */
   readonly startedAtWallMs: number | null;
   readonly ownerKey: string | null;

@@ -23,22 +23,26 @@ export type StopVerdict =
       readonly needsMs: number | null;
     };
 
-/** The default for terminationGracePeriodSeconds in Kubernetes. */
-const NOBODYS_GRACE_MS = 30_000;
 /** At most what `timeoutMs` leaves it. */
 type Gets = { readonly leastMs: number; readonly mostMs: number };
-type Wants = { readonly ownMs: number; readonly timeoutMs: number | null; readonly isTimeoutOwn: boolean };
+type Wants = {
+  readonly ownMs: number;
+  /** Nobody wrote it: it is the API's default. */
+  readonly isOwnDefault: boolean;
+  readonly timeoutMs: number | null;
+  readonly isTimeoutOwn: boolean;
+};
 
 /**
  * Observations count more than declarations. Among declarations, the unit's own TimeoutStopSec counts more than
- * terminationGracePeriodSeconds, which defaults to 30; systemd's default timeout proves nothing.
+ * terminationGracePeriodSeconds. What nobody wrote proves nothing: the API's default, and systemd's.
  */
 export function verdictOf(
   { leastMs: getsMs, mostMs }: Gets,
   wants: Wants,
   observed: ObservedStops | null,
 ): StopVerdict {
-  const { ownMs, timeoutMs, isTimeoutOwn } = wants;
+  const { ownMs, isOwnDefault, timeoutMs, isTimeoutOwn } = wants;
   const ownTimeoutMs = isTimeoutOwn ? timeoutMs : null;
   const { endedMs, unfinishedMs } = heldAgainst(timeoutMs, observed ?? NEVER_STOPPED);
   const cannot = { kind: 'cannot-finish' } as const;
@@ -49,7 +53,7 @@ export function verdictOf(
   if (isBeyond(getsMs)) return { kind: 'may-need-more', ...seen };
   if (endedMs !== null && unfinishedMs === null) return { kind: 'finishes', because: 'observed' };
   // systemd kills it before the grace period that its manifest sets.
-  if ((ownTimeoutMs ?? Number.POSITIVE_INFINITY) < ownMs && ownMs !== NOBODYS_GRACE_MS) {
+  if ((ownTimeoutMs ?? Number.POSITIVE_INFINITY) < ownMs && !isOwnDefault) {
     return { ...cannot, because: 'stop-timeout', needsMs: ownMs };
   }
   const declaredMs = ownTimeoutMs ?? ownMs;
