@@ -2,7 +2,8 @@ import { givenSeconds } from '../core/pod/grace.ts';
 import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
-import type { PhaseRecord, PodStop, ShutdownRecord } from '../record/reading/shutdown-record.ts';
+import type { PodStop } from '../record/reading/pod-stops.ts';
+import type { PhaseRecord, ShutdownRecord } from '../record/reading/shutdown-record.ts';
 import { sayDropped, sayEndUnknown, sayVia } from '../words/decision.ts';
 import { NOT_ANNOUNCED, sayConfirmed } from '../words/reason.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
@@ -125,7 +126,8 @@ function podRow({ phase }: PhaseRecord, stop: PodStop, paint: Paint): readonly s
 const TOLD_LATE_MS = 500;
 
 function sayPodEnd(stop: PodStop): string {
-  const { toldAfterMs } = stop;
+  const { toldAfterMs, isEarlier } = stop;
+  if (isEarlier) return `asked to stop by the shutdown before; ${sayHow(stop)}`;
   if (toldAfterMs === null) return `was not asked to stop; ${sayHow(stop)}`;
   const isLate = toldAfterMs !== undefined && toldAfterMs >= TOLD_LATE_MS;
   return isLate ? `asked to stop after ${saySpan(toldAfterMs)}; ${sayHow(stop)}` : sayHow(stop);

@@ -150,6 +150,16 @@ describe('the history of shutdowns as text', () => {
       'now',
     ],
     [
+      '  1      shop/db  0         20s    6s    asked to stop by the shutdown before; ended by stop-unit\n',
+      [
+        ...[boot.stop(0, 'b-1', 'db', 1), boot.fact(0, BEGAN), boot.fact(0, phase(1, 'shop/db'))],
+        boot.fact(1_000, { what: 'cancelled', phase: 1, why: 'logind died' }),
+        ...[boot.fact(2_000, BEGAN), boot.fact(2_000, phase(1, 'shop/db'))],
+        boot.ended(6_000, 'b-1', 'stop-unit', 0),
+      ],
+      'now',
+    ],
+    [
       '2      a/a  -         -      -     not recorded: cut off',
       [boot.fact(1, BEGAN), boot.fact(1, phase(2, 'a/a'))],
       'now',

@@ -166,6 +166,35 @@ describe('a shutdown in the record', () => {
     expect(cancelled).toMatchObject({ phase: 1, isHonoured: false });
   });
 
+  it('that waits for a pod which a cancelled one had asked to stop shows how that stop went', () => {
+    const of = (...more: readonly RecordEntry[]) =>
+      shutdownsOf(
+        [
+          ...aWholeShutdown(boot).slice(0, 5),
+          boot.fact(103_000, over(1, 3_000, 'cancelled', 'shop/db')),
+          boot.fact(103_000, { what: 'cancelled', phase: 1, why: 'logind died' }),
+          boot.stop(104_000, 'b-3', 'web', 1),
+          boot.fact(104_000, BEGAN),
+          boot.fact(104_000, phase(1, 'shop/db', 'shop/web')),
+          boot.ended(105_000, 'b-3', 'stop-unit', 104_000),
+          ...more,
+        ],
+        'now',
+      ).shutdowns[1]?.phases[0]?.pods.map(({ pod, decision, end, isLate, isEarlier }) => {
+        return [pod, decision, end, isLate, isEarlier];
+      });
+    const web = ['shop/web', 'b-3', { kind: 'ended', afterMs: 1_000, via: 'stop-unit' }, false, undefined];
+    const ended = boot.ended(106_000, 'b-2', 'stop-unit', 100_000);
+    expect(of(ended, boot.fact(106_000, over(1, 2_000)))).toEqual([
+      web,
+      ['shop/db', 'b-2', { kind: 'ended', afterMs: 6_000, via: 'stop-unit' }, false, true],
+    ]);
+    expect(of(boot.fact(124_000, over(1, 20_000, 'period', 'shop/db')), boot.ended(125_000, 'b-2'))?.[1]).toEqual([
+      ...['shop/db', 'b-2', { kind: 'ended', afterMs: 25_000, via: 'sigterm' }, true, true],
+    ]);
+    expect(of()?.[1]).toEqual(['shop/db', 'b-2', { kind: 'cut-off' }, false, true]);
+  });
+
   it('whose lock is taken again after its release was then cancelled: the machine stayed up', () => {
     const entries = [...aWholeShutdown(boot), boot.lock(125_000, 'b-5', 'take-lock')];
     const { end, cancelled, released } = only(entries);

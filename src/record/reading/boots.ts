@@ -1,7 +1,8 @@
 import type { MonoMs } from '../../core/reading.ts';
 import { STOPS_AGAIN } from '../../core/shutdown/plan.ts';
 import type { RecordEntry } from '../entry.ts';
-import type { PodStop, ShutdownRecord } from './shutdown-record.ts';
+import type { PodStop } from './pod-stops.ts';
+import type { ShutdownRecord } from './shutdown-record.ts';
 
 /** How an earlier boot ended, as far as the record shows it. */
 export type BootRecord = {

@@ -1,13 +1,11 @@
 import type { ShutdownPhase } from '../../core/core-config.ts';
-import type { Decision, DecisionId } from '../../core/decision.ts';
-import { groupBy } from '../../core/group-by.ts';
+import type { DecisionId } from '../../core/decision.ts';
 import type { Unconfirmed } from '../../core/observation.ts';
-import type { Outcome } from '../../core/outcome.ts';
-import { type PodUid, podName } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import type { PhaseEnd } from '../../core/reason.ts';
-import type { RecordNote, ShutdownFact } from '../../ports.ts';
-import { type DecisionRecord, joinDecisions, type RecordEntry } from '../entry.ts';
+import type { RecordEntry } from '../entry.ts';
+import { otherStops, type PodStop, stopsOf } from './pod-stops.ts';
+import { type FactAt, factsOf, type Part, partsOf } from './shutdown-part.ts';
 
 /** One shutdown, plan versus actual. Every `atMs` belongs to `bootId`. */
 export type ShutdownRecord = {
@@ -77,94 +75,12 @@ export type PhaseRecord = {
   readonly over: { readonly atMs: MonoMs; readonly tookMs: number; readonly by: PhaseEnd } | null;
   readonly pods: readonly PodStop[];
 };
-export type PodStop = {
-  /** namespace/name. */
-  readonly pod: string;
-  /** `uid`, `priority`, `graceSeconds` and `decision` are null if its decision is lost: only the phase names it. */
-  readonly uid: PodUid | null;
-  readonly priority: number | null;
-  readonly graceSeconds: number | null;
-  readonly decision: DecisionId | null;
-  /** When its stop was decided, with its phase. */
-  readonly atMs: MonoMs;
-  /** How long after that it was asked to stop; null: it was not; absent: not known. */
-  readonly toldAfterMs?: number | null;
-  /** It had been stopped before in this shutdown, and was started again. */
-  readonly isAgain: boolean;
-  readonly end: PodEnd;
-  /** Its phase ended before it did. */
-  readonly isLate: boolean;
-};
-type PodEnd =
-  | {
-      readonly kind: 'ended';
-      readonly afterMs: number;
-      readonly via: Extract<Outcome, { kind: 'ended' }>['via'];
-    }
-  | { readonly kind: 'survived' | 'unknown'; readonly afterMs: number; readonly detail: string }
-  | { readonly kind: 'dropped'; readonly because: Extract<Outcome, { kind: 'dropped' }>['because'] }
-  | { readonly kind: 'under-way' }
-  /** Its end is not in the record: the agent or the machine was gone before. */
-  | { readonly kind: 'cut-off' };
-
-type Fact = Extract<RecordNote, { kind: 'shutdown' }> & { readonly wallMs: number };
-type Stop = DecisionRecord & { readonly decision: Extract<Decision, { kind: 'stop-for-shutdown' }> };
-type FactAt<W extends ShutdownFact['what']> = {
-  readonly atMs: MonoMs;
-  readonly wallMs: number;
-  readonly fact: Extract<ShutdownFact, { what: W }>;
-};
-/** The part of a boot's entries from which one shutdown is derived. */
-type Part = {
-  readonly facts: readonly Fact[];
-  readonly decisions: readonly DecisionRecord[];
-  readonly stops: readonly Stop[];
-  /** Runs of the agent that began or ended meanwhile. */
-  readonly runs: readonly { readonly kind: 'started' | 'stopped'; readonly atMs: MonoMs }[];
-  readonly isLast: boolean;
-  readonly isBootOver: boolean;
-};
-const KINDS: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock', 'take-lock', 'undo-stops'];
-
 /** The shutdowns of one boot and one kind of run, dry or not, oldest first. Damaged entries must be left out before. */
 export function shutdownsOfBoot(entries: readonly RecordEntry[], boot: 'running' | 'over'): readonly ShutdownRecord[] {
   const [first] = entries;
   if (first === undefined) return [];
   const { bootId, dry } = first;
   return partsOf(entries, boot).flatMap((part) => recordOf(part, { bootId, dry }) ?? []);
-}
-
-/** A shutdown begins with its fact; entries before the first fact belong to a shutdown whose beginning is lost. */
-function partsOf(entries: readonly RecordEntry[], boot: 'running' | 'over'): readonly Part[] {
-  const notes = entries.flatMap((entry) => (entry.kind === 'note' ? [{ ...entry.note, wallMs: entry.atWallMs }] : []));
-  const facts = notes.filter((note) => note.kind === 'shutdown');
-  const runs = notes.filter((note) => note.kind === 'started' || note.kind === 'stopped');
-  const decisions = joinDecisions(entries).filter(({ decision }) => KINDS.includes(decision.kind));
-  const beginsMs = factsOf(facts, 'began').map(({ atMs }) => atMs);
-  // By time, not by position: the decisions of a look precede its facts in the record.
-  const factsIn = splitAt(beginsMs, facts, ({ atMs }) => atMs);
-  const runsIn = splitAt(beginsMs, runs, ({ atMs }) => atMs);
-  const decisionsIn = splitAt(beginsMs, decisions, ({ decision }) => decision.atMs);
-  return factsIn.map((own, i) => ({
-    facts: own,
-    decisions: decisionsIn[i] ?? [],
-    stops: (decisionsIn[i] ?? []).filter(isStop),
-    runs: runsIn[i] ?? [],
-    isLast: i === beginsMs.length,
-    isBootOver: boot === 'over',
-  }));
-}
-
-/** One list for entries before the first bound, and one per bound with the entries up to the next. */
-function splitAt<T>(boundsMs: readonly MonoMs[], list: readonly T[], atMs: (item: T) => MonoMs): readonly T[][] {
-  const sortedMs = boundsMs.toSorted((a, b) => a - b);
-  const parts: T[][] = [[], ...sortedMs.map(() => [])];
-  let place = 0;
-  for (const item of list.toSorted((a, b) => atMs(a) - atMs(b))) {
-    while ((sortedMs[place] ?? Number.POSITIVE_INFINITY) <= atMs(item)) place++;
-    parts[place]?.push(item);
-  }
-  return parts;
 }
 
 function recordOf(part: Part, of: { readonly bootId: string; readonly dry: boolean }): ShutdownRecord | null {
@@ -279,15 +195,17 @@ function phasesOf(part: Part, end: ShutdownEnd): readonly PhaseRecord[] {
       .toReversed(),
   );
   const ended = new Map(factsOf(part.facts, 'phase-over').map((over) => [over.fact.phase, over] as const));
-  const rows = groupBy(stopsOf(part, ended, end), ({ phase }) => phase);
+  // The end of a stop without an outcome.
+  const otherEnd = { kind: part.isBootOver || end.kind === 'cut' ? 'cut-off' : 'under-way' } as const;
+  const rows = stopsOf(part, ended, otherEnd);
   const numbers = new Set([...planned.map((_, i) => i + 1), ...ran.keys(), ...ended.keys(), ...rows.keys()]);
   return [...numbers]
     .toSorted((a, b) => a - b)
     .map((phase) => {
-      const begun = ran.get(phase);
-      const told = (rows.get(phase) ?? []).map(({ stop }) => stop);
-      const pods = [...told, ...lostStops(told, begun, ended.get(phase), otherEnd(part, end))];
-      const parts = { own: planned[phase - 1], ran: begun, ended: ended.get(phase), pods };
+      const how = { ran: ran.get(phase), ended: ended.get(phase) };
+      const told = rows.get(phase) ?? [];
+      const others = how.ran === undefined ? [] : otherStops(part, { ...how, ran: how.ran, told }, otherEnd);
+      const parts = { own: planned[phase - 1], ...how, pods: [...told, ...others] };
       return phaseRecord(phase, parts, stateOf(parts, end, phase < lastPhase || isAllDone));
     });
 }
@@ -310,88 +228,4 @@ function stateOf({ ran, ended, pods }: PhaseParts, end: ShutdownEnd, isPassed: b
   if (ran !== undefined || pods.length > 0) return end.kind === 'running' ? 'running' : 'cut';
   if (isPassed) return 'no-pods';
   return end.kind === 'running' ? 'waiting' : 'not-reached';
-}
-
-/** The end of a stop without an outcome. */
-function otherEnd({ isBootOver }: Part, end: ShutdownEnd): 'under-way' | 'cut-off' {
-  return isBootOver || end.kind === 'cut' ? 'cut-off' : 'under-way';
-}
-
-function stopsOf(
-  part: Part,
-  endedPhases: ReadonlyMap<number, FactAt<'phase-over'>>,
-  end: ShutdownEnd,
-): readonly { readonly phase: number; readonly stop: PodStop }[] {
-  const stopped = new Set<PodUid>();
-  return part.stops.map(({ decision, outcomes }) => {
-    const { id, atMs, victim, phase, graceSeconds } = decision;
-    const { uid, priority } = victim;
-    const pod = podName(victim);
-    const isAgain = stopped.has(uid);
-    stopped.add(uid);
-    const outcome = outcomes.at(-1);
-    const over = endedPhases.get(phase);
-    const isOutlasted = over !== undefined && (outcome === undefined || outcome.atMs > over.atMs);
-    const isLate = isOutlasted || over?.fact.running.includes(pod) === true;
-    const toldMs = outcome === undefined || !('toldMs' in outcome) ? undefined : outcome.toldMs;
-    const podEnd = outcome === undefined ? null : podEndOf(outcome, toldMs ?? atMs);
-    const told = toldMs === undefined ? {} : { toldAfterMs: toldMs === null ? null : Math.max(0, toldMs - atMs) };
-    const said = { ...told, end: podEnd ?? { kind: otherEnd(part, end) }, isLate };
-    return { phase, stop: { pod, uid, priority, graceSeconds, decision: id, atMs, isAgain, ...said } };
-  });
-}
-
-/** Pods that the phase names and whose decision is lost. */
-function lostStops(
-  told: readonly PodStop[],
-  ran: FactAt<'phase'> | undefined,
-  ended: FactAt<'phase-over'> | undefined,
-  kind: 'under-way' | 'cut-off',
-): readonly PodStop[] {
-  if (ran === undefined) return [];
-  const names = new Set(told.map(({ pod }) => pod));
-  return ran.fact.pods
-    .filter((pod) => !names.has(pod))
-    .map((pod) => ({
-      pod,
-      uid: null,
-      priority: null,
-      graceSeconds: null,
-      decision: null,
-      atMs: ran.atMs,
-      isAgain: false,
-      end: { kind },
-      isLate: ended?.fact.running.includes(pod) === true,
-    }));
-}
-
-/** null: the outcome of a reclaim, or of a kind that a later version writes, which says nothing about a pod. */
-function podEndOf(outcome: Outcome, toldMs: MonoMs): PodEnd | null {
-  const afterMs = Math.max(0, outcome.atMs - toldMs);
-  switch (outcome.kind) {
-    case 'ended':
-      return { kind: 'ended', afterMs, via: outcome.via };
-    case 'survived':
-    case 'unknown':
-      return { kind: outcome.kind, afterMs, detail: outcome.detail };
-    case 'dropped':
-      return { kind: 'dropped', because: outcome.because };
-    default:
-      return null;
-  }
-}
-
-function factsOf<W extends ShutdownFact['what']>(facts: readonly Fact[], what: W): readonly FactAt<W>[] {
-  return facts.flatMap(({ atMs, wallMs, fact }) => (isFact(fact, what) ? [{ atMs, wallMs, fact }] : []));
-}
-
-function isFact<W extends ShutdownFact['what']>(
-  fact: ShutdownFact,
-  what: W,
-): fact is Extract<ShutdownFact, { what: W }> {
-  return fact.what === what;
-}
-
-function isStop(record: DecisionRecord): record is Stop {
-  return record.decision.kind === 'stop-for-shutdown';
 }
