@@ -116,7 +116,7 @@ function podRow({ phase }: PhaseRecord, stop: PodStop, paint: Paint): readonly s
     String(phase),
     `${clean(stop.pod)}${isAgain ? ' (again)' : ''}`,
     priority === null ? '-' : String(priority),
-    graceSeconds === null ? '-' : saySpan(givenSeconds(graceSeconds) * 1_000),
+    graceSeconds === null ? '-' : saySpan(graceMsOf(givenSeconds(graceSeconds) * 1_000, stop)),
     'afterMs' in end ? saySpan(end.afterMs) : '-',
     isBad ? paint('red', told) : told,
   ];
@@ -124,6 +124,11 @@ function podRow({ phase }: PhaseRecord, stop: PodStop, paint: Paint): readonly s
 
 /** Longer than a query to systemd. */
 const TOLD_LATE_MS = 500;
+
+/** What it got if that is noticeably less than what its phase gives to a pod that is asked at once. */
+function graceMsOf(wantedMs: number, { getsMs = wantedMs }: PodStop): number {
+  return wantedMs - getsMs < TOLD_LATE_MS ? wantedMs : getsMs;
+}
 
 function sayPodEnd(stop: PodStop): string {
   const { toldAfterMs, isEarlier } = stop;

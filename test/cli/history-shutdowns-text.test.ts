@@ -159,6 +159,27 @@ describe('the history of shutdowns as text', () => {
       ],
       'now',
     ],
+    // It shares its phase with a pod that stops before it.
+    [
+      '  1      shop/db  0         10s    10s   asked to stop after 10s; killed by sigkill\n',
+      [
+        boot.stop(0, 'b-1', 'db', 1, 20, {
+          endsMs: 20_000,
+          chain: { after: ['uid-web'], beforeSeconds: 20, restSeconds: 20 },
+        }),
+        ...[boot.fact(0, BEGAN), boot.fact(0, phase(1, 'shop/db')), boot.ended(20_000, 'b-1', 'sigkill', 10_000)],
+      ],
+      'now',
+    ],
+    // Its phase waits for less than its grace period, but does not cut it.
+    [
+      '  1      shop/db  0         20s    18s   ended by stop-unit\n',
+      [
+        boot.stop(0, 'b-1', 'db', 1, 20, { endsMs: 2_000 }),
+        ...[boot.fact(0, BEGAN), boot.fact(0, phase(1, 'shop/db')), boot.ended(18_000, 'b-1', 'stop-unit', 0)],
+      ],
+      'now',
+    ],
     [
       '2      a/a  -         -      -     not recorded: cut off',
       [boot.fact(1, BEGAN), boot.fact(1, phase(2, 'a/a'))],

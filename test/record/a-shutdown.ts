@@ -1,9 +1,11 @@
+import type { Decision } from '../../src/core/decision.ts';
 import { known } from '../../src/core/reading.ts';
 import type { RecordNote, ShutdownFact } from '../../src/ports.ts';
 import { type EntryBody, entryOf, type RecordEntry } from '../../src/record/entry.ts';
 
 export const BEGAN_WALL_MS = Date.UTC(2026, 0, 31, 12);
 
+type Turn = Pick<Extract<Decision, { kind: 'stop-for-shutdown' }>, 'endsMs' | 'chain'>;
 type Via = 'sigterm' | 'stop-unit' | 'stop-timeout' | 'oom-kill' | 'sigkill' | 'cgroup.kill';
 
 /** Entries of one boot: its clock began at BEGAN_WALL_MS plus `bootWallMs`. */
@@ -17,7 +19,7 @@ export function aBoot(bootId: string, { bootWallMs = 0, dry = false } = {}) {
     stopped: (atMs: number, machine: 'stays' | 'goes-down') => note({ kind: 'stopped', atMs, machine }),
     running: (atMs: number, ...pods: readonly string[]) => note({ kind: 'running', atMs, pods }),
     fact: (atMs: number, fact: ShutdownFact) => note({ kind: 'shutdown', atMs, fact }),
-    stop: (atMs: number, id: string, name: string, phase: number, graceSeconds = 20) =>
+    stop: (atMs: number, id: string, name: string, phase: number, graceSeconds = 20, turn: Turn = {}) =>
       at(atMs, {
         kind: 'decision',
         decision: {
@@ -26,6 +28,7 @@ export function aBoot(bootId: string, { bootWallMs = 0, dry = false } = {}) {
           kind: 'stop-for-shutdown',
           phase,
           graceSeconds,
+          ...turn,
           victim: { uid: `uid-${name}`, namespace: 'shop', name, qos: 'Burstable', priority: 0 },
         },
         reasons: [],

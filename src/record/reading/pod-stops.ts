@@ -3,6 +3,7 @@ import { groupBy } from '../../core/group-by.ts';
 import type { Outcome } from '../../core/outcome.ts';
 import { type PodUid, podName } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
+import { graceFrom, turnOfStop } from '../../core/shutdown/chain.ts';
 import type { FactAt, Part, Stop } from './shutdown-part.ts';
 
 export type PodStop = {
@@ -12,6 +13,8 @@ export type PodStop = {
   readonly uid: PodUid | null;
   readonly priority: number | null;
   readonly graceSeconds: number | null;
+  /** How long after it was asked to stop it was to be killed: less if it was asked late, or shares its phase with others in order. */
+  readonly getsMs?: number;
   readonly decision: DecisionId | null;
   /** When its stop was decided: with its phase, or for an earlier shutdown. */
   readonly atMs: MonoMs;
@@ -87,7 +90,11 @@ function podStopOf({ decision, outcomes }: Stop, { isAgain, ended, otherEnd }: H
   const toldMs = outcome === undefined || !('toldMs' in outcome) ? undefined : outcome.toldMs;
   const end = (outcome === undefined ? null : podEndOf(outcome, toldMs ?? atMs)) ?? otherEnd;
   const told = toldMs === undefined ? {} : { toldAfterMs: toldMs === null ? null : Math.max(0, toldMs - atMs) };
-  return { pod, uid, priority, graceSeconds, decision: id, atMs, isAgain, ...told, end, isLate };
+  // As the agent reckoned it when it asked.
+  const getsMs =
+    typeof toldMs === 'number' && decision.endsMs !== undefined ? graceFrom(turnOfStop(decision), toldMs) : Number.NaN;
+  const gets = Number.isFinite(getsMs) ? { getsMs } : {};
+  return { pod, uid, priority, graceSeconds, ...gets, decision: id, atMs, isAgain, ...told, end, isLate };
 }
 
 /** null: the outcome of a reclaim, or of a kind that a later version writes, which says nothing about a pod. */

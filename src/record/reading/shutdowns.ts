@@ -116,6 +116,8 @@ const DECISIONS: Demands = {
     victim: shape({ uid: isText, namespace: isText, name: isText, priority: isNumber }),
     phase: isNumber,
     graceSeconds: isNumber,
+    endsMs: optional(isNumber),
+    chain: optional(shape({ beforeSeconds: isNumber, restSeconds: isNumber })),
   },
   'release-lock': { why: isOneOf('all-phases-done', 'out-of-time') },
 };
