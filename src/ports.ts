@@ -308,7 +308,8 @@ export type ShutdownFact =
   | { readonly what: 'cancel-not-honoured' }
   /** Units that a cancelled shutdown had stopped and that run again, and those that were not restarted, with the reason. */
   | { readonly what: 'undone'; readonly started: readonly string[]; readonly notUndone: readonly string[] }
-  | { readonly what: 'released'; readonly why: 'all-phases-done' | 'out-of-time' }
+  /** `delayMs`: logind had granted this much, and had gone on before. Absent: not as far as is known. */
+  | { readonly what: 'released'; readonly why: 'all-phases-done' | 'out-of-time'; readonly delayMs?: number }
   /** An agent that was started in the middle of a shutdown continues it. */
   | { readonly what: 'resumed'; readonly phase: number };
 
@@ -355,6 +356,8 @@ export type Arrived = { readonly outcomes: readonly Heard[]; readonly events: re
 export type Inbox = {
   readonly put: (item: Heard | ShutdownEvent) => void;
   readonly drain: () => Arrived;
+  /** Whether news of how this decision ended has arrived since the last `drain`. */
+  readonly hasEnded: (of: DecisionId) => boolean;
   /** Ends the next `wait` at once: a sample arrived, the kernel reported something, or the configuration changed. */
   readonly wake: () => void;
   /**

@@ -41,6 +41,10 @@ export function ungracefulText({ bootId, dry, lastWallMs, running }: BootRecord,
 function sayEnd({ end, plan, released, cancelled, beganMs }: ShutdownRecord): string {
   switch (end.kind) {
     case 'released': {
+      if (released?.delayMs !== undefined) {
+        const afterMs = released.atMs - beganMs;
+        return `logind went on when its delay of ${saySpan(released.delayMs)} was over; the phases were over after ${saySpan(afterMs)}`;
+      }
       const isLate = released?.why === 'out-of-time';
       const why = isLate ? 'out of time' : 'all phases are done';
       // There is no lock to release when systemd already stops the agent.
@@ -88,7 +92,7 @@ function phaseRow(phase: PhaseRecord, { beganMs, announced }: ShutdownRecord): r
     began === null ? '-' : `+${saySpan(began.atMs - beganMs)}`,
     began === null ? '-' : saySpan(began.periodMs),
     over === null ? '-' : saySpan(over.tookMs),
-    over !== null ? SAY_BY[over.by] : isNoneDeleted ? 'no pod deleted' : SAY_STATE[phase.state],
+    over !== null ? sayBy(phase, over.by) : isNoneDeleted ? 'no pod deleted' : SAY_STATE[phase.state],
   ];
 }
 const SAY_STATE: { readonly [S in PhaseRecord['state']]: string } = {
@@ -99,6 +103,8 @@ const SAY_STATE: { readonly [S in PhaseRecord['state']]: string } = {
   waiting: 'pending',
   'not-reached': 'not reached',
 };
+const sayBy = ({ began }: PhaseRecord, by: keyof typeof SAY_BY): string =>
+  by === 'period' && began?.periodMs === 0 ? 'no time was left' : SAY_BY[by];
 const SAY_BY: { readonly [B in NonNullable<PhaseRecord['over']>['by']]: string } = {
   done: 'done',
   period: 'its time was used up',

@@ -157,6 +157,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     note: recorder.note,
     show: host.show,
     inhibitor: inhibitor.status,
+    hasEnded: inbox.hasEnded,
     adopted: saved.state.shutdown,
   });
   ownFiles.watch({

@@ -2,7 +2,7 @@ import { decide } from '../core/decide.ts';
 import type { Decision } from '../core/decision.ts';
 import { SEEN_BETWEEN_LOOKS_MS, withoutUnseen } from '../core/eviction/thresholds-met.ts';
 import type { Observation, ShutdownEvent } from '../core/observation.ts';
-import type { Heard } from '../core/outcome.ts';
+import { type Heard, isEnd } from '../core/outcome.ts';
 import { afterGlance } from '../core/pace.ts';
 import type { State } from '../core/state/state.ts';
 import type { NextLook, Verdict } from '../core/verdict.ts';
@@ -30,6 +30,7 @@ export function createInbox(clock: Clock): Inbox {
       events = [];
       return arrived;
     },
+    hasEnded: (of) => outcomes.some((heard) => heard.of === of && isEnd(heard)),
     wake,
     wait: (ms, again = () => null) =>
       new Promise((resolve) => {

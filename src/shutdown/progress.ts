@@ -1,3 +1,4 @@
+import type { DecisionId } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import type { Reason } from '../core/reason.ts';
@@ -14,6 +15,8 @@ type ProgressNeeds = {
   /** Shows one line to people while it runs: on the console, and as systemd's STATUS=. */
   readonly show: (line: string) => void;
   readonly inhibitor: () => InhibitorStatus;
+  /** Whether a stop has ended since the look that is reported. */
+  readonly hasEnded: (of: DecisionId) => boolean;
   /** The shutdown as the last run of this boot left it. */
   readonly adopted: State['shutdown'];
 };
@@ -87,7 +90,8 @@ export function createProgress(needs: ProgressNeeds): Progress {
         return;
       }
       remember(observation, verdict);
-      for (const fact of factsOf({ was, observation, verdict, names, status: needs.inhibitor() })) {
+      const { hasEnded } = needs;
+      for (const fact of factsOf({ was, observation, verdict, names, hasEnded, status: needs.inhibitor() })) {
         tell(fact, observation.atMs);
       }
     },
@@ -102,6 +106,7 @@ type Look = {
   readonly verdict: Verdict;
   readonly names: Names;
   readonly status: InhibitorStatus;
+  readonly hasEnded: ProgressNeeds['hasEnded'];
 };
 
 /** In chronological order: what ended, which events arrived, what begins. */
@@ -138,12 +143,18 @@ function factsOf(look: Look): readonly ShutdownFact[] {
       : [],
   );
   const released = verdict.decisions.flatMap((decision): ShutdownFact[] =>
-    decision.kind === 'release-lock' ? [{ what: 'released', why: decision.why }] : [],
+    decision.kind === 'release-lock' ? [{ what: 'released', why: decision.why, ...delayOver(look) }] : [],
   );
   const before = [...lost, ...backs, ...overFacts(ended), ...cancelled];
   // What the first tier left running ends with it.
   const first = isSecondTier(was, shutdown) ? [...before, ...began] : [...began, ...before];
   return [...first, ...announced, ...begunAndEnded, ...confirmed, ...released];
+}
+
+/** logind waits no longer than it granted, whether or not the agent was there to see it. */
+function delayOver({ was, observation }: Look): { readonly delayMs?: number } {
+  if (was.kind !== 'stopping' || was.tier !== 'logind' || was.delayMaxMs === null) return {};
+  return observation.atMs - was.startedMs > was.delayMaxMs ? { delayMs: was.delayMaxMs } : {};
 }
 
 /** The agent is stopped after the phases of logind's signal: they run once more with all that is left. */
@@ -192,13 +203,16 @@ function phasesBegun({ verdict, was, names }: Look, over: readonly PhaseOver[]) 
   });
 }
 
-function overFact({ observation, names }: Look, { phase, startedMs, by, running }: PhaseOver): ShutdownFact {
+function overFact(look: Look, { phase, startedMs, by, running }: PhaseOver): ShutdownFact {
+  const { observation, verdict, names, hasEnded } = look;
+  // Reported after the record has the next phase: some have ended meanwhile, and the log has said so.
+  const ended = new Set(verdict.state.stops.filter(({ decision }) => hasEnded(decision)).map(({ uid }) => uid));
   return {
     what: 'phase-over',
     phase,
     tookMs: Math.round(observation.atMs - startedMs),
     by,
-    running: running.map(names),
+    running: running.filter((uid) => !ended.has(uid)).map(names),
   };
 }
 

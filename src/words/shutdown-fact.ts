@@ -35,6 +35,8 @@ export function sayFact(fact: ShutdownFact): string {
     case 'undone':
       return sayUndone(fact);
     case 'released':
+      if (fact.delayMs !== undefined)
+        return `shutdown: logind went on when its delay of ${sayTenths(fact.delayMs)} was over, before the phases were`;
       return fact.why === 'all-phases-done'
         ? 'shutdown: all phases are done, nodewarden no longer delays it'
         : 'shutdown: out of time, nodewarden no longer delays it';

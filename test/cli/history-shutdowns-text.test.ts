@@ -181,6 +181,20 @@ describe('the history of shutdowns as text', () => {
       'now',
     ],
     [
+      'shutdown (reboot): logind went on when its delay of 32s was over; the phases were over after 32.1s\n',
+      [boot.fact(0, BEGAN), boot.fact(32_100, { what: 'released', why: 'all-phases-done', delayMs: 32_000 })],
+      'now',
+    ],
+    [
+      '2      2000000000     10s     +32.1s  0s     0s    no time was left\n',
+      [
+        boot.fact(0, BEGAN),
+        boot.fact(32_100, { what: 'phase', phase: 2, periodMs: 0, wantedMs: 10_000, pods: ['a/a'] }),
+        boot.fact(32_100, over(2, 0, 'period', 'a/a')),
+      ],
+      'now',
+    ],
+    [
       '2      a/a  -         -      -     not recorded: cut off',
       [boot.fact(1, BEGAN), boot.fact(1, phase(2, 'a/a'))],
       'now',

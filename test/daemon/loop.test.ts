@@ -21,6 +21,16 @@ describe('the inbox', () => {
     expect(inbox.drain()).toEqual({ outcomes: [], events: [] });
   });
 
+  it('knows of a decision that has ended before the next look hears of it', () => {
+    const inbox = createInbox(clock);
+    inbox.put({ of: 'boot-1', atMs: 0, kind: 'signalled', with: 'sigterm' });
+    expect(inbox.hasEnded('boot-1')).toBe(false);
+    inbox.put(outcome);
+    expect([inbox.hasEnded('boot-1'), inbox.hasEnded('boot-2')]).toEqual([true, false]);
+    inbox.drain();
+    expect(inbox.hasEnded('boot-1')).toBe(false);
+  });
+
   it('loses nothing that arrives while nobody waits', async () => {
     const inbox = createInbox(clock);
     inbox.put({ kind: 'preparing' });

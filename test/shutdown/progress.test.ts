@@ -18,7 +18,7 @@ const STATUS: InhibitorStatus = {
 const START = { shutdownEvents: [LOCK, PREPARING] };
 
 /** A core whose looks are followed; `facts` are those of the record, `lines` those that people see. */
-function followed(pods: readonly PodView[], config = aShutdownConfig()) {
+function followed(pods: readonly PodView[], config = aShutdownConfig(), hasEnded = (_: string) => false) {
   const facts: ShutdownFact[] = [];
   const lines: string[] = [];
   const logged: string[] = [];
@@ -30,6 +30,7 @@ function followed(pods: readonly PodView[], config = aShutdownConfig()) {
     note: (note: RecordNote) => void (note.kind === 'shutdown' && facts.push(note.fact)),
     show: (line) => void lines.push(line),
     inhibitor: () => STATUS,
+    hasEnded,
     adopted,
   });
   const look = (atMs: number, rest: Partial<Observation> = {}) => {
@@ -73,6 +74,24 @@ describe('a shutdown that is followed', () => {
     look(0, START);
     look(20_000);
     expect(lines).toContain('shutdown phase 1 is over after 20s: its time is used up; still running: default/web');
+  });
+
+  it('does not name a pod as still running that has ended since the look', () => {
+    const ended = new Set<string>();
+    const { look, facts, lines } = followed([web, db], undefined, (of) => ended.has(of));
+    const { decisions } = look(0, START);
+    for (const { id } of decisions) ended.add(id);
+    look(20_000);
+    expect(facts).toContainEqual(expect.objectContaining({ what: 'phase-over', phase: 1, by: 'period', running: [] }));
+    expect(lines).toContain('shutdown phase 1 is over after 20s: its time is used up');
+  });
+
+  it("that an agent which stood still finishes after logind's delay was ended by logind, and says so", () => {
+    const { look, ended, facts, lines } = followed([web, db]);
+    look(0, { shutdownEvents: [{ kind: 'lock-granted', delayMaxMs: 32_000 }, PREPARING] });
+    look(32_100, { outcomes: [ended(web, 32_000)], pods: known([db]) });
+    expect(facts.at(-1)).toEqual({ what: 'released', why: 'all-phases-done', delayMs: 32_000 });
+    expect(lines.at(-1)).toBe('shutdown: logind went on when its delay of 32s was over, before the phases were');
   });
 
   it('reports how its phases shrink (D11)', () => {

@@ -59,7 +59,7 @@ function summaryOf(shutdown: ShutdownRecord): LastShutdown {
       end.kind === 'released' && released !== null
         ? {
             tookMs: released.atMs - beganMs,
-            isOutOfTime: released.why === 'out-of-time',
+            isOutOfTime: released.why === 'out-of-time' || released.delayMs !== undefined,
             isToBeContinued: isToBeContinued(shutdown),
           }
         : null,

@@ -29,7 +29,12 @@ export type ShutdownRecord = {
   readonly resumed: readonly { readonly atMs: MonoMs; readonly phase: number }[];
   readonly cancelled: CancelRecord | null;
   readonly undone: { readonly started: readonly string[]; readonly notUndone: readonly string[] } | null;
-  readonly released: { readonly atMs: MonoMs; readonly why: 'all-phases-done' | 'out-of-time' } | null;
+  /** `delayMs`: logind had granted this much, and had gone on before. */
+  readonly released: {
+    readonly atMs: MonoMs;
+    readonly why: 'all-phases-done' | 'out-of-time';
+    readonly delayMs?: number;
+  } | null;
   readonly end: ShutdownEnd;
   /** All its decisions, in the order of the record. */
   readonly decisions: readonly DecisionId[];
@@ -162,7 +167,10 @@ function cancelOf(part: Part): CancelRecord | null {
 /** The decision counts if the agent was gone before it could note its completion. */
 function releaseOf({ facts, decisions }: Part): ShutdownRecord['released'] {
   const noted = factsOf(facts, 'released').at(-1);
-  if (noted !== undefined) return { atMs: noted.atMs, why: noted.fact.why };
+  if (noted !== undefined) {
+    const { what: _, ...fact } = noted.fact;
+    return { atMs: noted.atMs, ...fact };
+  }
   const decided = decisions.map(({ decision }) => decision).findLast(({ kind }) => kind === 'release-lock');
   return decided?.kind === 'release-lock' ? { atMs: decided.atMs, why: decided.why } : null;
 }

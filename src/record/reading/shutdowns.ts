@@ -102,7 +102,7 @@ const FACTS: Demands = {
   'lock-lost': { detail: isText },
   cancelled: { phase: isNumber, why: isText },
   undone: { started: isTexts, notUndone: isTexts },
-  released: { why: isOneOf('all-phases-done', 'out-of-time') },
+  released: { why: isOneOf('all-phases-done', 'out-of-time'), delayMs: optional(isNumber) },
   resumed: { phase: isNumber },
 };
 const NOTES: Demands = {
