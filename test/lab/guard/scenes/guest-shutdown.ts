@@ -1,12 +1,13 @@
 // A guest with a real kubelet and the node agent goes down in order: first it boots again in time, then it stays away.
 import { sleep } from '../../../../src/host/clock.ts';
-import type { KubeObject } from '../../kube/api.ts';
+import { ask, type KubeObject, PODS } from '../../kube/api.ts';
 import { NODE_NAME } from '../../kube/cluster.ts';
 import { clock, until } from '../../scene.ts';
 import { type Fleet, patrolled } from '../fleet.ts';
 import { fencingByQemu, type Guard } from '../guard.ts';
 import { BOOT_MS, type GuestNode, withGuestNode } from '../guest-node.ts';
 import type { Lab, LabScene } from '../lab.ts';
+import { keyOf } from '../machine.ts';
 import { isOn } from '../qemu.ts';
 import { hostMachine } from '../real-machine.ts';
 import { aMember, memberOn, noMember } from './guest-node.ts';
@@ -46,42 +47,57 @@ const goesDown: LabScene = {
 async function play(played: Played): Promise<void> {
   const { lab, guest } = played;
   const { uid } = await memberOn(guest);
+  await isArmed(played, 0);
   await powerOff(played);
   lab.check('its last word says that it goes down', condition(played, ARMED)?.reason === 'ShuttingDown');
   await sleep(clock, DEAD_MS);
   lab.check('silent for longer than deadAfter: no fencing', isUntouched(played));
   lab.check('the guard says why', /^planned +closed/m.test(await explained(played)), await explained(played));
+  const onMs = Date.now();
   await guest.switchOn();
-  await isArmed(played);
+  await isArmed(played, onMs);
   lab.check('after the reboot the same member runs on it', (await memberOn(guest)).uid === uid);
   const { reason } = condition(played, 'NodewardenLastBoot') ?? { reason: 'absent' };
   lab.check('it says that the boot before ended in order', reason === 'Graceful', reason);
   lab.check('a reboot in place: no fencing', isUntouched(played));
 
+  const restartMs = Date.now();
   await guest.run(`sed -i 's/, ${STAYS_BOUND}//' /etc/nodewarden/config.yaml; systemctl restart nodewarden`);
+  await isArmed(played, restartMs);
   await powerOff(played);
-  const after = await until('its member runs elsewhere', async () => {
-    const member = await memberAt('db-0');
-    return member !== null && member.uid !== uid ? member : null;
-  });
-  lab.check('its member was moved before it was off', after.node === NODE_NAME, after.node);
+  const left = (await ask(PODS))['items'].filter(({ spec }: KubeObject) => spec.nodeName === guest.name);
+  lab.check('no pod is bound to it when it is off', left.length === 0, left.map(keyOf).join(' '));
+  const after = await until('its member runs elsewhere', () => memberAt('db-0'));
+  lab.check('its member runs elsewhere', after.node === NODE_NAME, after.node);
   await sleep(clock, PLANNED_MS + DEAD_MS);
   lab.check('a power-off that left nothing: no fencing, for good', isUntouched(played) && !isOn(guest.qemu));
   lab.check('the guard says why it goes on waiting', /^worth +closed/m.test(await explained(played)));
 }
 
 const ARMED = 'NodewardenShutdownArmed';
-type Condition = { readonly type: string; readonly status: string; readonly reason: string };
+type Condition = {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly lastHeartbeatTime: string;
+};
 const condition = ({ fleet, guest }: Played, type: string): Condition | undefined => {
   const { status }: KubeObject = fleet.node(guest.name);
   return (status.conditions as readonly Condition[] | undefined)?.find((one) => one.type === type);
 };
-const isArmed = (played: Played): Promise<true> =>
-  until('it is armed', () => condition(played, ARMED)?.status === 'True' || null, BOOT_MS);
+/** By a run of the agent that began after it. */
+const isArmed = (played: Played, sinceMs: number): Promise<true> =>
+  until(
+    'it is armed',
+    () => {
+      const armed = condition(played, ARMED);
+      return (armed?.status === 'True' && Date.parse(armed.lastHeartbeatTime) > sinceMs) || null;
+    },
+    BOOT_MS,
+  );
 
 async function powerOff(played: Played): Promise<void> {
   const { guest, lab } = played;
-  await isArmed(played);
   await guest.run('sync; systemd-run -q --on-active=1 systemctl poweroff');
   const askedMs = Date.now();
   await until('it is off', () => !isOn(guest.qemu) || null, OFF_MS);
