@@ -10,7 +10,7 @@ type GraceOrder = {
   /** The grace period if it begins at `fromMs`; absent: `graceMs`. */
   readonly graceFrom?: ((fromMs: MonoMs) => number) | undefined;
   /** Its minimum, which may grow meanwhile. Absent: none. */
-  readonly leastGraceMs?: (() => number) | undefined;
+  readonly leastGraceMs?: ((beganMs: MonoMs) => number) | undefined;
   /** Its reason `{ first, graceMs }` cuts it (D4). */
   readonly hasten: AbortSignal;
 };
@@ -35,7 +35,8 @@ export function createGrace({ clock, graceMs, graceFrom, leastGraceMs, hasten }:
   };
   if (hasten.aborted) cut();
   hasten.addEventListener('abort', cut, { once: true });
-  const dueMs = (): MonoMs => Math.max(endsMs, beganMs + (leastGraceMs?.() ?? 0));
+  const dueMs = (): MonoMs =>
+    beganMs === Number.POSITIVE_INFINITY ? beganMs : Math.max(endsMs, beganMs + (leastGraceMs?.(beganMs) ?? 0));
   return {
     begins: () => {
       const nowMs = clock.monoMs();

@@ -25,8 +25,8 @@ export type KillOrder = {
   readonly isCleaningUp?: (() => Promise<boolean>) | undefined;
   /** The grace period of a pod that was asked to stop in its own way at `toldMs`; absent: `graceMs`. */
   readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
-  /** The current minimum of its grace period, which may grow meanwhile. Absent: none. */
-  readonly leastGraceMs?: (() => number) | undefined;
+  /** The current minimum of its grace period that began at `toldMs`, which may grow meanwhile. Absent: none. */
+  readonly leastGraceMs?: ((toldMs: MonoMs) => number) | undefined;
   readonly help?: DyingHelp | undefined;
   /** Its own processes that leave its cgroup belong to it as well. Absent: they do not. */
   readonly follow?: Following | undefined;

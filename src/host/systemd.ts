@@ -28,6 +28,8 @@ export type Systemd = {
   readonly activeState: (name: string) => Promise<Reading<string>>;
   /** Resolves when the job is queued, not when it is done; comes before all other waiting calls. The default deadline is 5 s. */
   readonly stop: (name: string, deadlineMs?: number) => Promise<Reading<true>>;
+  /** The same out of turn: a stop that waits for others begins, and stays the only one. */
+  readonly stopNow: (name: string, deadlineMs?: number) => Promise<Reading<true>>;
   /** Cancels a stop that waits for others to stop first; a stop that has begun continues. */
   readonly cancelStop: (name: string) => Promise<Reading<true>>;
   readonly start: (name: string) => Promise<Reading<true>>;
@@ -90,8 +92,13 @@ export function createSystemd(bus: SystemBus): Systemd {
   bus.whenUp(subscribe);
   if (bus.state() === 'up') subscribe();
 
-  async function queue(member: 'StartUnit' | 'StopUnit', name: string, deadlineMs = JOB_MS): Promise<Reading<true>> {
-    const call = { ...MANAGER, member, signature: 'ss', body: [name, 'replace'], deadlineMs };
+  async function queue(
+    member: 'StartUnit' | 'StopUnit',
+    name: string,
+    deadlineMs = JOB_MS,
+    mode: 'replace' | 'ignore-dependencies' = 'replace',
+  ): Promise<Reading<true>> {
+    const call = { ...MANAGER, member, signature: 'ss', body: [name, mode], deadlineMs };
     return remember(await bus.call(member === 'StopUnit' ? { ...call, isUrgent: true } : call));
   }
 
@@ -227,6 +234,7 @@ export function createSystemd(bus: SystemBus): Systemd {
       return ifKnown(read, (id) => known(Array.isArray(id) ? hexOf(id) : ''));
     },
     stop: (name, deadlineMs) => queue('StopUnit', name, deadlineMs),
+    stopNow: (name, deadlineMs) => queue('StopUnit', name, deadlineMs, 'ignore-dependencies'),
     cancelStop: async (name) => {
       const job = await property(unitPath(name), 'Unit', 'Job');
       if (!job.known) return job;

@@ -1,6 +1,6 @@
 import type { Asked } from '../act/kill-order.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
-import { turnOf } from '../core/shutdown/chain.ts';
+import { type Turn, turnOf } from '../core/shutdown/chain.ts';
 import type { UndoneStops } from '../mode.ts';
 import type { StopOrder } from '../ports.ts';
 import type { Restart } from './restart.ts';
@@ -30,6 +30,8 @@ export type ShutdownStops = {
   readonly isEmpty: () => boolean;
   /** The machine stays up: pods already asked to stop get the time that they declare, and no other pod is asked. */
   readonly isCancelled: () => boolean;
+  /** Another pod that is asked to stop waits for its turn after this one. */
+  readonly isAwaited: (uid: PodUid) => boolean;
   readonly forget: () => void;
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
   readonly rewrite: () => void;
@@ -43,8 +45,9 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   /** Null: not reported yet, for example after a start during a shutdown. */
   let wasShuttingDown: boolean | null = null;
   const isCancelled = (): boolean => wasShuttingDown === false;
-  const behind = new Map<PodUid, number>();
-  const tell = createUnitStops({ ...needs, memory, isCancelled, behind });
+  const waiting = new Set<Turn>();
+  const isAwaited = (uid: PodUid): boolean => [...waiting].some(({ after }) => after.includes(uid));
+  const tell = createUnitStops({ ...needs, memory, isCancelled, isAwaited });
 
   function undo(): Promise<UndoneStops> {
     // The undo has been notified of the cancel.
@@ -75,7 +78,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   const forget = (): void => memory.forget(memory.all().map(({ decision }) => decision));
 
   return {
-    request: (live, order) => request({ ...needs, memory, tell, isCancelled, behind }, live, order),
+    request: (live, order) => request({ ...needs, memory, tell, isCancelled, isAwaited, waiting }, live, order),
     withSentBefore: (order) => {
       const isResumed = order.why === 'shutdown' && order.resumedFromMs !== null;
       return isResumed && isTold(memory.of(order.decision)) ? { ...order, sentBefore: 'sigterm' } : order;
@@ -94,6 +97,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     undo,
     isEmpty: () => memory.all().length === 0,
     isCancelled,
+    isAwaited,
     forget,
     setShuttingDown,
     rewrite: memory.rewrite,
@@ -105,26 +109,32 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
 }
 
 function request(
-  needs: Pick<ShutdownStopsNeeds, 'clock' | 'systemd'> & {
+  needs: Pick<ShutdownStopsNeeds, 'clock' | 'systemd' | 'isAlive'> & {
     readonly memory: StopsMemory;
     readonly tell: StopInTurn;
     readonly isCancelled: () => boolean;
-    readonly behind: Map<PodUid, number>;
+    readonly isAwaited: (uid: PodUid) => boolean;
+    readonly waiting: Set<Turn>;
   },
   live: LivePod,
   order: StopOrder,
 ): (() => Promise<Asked>) | null {
-  const { clock, memory, tell } = needs;
+  const { clock, memory, tell, waiting } = needs;
   const nowMs = clock.monoMs();
   const { decision, graceMs, victim } = order;
   const noted = memory.of(decision);
   const { unit, facts } = live;
   const declaredMs = live.manifest.declared.terminationGraceSeconds * 1_000;
   const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
+  const inTurn = async (ask: () => Promise<Asked>): Promise<Asked> => {
+    waiting.add(turn);
+    return ask().finally(() => waiting.delete(turn));
+  };
   // An earlier run of the agent has asked for it.
-  if (isTold(noted))
-    return async () =>
-      unit === null || noted.isSignalled === true ? 'told' : untilTold(needs, { uid: victim.uid, unit }, turn);
+  if (isTold(noted)) {
+    if (unit === null || noted.isSignalled === true) return async () => 'told';
+    return () => inTurn(() => untilTold(needs, { uid: victim.uid, unit }, turn));
+  }
   const pod: StoppedPod = {
     decision,
     uid: victim.uid,
@@ -136,7 +146,7 @@ function request(
     stage: 'noted',
     graceEndsMs: Math.max(nowMs + Math.max(graceMs, declaredMs), turn.endsMs),
   };
-  if (unit !== null) return () => tell({ ...pod, unit }, turn);
+  if (unit !== null) return () => inTurn(() => tell({ ...pod, unit }, turn));
   memory.note([{ ...pod, stage: 'told' }]);
   return null;
 }

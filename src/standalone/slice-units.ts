@@ -1,7 +1,10 @@
+import { LAST_WORD_MS } from '../core/shutdown/chain.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
+import type { Systemd } from '../host/systemd.ts';
 import { unitNameMistake } from '../host/unit-name.ts';
 import { cgroupOfUnit, unitOfCgroup } from '../host/unit-path.ts';
+import type { Clock } from '../ports.ts';
 
 /** The maximum number remembered, because this is on the path to a kill. */
 const MAX_UNITS = 256;
@@ -23,4 +26,35 @@ export function unitsIn(mounts: CgroupMounts, slice: string): readonly string[] 
     }
   }
   return found;
+}
+
+type LastWordNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  readonly systemd: Pick<Systemd, 'unit' | 'stopNow'>;
+};
+
+/**
+ * systemd stops the services of a slice in their order, and waits for each. Shortly before the end, those whose turn has not
+ * come are stopped out of turn.
+ */
+export function lastWordIn(
+  { systemd, clock, mounts }: LastWordNeeds,
+  slice: string,
+): { readonly begin: (graceMs: number) => void; readonly cancel: () => void } {
+  let cancel: (() => void) | null = null;
+  const tell = (): void => {
+    for (const unit of unitsIn(mounts, slice)) {
+      void systemd.unit(unit).then((facts) => {
+        const isWaiting = facts.known && facts.value.activeState === 'active' && facts.value.hasJob;
+        if (isWaiting) void systemd.stopNow(unit);
+      });
+    }
+  };
+  return {
+    begin: (graceMs) => {
+      cancel ??= clock.after(graceMs - Math.min(LAST_WORD_MS, graceMs / 2), tell);
+    },
+    cancel: () => cancel?.(),
+  };
 }

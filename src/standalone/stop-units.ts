@@ -1,7 +1,7 @@
 import type { Asked } from '../act/kill-order.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { type Reading, unknown } from '../core/reading.ts';
-import { type Turn, tellByMs } from '../core/shutdown/chain.ts';
+import { shareMs, type Turn, tellByMs } from '../core/shutdown/chain.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
@@ -22,8 +22,8 @@ type TellNeeds = {
   readonly others: (unit: string) => readonly string[];
   /** The shutdown was cancelled: units not asked to stop yet are no longer asked. */
   readonly isCancelled: () => boolean;
-  /** How many pods wait for a pod to finish, as systemd's jobs do. */
-  readonly behind: Map<PodUid, number>;
+  /** A pod that is asked to stop waits for it to finish, as systemd's jobs do. */
+  readonly isAwaited: (uid: PodUid) => boolean;
 };
 /** A pod that systemd is asked to stop, with what was last known of it. */
 type UnitPod = StoppedPod & { readonly unit: string };
@@ -127,16 +127,13 @@ async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Pr
   // Among equals, a unit that systemd stops along with others comes first: the next one may wait for one of these.
   const isAlone = ({ pod }: Telling): number => Number(needs.others(pod.unit).length === 0);
   const group = unordered.toSorted((a, b) => a.turn.beforeMs - b.turn.beforeMs || isAlone(a) - isAlone(b));
-  // A late answer is still a job, and its pod would be signalled twice: wait for half of the time left, or for its turn.
-  const patienceMs = (turn: Turn, nowMs = clock.monoMs()): number => {
-    const untilTurnMs = turn.after.length === 0 ? 0 : tellByMs(turn) - nowMs;
-    return Math.max(LEAST_ASK_MS, untilTurnMs, (turn.endsMs - nowMs) / 2);
-  };
+  // A late answer is still a job, and its pod would be signalled twice: wait for half of its time.
+  const patienceMs = (turn: Turn): number => Math.max(LEAST_ASK_MS, shareMs(turn, clock.monoMs()) / 2);
   const stops = group.map(({ pod, turn }) => stopUnit(needs, pod.unit, patienceMs(turn)));
   // systemd begins once it has nothing else to answer: query no queued unit before all are queued.
   const isQueued = within<unknown>(clock, MAX_QUEUE_MS, Promise.all(stops), () => null);
   const tellings = group.map(async ({ pod, turn, answer }, i) => {
-    if ((await stops[i]) !== true) return answer('not-told');
+    if ((await stops[i]) !== true) return answer((await itsTurn(needs, turn)) ? 'not-told' : 'spared');
     await isQueued;
     const asked = await untilTold(needs, pod, turn);
     answer(asked);
@@ -152,54 +149,53 @@ async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Pr
 
 /** Keeps systemd's order without its jobs. */
 async function signalInTurn(needs: TellNeeds, { uid, unit, decision }: UnitPod, turn: Turn): Promise<Asked> {
-  const { clock, memory, isAlive, isIdle, systemd } = needs;
-  while (turn.after.some(isAlive) && clock.monoMs() < tellByMs(turn)) {
-    if (needs.isCancelled()) return 'spared';
-    await sleep(clock, FIRST_POLL_MS);
-  }
+  const { memory, isIdle, systemd } = needs;
+  if (!(await itsTurn(needs, turn))) return 'spared';
   // No signal runs its ExecStop=.
   if (isIdle(uid)) return 'not-told';
   memory.signalled(decision);
   return (await systemd.signalStop(unit)).known ? 'told' : 'not-told';
 }
 
-/** Waits until its job runs. `not-told`: there is no time left to wait. */
-export async function untilTold(
-  needs: Pick<TellNeeds, 'clock' | 'systemd' | 'isCancelled' | 'behind'>,
-  pod: { readonly uid: PodUid; readonly unit: string },
-  turn: Turn,
-): Promise<Asked> {
-  // A slice has no process to signal, and stays active until everything in it has ended.
-  if (pod.unit.endsWith('.slice')) return 'told';
-  const { behind } = needs;
-  const count = (by: number): void => {
-    for (const uid of turn.after) behind.set(uid, (behind.get(uid) ?? 0) + by);
-  };
-  count(1);
-  try {
-    return await whenItsJobRuns(needs, pod, turn);
-  } finally {
-    count(-1);
+/** Waits until no pod is left that it waits for, or its latest time. False: the shutdown was cancelled meanwhile. */
+async function itsTurn({ clock, isAlive, isCancelled }: TellNeeds, turn: Turn): Promise<boolean> {
+  while (turn.after.some(isAlive) && clock.monoMs() < tellByMs(turn)) {
+    if (isCancelled()) return false;
+    await sleep(clock, FIRST_POLL_MS);
   }
+  return true;
 }
 
-async function whenItsJobRuns(
-  { clock, systemd, isCancelled, behind }: Pick<TellNeeds, 'clock' | 'systemd' | 'isCancelled' | 'behind'>,
+type JobNeeds = Pick<TellNeeds, 'clock' | 'systemd' | 'isCancelled' | 'isAlive' | 'isAwaited'>;
+
+/** Waits until its job runs, and lets it run at its latest time. `not-told`: systemd does not do that. */
+export async function untilTold(
+  needs: JobNeeds,
   { uid, unit }: { readonly uid: PodUid; readonly unit: string },
   turn: Turn,
 ): Promise<Asked> {
-  const byMs = tellByMs(turn);
+  // A slice has no process to signal, and stays active until everything in it has ended.
+  if (unit.endsWith('.slice')) return 'told';
+  const { clock, systemd, isCancelled, isAlive, isAwaited } = needs;
+  let byMs = tellByMs(turn);
   let awaitedUntilMs = Number.POSITIVE_INFINITY;
   for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(pauseMs * 2, MAX_POLL_MS)) {
     // Those behind it come first: without its job nothing would hold back theirs.
     if (isCancelled()) awaitedUntilMs = Math.min(awaitedUntilMs, clock.monoMs() + AWAITED_MS);
-    const isAwaited = (behind.get(uid) ?? 0) > 0 && clock.monoMs() < awaitedUntilMs;
-    const isTaken = isCancelled() && !isAwaited && (await systemd.cancelStop(unit)).known;
-    const state = await systemd.activeState(unit);
+    const isHeldBack = isAwaited(uid) && clock.monoMs() < awaitedUntilMs;
+    const isTaken = isCancelled() && !isHeldBack && (await systemd.cancelStop(unit)).known;
+    const askedMs = clock.monoMs();
+    const mostMs = Math.max(LEAST_ASK_MS, Math.min(FACTS_MS, byMs - askedMs));
+    const state = await inTime(needs, systemd.activeState(unit), mostMs);
     if (state.known && !NOT_TOLD.includes(state.value)) return 'told';
     if (isTaken && state.known) return 'spared';
+    // It would be its turn, but systemd does not answer: half of its time, as for the stop itself.
+    const isHung = !state.known && !turn.after.some(isAlive);
+    byMs = isHung ? Math.min(byMs, askedMs + shareMs(turn, askedMs) / 2) : tellByMs(turn);
     const leftMs = byMs - clock.monoMs();
-    if (leftMs <= 0) return 'not-told';
+    // What it answers too late is a stop all the same, and signals once more.
+    const answersMs = Math.max(LEAST_ASK_MS, (turn.endsMs - clock.monoMs()) / 2);
+    if (leftMs <= 0) return state.known && (await systemd.stopNow(unit, answersMs)).known ? 'told' : 'not-told';
     await sleep(clock, Math.min(pauseMs, leftMs));
   }
 }
@@ -214,8 +210,12 @@ function asFirstNoted(memory: StopsMemory, pod: UnitPod): UnitPod {
   return { ...pod, invocationId, activeState };
 }
 
-const inTime = <T>({ clock }: Pick<TellNeeds, 'clock'>, asked: Promise<Reading<T>>): Promise<Reading<T>> =>
-  within(clock, FACTS_MS, asked, () => unknown('timed-out', 'systemd', `no answer within ${FACTS_MS} ms`));
+const inTime = <T>(
+  { clock }: Pick<TellNeeds, 'clock'>,
+  asked: Promise<Reading<T>>,
+  mostMs = FACTS_MS,
+): Promise<Reading<T>> =>
+  within(clock, mostMs, asked, () => unknown('timed-out', 'systemd', `no answer within ${Math.round(mostMs)} ms`));
 
 /** Whether its stop has begun and is not over. False if systemd does not confirm it in time. */
 export async function isStopping(needs: Pick<TellNeeds, 'clock' | 'systemd'>, unit: string): Promise<boolean> {

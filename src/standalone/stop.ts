@@ -9,7 +9,7 @@ import { NOT_MEASURED, releasedBy, usageBytes } from '../act/released-memory.ts'
 import type { Escaped, Outcome, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import { assertNever, ifKnown, known, type Reading, unknown } from '../core/reading.ts';
-import { graceFrom as graceOf, LAST_WORD_MS } from '../core/shutdown/chain.ts';
+import { graceFrom as graceOf } from '../core/shutdown/chain.ts';
 import { busUp } from '../host/bus.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isMoved, isPopulated, isSame, whereIs } from '../host/cgroupfs.ts';
@@ -22,7 +22,7 @@ import { resists, resistsId, survivedId, unreapedId, unreapedProcesses } from '.
 import { ownerOf } from './cgroup-owner.ts';
 import type { Restart } from './restart.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
-import { unitsIn } from './slice-units.ts';
+import { lastWordIn } from './slice-units.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
 import { stopIdle } from './stop-idle.ts';
 import { askUnit, isStopping, isUnitDown } from './stop-units.ts';
@@ -37,7 +37,10 @@ type StandaloneKillerNeeds = {
   /** Null: nothing is restarted (dry run). */
   readonly restart: Pick<Restart, 'hold'> | null;
   /** Null: stops of a shutdown are not remembered (dry run). */
-  readonly shutdownStops: Pick<ShutdownStops, 'request' | 'withSentBefore' | 'ended' | 'isCancelled'> | null;
+  readonly shutdownStops: Pick<
+    ShutdownStops,
+    'request' | 'withSentBefore' | 'ended' | 'isCancelled' | 'isAwaited'
+  > | null;
   readonly findings: Findings;
   /** Its unit is active without processes; absent: no unit is. */
   readonly isIdle?: (uid: string) => boolean;
@@ -192,7 +195,12 @@ async function stopLive(
   };
   // The phase that granted it less time is over: nothing waits for it.
   const isCalledOff = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isCancelled() === true;
-  const leastGraceMs = (): number => (isCalledOff() ? manifest.declared.terminationGraceSeconds * 1_000 : 0);
+  // A share of the phase is for those that wait: where nobody does, ending it sooner frees nobody's time.
+  const isLast = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isAwaited(uid) === false;
+  const leastGraceMs = (toldMs: number): number => {
+    if (isCalledOff()) return manifest.declared.terminationGraceSeconds * 1_000;
+    return turn !== undefined && isLast() ? Math.min(turn.graceMs, turn.endsMs - toldMs) : 0;
+  };
   const isCleaningUp =
     order.why === 'shutdown' && unit !== null ? (): Promise<boolean> => isStopping(needs, unit) : undefined;
   const lastWord = unit?.endsWith('.slice') === true ? lastWordIn(needs, unit) : null;
@@ -229,31 +237,6 @@ async function stopLive(
   }
   // An earlier run had asked it to stop.
   return end.kind === 'ended' && end.via === 'stop-unit' && unit === null ? { ...end, via: 'sigterm' } : end;
-}
-
-/**
- * systemd stops the services of a slice in their order, and waits for each. Shortly before the end, those whose turn has not
- * come are signalled out of order.
- */
-function lastWordIn(
-  { systemd, clock, mounts }: Pick<StandaloneKillerNeeds, 'systemd' | 'clock' | 'mounts'>,
-  slice: string,
-): { readonly begin: (graceMs: number) => void; readonly cancel: () => void } {
-  let cancel: (() => void) | null = null;
-  const tell = (): void => {
-    for (const unit of unitsIn(mounts, slice)) {
-      void systemd.unit(unit).then((facts) => {
-        const isWaiting = facts.known && facts.value.activeState === 'active' && facts.value.hasJob;
-        if (isWaiting) void systemd.signalStop(unit);
-      });
-    }
-  };
-  return {
-    begin: (graceMs) => {
-      cancel ??= clock.after(graceMs - Math.min(LAST_WORD_MS, graceMs / 2), tell);
-    },
-    cancel: () => cancel?.(),
-  };
 }
 
 /**

@@ -185,6 +185,24 @@ through_a_hang() {
 }
 check_last_busy() { through_a_hang 2 0.8 6; } # PID 1 hangs through the last phase: its pod is signalled all the same, and has the time to end
 check_long_busy() { through_a_hang 10 3.5 14; } # PID 1 hangs through a long phase: its pod is signalled while half of the time is left
+check_late_once() { # a pod that waits for a unit that is no pod until its time is nearly over: it is signalled once
+  up_with "$ORDER only_ours; order_unit app 1.6; order_unit front 6.6 After=app.service BindsTo=app.service; order_pod app 0
+    $(one_phase 8); systemctl daemon-reload; systemctl start front"
+  sleep 1
+  go 'systemctl poweroff'; gone
+  nobody_untold app; nobody_told_twice "$TIMELINE"
+  [ -n "$(at "$TIMELINE" app ends)" ] || fail 'it was killed before it could end'
+  after app told front ends
+}
+check_chain_busy() { # PID 1 hangs while ordered units are stopped: each is signalled after those before it, with its time left
+  up_with "$ORDER only_ours; order_unit db 2; order_unit mid 2 After=db.service; order_unit front 2 After=mid.service
+    for name in db mid front; do order_pod \$name 0; done; $(one_phase 14); systemctl daemon-reload; systemctl start db mid front"
+  sleep 1
+  go_and_hang 20 "$(when_told front)"; gone 60
+  nobody_untold front mid db
+  after front ends mid told; after mid ends db told
+  [ -n "$(at "$TIMELINE" db ends)" ] || fail 'db was killed before it could end'
+}
 check_frozen() { # the machine stands still for 6 s within a grace period: its pod has the time to end all the same
   [ -e /sys/fs/cgroup/unified ] || [ -e /sys/fs/cgroup/cgroup.controllers ] || { echo 'no cgroup of version 2 to freeze it in'; exit 77; }
   up_with "$ORDER only_ours; order_unit slow '1.5 work'; order_pod slow 0; $(one_phase 4); systemctl daemon-reload; systemctl start slow"

@@ -229,6 +229,16 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(cgroup.pids()).toEqual([]);
   });
 
+  it('has all that is left of its phase if no other pod waits for its turn after it', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    const beganMs = clock.monoMs();
+    const endsMs = beganMs + 2_000;
+    const turn = { after: [], periodMs: 2_000, endsMs, graceMs: 2_000, beforeMs: 0, restMs: 8_000 };
+    expect(await stop('web', { turn })).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
+    expect(clock.monoMs() - beganMs).toBeGreaterThanOrEqual(1_999);
+  });
+
   it.each([
     ['in the middle of it', 'told'],
     ['after it', 'ended'],
@@ -239,6 +249,8 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     const cgroup = await addPod('batch', 'cgroup', counts);
     await open('web', 'batch');
     await reopen([noted('web', stage), noted('batch', stage, { unit: null, cannot: 'signals' })], 'web', 'batch');
+    const stopping = fake.units.get('web.service');
+    if (stopping !== undefined) stopping.activeState = 'deactivating';
     const resumed = { resumedFromMs: clock.monoMs(), graceMs: 200 };
     expect(await Promise.all([stop('web', resumed), stop('batch', resumed)])).toMatchObject([
       { kind: 'ended', via: expect.stringMatching(/kill/) },

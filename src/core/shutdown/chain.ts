@@ -127,9 +127,12 @@ export function turnOfStop({
  * late, through no fault of its own, it gets what it would have had at the latest time: its phase ends without it.
  */
 export function graceFrom(turn: Turn, toldMs: MonoMs): number {
-  const { graceMs, restMs, endsMs } = turn;
-  const leftMs = endsMs - Math.min(toldMs, tellByMs(turn));
-  return Math.min(graceMs, (leftMs * graceMs) / restMs);
+  return Math.min(turn.graceMs, shareMs(turn, Math.min(toldMs, tellByMs(turn))));
+}
+
+/** Its part of what is left of the phase, which the pods after it need too. */
+export function shareMs({ graceMs, restMs, endsMs }: Turn, nowMs: MonoMs): number {
+  return (Math.max(0, endsMs - nowMs) * graceMs) / restMs;
 }
 
 /** The latest time to signal it, whatever it still waits for, so that it is not killed without warning. */
