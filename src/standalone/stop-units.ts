@@ -193,11 +193,26 @@ export async function untilTold(
     const isHung = !state.known && !turn.after.some(isAlive);
     byMs = isHung ? Math.min(byMs, askedMs + shareMs(turn, askedMs) / 2) : tellByMs(turn);
     const leftMs = byMs - clock.monoMs();
-    // What it answers too late is a stop all the same, and signals once more.
-    const answersMs = Math.max(LEAST_ASK_MS, (turn.endsMs - clock.monoMs()) / 2);
-    if (leftMs <= 0) return state.known && (await systemd.stopNow(unit, answersMs)).known ? 'told' : 'not-told';
+    if (leftMs <= 0) return state.known ? outOfTurn(needs, unit, turn) : 'not-told';
     await sleep(clock, Math.min(pauseMs, leftMs));
   }
+}
+
+/** Stopped by systemd although it still waits for others. What is answered too late is a stop all the same, and signals twice. */
+async function outOfTurn(
+  { clock, systemd }: Pick<TellNeeds, 'clock' | 'systemd'>,
+  unit: string,
+  turn: Turn,
+): Promise<Asked> {
+  const beganMs = clock.monoMs();
+  const byMs = beganMs + Math.max(LEAST_ASK_MS, (turn.endsMs - beganMs) / 2);
+  if (!(await systemd.stopNow(unit, byMs - beganMs)).known) return 'not-told';
+  while (clock.monoMs() < byMs) {
+    const state = await inTime({ clock }, systemd.activeState(unit), byMs - clock.monoMs());
+    if (state.known && !NOT_TOLD.includes(state.value)) return 'told';
+    await sleep(clock, FIRST_POLL_MS);
+  }
+  return 'not-told';
 }
 
 /** If this run of the unit was asked to stop before, even by an earlier run of the agent: its state before that. */

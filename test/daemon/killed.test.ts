@@ -215,7 +215,11 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
     expect(events()).toEqual([]);
     await stub.listen();
     await until('it is told', () => events()[0] ?? null);
-    const { outcomes } = await evictionIn(agent.places.stateDirectory);
+    // The event may be sent before the outcome is recorded.
+    const outcomes = await until('the outcome is known', async () => {
+      const known = (await evictionIn(agent.places.stateDirectory)).outcomes;
+      return known.length > 1 ? known : null;
+    });
     expect(outcomes).toMatchObject([{ kind: 'unknown' }, { kind: 'ended', via: 'api' }]);
   });
 
