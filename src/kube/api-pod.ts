@@ -7,8 +7,8 @@ import { parseInstant } from '../document/instant.ts';
 import { apiPodSchema, isUid, type V1ApiPod, type V1Container } from '../document/pod.ts';
 import { runningPodOf } from '../document/running-pod.ts';
 
-/** What deleting a pod's object requires. */
-export type Deletable = Pick<ApiPod, 'object' | 'isMirror'>;
+/** What deleting a pod's object requires. `isUnplaced`: it is in no list of ours, so it may be bound to another node. */
+export type Deletable = Pick<ApiPod, 'object' | 'isMirror'> & { readonly isUnplaced?: true };
 /** A pod as an API request names it. `uid` is the object's, which for a mirror pod differs from the kubelet's. */
 export type PodRef = { readonly namespace: string; readonly name: string; readonly uid: string };
 /** What is kept of a v1 Pod of this node (beside-a-kubelet.md D15): no environment, no arguments, no secrets. */

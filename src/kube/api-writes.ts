@@ -10,6 +10,7 @@ import {
   type EvictionVersion,
   readDeleteAnswer,
   readEvictAnswer,
+  readPlace,
   readUnheard,
 } from './eviction.ts';
 import {
@@ -60,6 +61,8 @@ export type ApiWrites = {
   readonly evictPod: (victim: ApiVictim, graceSeconds: number) => Promise<EvictAnswer>;
   /** B2: ignores disruption budgets. */
   readonly deletePod: (victim: ApiVictim, graceSeconds: number, deadlineMs?: number) => Promise<DeleteAnswer>;
+  /** Null: the server shows the pod on this node. Ask before the end of a pod that no list of ours has. */
+  readonly whyNotHere: (victim: ApiVictim) => Promise<DeleteAnswer | null>;
   /** Whether the server ends the pod: it is being deleted, or gone. For a request whose answer was lost. */
   readonly isEnding: (victim: ApiVictim) => Promise<Reading<boolean>>;
   /** A dry run of the deletion. Also `rejected` if a webhook does not support dry run. */
@@ -207,6 +210,10 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
       });
     },
     deletePod: (victim, graceSeconds, deadlineMs = ACT_MS.hard) => remove(victim, graceSeconds, deadlineMs, {}),
+    whyNotHere: (victim) => {
+      mustBeVictim(victim);
+      return onOurNode(async () => readPlace(await get(podPath(victim), ASK_MS), victim, nodeName));
+    },
     isEnding: async (victim) => {
       mustBeVictim(victim);
       const read = await onOurNode(async () => readUnheard(await get(podPath(victim), ASK_MS), victim));

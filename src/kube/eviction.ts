@@ -1,5 +1,5 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { isObject, isText } from '../core/shape.ts';
+import { isObject, isText, partOf } from '../core/shape.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
 import type { PodRef } from './api-pod.ts';
 import type { ApiAnswer, ApiGet } from './connection.ts';
@@ -82,6 +82,20 @@ function isSuccess(body: unknown, { uid }: PodRef): boolean {
   if (!isObject(body)) return false;
   const { kind, status, metadata } = body;
   return kind === 'Status' ? status === 'Success' : isObject(metadata) && metadata['uid'] === uid;
+}
+
+/** What a GET of the pod reveals about where it runs. Null: it is bound to this node, so that its end may be requested. */
+export function readPlace(answer: ApiAnswer, { name, uid }: PodRef, nodeName: string): DeleteAnswer | null {
+  if (isGone(answer, name)) return { kind: 'gone' };
+  const failed = notDone(answer, null);
+  if (failed !== null) return failed;
+  const body = answer.kind === 'answer' ? answer.body : null;
+  const its = partOf(body, 'metadata')['uid'];
+  if (!isText(its))
+    return { kind: 'unheard', isTimeout: false, text: 'the answer is no pod, so its node is not known' };
+  if (its !== uid) return { kind: 'replaced' };
+  if (partOf(body, 'spec')['nodeName'] === nodeName) return null;
+  return { kind: 'rejected', status: 200, text: 'not sent: the API server does not show it on this node' };
 }
 
 /** What a GET of the pod reveals about a request that got no answer. Null: the server has not accepted it. */

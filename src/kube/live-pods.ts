@@ -144,7 +144,7 @@ function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): Li
   return {
     ...containers,
     pod: null,
-    object: object === null ? null : { object, isMirror: false },
+    object: object === null ? null : { object, isMirror: false, isUnplaced: true },
     ...(isElsewhere ? { isElsewhere } : {}),
     declared: {
       uid,

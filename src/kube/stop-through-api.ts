@@ -10,7 +10,7 @@ import { victimOf } from './write-rules.ts';
 
 type TellNeeds = {
   readonly clock: Clock;
-  readonly writes: Pick<ApiWrites, 'evictPod' | 'deletePod' | 'markDisruption' | 'isEnding'>;
+  readonly writes: Pick<ApiWrites, 'evictPod' | 'deletePod' | 'markDisruption' | 'isEnding' | 'whyNotHere'>;
   /** Known to be away (C1). */
   readonly isAway: () => boolean;
   /** `kubernetes.pdb: required`: without an answer, the budget counts as refusing. */
@@ -43,6 +43,8 @@ export function createStopThroughApi({
   const remove = async (pod: Deletable, graceSeconds: number, why?: 'shutdown'): Promise<Said> => {
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
+    const elsewhere = pod.isUnplaced ? await writes.whyNotHere(victim) : null;
+    if (elsewhere !== null) return saidOf(elsewhere);
     // On another connection the deletion could overtake it, and the reason would be lost (A16).
     const [reason, message] =
       why === 'shutdown'
@@ -56,6 +58,8 @@ export function createStopThroughApi({
   const evict = async (pod: Deletable, graceSeconds: number): Promise<Said> => {
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
+    const elsewhere = pod.isUnplaced ? await writes.whyNotHere(victim) : null;
+    if (elsewhere !== null) return saidOf(elsewhere);
     const answer = await writes.evictPod(victim, graceSeconds);
     // G3: without the right to evict, the pod is deleted, and the answer says so.
     if (answer.kind !== 'forbidden' || isBudgetRequired) return saidOf(answer);

@@ -340,6 +340,7 @@ function askedBefore({ order }: Ladder): Deletable | null {
 const deletableOf = ({ victim: { namespace, name, uid } }: StopOrder): Deletable => ({
   object: { namespace, name, uid },
   isMirror: false,
+  isUnplaced: true,
 });
 
 const LATER = {

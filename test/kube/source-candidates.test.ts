@@ -41,6 +41,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet, as candida
     expect(source.find(WEB)?.object).toEqual({
       object: { namespace: 'default', name: 'web', uid: WEB },
       isMirror: false,
+      isUnplaced: true,
     });
     node.tree.addPod('Burstable', OTHER, anId('c'));
     tellRuntime({ sandboxes: [aSandbox({ id: SANDBOX, podUid: OTHER, source: 'api' })] });
