@@ -196,7 +196,8 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
     const acts = eviction.outcomes[0]?.rungs?.map(({ act }) => act);
     expect(acts).toContain('delete');
     expect(acts).toEqual(eviction.rungs.slice(0, acts?.length).map(({ act }) => act));
-    expect(releasedBytes(eviction)).toBeGreaterThan(200 * MIB);
+    // The soft threshold is met with 150 MiB in all pods.
+    expect(releasedBytes(eviction)).toBeGreaterThan(140 * MIB);
   });
 
   it('has an unknown outcome if the answer to its deletion was lost, until the API server shows the pod', async () => {
