@@ -186,12 +186,11 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
     await agent.start();
     await until('the hog ends', () => hog.ended());
     const eviction = await evictionIn(agent.places.stateDirectory);
-    expect(deletionsIn(eviction)).toEqual([
-      'sent; the answer is not known',
-      ...deletions()
-        .slice(1)
-        .map(() => 'accepted'),
-    ]);
+    const [earlier, ...later] = deletionsIn(eviction);
+    expect(earlier).toBe('sent; the answer is not known');
+    // The hog may end before they have arrived, or before they are answered.
+    expect(later.length).toBeGreaterThanOrEqual(deletions().length - 1);
+    for (const answer of later) expect(['accepted', 'sent; the answer is not known']).toContain(answer);
     // The answers, and what is done with a message that was kept for later, may come after the outcome.
     const acts = eviction.outcomes[0]?.rungs?.map(({ act }) => act);
     expect(acts).toContain('delete');
