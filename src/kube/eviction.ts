@@ -84,29 +84,37 @@ function isSuccess(body: unknown, { uid }: PodRef): boolean {
   return kind === 'Status' ? status === 'Success' : isObject(metadata) && metadata['uid'] === uid;
 }
 
-/** What a GET of the pod reveals about where it runs. Null: it is bound to this node, so that its end may be requested. */
-export function readPlace(answer: ApiAnswer, { name, uid }: PodRef, nodeName: string): DeleteAnswer | null {
+/** The pod as a GET shows it; else why it does not. `no-pod`: the answer is something else, as of a proxy. */
+function readPod(
+  answer: ApiAnswer,
+  { name, uid }: PodRef,
+): { readonly kind: 'pod'; readonly body: unknown } | { readonly kind: 'no-pod' } | DeleteAnswer {
   if (isGone(answer, name)) return { kind: 'gone' };
   const failed = notDone(answer, null);
   if (failed !== null) return failed;
   const body = answer.kind === 'answer' ? answer.body : null;
   const its = partOf(body, 'metadata')['uid'];
-  if (!isText(its))
+  if (!isText(its)) return { kind: 'no-pod' };
+  return its === uid ? { kind: 'pod', body } : { kind: 'replaced' };
+}
+
+/** What a GET of the pod reveals about where it runs. Null: it is bound to this node, so that its end may be requested. */
+export function readPlace(answer: ApiAnswer, pod: PodRef, nodeName: string): DeleteAnswer | null {
+  const read = readPod(answer, pod);
+  if (read.kind === 'no-pod')
     return { kind: 'unheard', isTimeout: false, text: 'the answer is no pod, so its node is not known' };
-  if (its !== uid) return { kind: 'replaced' };
-  if (partOf(body, 'spec')['nodeName'] === nodeName) return null;
+  if (read.kind !== 'pod') return read;
+  if (partOf(read.body, 'spec')['nodeName'] === nodeName) return null;
   return { kind: 'rejected', status: 200, text: 'not sent: the API server does not show it on this node' };
 }
 
 /** What a GET of the pod reveals about a request that got no answer. Null: the server has not accepted it. */
-export function readUnheard(answer: ApiAnswer, { name, uid }: PodRef): Reading<DeleteAnswer | null> {
-  if (isGone(answer, name)) return known({ kind: 'gone' });
-  const failed = notDone(answer, null);
-  if (failed !== null) return unknown('unreadable', `GET of pod ${name}`, failed.text);
-  const metadata = answer.kind === 'answer' && isObject(answer.body) ? answer.body['metadata'] : null;
-  if (!isObject(metadata) || !isText(metadata['uid'])) {
-    return unknown('malformed', `GET of pod ${name}`, 'the API server answered with something that is no pod');
-  }
-  if (metadata['uid'] !== uid) return known({ kind: 'replaced' });
-  return known(isText(metadata['deletionTimestamp']) ? { kind: 'accepted' } : null);
+export function readUnheard(answer: ApiAnswer, pod: PodRef): Reading<DeleteAnswer | null> {
+  const read = readPod(answer, pod);
+  const where = `GET of pod ${pod.name}`;
+  if (read.kind === 'no-pod')
+    return unknown('malformed', where, 'the API server answered with something that is no pod');
+  if (read.kind !== 'pod') return 'text' in read ? unknown('unreadable', where, read.text) : known(read);
+  const { deletionTimestamp } = partOf(read.body, 'metadata');
+  return known(isText(deletionTimestamp) ? { kind: 'accepted' } : null);
 }

@@ -6,7 +6,7 @@ import type { ApiWrites } from './api-writes.ts';
 import type { DeleteAnswer, EvictAnswer } from './eviction.ts';
 import { asUnasked, type Said, type StopThroughApi } from './ladder.ts';
 import { reportWrite } from './write-findings.ts';
-import { victimOf } from './write-rules.ts';
+import { type ApiVictim, victimOf } from './write-rules.ts';
 
 type TellNeeds = {
   readonly clock: Clock;
@@ -40,11 +40,14 @@ export function createStopThroughApi({
   heard,
   findings,
 }: TellNeeds): StopThroughApi {
-  const remove = async (pod: Deletable, graceSeconds: number, why?: 'shutdown'): Promise<Said> => {
+  /** Nothing is sent for a mirror pod, nor for one that the server does not show on this node. */
+  const request = async (pod: Deletable, send: (victim: ApiVictim) => Promise<Said>): Promise<Said> => {
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
     const elsewhere = pod.isUnplaced ? await writes.whyNotHere(victim) : null;
-    if (elsewhere !== null) return saidOf(elsewhere);
+    return elsewhere === null ? send(victim) : saidOf(elsewhere);
+  };
+  const remove = async (victim: ApiVictim, graceSeconds: number, why?: 'shutdown'): Promise<Said> => {
     // On another connection the deletion could overtake it, and the reason would be lost (A16).
     const [reason, message] =
       why === 'shutdown'
@@ -55,25 +58,21 @@ export function createStopThroughApi({
     await within<unknown>(clock, MARK_MS, marked, () => null);
     return saidOf(await writes.deletePod(victim, graceSeconds, why === 'shutdown' ? SHUTDOWN_MS : undefined));
   };
-  const evict = async (pod: Deletable, graceSeconds: number): Promise<Said> => {
-    const victim = victimOf(pod);
-    if (victim === null) return MIRROR;
-    const elsewhere = pod.isUnplaced ? await writes.whyNotHere(victim) : null;
-    if (elsewhere !== null) return saidOf(elsewhere);
+  const evict = async (victim: ApiVictim, graceSeconds: number): Promise<Said> => {
     const answer = await writes.evictPod(victim, graceSeconds);
     // G3: without the right to evict, the pod is deleted, and the answer says so.
     if (answer.kind !== 'forbidden' || isBudgetRequired) return saidOf(answer);
-    const said = await remove(pod, graceSeconds);
+    const said = await remove(victim, graceSeconds);
     return { ...said, text: `its disruption budget was not asked (${answer.text}); ${said.text}` };
   };
   /** If the budget must be respected, an eviction that is not known to be allowed counts as refused. */
   const required = (said: Said): Said => (isBudgetRequired && said.kind === 'not-said' ? asUnasked(said) : said);
   return {
     evict: (pod, graceSeconds) => {
-      if (!isAway()) return evict(pod, graceSeconds).then(required);
+      if (!isAway()) return request(pod, (victim) => evict(victim, graceSeconds)).then(required);
       return isBudgetRequired ? Promise.resolve(required(AWAY)) : null;
     },
-    remove: (pod, graceSeconds, why) => (isAway() ? null : remove(pod, graceSeconds, why)),
+    remove: (pod, graceSeconds, why) => (isAway() ? null : request(pod, (victim) => remove(victim, graceSeconds, why))),
     isEnding: async (pod) => {
       const victim = victimOf(pod);
       return victim === null ? known(false) : writes.isEnding(victim);

@@ -127,7 +127,7 @@ function request(
   const declaredMs = live.manifest.declared.terminationGraceSeconds * 1_000;
   const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
   const inTurn = async (ask: () => Promise<Asked>): Promise<Asked> => {
-    waiting.add(turn);
+    if (turn.after.length > 0) waiting.add(turn);
     return ask().finally(() => waiting.delete(turn));
   };
   // An earlier run of the agent has asked for it.

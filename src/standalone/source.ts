@@ -184,7 +184,6 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     guarded = now;
     const bound = live.allNow();
     for (const entry of entries.values()) tell(entry);
-    tellLeftMemory(bound);
     const found = [...entries].filter(([, entry]) => isUnseen(entry) && unitOf(entry)?.endsWith('.slice') === false);
     unseen = new Set(found.map(([uid]) => uid));
     const isOther = JSON.stringify(before.map(identityOf)) !== JSON.stringify(bound.map(identityOf));
@@ -258,6 +257,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     if (isClosed) return;
     if (clock.monoMs() - readMs >= REREAD_MS) readManifests();
     refreshAgain();
+    // Not with each refresh: one follows the news of a pod that has just started, and may have to be chosen next.
+    tellLeftMemory(before);
   }
 
   /** Without pods there is only the directory to refresh. */

@@ -166,6 +166,8 @@ async function itsTurn({ clock, isAlive, isCancelled }: TellNeeds, turn: Turn): 
   return true;
 }
 
+const hasBegun = (state: Reading<string>): boolean => state.known && !NOT_TOLD.includes(state.value);
+
 type JobNeeds = Pick<TellNeeds, 'clock' | 'systemd' | 'isCancelled' | 'isAlive' | 'isAwaited'>;
 
 /** Waits until its job runs, and lets it run at its latest time. `not-told`: systemd does not do that. */
@@ -187,7 +189,7 @@ export async function untilTold(
     const askedMs = clock.monoMs();
     const mostMs = Math.max(LEAST_ASK_MS, Math.min(FACTS_MS, byMs - askedMs));
     const state = await inTime(needs, systemd.activeState(unit), mostMs);
-    if (state.known && !NOT_TOLD.includes(state.value)) return 'told';
+    if (hasBegun(state)) return 'told';
     if (isTaken && state.known) return 'spared';
     // It would be its turn, but systemd does not answer: half of its time, as for the stop itself.
     const isHung = !state.known && !turn.after.some(isAlive);
@@ -209,7 +211,7 @@ async function outOfTurn(
   if (!(await systemd.stopNow(unit, byMs - beganMs)).known) return 'not-told';
   while (clock.monoMs() < byMs) {
     const state = await inTime({ clock }, systemd.activeState(unit), byMs - clock.monoMs());
-    if (state.known && !NOT_TOLD.includes(state.value)) return 'told';
+    if (hasBegun(state)) return 'told';
     await sleep(clock, FIRST_POLL_MS);
   }
   return 'not-told';

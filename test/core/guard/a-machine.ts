@@ -77,6 +77,9 @@ export function aMachine(name: string, rest: Partial<Machine> = {}): Machine {
   };
 }
 
+export const five = (rest: Partial<Machine> = {}): readonly Machine[] =>
+  ['w1', 'w2', 'w3', 'w4', 'w5'].map((name) => aMachine(name, rest));
+
 /** What its device says. */
 export function statusOf({ lies, isOn }: Machine, method: string): 'on' | 'off' | 'unknown' {
   const lie = lies[method];

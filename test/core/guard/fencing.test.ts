@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { aMachine } from './a-machine.ts';
+import { five } from './a-machine.ts';
 import { aWorld } from './a-world.ts';
 
 const MINUTE = 60_000;
 const SETTLED = 5 * MINUTE;
-const five = () => ['w1', 'w2', 'w3', 'w4', 'w5'].map((name) => aMachine(name));
 
 describe('a machine that dies', () => {
   const world = aWorld(five()).run(SETTLED);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { aMachine, aPodOn } from './a-machine.ts';
+import { aPodOn, five } from './a-machine.ts';
 import { LEASE, RENEWED, SINCE, turnRows } from './a-turn.ts';
 import { aWorld } from './a-world.ts';
 
@@ -86,7 +86,7 @@ describe('a fencing that failed after its proof', () => {
 
 describe('a device that falls silent while its machine is tainted', () => {
   const MINUTE = 60_000;
-  const world = aWorld(['w1', 'w2', 'w3', 'w4', 'w5'].map((name) => aMachine(name))).run(5 * MINUTE);
+  const world = aWorld(five()).run(5 * MINUTE);
   const w1 = world.machine('w1');
   const isTainted = (): boolean => w1.taints.some(({ key }) => key.endsWith('/out-of-service'));
   w1.isHeard = false;

@@ -2,13 +2,11 @@ import { describe, expect, it } from 'vitest';
 import type { GuardConfig } from '../../../src/core/guard/config.ts';
 import { explainNode } from '../../../src/core/guard/explain.ts';
 import { aGuardConfig } from './a-guard-config.ts';
-import { aMachine, aPodOn, type Machine } from './a-machine.ts';
+import { aPodOn, five, type Machine } from './a-machine.ts';
 import { aWorld } from './a-world.ts';
 
 const MINUTE = 60_000;
 type World = ReturnType<typeof aWorld>;
-const five = (rest: Partial<Machine> = {}): readonly Machine[] =>
-  ['w1', 'w2', 'w3', 'w4', 'w5'].map((name) => aMachine(name, rest));
 const settled = (config: Partial<GuardConfig> = {}, machines = five()): World =>
   aWorld(machines, aGuardConfig(config)).run(5 * MINUTE);
 function silent(world: World, ...names: readonly string[]): World {

@@ -1,13 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { aGuardConfig } from './a-guard-config.ts';
-import { aMachine, type Machine } from './a-machine.ts';
+import { aMachine, five, type Machine } from './a-machine.ts';
 import { aWorld } from './a-world.ts';
 import { sayDecision } from './say-decision.ts';
 
 const MINUTE = 60_000;
-const five = (rest: Partial<Machine> = {}): readonly Machine[] =>
-  ['w1', 'w2', 'w3', 'w4', 'w5'].map((name) => aMachine(name, rest));
 
 /** What the guard does when w1 dies, with the times. */
 function death(machines: readonly Machine[], config = aGuardConfig()): readonly string[] {
