@@ -1,9 +1,10 @@
-import { closeSync, opendirSync, statSync } from 'node:fs';
+import { closeSync, statSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { bytesOf, isLeaf, listIn, openDirectory, type ProcessWalk } from './cgroup-walk.ts';
 import { createClock } from './clock.ts';
+import { namesIn } from './directory-names.ts';
 import { fileUnknown } from './file-error.ts';
 import { cgroupPathsOf, createProcfs, processState, type Thread, threadsOf } from './procfs.ts';
 
@@ -17,7 +18,6 @@ const LOOK_PROCESSES = 1_000;
 const LOOK_PROCESSES_IN_KILLS = 10_000;
 /** How long after a kernel OOM kill the kernel counts as killing. */
 const KILLS_LAST_MS = 10_000;
-const BUFFERED_NAMES = 256;
 
 /** Where a thread, or the main thread of a process, is in the hierarchy whose paths a CgroupRef has. */
 export function cgroupPathOf(mounts: CgroupMounts, process: number | Thread): Reading<string> {
@@ -102,19 +102,14 @@ type Placed = { readonly pid: number; readonly path: string };
 /** Each process and its cgroup; null: it has ended, or this is unknown. Returns whether every live process was covered. */
 function* placesInProc(mounts: CgroupMounts): Generator<Placed | null, boolean, void> {
   let isWhole = true;
-  const directory = opendirSync('/proc', { bufferSize: BUFFERED_NAMES });
-  try {
-    for (let entry = directory.readSync(); entry !== null; entry = directory.readSync()) {
-      const pid = /^[1-9]\d*$/.test(entry.name) ? Number(entry.name) : null;
-      if (pid === null) continue;
-      const path = placeOf(mounts, pid);
-      if (!path.known) isWhole &&= path.why === 'absent';
-      yield path.known ? { pid, path: path.value } : null;
-    }
-    return isWhole;
-  } finally {
-    directory.closeSync();
+  for (const name of namesIn('/proc')) {
+    const pid = /^[1-9]\d*$/.test(name) ? Number(name) : null;
+    if (pid === null) continue;
+    const path = placeOf(mounts, pid);
+    if (!path.known) isWhole &&= path.why === 'absent';
+    yield path.known ? { pid, path: path.value } : null;
   }
+  return isWhole;
 }
 
 /** Where its main thread is; if that has ended, where the next thread is. */

@@ -9,7 +9,6 @@ import {
   linkSync,
   lstatSync,
   mkdirSync,
-  opendirSync,
   openSync,
   readSync,
   renameSync,
@@ -23,6 +22,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
+import { namesIn } from './directory-names.ts';
 import { codeOf, fileUnknown } from './file-error.ts';
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
@@ -208,17 +208,12 @@ function syncDirectory(path: string): void {
 /** Names in the order of the file system, without `.` and `..`; more than `maxEntries` is unreadable. */
 export function listDirectory(path: string, maxEntries: number): Reading<readonly string[]> {
   try {
-    const directory = opendirSync(path);
-    try {
-      const names: string[] = [];
-      for (let entry = directory.readSync(); entry !== null; entry = directory.readSync()) {
-        if (names.length === maxEntries) return unknown('unreadable', path, `more than ${maxEntries} entries`);
-        names.push(entry.name);
-      }
-      return known(names);
-    } finally {
-      directory.closeSync();
+    const names: string[] = [];
+    for (const name of namesIn(path)) {
+      if (names.length === maxEntries) return unknown('unreadable', path, `more than ${maxEntries} entries`);
+      names.push(name);
     }
+    return known(names);
   } catch (cause) {
     return fileUnknown(path, cause);
   }

@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
+  Dir,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -12,7 +13,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import {
   distrust,
@@ -28,6 +29,7 @@ import { clock, until } from './test-cgroup.ts';
 import { aTree } from './tree.ts';
 
 const isRoot = process.getuid?.() === 0;
+const { readSync } = Dir.prototype;
 
 describe('readDocument', () => {
   it('refuses bytes that are not UTF-8 text, which would name something else', () => {
@@ -118,6 +120,20 @@ describe('directories', () => {
     expect(listDirectory(root, 2)).toMatchObject({ why: 'unreadable', detail: 'more than 2 entries' });
     expect(listDirectory(`${root}/a`, 2)).toMatchObject({ known: false, why: 'absent' });
     expect(listDirectory(`${root}/none`, 2)).toMatchObject({ known: false, why: 'absent' });
+  });
+
+  it('are listed without what vanishes meanwhile, as a process that ends does from /proc', () => {
+    const root = aTree({ a: '', b: '', c: '' });
+    let calls = 0;
+    const read = vi.spyOn(Dir.prototype, 'readSync').mockImplementation(function (this: Dir) {
+      calls += 1;
+      if (calls === 2) throw Object.assign(new Error('ENOENT'), { code: 'ENOENT', syscall: 'lstat' });
+      return readSync.call(this);
+    });
+    onTestFinished(() => read.mockRestore());
+    const names = listDirectory(root, 3);
+    expect(names.known && [...names.value].sort()).toEqual(['a', 'b', 'c']);
+    expect(calls).toBeGreaterThan(4);
   });
 
   it('are created with their parents; an existing one keeps its mode', () => {
