@@ -83,7 +83,7 @@ const POLL_MS = 20;
 /** The answer of a kill that reached nobody. A resumed stop looks for it: other words would count as a kill. */
 const NOBODY = 'no process was left in it';
 
-const NOT_ASKED: Said = { kind: 'not-said', because: 'unheard', text: 'the API is away' };
+const AWAY = 'the API is away';
 
 export type Ladder = {
   readonly needs: KubeKillerNeeds;
@@ -214,10 +214,11 @@ export const UNANSWERED = 'sent; the answer is not known';
 export const acceptedBy = (said: Said): Pick<Rung, 'isAccepted'> =>
   said.kind === 'not-said' && said.because === 'unheard' ? {} : { isAccepted: said.kind === 'accepted' };
 
-/** A request to the API: recorded when it is sent, and again with the answer. */
-export function ask(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | null): Promise<Said> {
-  const at = asked === null ? tell(ladder, act, NOT_ASKED.text, { isAccepted: false }) : tell(ladder, act, UNANSWERED);
-  const heard = Promise.resolve(asked ?? NOT_ASKED).then((said) => {
+/** A request to the API: recorded when it is sent, and again with the answer. Null: `whyNot` it was not sent. */
+export function ask(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | null, whyNot = AWAY): Promise<Said> {
+  const at = asked === null ? tell(ladder, act, whyNot, { isAccepted: false }) : tell(ladder, act, UNANSWERED);
+  const notAsked: Said = { kind: 'not-said', because: 'unheard', text: whyNot };
+  const heard = Promise.resolve(asked ?? notAsked).then((said) => {
     take(ladder, said);
     if (asked !== null) at.correct(said.text, acceptedBy(said));
     return said;

@@ -331,6 +331,21 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(asked).toEqual([]);
   });
 
+  it('asks no eviction for a pod that the API has on another node, and says why', async () => {
+    const app = await pod.child('app', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
+    const outcome = await run(
+      killer(() => ['app'], {}, {}, null, true),
+      soft(60_000),
+    );
+    expect(outcome).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(asked).toEqual([]);
+    expect(outcome.rungs?.map(({ act, answer }) => `${act}: ${answer}`)).toEqual([
+      'evict: the API server has this pod on another node',
+      'kill-containers: SIGTERM to 1 cgroup',
+    ]);
+  });
+
   it('kills the whole pod if its containers cannot be told apart', async () => {
     const app = await pod.child('app', IGNORES);
     expect((await run(killer(() => [], { remove: null }))).kind).toBe('ended');
