@@ -50,10 +50,19 @@ export function sayKilled({
 }
 
 const NAMES_SAID = 10;
-/** The first of them: "a, b and 3 more". */
+/** A pod's name may have 317 characters. */
+const NAMES_CHARACTERS = 1_000;
+/** The first of them: "a, b and 3 more". Long names are fewer than `most`. */
 export function sayNames(names: readonly string[], most = NAMES_SAID): string {
-  const more = names.length - most;
-  return `${names.slice(0, most).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  const said: string[] = [];
+  let characters = 0;
+  for (const name of names.slice(0, most)) {
+    characters += name.length + ', '.length;
+    if (said.length > 0 && characters > NAMES_CHARACTERS) break;
+    said.push(name);
+  }
+  const more = names.length - said.length;
+  return `${said.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 /** What a table says of a code that comes from a record, an answer, or another version; undefined: it does not have it. */

@@ -21,6 +21,12 @@ describe('the report of the last boot', () => {
     );
   });
 
+  it('stays a message that an API server takes, however long the names of pods are', () => {
+    const names = Array.from({ length: 20 }, (_, index) => `${'n'.repeat(63)}/${'p'.repeat(250)}-${index}`);
+    const sentence = sentenceOf([boot.started(1), boot.running(2, ...names)]);
+    expect(sentence).toMatch(/: n{63}\/p{250}-0, n{63}\/p{250}-1, n{63}\/p{250}-2 and 17 more$/);
+  });
+
   it('counts and names pods, not stops: a restarted pod is stopped more than once', () => {
     const again = [boot.stop(119_000, 'b-8', 'web', 1, 1), boot.stop(119_500, 'b-9', 'web', 1, 1)];
     expect(sentenceOf([boot.started(1), ...aWholeShutdown(boot), ...again])).toBe(
