@@ -21,6 +21,8 @@ type MemoryUse = {
 };
 /** Of the cgroup and its descendants. Null = this cgroup version does not have the figure. */
 type MemoryStat = {
+  /** Exact, while the others may lag behind it (stat-lag.ts). */
+  readonly usageBytes: Reading<number>;
   /** v2 `anon`, v1 `total_rss`. */
   readonly anonBytes: Reading<number>;
   readonly shmemBytes: Reading<number>;
@@ -154,6 +156,7 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
       if (!bytes.known) return bytes;
       const field = (name: Key): Reading<number> => fieldOf(bytes.value, name, statPath);
       return known({
+        usageBytes: usageOf(bytes.value),
         anonBytes: field(names.anon),
         shmemBytes: field(names.shmem),
         unevictableBytes: field(names.unevictable),

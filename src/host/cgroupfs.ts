@@ -3,7 +3,7 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import { cgroupInode } from './cgroup-inode.ts';
 import { isMember, lookInProc } from './cgroup-members.ts';
-import { anonOf, holdMemory, MEMORY_STAT_BYTES } from './cgroup-memory.ts';
+import { anonOf, holdMemory, MEMORY_STAT_BYTES, usageIn } from './cgroup-memory.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { closedIfReplaced } from './cgroup-replaced.ts';
 import { childrenOf, directoryOf, inCgroup, isLeaf, listIn, lookAtProcesses, type Seen } from './cgroup-walk.ts';
@@ -282,9 +282,13 @@ function seenIn(
   });
 }
 
-/** v2 `anon`, v1 `total_rss`: what proves that memory came back (D3). */
+/** v2 `anon`, v1 `total_rss`: what proves that memory came back (D3). At most the usage, behind which those may lag. */
 export function anonBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
-  return inCgroup(mounts, ref, (directory) => anonBelow(mounts, directory));
+  return inCgroup(mounts, ref, (directory) => {
+    const anon = anonBelow(mounts, directory);
+    const usage = usageIn(mounts, directory);
+    return anon.known && usage.known && usage.value < anon.value ? usage : anon;
+  });
 }
 
 function anonBelow(mounts: CgroupMounts, directory: string): Reading<number> {

@@ -1,12 +1,14 @@
 import { type RefaultHistory, reclaimableBytes, refaultRate, refaultsAfter } from '../core/eviction/reclaimable.ts';
-import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, sumOf, type Unknown, unknown } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
 import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { openCgroupSwap } from '../host/cgroup-swap.ts';
 import { pageBytes } from '../host/page-size.ts';
 import type { Procfs } from '../host/procfs.ts';
+import { sumStats } from '../host/sum-stats.ts';
 import { cachedFor } from './cached-reading.ts';
+import { createStatLag } from './stat-lag.ts';
 
 type NodeMemoryNeeds = {
   readonly mounts: CgroupMounts;
@@ -65,6 +67,7 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
   let refaults: { readonly of: CgroupMemory; readonly readMs: MonoMs; readonly history: RefaultHistory } | null = null;
   const reserve = cachedFor(RESERVE_PACE_MS, () => procfs.reserveBytes('low'));
   const memTotal = cachedFor(TOTAL_PACE_MS, procfs.memTotalBytes);
+  const followLag = createStatLag(() => sumStats(mounts, cgroupRoot));
 
   const nodeNow = (atMs: MonoMs): Reading<Node> => {
     const total = memTotal(atMs);
@@ -87,7 +90,7 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
     refaults = { of: memory, readMs: atMs, history: next };
   };
   const reclaimable = (node: Node, atMs: MonoMs): Reading<number> => {
-    const terms = node.memory === machine ? machineTerms(procfs, reserve(atMs)) : cgroupTerms(node.memory);
+    const terms = node.memory === machine ? machineTerms(procfs, reserve(atMs)) : cgroupTerms(node.memory, atMs);
     if ('why' in terms) return terms;
     const missing = Object.values(terms).find((term) => !term.known);
     if (missing !== undefined && !missing.known) return missing;
@@ -95,9 +98,12 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
     const capacityBytes = node.capacityBytes;
     return known(reclaimableBytes({ capacityBytes, refaultBytesPerSecond, ...valuesOf(terms) }));
   };
-  const cgroupTerms = (memory: CgroupMemory): Terms | Unknown => {
+  const cgroupTerms = (memory: CgroupMemory, atMs: MonoMs): Terms | Unknown => {
     const stat = memory.stat();
     if (!stat.known) return stat;
+    const { usageBytes, anonBytes, fileBytes, kernelBytes } = stat.value;
+    const named = sumOf([anonBytes, fileBytes, kernelBytes]);
+    if (usageBytes.known && named.known) followLag(atMs, usageBytes.value - named.value);
     return {
       ...stat.value,
       freeSwapBytes: freeSwapOf(procfs, swap.freeBytes()),

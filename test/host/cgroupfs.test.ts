@@ -77,6 +77,17 @@ describe('a cgroup is its inode', () => {
   });
 });
 
+describe('the anonymous memory of a cgroup', () => {
+  const bytes = 20 * 2 ** 20;
+  it.each([
+    ['1', v1, { 'a/memory.stat': `total_rss ${bytes}\n`, 'a/memory.usage_in_bytes': '4096\n' }],
+    ['2', v2, { 'a/memory.stat': `anon ${bytes}\n`, 'a/memory.current': '4096\n' }],
+  ] as const)('is at most its usage, behind which memory.stat may lag, on version %s', (_, version, files) => {
+    const mounts = version(aTree(files));
+    expect(anonBytes(mounts, refTo(mounts, '/a'))).toEqual(known(4096));
+  });
+});
+
 describe('processes of a tree of files', () => {
   it('come from it and its descendants, each once, without those of other pid namespaces', () => {
     const mounts = v2(aTree({ 'a/cgroup.procs': '5\n7\n', 'a/b/cgroup.procs': '7\n0\n', 'c/cgroup.procs': '9\n' }));
