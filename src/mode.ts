@@ -1,6 +1,7 @@
 import type { DecisionId } from './core/decision.ts';
 import type { Unconfirmed } from './core/observation.ts';
 import type { OomScore } from './core/pod/oom-score.ts';
+import type { PodUid } from './core/pod/pod.ts';
 import type { Reading } from './core/reading.ts';
 import type { NodeCondition } from './core/signal.ts';
 import type { CgroupMounts } from './host/cgroup-mounts.ts';
@@ -119,6 +120,8 @@ export type Mode = {
   readonly isTaken?: () => string | null;
   /** Whether all pods are known: false for a moment after the start. */
   readonly isSettled: () => boolean;
+  /** A shutdown stops it now, in its turn, and has not asked it yet. Absent: there are no turns. */
+  readonly isToBeStopped?: (uid: PodUid) => boolean;
   /** Pods that have processes now. */
   readonly running: () => readonly BoundPod['declared'][];
   /** What the kernel would choose by. */

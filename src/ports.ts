@@ -308,8 +308,16 @@ export type ShutdownFact =
   | { readonly what: 'cancel-not-honoured' }
   /** Units that a cancelled shutdown had stopped and that run again, and those that were not restarted, with the reason. */
   | { readonly what: 'undone'; readonly started: readonly string[]; readonly notUndone: readonly string[] }
-  /** `delayMs`: logind had granted this much, and had gone on before. Absent: not as far as is known. */
-  | { readonly what: 'released'; readonly why: 'all-phases-done' | 'out-of-time'; readonly delayMs?: number }
+  /**
+   * `delayMs`: logind had granted this much, and had gone on before. `isOvertaken`: systemd had begun to stop everything before.
+   * Absent: not as far as is known.
+   */
+  | {
+      readonly what: 'released';
+      readonly why: 'all-phases-done' | 'out-of-time';
+      readonly delayMs?: number;
+      readonly isOvertaken?: true;
+    }
   /** An agent that was started in the middle of a shutdown continues it. */
   | { readonly what: 'resumed'; readonly phase: number };
 

@@ -41,9 +41,13 @@ export function ungracefulText({ bootId, dry, lastWallMs, running }: BootRecord,
 function sayEnd({ end, plan, released, cancelled, beganMs }: ShutdownRecord): string {
   switch (end.kind) {
     case 'released': {
-      if (released?.delayMs !== undefined) {
-        const afterMs = released.atMs - beganMs;
-        return `logind went on when its delay of ${saySpan(released.delayMs)} was over; the phases were over after ${saySpan(afterMs)}`;
+      if (released?.delayMs !== undefined || released?.isOvertaken) {
+        const { atMs, delayMs } = released;
+        const went =
+          delayMs === undefined
+            ? 'systemd began to stop everything before the phases were over'
+            : `logind went on when its delay of ${saySpan(delayMs)} was over`;
+        return `${went}; the phases were over after ${saySpan(atMs - beganMs)}`;
       }
       const isLate = released?.why === 'out-of-time';
       const why = isLate ? 'out of time' : 'all phases are done';

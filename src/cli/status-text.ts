@@ -166,6 +166,7 @@ function podsText({ pods }: StatusReport, paint: Paint): string {
         pod.isProtected ? 'protected' : '',
         pod.evictFor === undefined ? '' : `evict-for ${sayEvictFor(pod.evictFor)}`,
         pod.isTerminating ? 'terminating' : '',
+        pod.isToBeStopped ? 'to be stopped' : '',
         unsaidText(pod),
       ]
         .filter(Boolean)

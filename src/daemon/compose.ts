@@ -79,6 +79,7 @@ export type OpenParts = {
     | 'setShuttingDown'
     | 'shows'
     | 'isTaken'
+    | 'isToBeStopped'
     | 'kubeletConfigz'
   >;
   readonly undoStops: () => void;

@@ -8,6 +8,7 @@ import { unknown } from '../core/reading.ts';
 import type { Verdict } from '../core/verdict.ts';
 import { within } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
+import type { BoundPod } from '../ports.ts';
 import type { PageFacts } from '../serve/page.ts';
 import { createPodNames } from '../serve/pod-names.ts';
 import type { ShutdownContext } from '../serve/shutdown-status.ts';
@@ -60,6 +61,11 @@ export function createReporter(
     const running = new Set([...pods.value, ...parts.mode.running()].map(({ uid }) => uid));
     return bound.value.flatMap(({ declared }) => (running.has(declared.uid) ? [] : [podName(declared)]));
   };
+  const idle = (): readonly BoundPod['declared'][] => {
+    const bound = parts.mode.pods.pods();
+    return bound.known ? bound.value.flatMap(({ isIdle, declared }) => (isIdle ? [declared] : [])) : [];
+  };
+  const { isToBeStopped } = parts.mode;
   const report = (observation: Observation, verdict: Verdict): StatusReport => {
     const { effective, warnings } = daemon.loaded();
     const { workingSetAvailableBytes, reclaimableAvailableBytes } = observer.memoryFacts();
@@ -79,9 +85,10 @@ export function createReporter(
         recent: recorder.recent(),
         configFile: { path: effective.file, loadedWallMs: daemon.sinceWallMs, lastReload: daemon.lastReload() },
         warnings: warnings.map(({ text }) => text),
-        shutdown: daemon.shutdownContext(),
+        shutdown: { ...daemon.shutdownContext(), idle: idle() },
         oomScores: parts.oomScores(),
         notRunning: notRunning(observation, effective.mode),
+        ...(isToBeStopped === undefined ? {} : { isToBeStopped }),
         nameOf: names.nameOf,
       },
     });

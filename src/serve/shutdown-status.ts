@@ -1,6 +1,6 @@
 import type { CoreConfig, ShutdownPhase } from '../core/core-config.ts';
 import type { Observation } from '../core/observation.ts';
-import type { PodUid } from '../core/pod/pod.ts';
+import type { PodUid, PodView } from '../core/pod/pod.ts';
 import { assertNever, type MonoMs } from '../core/reading.ts';
 import { totalMs, withoutReserve } from '../core/shutdown/phase-time.ts';
 import { neededTotalMs, planShutdown } from '../core/shutdown/plan.ts';
@@ -72,6 +72,8 @@ export type ShutdownContext = {
   readonly secondTier: boolean;
   /** `shutdown -c` came while it runs, and logind does not honour it. */
   readonly isCancelIgnored: boolean;
+  /** Pods without a process that a shutdown stops, whether or not the look has them; absent: none. */
+  readonly idle?: readonly Omit<PodView, 'usage'>[];
 };
 type ShutdownInput = {
   readonly observation: Observation;
@@ -83,7 +85,7 @@ type ShutdownInput = {
 
 export function shutdownStatus({ observation, state, config, context, nameOf }: ShutdownInput): ShutdownStatus {
   const { nowMs, inhibitor, stopTimeoutMs, last, secondTier, isCancelIgnored } = context;
-  const phases = plannedPhases(config.phases, observation);
+  const phases = plannedPhases(config.phases, observation, context.idle ?? []);
   const { shutdown } = state;
   return {
     lock: lockStatus(inhibitor.lock, nowMs),
@@ -127,8 +129,13 @@ function lockStatus(lock: Lock, nowMs: MonoMs): LockStatus {
   }
 }
 
-function plannedPhases(phases: readonly ShutdownPhase[], { pods }: Observation): readonly PlannedPhase[] {
-  return planShutdown(phases, pods.known ? pods.value : []).map(({ phase, fromPriority, periodSeconds, stops }) => ({
+function plannedPhases(
+  phases: readonly ShutdownPhase[],
+  { pods }: Observation,
+  idle: NonNullable<ShutdownContext['idle']>,
+): readonly PlannedPhase[] {
+  const byUid = new Map([...idle, ...(pods.known ? pods.value : [])].map((pod) => [pod.uid, pod]));
+  return planShutdown(phases, [...byUid.values()]).map(({ phase, fromPriority, periodSeconds, stops }) => ({
     phase,
     fromPriority,
     periodSeconds,

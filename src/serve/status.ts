@@ -116,6 +116,8 @@ type PodRow = Pick<
   readonly usage: number | null;
   /** It is a lower bound. */
   readonly isAtLeast?: true;
+  /** A shutdown stops it now, in its turn, and has not asked it yet. */
+  readonly isToBeStopped?: true;
   /** Directories are walked beside the looks; null: this signal's usage is from the look itself, or unknown. */
   readonly usageAgeMs: number | null;
   /** null: this signal has no request. */
@@ -177,6 +179,8 @@ export type StatusContext = {
   readonly shutdown: ShutdownContext;
   /** Pods of manifests without a process; absent: none. */
   readonly notRunning?: readonly string[];
+  /** A shutdown stops it now, in its turn, and has not asked it yet; absent: there is none. */
+  readonly isToBeStopped?: (uid: PodUid) => boolean;
   /** Names of pods that are not in the look, such as those being stopped. */
   readonly nameOf?: (uid: PodUid) => string | undefined;
   /** Absent: none is set. */
@@ -221,7 +225,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
       workingSetAvailableBytes: valueOrNull(context.memory.workingSet),
       reclaimableAvailableBytes: valueOrNull(context.memory.reclaimable),
     },
-    pods: podsStatus(observation, state, context.notRunning ?? []),
+    pods: podsStatus(observation, state, context),
     act: actStatus(state, atMs),
     // They are read once a minute.
     oomScores: (context.oomScores ?? []).filter(({ pod }) => !notRunning.has(pod)),
@@ -289,7 +293,7 @@ function aliasOf(signal: Signal, { signals, fsLayout }: Observation): Signal | n
   return !own.known && !other.known && own.where === other.where ? of : null;
 }
 
-function podsStatus(observation: Observation, state: State, notRunning: readonly string[]): PodsStatus {
+function podsStatus(observation: Observation, state: State, context: StatusContext): PodsStatus {
   const { pods } = observation;
   if (!pods.known) {
     const isAsked = pods.why !== 'not-asked';
@@ -300,7 +304,7 @@ function podsStatus(observation: Observation, state: State, notRunning: readonly
   return {
     known: true,
     rankedFor: signal,
-    notRunning,
+    notRunning: context.notRunning ?? [],
     order: rank(signal, pods.value, layout).map(({ pod, row }) => ({
       uid: pod.uid,
       namespace: pod.namespace,
@@ -313,7 +317,9 @@ function podsStatus(observation: Observation, state: State, notRunning: readonly
       request: requestFor(signal, pod),
       isProtected: pod.isProtected,
       ...(pod.evictFor === undefined ? {} : { evictFor: pod.evictFor }),
-      isTerminating: pod.isTerminating,
+      ...(context.isToBeStopped?.(pod.uid)
+        ? { isTerminating: false, isToBeStopped: true }
+        : { isTerminating: pod.isTerminating }),
       ...(pod.unsaid === undefined ? {} : { unsaid: pod.unsaid }),
       decidedBy: row.decidedBy,
     })),

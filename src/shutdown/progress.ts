@@ -151,10 +151,17 @@ function factsOf(look: Look): readonly ShutdownFact[] {
   return [...first, ...announced, ...begunAndEnded, ...confirmed, ...released];
 }
 
-/** logind waits no longer than it granted, whether or not the agent was there to see it. */
-function delayOver({ was, observation }: Look): { readonly delayMs?: number } {
-  if (was.kind !== 'stopping' || was.tier !== 'logind' || was.delayMaxMs === null) return {};
-  return observation.atMs - was.startedMs > was.delayMaxMs ? { delayMs: was.delayMaxMs } : {};
+/**
+ * logind waits no longer than it granted, whether or not the agent was there to see it. Its delay may have begun before the
+ * signal could be heard: what shows then is that systemd stops the agent.
+ */
+function delayOver({
+  was,
+  observation,
+}: Look): Pick<Extract<ShutdownFact, { what: 'released' }>, 'delayMs' | 'isOvertaken'> {
+  if (was.kind !== 'stopping' || was.delayMaxMs === null) return {};
+  if (observation.atMs - was.startedMs > was.delayMaxMs) return { delayMs: was.delayMaxMs };
+  return was.tier === 'stop' ? { isOvertaken: true } : {};
 }
 
 /** The agent is stopped after the phases of logind's signal: they run once more with all that is left. */

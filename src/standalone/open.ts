@@ -137,6 +137,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     },
     oomScores: () => scores?.now() ?? [],
     isSettled: source.isSettled,
+    isToBeStopped: (uid) => shutdownStops?.isToBeStopped(uid) === true,
     running: () => {
       const bound = source.pods();
       const idle = bound.known ? bound.value.filter(({ declared }) => hasNoCgroup(declared.uid)) : [];

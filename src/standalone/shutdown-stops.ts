@@ -32,6 +32,8 @@ export type ShutdownStops = {
   readonly isCancelled: () => boolean;
   /** Another pod that is asked to stop waits for its turn after this one. */
   readonly isAwaited: (uid: PodUid) => boolean;
+  /** It is to be stopped, and has not been asked yet. */
+  readonly isToBeStopped: (uid: PodUid) => boolean;
   readonly forget: () => void;
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
   readonly rewrite: () => void;
@@ -45,8 +47,8 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   /** Null: not reported yet, for example after a start during a shutdown. */
   let wasShuttingDown: boolean | null = null;
   const isCancelled = (): boolean => wasShuttingDown === false;
-  const waiting = new Set<Turn>();
-  const isAwaited = (uid: PodUid): boolean => [...waiting].some(({ after }) => after.includes(uid));
+  const waiting = new Map<PodUid, Turn>();
+  const isAwaited = (uid: PodUid): boolean => [...waiting.values()].some(({ after }) => after.includes(uid));
   const tell = createUnitStops({ ...needs, memory, isCancelled, isAwaited });
 
   function undo(): Promise<UndoneStops> {
@@ -98,6 +100,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     isEmpty: () => memory.all().length === 0,
     isCancelled,
     isAwaited,
+    isToBeStopped: (uid) => waiting.has(uid),
     forget,
     setShuttingDown,
     rewrite: memory.rewrite,
@@ -114,7 +117,7 @@ function request(
     readonly tell: StopInTurn;
     readonly isCancelled: () => boolean;
     readonly isAwaited: (uid: PodUid) => boolean;
-    readonly waiting: Set<Turn>;
+    readonly waiting: Map<PodUid, Turn>;
   },
   live: LivePod,
   order: StopOrder,
@@ -127,8 +130,8 @@ function request(
   const declaredMs = live.manifest.declared.terminationGraceSeconds * 1_000;
   const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
   const inTurn = async (ask: () => Promise<Asked>): Promise<Asked> => {
-    if (turn.after.length > 0) waiting.add(turn);
-    return ask().finally(() => waiting.delete(turn));
+    waiting.set(victim.uid, turn);
+    return ask().finally(() => waiting.delete(victim.uid));
   };
   // An earlier run of the agent has asked for it.
   if (isTold(noted)) {

@@ -20,7 +20,7 @@ export function sayFact(fact: ShutdownFact): string {
       return `shutdown: nodewarden was restarted ${fact.phase === 0 ? 'before the first phase' : `in phase ${fact.phase}`} and continues`;
     case 'phase': {
       const short = fact.periodMs < fact.wantedMs ? ` of its configured ${sayTenths(fact.wantedMs)}` : '';
-      return `shutdown phase ${fact.phase}: stopping ${countPods(fact.pods.length)} within ${sayTenths(fact.periodMs)}${short}: ${sayNames(fact.pods)}`;
+      return `shutdown phase ${fact.phase}: stopping ${countPods(fact.pods.length)}, waiting at most ${sayTenths(fact.periodMs)}${short}: ${sayNames(fact.pods)}`;
     }
     case 'phase-over':
       return `shutdown phase ${fact.phase} is over after ${sayTenths(fact.tookMs)}: ${sayPhaseEnd(fact.by, fact.running)}${sayRunning(fact.running)}`;
@@ -37,6 +37,8 @@ export function sayFact(fact: ShutdownFact): string {
     case 'released':
       if (fact.delayMs !== undefined)
         return `shutdown: logind went on when its delay of ${sayTenths(fact.delayMs)} was over, before the phases were`;
+      if (fact.isOvertaken)
+        return 'shutdown: systemd began to stop everything before the phases were over; they are now';
       return fact.why === 'all-phases-done'
         ? 'shutdown: all phases are done, nodewarden no longer delays it'
         : 'shutdown: out of time, nodewarden no longer delays it';

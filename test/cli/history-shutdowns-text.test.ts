@@ -186,6 +186,11 @@ describe('the history of shutdowns as text', () => {
       'now',
     ],
     [
+      'shutdown (reboot): systemd began to stop everything before the phases were over; the phases were over after 5s\n',
+      [boot.fact(0, BEGAN), boot.fact(5_000, { what: 'released', why: 'all-phases-done', isOvertaken: true })],
+      'now',
+    ],
+    [
       '2      2000000000     10s     +32.1s  0s     0s    no time was left\n',
       [
         boot.fact(0, BEGAN),

@@ -185,6 +185,17 @@ through_a_hang() {
 }
 check_last_busy() { through_a_hang 2 0.8 6; } # PID 1 hangs through the last phase: its pod is signalled all the same, and has the time to end
 check_long_busy() { through_a_hang 10 3.5 14; } # PID 1 hangs through a long phase: its pod is signalled while half of the time is left
+check_asked_busy() { # PID 1 hangs as the shutdown is requested: logind counts its delay from then, so it goes on before the phases are over; they are kept, and history says so
+  # Shorter than the 25 s after which logind gives up, longer than its reserve.
+  up_with "sed -i 's/shutdown-pod.pl db .*/shutdown-pod.pl db 2.5/' /etc/systemd/system/db.service; systemctl daemon-reload; systemctl restart db"
+  ( sleep 9; ns signal CONT ) &
+  ns signal STOP
+  go 'systemctl poweroff'; gone 60
+  nobody_untold web stuck db dns; nobody_told_twice "$TIMELINE"
+  after stuck killed db told; after db ends dns told; after dns ends other told
+  ns up --again
+  history_is 'shutdowns.length === 1 && shutdowns[0].end.kind === "released" && shutdowns[0].released.isOvertaken === true'
+}
 check_late_once() { # a pod that waits for a unit that is no pod until its time is nearly over: it is signalled once
   up_with "$ORDER only_ours; order_unit app 1.6; order_unit front 6.6 After=app.service BindsTo=app.service; order_pod app 0
     $(one_phase 8); systemctl daemon-reload; systemctl start front"
@@ -226,6 +237,7 @@ check_idle() { # RemainAfterExit=yes with ExecStop=: stopped in its phase, which
     printf '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nExecStop=/bin/sh -c \"echo drain 1 told 1; sleep 2; echo drain 1 ends\"\nSyslogIdentifier=lab-pod\n' > /etc/systemd/system/drain.service
     order_pod drain 0; $(two_phases 6); systemctl daemon-reload; systemctl start web drain"
   sleep 1
+  [ "$(status 'shutdown.phases.map(({ pods }) => pods).join()')" = 1,1 ] || fail "$(status 'JSON.stringify(shutdown.phases)')"
   go 'systemctl poweroff'; gone
   after drain told drain ends; after drain ends web told
   ns up --again

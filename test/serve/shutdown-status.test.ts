@@ -80,6 +80,14 @@ describe('the shutdown in the status', () => {
     expect(shutdownOf({}).phases[1]).toEqual({ phase: 2, fromPriority: 1_000, periodSeconds: 60, pods: 0 });
   });
 
+  it('counts a pod without a process that its phase stops', () => {
+    const { usage: _, ...job } = aPod({ name: 'drain', priority: 1_000 });
+    const counts = (observed = {}) => shutdownOf({ idle: [job] }, {}, observed).phases.map((row) => row.pods);
+    expect(counts()).toEqual([2, 1, 1]);
+    // In the look of a phase it is a pod like any other.
+    expect(counts({ pods: known([aPod({ name: 'drain', priority: 1_000 })]) })).toEqual([0, 1, 0]);
+  });
+
   /** Seconds after the time that is scheduled. */
   function clocks(inhibitor: Partial<InhibitorStatus>, observed = {}) {
     const { scheduled } = shutdownOf({ inhibitor: { ...ARMED, scheduled: poweroff, ...inhibitor } }, {}, observed);

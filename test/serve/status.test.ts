@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { painter } from '../../src/cli/print.ts';
+import { statusText } from '../../src/cli/status-text.ts';
 import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import { initialState, type State } from '../../src/core/state/state.ts';
@@ -93,6 +95,21 @@ describe('the status report', () => {
       rankedFor: 'pid.available',
       order: [{ request: null }, {}],
     });
+  });
+
+  it('does not call a pod terminating that a shutdown has not asked to stop yet', () => {
+    const pods = known(['front', 'db'].map((name) => aPod({ name, isTerminating: true })));
+    const context = aContext({ isToBeStopped: (uid) => uid === 'uid-db' });
+    const now = report({}, anObservation(10_000, {}, { pods }), context);
+    const rows = now.pods.known ? now.pods.order : [];
+    const shown = rows.map(({ name, isTerminating, isToBeStopped }) => [name, isTerminating, isToBeStopped]);
+    expect(new Set(shown)).toEqual(
+      new Set([
+        ['front', true, undefined],
+        ['db', false, true],
+      ]),
+    );
+    expect(statusText(now, painter(false))).toMatch(/default\/db .* to be stopped\n/);
   });
 
   it('names no oom_score_adj of a pod that has ended since it was read', () => {

@@ -94,6 +94,16 @@ describe('a shutdown that is followed', () => {
     expect(lines.at(-1)).toBe('shutdown: logind went on when its delay of 32s was over, before the phases were');
   });
 
+  it('whose delay was over before it should have been says that systemd went on', () => {
+    const { look, ended, facts, lines } = followed([web, db]);
+    look(0, { shutdownEvents: [{ kind: 'lock-granted', delayMaxMs: 92_000 }, PREPARING] });
+    look(1_000, { shutdownEvents: [{ kind: 'stopped-without-signal', leftMs: 85_000 }] });
+    look(2_000, { outcomes: [ended(web, 2_000)], pods: known([db]) });
+    look(3_000, { outcomes: [ended(db, 3_000)], pods: known([]) });
+    expect(facts.at(-1)).toEqual({ what: 'released', why: 'all-phases-done', isOvertaken: true });
+    expect(lines.at(-1)).toBe('shutdown: systemd began to stop everything before the phases were over; they are now');
+  });
+
   it('reports how its phases shrink (D11)', () => {
     const { look, facts, lines } = followed([web]);
     look(0, { shutdownEvents: [{ kind: 'lock-granted', delayMaxMs: 9_000 }, PREPARING] });
@@ -101,7 +111,9 @@ describe('a shutdown that is followed', () => {
       { what: 'began', grantedMs: 9_000, limitMs: 7_000 },
       { what: 'phase', periodMs: 7_000, wantedMs: 20_000 },
     ]);
-    expect(lines.at(-1)).toBe('shutdown phase 1: stopping 1 pod within 7s of its configured 20s: default/web');
+    expect(lines.at(-1)).toBe(
+      'shutdown phase 1: stopping 1 pod, waiting at most 7s of its configured 20s: default/web',
+    );
   });
 
   it('is reported without pods, too', () => {

@@ -91,16 +91,20 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(fake.asked()).toEqual(['StopUnit front.service', 'StopUnit db.service']);
   });
 
-  it('has its grace period from the moment when its job runs', async () => {
+  it('has its grace period from the moment when its job runs, and is only to be stopped until then', async () => {
     const cgroup = await addPod('web', 'unit');
     await open('web');
     const job = withWaitingJob('web.service');
+    const uid = podOf('web')?.declared.uid ?? '';
+    const isToBeStopped = () => standalone.isToBeStopped?.(uid);
+    expect(isToBeStopped()).toBe(false);
     const stopped = stop('web', { graceMs: 300, turn: turnOfMs(300, 30_000) });
     await until(() => fake.asked().includes('StopUnit web.service'));
     await sleep(clock, 400);
-    expect(cgroup.pids()).not.toEqual([]);
+    expect([cgroup.pids().length > 0, isToBeStopped()]).toEqual([true, true]);
     const toldMs = clock.monoMs();
     job.runs();
+    await until(() => isToBeStopped() === false);
     expect(await stopped).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
     expect(clock.monoMs() - toldMs).toBeGreaterThanOrEqual(299);
   });

@@ -59,7 +59,8 @@ function summaryOf(shutdown: ShutdownRecord): LastShutdown {
       end.kind === 'released' && released !== null
         ? {
             tookMs: released.atMs - beganMs,
-            isOutOfTime: released.why === 'out-of-time' || released.delayMs !== undefined,
+            isOutOfTime:
+              released.why === 'out-of-time' || released.delayMs !== undefined || released.isOvertaken === true,
             isToBeContinued: isToBeContinued(shutdown),
           }
         : null,

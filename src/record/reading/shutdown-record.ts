@@ -3,6 +3,7 @@ import type { DecisionId } from '../../core/decision.ts';
 import type { Unconfirmed } from '../../core/observation.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import type { PhaseEnd } from '../../core/reason.ts';
+import type { ShutdownFact } from '../../ports.ts';
 import type { RecordEntry } from '../entry.ts';
 import { otherStops, type PodStop, stopsOf } from './pod-stops.ts';
 import { type FactAt, factsOf, type Part, partsOf } from './shutdown-part.ts';
@@ -29,12 +30,7 @@ export type ShutdownRecord = {
   readonly resumed: readonly { readonly atMs: MonoMs; readonly phase: number }[];
   readonly cancelled: CancelRecord | null;
   readonly undone: { readonly started: readonly string[]; readonly notUndone: readonly string[] } | null;
-  /** `delayMs`: logind had granted this much, and had gone on before. */
-  readonly released: {
-    readonly atMs: MonoMs;
-    readonly why: 'all-phases-done' | 'out-of-time';
-    readonly delayMs?: number;
-  } | null;
+  readonly released: ({ readonly atMs: MonoMs } & Omit<Extract<ShutdownFact, { what: 'released' }>, 'what'>) | null;
   readonly end: ShutdownEnd;
   /** All its decisions, in the order of the record. */
   readonly decisions: readonly DecisionId[];

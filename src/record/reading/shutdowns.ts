@@ -102,7 +102,11 @@ const FACTS: Demands = {
   'lock-lost': { detail: isText },
   cancelled: { phase: isNumber, why: isText },
   undone: { started: isTexts, notUndone: isTexts },
-  released: { why: isOneOf('all-phases-done', 'out-of-time'), delayMs: optional(isNumber) },
+  released: {
+    why: isOneOf('all-phases-done', 'out-of-time'),
+    delayMs: optional(isNumber),
+    isOvertaken: optional(isFlag),
+  },
   resumed: { phase: isNumber },
 };
 const NOTES: Demands = {
