@@ -5,7 +5,7 @@ import { configOf } from '../config/load.ts';
 import { UNKNOWN_SIZES } from '../config/margin.ts';
 import { GUARD_KIND } from '../config/source.ts';
 import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
-import { type Problem, sayProblem } from '../document/problem.ts';
+import { type Problem, problemOfFile, sayProblem } from '../document/problem.ts';
 import { listDirectory } from '../host/files.ts';
 import { openText, type TextPieces, textOf, wholeText } from '../host/text-stream.ts';
 import type { ScenarioHead } from '../simulate/scenario.ts';
@@ -147,7 +147,7 @@ async function loadOther(name: string | null): Promise<Pick<SimulateAsked, 'conf
   const file = name === '-' ? STDIN_NAME : name;
   const text = await wholeText(name === '-' ? textOfStdin() : openText(name), MAX_DOCUMENT_BYTES);
   if (!text.known) {
-    process.stderr.write(`${sayProblem({ file, line: 1, column: 1, path: '', text: sayUnreadable(text) })}\n`);
+    process.stderr.write(`${sayProblem(problemOfFile(file, sayUnreadable(text)))}\n`);
     return 'refused';
   }
   if (isGuardConfig(text.value, file)) {

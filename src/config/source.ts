@@ -1,5 +1,5 @@
 import { type Dialect, MAX_DOCUMENT_BYTES, parseDocuments, type YamlDocument } from '../document/document.ts';
-import type { Problem } from '../document/problem.ts';
+import { type Problem, problemOfFile } from '../document/problem.ts';
 import { isDenied } from '../host/file-error.ts';
 import { distrust, readDocument } from '../host/files.ts';
 import { entryOf, type Source } from './field.ts';
@@ -73,16 +73,15 @@ export function withoutEmptyFields(document: YamlDocument): YamlDocument {
 
 /** The text; null: no such file; a problem: the file must not or cannot be read. */
 export function readConfigFile(file: string, trust: Trust, maxBytes = MAX_DOCUMENT_BYTES): string | Problem | null {
-  const at = { file, line: 1, column: 1, path: '' };
   const text = readDocument(file, maxBytes, trust === 'owner' ? 'refused' : 'followed');
-  if (!text.known && isDenied(text)) return { ...at, text: `cannot be read: ${text.detail}`, isDenied: true };
+  if (!text.known && isDenied(text))
+    return { ...problemOfFile(file, `cannot be read: ${text.detail}`), isDenied: true };
   const refused = trust === 'owner' ? distrust(file) : null;
-  if (refused !== null) return { ...at, text: `refused: ${refused}` };
+  if (refused !== null) return problemOfFile(file, `refused: ${refused}`);
   if (text.known) return text.value;
-  return text.why === 'absent' ? null : { ...at, text: `cannot be read: ${text.detail}` };
+  return text.why === 'absent' ? null : problemOfFile(file, `cannot be read: ${text.detail}`);
 }
 
 export function missing(file: string, problem: Problem | null): Problem {
-  const text = 'does not exist; name another file, or omit it to use the defaults';
-  return problem ?? { file, line: 1, column: 1, path: '', text };
+  return problem ?? problemOfFile(file, 'does not exist; name another file, or omit it to use the defaults');
 }

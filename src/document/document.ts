@@ -11,7 +11,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml';
-import { type Path, type Problem, sayPath } from './problem.ts';
+import { type LocatedProblem, type Path, type Problem, problemOfFile, sayPath } from './problem.ts';
 import { aliasTargets, treesOf } from './yaml-trees.ts';
 
 /**
@@ -24,7 +24,7 @@ export type YamlDocument = {
   /** Null, booleans, numbers, strings, arrays, and objects without a prototype. */
   readonly value: unknown;
   /** A problem at a path in this document; if the path does not exist, at the nearest one above. */
-  readonly problemAt: (path: Path, text: string, of?: 'key' | 'value') => Problem;
+  readonly problemAt: (path: Path, text: string, of?: 'key' | 'value') => LocatedProblem;
   /**
    * Paths whose value is already reported, such as `dryRun` for `yes`: what a schema finds there is the same mistake.
    */
@@ -58,7 +58,7 @@ export function parseDocuments(
 ): ParsedDocuments {
   if (text.length > bounds.maxLength) {
     const said = `larger than ${bounds.maxLength / 1024} KiB`;
-    return { documents: [], problems: [{ file, line: 1, column: 1, path: '', text: said }] };
+    return { documents: [], problems: [problemOfFile(file, said)] };
   }
   const lines = new LineCounter();
   const options = {
@@ -96,7 +96,10 @@ export function inOrder(problems: readonly Problem[]): readonly Problem[] {
   const once = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
   const files = [...new Set(problems.map(({ file }) => file))];
   const sorted = [...once.values()].sort(
-    (a, b) => files.indexOf(a.file) - files.indexOf(b.file) || a.line - b.line || a.column - b.column,
+    (a, b) =>
+      files.indexOf(a.file) - files.indexOf(b.file) ||
+      (a.line ?? 0) - (b.line ?? 0) ||
+      (a.column ?? 0) - (b.column ?? 0),
   );
   const last = sorted[MAX_PROBLEMS - 1];
   if (sorted.length <= MAX_PROBLEMS || last === undefined) return sorted;
@@ -111,17 +114,18 @@ function sayError({ code, message }: YAMLError): string {
 type Tree = { readonly tree: Document.Parsed; readonly aliases: ReturnType<typeof aliasTargets> };
 type Located = Tree & { readonly file: string; readonly lines: LineCounter };
 type Place = {
-  readonly at: (offset: number, path: string, text: string) => Problem;
+  readonly at: (offset: number, path: string, text: string) => LocatedProblem;
   readonly problemAt: YamlDocument['problemAt'];
 };
 
-function problemAtOffset(file: string, lines: LineCounter, offset: number, path: string, text: string): Problem {
+function problemAtOffset(file: string, lines: LineCounter, offset: number, path: string, text: string): LocatedProblem {
   const { line, col } = lines.linePos(offset);
   return { file, line: Math.max(line, 1), column: Math.max(col, 1), path, text };
 }
 
 function placeOf({ file, lines, tree, aliases }: Located): Place {
-  const at = (offset: number, path: string, text: string): Problem => problemAtOffset(file, lines, offset, path, text);
+  const at = (offset: number, path: string, text: string): LocatedProblem =>
+    problemAtOffset(file, lines, offset, path, text);
   // Kept, because a mapping with one unknown key may have thousands.
   const pairs = new Map<YAMLMap, ReadonlyMap<string, Pair>>();
   const pairsOf = (map: YAMLMap): ReadonlyMap<string, Pair> => {

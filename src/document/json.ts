@@ -1,7 +1,7 @@
 import { sayCause } from '../core/reading.ts';
 import { MAX_DEPTH, type ParsedDocuments, type YamlDocument } from './document.ts';
 import { countKeys, findMistake, type Member, membersAt, skipBlank } from './json-text.ts';
-import { type Path, type Problem, sayPath } from './problem.ts';
+import { type LocatedProblem, type Path, type Problem, sayPath } from './problem.ts';
 
 /** Where a text begins in its file; lines and columns count from 1. */
 type TextStart = { readonly line: number; readonly column: number };
@@ -57,7 +57,7 @@ function keysOf(value: object, levels: number): number | null {
 }
 
 type Places = {
-  readonly problemAtOffset: (offset: number, path: string, text: string) => Problem;
+  readonly problemAtOffset: (offset: number, path: string, text: string) => LocatedProblem;
   readonly problemAt: YamlDocument['problemAt'];
   readonly duplicates: () => readonly Problem[];
 };
@@ -66,7 +66,7 @@ function createPlaces(text: string, file: string, start: TextStart): Places {
   let lineStarts: readonly number[] | null = null;
   const found = new Map<number, MemberOf>();
 
-  const problemAtOffset = (offset: number, path: string, said: string): Problem => {
+  const problemAtOffset = (offset: number, path: string, said: string): LocatedProblem => {
     lineStarts ??= lineStartsOf(text);
     const index = lastAtMost(lineStarts, offset);
     const column = offset - (lineStarts[index] ?? 0) + (index === 0 ? start.column : 1);

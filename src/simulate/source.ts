@@ -2,7 +2,7 @@ import type { Reading, Unknown } from '../core/reading.ts';
 import { known } from '../core/reading.ts';
 import { type Bounds, parseDocuments, type YamlDocument } from '../document/document.ts';
 import { parseJsonDocument } from '../document/json.ts';
-import { type Problem, sayPath } from '../document/problem.ts';
+import { type Problem, problemOfFile, sayPath } from '../document/problem.ts';
 import { linesOf, openText, type TextPieces, wholeText } from '../host/text-stream.ts';
 
 export type SourceItem =
@@ -51,7 +51,7 @@ export async function* readScenarioFiles(
       documents += 1;
       yield item;
     }
-    if (documents === 0) yield unreadable(file, 1, 'is empty');
+    if (documents === 0) yield unreadable(problemOfFile(file, 'is empty'));
   }
 }
 
@@ -81,7 +81,8 @@ async function* itemsOfLines(pieces: TextPieces, file: string): AsyncGenerator<S
   let last = 1;
   for await (const line of linesOf(pieces, MAX_JSON_LENGTH)) {
     if (!line.known) {
-      yield unreadable(file, last, sayUnreadable(line));
+      const problem = problemOfFile(file, sayUnreadable(line));
+      yield unreadable(last === 1 ? problem : { ...problem, line: last, column: 1 });
       return;
     }
     const { text } = line.value;
@@ -102,7 +103,7 @@ async function* itemsOfText(
   format: 'yaml' | 'json' | null,
 ): AsyncGenerator<SourceItem> {
   const text = await wholeText(pieces, format === 'yaml' ? YAML_BOUNDS.maxLength : MAX_JSON_LENGTH);
-  if (!text.known) yield unreadable(file, 1, sayUnreadable(text));
+  if (!text.known) yield unreadable(problemOfFile(file, sayUnreadable(text)));
   else if (format === 'json' || (format === null && isJson(text.value))) yield* itemsOfJson(text.value, file);
   else yield* itemsOfYaml(text.value, file);
 }
@@ -157,7 +158,7 @@ function* itemsOfYaml(text: string, file: string): Generator<SourceItem> {
     const line = lines[index] ?? 1;
     const from = index === 0 ? 0 : line;
     const to = lines[index + 1] ?? Number.POSITIVE_INFINITY;
-    const own = problems.filter((problem) => problem.line >= from && problem.line < to);
+    const own = problems.filter((problem) => (problem.line ?? 1) >= from && (problem.line ?? 1) < to);
     yield { kind: 'document', file, document: index + 1, line, yaml, problems: own };
   }
   if (all.length === 0 && problems.length > 0) yield { kind: 'problems', file, document: 1, problems };
@@ -195,8 +196,8 @@ async function sniff(pieces: TextPieces): Promise<{ readonly isLines: boolean; r
   return { isLines: isJson(line), pieces: again() };
 }
 
-function unreadable(file: string, line: number, text: string): SourceItem {
-  return { kind: 'problems', file, document: null, problems: [{ file, line, column: 1, path: '', text }] };
+function unreadable(problem: Problem): SourceItem {
+  return { kind: 'problems', file: problem.file, document: null, problems: [problem] };
 }
 
 export function sayUnreadable({ why, detail }: Unknown): string {

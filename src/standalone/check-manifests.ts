@@ -1,6 +1,6 @@
 import { valueAt } from '../document/check.ts';
 import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
-import type { Problem } from '../document/problem.ts';
+import { type Problem, problemOfFile } from '../document/problem.ts';
 import { isDenied } from '../host/file-error.ts';
 import { distrust, kindOf, listDirectory, readDocument } from '../host/files.ts';
 import { type ManifestPod, parseManifest } from './manifest.ts';
@@ -33,7 +33,7 @@ export function checkManifest(path: string): CheckedManifests {
 }
 
 function refusedAt(file: string, text: string): CheckedManifests {
-  return { pods: [], problems: [{ file, line: 1, column: 1, path: '', text }] };
+  return { pods: [], problems: [problemOfFile(file, text)] };
 }
 
 /** The same for a whole directory; a missing one has no mistakes. */

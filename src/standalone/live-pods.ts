@@ -1,7 +1,7 @@
 import { oldestStartMs } from '../act/oldest-start.ts';
 import { CLEAN_UP } from '../act/successors.ts';
 import { known, type MonoMs, unknown } from '../core/reading.ts';
-import type { Problem } from '../document/problem.ts';
+import type { LocatedProblem } from '../document/problem.ts';
 import { cgroupInode } from '../host/cgroup-inode.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
@@ -285,7 +285,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
 }
 
 /** The part of a binding that decides whether it is refused. */
-type Claim = { readonly path: string | null; readonly problem: (text: string) => Problem };
+type Claim = { readonly path: string | null; readonly problem: (text: string) => LocatedProblem };
 
 /**
  * Why each of these cgroups must not be a pod; null: it may. Of two that are equal or nested, the first one stays. Paths

@@ -5,7 +5,7 @@ import { check, valueAt } from '../document/check.ts';
 import { declaredPodOf, resourcesOf } from '../document/declared-pod.ts';
 import { inOrder, parseDocuments, type YamlDocument } from '../document/document.ts';
 import { podSchema, type V1Pod, type V1Resources } from '../document/pod.ts';
-import type { Path, Problem } from '../document/problem.ts';
+import { type LocatedProblem, type Path, type Problem, problemOfFile } from '../document/problem.ts';
 import { type Annotations, BINDINGS, readAnnotations, type Target } from './annotation.ts';
 
 /** A pod as declared, before its binding is looked up. */
@@ -17,7 +17,7 @@ export type ManifestPod = {
   readonly scratch: readonly string[];
   readonly afterEviction: Annotations['afterEviction'];
   /** A problem at an annotation, found later; absent: at the binding. */
-  readonly problem: (text: string, annotation?: string) => Problem;
+  readonly problem: (text: string, annotation?: string) => LocatedProblem;
 };
 export type Manifest = { readonly pods: readonly ManifestPod[]; readonly problems: readonly Problem[] };
 
@@ -38,7 +38,7 @@ export function parseManifest(text: string, file: string): Manifest {
       if (pod !== null) pods.push(pod);
     }
   }
-  if (pods.length > MAX_PODS) found.push({ file, line: 1, column: 1, path: '', text: `more than ${MAX_PODS} pods` });
+  if (pods.length > MAX_PODS) found.push(problemOfFile(file, `more than ${MAX_PODS} pods`));
   found.push(...repeated(pods));
   return { pods, problems: inOrder(found) };
 }

@@ -141,7 +141,7 @@ describe('config check', () => {
 
   it('exits with 2 for a file that does not exist', async () => {
     const { code, err } = await nodewarden('check', join(directory, 'none.yaml'));
-    expect([code, err]).toEqual([2, expect.stringMatching(/^none\.yaml:1:1: does not exist; .*\n1 error\n$/)]);
+    expect([code, err]).toEqual([2, expect.stringMatching(/^none\.yaml: does not exist; .*\n1 error\n$/)]);
   });
 });
 

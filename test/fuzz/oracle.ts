@@ -45,6 +45,9 @@ export function lineCount(text: string): number {
   return lines;
 }
 
+/** What is said of a file as a whole. */
+const OF_THE_FILE = /^(does not exist|is empty|cannot be read|refused|larger than \d+ KiB|more than \d+ pods)/;
+
 /** Each with a place in the text (or among so many lines), and together no more than a person reads. */
 export function placed(problems: readonly Problem[], text: string | number, atMost = 100): void {
   must(problems.length <= atMost, `more than ${atMost} problems`, () => String(problems.length));
@@ -53,6 +56,11 @@ export function placed(problems: readonly Problem[], text: string | number, atMo
     const detail = (): string => JSON.stringify(problem).slice(0, 500);
     lines ??= typeof text === 'number' ? text : lineCount(text);
     must(typeof problem.file === 'string' && problem.file !== '', 'a problem without a file', detail);
+    if (problem.line === null || problem.column === null) {
+      must(problem.line === problem.column && problem.path === '', 'a problem with half a place', detail);
+      must(OF_THE_FILE.test(problem.text), 'a problem without a place', detail);
+      continue;
+    }
     must(Number.isSafeInteger(problem.line) && problem.line >= 1, 'a problem without a line', detail);
     must(Number.isSafeInteger(problem.column) && problem.column >= 1, 'a problem without a column', detail);
     must(problem.line <= lines + 1, 'a problem behind the end of the text', detail);

@@ -84,10 +84,10 @@ describe('the documents of a file', () => {
     const good = written('good.json', '{"a": 1}');
     const empty = written('empty.jsonl', '\n\n');
     expect(await read([path.join(directory, 'missing.yaml'), directory, broken, empty, good])).toEqual([
-      ['missing.yaml:1:1: does not exist'],
-      [expect.stringMatching(/:1:1: cannot be read: EISDIR/)],
-      [expect.stringMatching(/^broken\.jsonl\.gz:1:1: cannot be read: unexpected end of file$/)],
-      ['empty.jsonl:1:1: is empty'],
+      ['missing.yaml: does not exist'],
+      [expect.stringMatching(/^[^:]+: cannot be read: EISDIR/)],
+      [expect.stringMatching(/^broken\.jsonl\.gz: cannot be read: unexpected end of file$/)],
+      ['empty.jsonl: is empty'],
       [1, 1, { a: 1 }],
     ]);
   });
@@ -137,7 +137,7 @@ describe('standard input', () => {
     expect(await read(['-'], ['{a: 1,\na: 2}\n'])).toEqual([
       [1, 1, { a: 1 }, '<stdin>:2:1: a: appears twice in this mapping'],
     ]);
-    expect(await read(['-'], [])).toEqual([['<stdin>:1:1: is empty']]);
+    expect(await read(['-'], [])).toEqual([['<stdin>: is empty']]);
   });
 
   it('holds one line at a time: 200 MB of lines pass in a heap of 128 MB', async () => {

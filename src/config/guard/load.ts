@@ -8,7 +8,7 @@ import {
   parseDocuments,
   type YamlDocument,
 } from '../../document/document.ts';
-import type { Problem } from '../../document/problem.ts';
+import { type Problem, problemOfFile } from '../../document/problem.ts';
 import { readDocument } from '../../host/files.ts';
 import { createFields } from '../field.ts';
 import { GUARD_KIND, readConfigFile, readSource, type Trust, withoutEmptyFields } from '../source.ts';
@@ -50,10 +50,8 @@ export async function loadGuard(path: string | null, ask: AskMetadata): Promise<
   return guardConfigOf(text, file, (agent) => metadata.get(agent) ?? NOT_ASKED);
 }
 
-const absent = (file: string): Problem => ({
-  ...{ file, line: 1, column: 1, path: '' },
-  text: 'does not exist; begin with the example config/guard.yaml',
-});
+const absent = (file: string): Problem =>
+  problemOfFile(file, 'does not exist; begin with the example config/guard.yaml');
 const NOT_ASKED = unknown('not-asked', 'metadata', 'the agent was not asked');
 
 function agentsNamed(text: string, file: string): readonly string[] {
