@@ -46,7 +46,7 @@ function fencingLines({ explanation: { fencing }, atMs }: ExplainReport): readon
   if (fencing === null) return [];
   const { record, sinceMs } = fencing.fencing;
   const due = fencing.dueMs === null ? '' : `, goes on in ${time(Math.max(0, fencing.dueMs - atMs))} at the latest`;
-  const said = sayPhase(record.phase, record.proof?.by === 'person');
+  const said = sayPhase(record.phase, record.proof?.by === 'person', record.staysOff);
   const why = record.why === null ? '' : `: ${clean(sayWhy(record.why))}`;
   return [`fencing ${record.id}: ${said} (${record.phase}${why}) for ${time(atMs - sinceMs)}${due}`];
 }

@@ -108,14 +108,14 @@ function holdsText(holds: readonly PastHold[], paint: Paint): string {
 const beganMs = ({ steps }: FencingRecord): number => steps[0]?.wallMs ?? 0;
 
 function fencingText(record: FencingRecord, paint: Paint): string {
-  const { id, node, phase, purpose, order, silentMs, steps, proof } = record;
+  const { id, node, phase, purpose, order, silentMs, steps, proof, staysOff } = record;
   const what = purpose === 'rehearse' ? 'rehearsal' : 'fencing';
   const by = order === null ? '' : `, ordered by ${order.by}: ${order.because}`;
   const head = `${sayWhen(beganMs(record))}  ${paint('bold', clean(node.name))}  ${what} ${id}, ${phase}${clean(by)}\n`;
   const silent = `  silent for ${sayTenths(silentMs)} before${freedText(record)}\n`;
   const rows = steps.map((step) => {
     const after = `+${sayTenths(step.wallMs - beganMs(record))}`;
-    return `  ${after.padStart(8)}  ${sayPhase(step.phase, proof?.by === 'person')}\n`;
+    return `  ${after.padStart(8)}  ${sayPhase(step.phase, proof?.by === 'person', staysOff)}\n`;
   });
   return `${head}${silent}${rows.join('')}${freedRows(record)}`;
 }

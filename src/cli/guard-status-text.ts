@@ -95,9 +95,10 @@ function fencingText({
   level,
   why,
   isConfirmed,
+  staysOff,
   id,
 }: GuardReport['fencings'][number]): string {
   const tries = attempt > 1 || level > 0 ? `, attempt ${attempt} of level ${level + 1}` : '';
   const more = why === null ? '' : ` (${clean(why)})`;
-  return `${clean(node)}: ${sayPhase(phase, isConfirmed)}${more}, for ${time(phaseMs)}${tries}; ${phase}, ${id}`;
+  return `${clean(node)}: ${sayPhase(phase, isConfirmed, staysOff)}${more}, for ${time(phaseMs)}${tries}; ${phase}, ${id}`;
 }

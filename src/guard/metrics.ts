@@ -90,7 +90,7 @@ export const GUARD_METRICS: MetricRows<Report> = {
       fencings.map(({ node, phase, phaseMs }) => ({ labels: { node, phase }, value: phaseMs / 1_000 })),
   },
   nodewarden_guard_left_off: {
-    help: 'Machines that are left off, by the reason.',
+    help: 'Machines that are left off, by the reason; with node-deleted, left on or off as they were.',
     type: 'gauge',
     labels: ['because'],
     samples: ({ report: { fencings } }) =>

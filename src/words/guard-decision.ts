@@ -117,7 +117,7 @@ export function sayGuardOutcome(
 
 function sayStored({ record, act }: Store, result: ActResult | null): string {
   const isDone = result?.kind === 'ran' ? isOk(result.runs) : result === null || result.kind === 'patched';
-  if (act === null || isDone) return sayPhase(record.phase, record.proof?.by === 'person');
+  if (act === null || isDone) return sayPhase(record.phase, record.proof?.by === 'person', record.staysOff);
   const what = sayAct(act, record);
   if (result?.kind === 'ran') {
     const well = result.runs.filter((run) => run.isOk).length;

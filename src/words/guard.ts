@@ -41,8 +41,9 @@ const REASONS: { readonly [C in GuardReason['code']]: string | null } = {
   'orphan-mark': 'it carries a mark that no open fencing stands for; unless in dry run, the guard removes it',
 };
 
-/** `isConfirmed`: a person said that the machine is off, and no device was believed. */
-export function sayPhase(phase: string, isConfirmed = false): string {
+/** `isConfirmed`: a person said that the machine is off, and no device was believed. `staysOff`: as its record has it. */
+export function sayPhase(phase: string, isConfirmed = false, staysOff: string | null = null): string {
+  if (phase === 'left-off' && staysOff === 'node-deleted') return 'its Node was deleted: its machine is left as it is';
   if (phase === 'proven' && isConfirmed) return 'off, as a person says; no device proved it';
   if (phase === 'proving' && isConfirmed) return 'a last look before the word of a person counts';
   return saidOf(PHASES, phase) ?? phase;
@@ -69,6 +70,7 @@ const PHASES: { readonly [P in Phase]: string } = {
 export const sayWhy = (why: string): string => saidOf(WHY, why) ?? why;
 const WHY: { readonly [code: string]: string } = {
   'too-slow': 'its devices answer too late for a proof',
+  'made-anew': 'a Node that was made anew with its name lives',
   'proof-lost': 'it was proven off, and its devices do not say so any more',
 };
 

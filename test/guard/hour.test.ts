@@ -20,6 +20,7 @@ const OTHERWISE = {
   'burst-outlives-its-guards': 'a storm that was open before the guard started',
   'guard-killed-before-off': 'its predecessor decided, and fell at an unknown moment',
   'guard-paused': 'as before',
+  'node-made-anew': 'of the Node before it nothing is in it, as it says',
   'records-deleted-by-hand': 'its pods were being freed within the same second',
 };
 
@@ -39,6 +40,13 @@ describe('the last hour as a guard saw it', () => {
     const { run: second, leadMs } = again(scenario, capture, windowMs);
     isSame(decided(second, leadMs), decided(run, fromMs));
     if (windowMs >= scenario.untilMs - 10_000) expect(heldBy(second)).toEqual(heldBy(run));
+  });
+
+  it('says of a Node that was made anew that nothing of the one before is in it', () => {
+    const { capture } = captured(anExample('node-made-anew'));
+    expect(capture.plain.notes).toContainEqual(
+      expect.stringMatching(/^w2: deleted and created anew in that time; here only the new one/),
+    );
   });
 
   it('begins where it is told to, and ends now', () => {

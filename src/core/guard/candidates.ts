@@ -6,9 +6,10 @@ import { type AtGate, atGate, firstShut, gatesOf, type Look } from './gates.ts';
 import { ageOf, isDead, TWO_LOOKS_MS } from './health.ts';
 import { type Progress, withDecisions, withNewFencing } from './progress.ts';
 import { fencingsToday, isLoop } from './rate.ts';
-import type { FencingRecord } from './record.ts';
+import type { FencingRecord, Phase } from './record.ts';
 import { levelToRehearse } from './rehearsal.ts';
-import type { GuardState } from './state.ts';
+import { type Fencing, type GuardState, nodeOrSuccessor } from './state.ts';
+import { isOrderedOn } from './turn.ts';
 import { FRESH_MS, freesOf, leftOf } from './worth.ts';
 
 /** A dead node that is not in a fencing, and its first closed gate; null: all are open. */
@@ -31,9 +32,17 @@ export function deadNodes(look: Look): readonly DeadNode[] {
   return dead;
 }
 
-function fencedUids({ fencings, dryFenced }: Pick<GuardState, 'fencings' | 'dryFenced'>): ReadonlySet<string> {
-  return new Set([...[...fencings.values()].map(({ record }) => record.node.uid), ...dryFenced.keys()]);
+function fencedUids({ fencings, dryFenced, nodes }: GuardState): ReadonlySet<string> {
+  return new Set([...[...fencings.values()].map((fencing) => uidOf(fencing, nodes)), ...dryFenced.keys()]);
 }
+
+/** A Node that was made anew is not dead while its machine boots because a person wanted it to. */
+function uidOf({ record, pending }: Fencing, nodes: GuardState['nodes']): string {
+  const meant = pending?.becomes ?? record;
+  const isBooting = BOOTING.has(meant.phase) && isOrderedOn(meant, nodes);
+  return (isBooting ? nodeOrSuccessor(meant.node, nodes)?.object.uid : null) ?? record.node.uid;
+}
+const BOOTING: ReadonlySet<Phase> = new Set(['on-sent', 'booting']);
 
 /** Fences the first of those that nothing holds, if there is one. */
 export function fenceOne(progress: Progress, look: Look, dead: readonly DeadNode[]): Progress {

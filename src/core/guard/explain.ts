@@ -7,7 +7,15 @@ import { atGate, gatesOf, lookOf } from './gates.ts';
 import { ageOf, classOf, type NodeClass } from './health.ts';
 import type { GuardObservation, Order } from './observation.ts';
 import type { NodeRef } from './record.ts';
-import { type DeviceMemory, deviceKey, type Fencing, type GuardState, type NodeMemory } from './state.ts';
+import {
+  type DeviceMemory,
+  deviceKey,
+  type Fencing,
+  type GuardState,
+  leftBehind,
+  type NodeMemory,
+  nodeNamed,
+} from './state.ts';
 import { turnOf } from './turns.ts';
 import { FRESH_MS, freesOf } from './worth.ts';
 
@@ -40,12 +48,13 @@ export function explainNode(
   config: GuardConfig,
   name: string,
 ): NodeExplanation | null {
-  const memory = [...state.nodes.values()].find(({ object }) => object.name === name);
+  const memory = nodeNamed(state.nodes, name);
   if (memory === undefined) return null;
   const look = lookOf(state, observation, config);
   const { atMs } = observation;
   const ageMs = ageOf(memory, look.asOfMs, isSettled(look));
-  const open = [...state.fencings.values()].find(({ record }) => record.node.uid === memory.object.uid);
+  const own = [...state.fencings.values()].find(({ record }) => record.node.uid === memory.object.uid);
+  const open = own ?? leftBehind(state, name);
   const gates = gatesOf(atGate(look, memory, ageMs, open?.record.id ?? null));
   const closed = gates.filter(({ isOpen }) => !isOpen);
   const deciding = closed[0] ?? null;

@@ -3,7 +3,7 @@ import type { GuardReason } from './decision.ts';
 import { withFreed } from './freed.ts';
 import type { DeviceAnswer, GuardObservation, GuardOutcome } from './observation.ts';
 import type { FencingId, FencingRecord, RecordedAnswer, StoredRecord } from './record.ts';
-import type { Fencing, GuardState } from './state.ts';
+import { type Fencing, type GuardState, nodeOrSuccessor } from './state.ts';
 
 /** A record that this process stored may be missing for this long from what it reads. */
 const READ_LAG_MS = 10_000;
@@ -165,9 +165,9 @@ function withAnswers(fencing: Fencing, answers: readonly DeviceAnswer[], wallMs:
   return { ...fencing, record: { ...record, answers: [...record.answers, ...said].slice(-MAX_ANSWERS) } };
 }
 
-/** Since when its node is alive and Ready, as this process saw it. */
+/** Since when its node is alive and Ready, as this process saw it; if that was deleted, the one made anew with its name. */
 function withNode(fencing: Fencing, { nodes }: Pick<GuardState, 'nodes'>, atMs: MonoMs): Fencing {
-  const memory = nodes.get(fencing.record.node.uid);
+  const memory = nodeOrSuccessor(fencing.record.node, nodes);
   const isBack = memory?.facts.isReady === true && memory.signMs !== null && !memory.isSuspect;
   const readyMs = isBack ? (fencing.readyMs ?? atMs) : null;
   return readyMs === fencing.readyMs ? fencing : { ...fencing, readyMs };

@@ -11,7 +11,7 @@ import { type Progress, with_, withDecision, withMove, withNewFencing } from './
 import type { FencingRecord, Phase } from './record.ts';
 import { leftOnIdle } from './rehearsal.ts';
 import { isAdopted } from './self.ts';
-import { deviceKey, type Fencing, type GuardState, type NodeMemory } from './state.ts';
+import { deviceKey, type Fencing, type GuardState, leftBehind, type NodeMemory } from './state.ts';
 import { covers } from './storm.ts';
 import { DEVICE_IS_WRONG, type Move } from './turn.ts';
 
@@ -252,9 +252,13 @@ const AWAIT_RESERVE_MS = 5_000;
 
 /** For a machine that a fencing left off, or that is not back: after the taint, never under it (G2). */
 function switchOn(memory: NodeMemory, look: Look): Result {
-  const open = openFencing(look.state, memory.object.uid);
+  const own = openFencing(look.state, memory.object.uid);
+  const open = own ?? leftBehind(look.state, memory.object.name);
   if (open === undefined) return refuse('no-fencing');
-  if (open.pending !== null || open.record.phase === 'untainting') return 'await';
+  // A fencing whose Node was deleted is about to be left off.
+  const { phase } = open.record;
+  const isOnItsWay = own === undefined ? !SWITCHED_ON.has(phase) && phase !== 'aborted' : phase === 'untainting';
+  if (open.pending !== null || isOnItsWay) return 'await';
   if (memory.facts.foreignOutOfService !== null) return refuse('other-owner', 'scope');
   const { record } = open;
   // A person may have said that it is off though no device switches it.

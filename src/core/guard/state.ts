@@ -9,6 +9,7 @@ import type {
   FencingRecord,
   HoldScope,
   KeptState,
+  NodeRef,
   PastHold,
   PowerState,
   StormKind,
@@ -49,6 +50,25 @@ export type GuardState = {
 
 /** As people know the node; of one that is not listed, its uid. */
 export const nameOfNode = (nodes: GuardState['nodes'], uid: string): string => nodes.get(uid)?.object.name ?? uid;
+
+/** Names are unique at any time: a Node that was made anew has another uid. */
+export function nodeNamed(nodes: GuardState['nodes'], name: string): NodeMemory | undefined {
+  for (const memory of nodes.values()) if (memory.object.name === name) return memory;
+  return undefined;
+}
+
+/** The Node of its uid; if that was deleted, the one that was made anew with its name. */
+export const nodeOrSuccessor = ({ uid, name }: NodeRef, nodes: GuardState['nodes']): NodeMemory | undefined =>
+  nodes.get(uid) ?? nodeNamed(nodes, name);
+
+/** The open fencing of a Node that was deleted, if another one has its name by now. */
+export const leftBehind = (
+  { fencings, nodes }: Pick<GuardState, 'fencings' | 'nodes'>,
+  name: string,
+): Fencing | undefined =>
+  [...fencings.values()].find(
+    ({ record: { node, phase } }) => node.name === name && !nodes.has(node.uid) && phase !== 'closed',
+  );
 
 export type SelfMemory = {
   readonly startedMs: MonoMs;

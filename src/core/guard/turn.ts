@@ -5,7 +5,7 @@ import { lackOfLevel, offTwice, type Rounds, useOf } from './devices.ts';
 import type { Look } from './gates.ts';
 import type { ConsistentLook } from './observation.ts';
 import type { Contradiction, FencingRecord, NodeRef, Phase } from './record.ts';
-import { deviceKey, type Fencing, type NodeMemory } from './state.ts';
+import { deviceKey, type Fencing, type GuardState, type NodeMemory, nodeNamed } from './state.ts';
 
 /** One open fencing at one look. */
 export type Turn = Look & {
@@ -95,6 +95,10 @@ export const nodeDeleted = ({ phase, offSent }: FencingRecord): Turned =>
 /** Without an `off` sent, these begin with a machine that is on. */
 const BEFORE_ANY: readonly Phase[] = ['decided', 'isolating', 'off-sent'];
 
+/** A person had it switched on, though its Node was deleted: for the one that was made anew with its name. */
+export const isOrderedOn = ({ why, node }: FencingRecord, nodes: GuardState['nodes']): boolean =>
+  why === 'power-on' && nodeNamed(nodes, node.name) !== undefined;
+
 /** After a failed store or act a moment passes, whatever failed; null: none did. */
 export const retriesMs = ({ failedMs }: Fencing): MonoMs | null => (failedMs === null ? null : failedMs + AGAIN_MS);
 
@@ -106,13 +110,12 @@ export const predecessorEndsMs = ({ fencing, config }: Turn, steps = 1): MonoMs 
 export type LifeSign = 'lease' | 'boot' | 'power';
 
 export function lifeSign(turn: Turn): LifeSign | null {
-  const { memory, record, observation } = turn;
+  const { memory, record } = turn;
   const listed = changeOf(record, memory.object.bootId, memory.lease?.renewed ?? null);
   if (listed !== null) return listed;
-  const look = observation.asked.get(record.node.uid)?.look;
-  if (look === undefined || !look.known || look.value.value.node === null) return null;
-  if (look.value.asOfMs < turn.fencing.sinceMs) return null;
-  return changeOf(record, look.value.value.node.bootId, look.value.value.lease?.renewed ?? null);
+  const look = lookSince(turn, turn.fencing.sinceMs);
+  if (look === null || look.node === null) return null;
+  return changeOf(record, look.node.bootId, look.lease?.renewed ?? null);
 }
 
 function changeOf({ node, renewed }: FencingRecord, bootId: string, token: string | null): LifeSign | null {
@@ -124,15 +127,17 @@ function changeOf({ node, renewed }: FencingRecord, bootId: string, token: strin
 export const livesOn = ({ memory, record, fencing }: Turn): boolean =>
   record.renewed === null && memory.signMs !== null && memory.signMs > fencing.sinceMs;
 
-/** GET of Lease and Node, sent at `sinceMs` or later; null: not there yet. */
+/** GET of Lease and Node, sent at `sinceMs` or later; null: not there yet. A Node that was made anew is another one. */
 export function lookSince({ record, observation }: Turn, sinceMs: MonoMs): ConsistentLook | null {
   const look = observation.asked.get(record.node.uid)?.look;
-  return look?.known === true && look.value.asOfMs >= sinceMs ? look.value.value : null;
+  if (look?.known !== true || look.value.asOfMs < sinceMs) return null;
+  const { value } = look.value;
+  return value.node === null || value.node.uid === record.node.uid ? value : { ...value, node: null };
 }
 
 /** Whether the lease and the boot are still those of the record. Only a person may have had a living node switched off. */
 export function isUnchanged({ node, renewed, order }: FencingRecord, look: ConsistentLook): boolean {
-  if (look.node === null || look.node.uid !== node.uid || look.node.bootId !== node.bootId) return false;
+  if (look.node?.bootId !== node.bootId) return false;
   if (look.lease === null || look.lease.renewed === null) return false;
   return renewed === null ? order !== null : look.lease.renewed === renewed;
 }
@@ -160,7 +165,7 @@ export function isSwitchedOnSince({ record, state }: Turn, methods: readonly Met
 
 /** What each of the methods said last to a status begun at `sinceMs` or later; null: one has not said on or off. */
 export function saidSince(
-  { record, state }: Turn,
+  { record, state }: Pick<Turn, 'record' | 'state'>,
   methods: readonly MethodKey[],
   sinceMs: MonoMs,
 ): readonly { readonly method: MethodKey; readonly says: 'on' | 'off' }[] | null {

@@ -2,12 +2,13 @@ import type { NextGuardLook } from './decision.ts';
 import { contradict, dueStatus, rehearsed } from './devices.ts';
 import { membersToAsk } from './freed.ts';
 import { authorityShut, epochShut, type Look } from './gates.ts';
+import { withoutNode } from './node-deleted.ts';
 import { OFF_PHASES } from './phases-off.ts';
 import { ON_PHASES } from './phases-on.ts';
 import { type Progress, withFencing, withMove } from './progress.ts';
 import type { Phase } from './record.ts';
 import type { Fencing } from './state.ts';
-import { go, nodeDeleted, retriesMs, stay, type Turn, type Turned } from './turn.ts';
+import { retriesMs, type Turn, type Turned } from './turn.ts';
 
 /** guard.md 7.3, one row for each phase. */
 const RULES: { readonly [P in Phase]: (turn: Turn) => Turned } = { ...OFF_PHASES, ...ON_PHASES };
@@ -78,23 +79,9 @@ export function askedMs({ asked }: Look['observation'], uid: string, what: 'witn
 export function turnOf(fencing: Fencing, look: Look): Turned {
   const { record } = fencing;
   const memory = look.state.nodes.get(record.node.uid);
-  if (memory === undefined) return withoutNode(fencing, look.observation.atMs);
+  if (memory === undefined) return withoutNode(fencing, look);
   return RULES[record.phase]({ ...look, fencing, record, memory });
 }
-
-/** No node has its uid any more. Its fencing ends, and stays visible for a while. */
-function withoutNode({ record, sinceMs }: Fencing, atMs: number): Turned {
-  if (record.phase === 'closed') return stay();
-  const shownMs = DELETED_MS[record.phase];
-  if (shownMs === undefined) return nodeDeleted(record);
-  const dueMs = sinceMs + shownMs;
-  return atMs < dueMs ? stay({ dueMs }) : go('closed');
-}
-const DELETED_MS: { readonly [P in Phase]?: number } = {
-  aborted: 60_000,
-  'left-off': 3_600_000,
-  'not-back': 3_600_000,
-};
 
 function withTurned(before: Progress, look: Look, fencing: Fencing, turned: Turned): Progress {
   const { move, contradicts, isOverdue } = turned;

@@ -7,7 +7,7 @@ import { whyNotOff } from './phases-off.ts';
 import { isUnderForeignTaint } from './phases-on.ts';
 import type { FencingId } from './record.ts';
 import type { GuardState } from './state.ts';
-import { lifeSign, saysOn, type Turn } from './turn.ts';
+import { isOrderedOn, lifeSign, saysOn, type Turn } from './turn.ts';
 
 /**
  * The record of an act has been stored, which may have taken seconds: why the act must not begin any more, by what is known by
@@ -25,7 +25,8 @@ export function whyNotNow(
   const fencing = look.state.fencings.get(id);
   if (fencing === undefined) return 'record-gone';
   const memory = look.state.nodes.get(fencing.record.node.uid);
-  if (memory === undefined) return 'node-deleted';
+  const meant = fencing.pending?.becomes ?? fencing.record;
+  if (memory === undefined) return act.kind === 'on' && isOrderedOn(meant, look.state.nodes) ? null : 'node-deleted';
   const turn: Turn = { ...look, fencing, record: fencing.record, memory };
   switch (act.kind) {
     case 'off':

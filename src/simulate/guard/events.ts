@@ -1,6 +1,7 @@
 import type { Order } from '../../core/guard/observation.ts';
 import { NO_FAULTS } from './device.ts';
 import type { Guards } from './guards.ts';
+import { uidOf } from './objects.ts';
 import { GUARD_ORDERS, storedOrders } from './process/senses.ts';
 import type { DeviceEvent, ScenarioEvent, ScenarioOrder } from './scenario.ts';
 import type { World } from './world.ts';
@@ -134,7 +135,7 @@ function orderOf(
 ): Order {
   const head = { id, to, by, because };
   const name = scope ?? '';
-  const node = { name, uid: store.node(name)?.uid ?? `uid-${name}` };
+  const node = { name, uid: store.node(name)?.uid ?? uidOf(name, 1) };
   switch (verb) {
     case 'pause':
     case 'resume':

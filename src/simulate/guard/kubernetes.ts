@@ -1,7 +1,7 @@
 import type { Agenda } from './agenda.ts';
 import type { ApiMode, Fact, NodeName } from './facts.ts';
 import type { Machine } from './machine.ts';
-import type { NodeObject, PodObject, Renewals, Store, Taint } from './objects.ts';
+import { type NodeObject, type PodObject, type Renewals, type Store, type Taint, uidOf } from './objects.ts';
 
 /** How long Kubernetes takes for what (guard.md 12.1); each can be set under `world`. */
 export type KubernetesTimes = {
@@ -52,14 +52,29 @@ export function createKubernetes(world: Surroundings): Kubernetes {
   const collecting = new Set<NodeName>();
   let scheduled = 0;
   let uids = 0;
+  const atFirst = new Map(store.nodes);
+  const registrations = new Map<NodeName, { readonly kubeletStart: number; readonly nth: number }>();
 
-  const talks = (node: NodeName): boolean =>
-    machines.get(node)?.hasKubelet() === true &&
-    world.isConnected(node) &&
-    apiMode() !== 'down' &&
-    store.node(node) !== null;
+  const reachesApi = (node: NodeName): boolean =>
+    machines.get(node)?.hasKubelet() === true && world.isConnected(node) && apiMode() !== 'down';
+  const talks = (node: NodeName): boolean => reachesApi(node) && store.node(node) !== null;
+
+  /** A kubelet makes its Node once it has started: one that runs does not notice that somebody has deleted it. */
+  function register(node: NodeName): void {
+    const machine = machines.get(node);
+    const first = atFirst.get(node);
+    const last = registrations.get(node) ?? { kubeletStart: 1, nth: 1 };
+    if (machine === undefined || first === undefined || !reachesApi(node)) return;
+    if (machine.kubeletStarts() === last.kubeletStart) return;
+    const nth = last.nth + (store.node(node) === null ? 1 : 0);
+    registrations.set(node, { kubeletStart: machine.kubeletStarts(), nth });
+    if (nth === last.nth) return;
+    const ready = { status: 'False', reason: 'KubeletNotReady', heartbeat: String(now()) } as const;
+    store.addNode({ ...first, uid: uidOf(node, nth), bootId: machine.bootId(), ready });
+  }
 
   function look(node: NodeName): void {
+    register(node);
     const lease = renewals.get(node);
     if (lease === undefined || lease.isRenewing() === talks(node)) return;
     lease.set(talks(node), now());
@@ -248,7 +263,7 @@ export function createKubernetes(world: Surroundings): Kubernetes {
     look(node);
     const sweep = (): void => {
       if (apiMode() === 'down') agenda.after(ORPHAN_AFTER_MS, sweep);
-      else for (const pod of store.podsOf(node)) free(pod, 'node-deleted');
+      else if (store.node(node) === null) for (const pod of store.podsOf(node)) free(pod, 'node-deleted');
     };
     agenda.after(ORPHAN_AFTER_MS, sweep);
   }

@@ -10,6 +10,8 @@ export type Machine = {
   readonly bootId: () => string;
   /** The kubelet runs and can act. */
   readonly hasKubelet: () => boolean;
+  /** How often its kubelet was started. */
+  readonly kubeletStarts: () => number;
   /** Its power supply has current: the feed is there, and an outlet that it hangs on is on. */
   readonly isFed: () => boolean;
   readonly isOutletOn: (outlet: number) => boolean;
@@ -48,6 +50,7 @@ export function createMachine(
   let isKubeletWanted = true;
   let isBooted = true;
   let boots = 1;
+  let kubeletStarts = 1;
   let wasOn = true;
 
   const isFed = (): boolean => isFeedOn && (outlets.length === 0 || outlets.includes(true));
@@ -72,6 +75,7 @@ export function createMachine(
       if (boots !== thisBoot || !isOn()) return;
       isBooted = true;
       isKubeletWanted = true;
+      kubeletStarts += 1;
       tell({ kind: 'booted', atMs: agenda.now(), node: name, bootId: machine.bootId() });
       changed(machine);
     });
@@ -93,6 +97,7 @@ export function createMachine(
     isRunning: () => isOn() && !isFrozen,
     bootId: () => `${name}-boot-${boots}`,
     hasKubelet: () => isOn() && isBooted && !isFrozen && isKubeletWanted,
+    kubeletStarts: () => kubeletStarts,
     isFed,
     isOutletOn: (outlet) => outlets[outlet] ?? false,
     switchOutlet: (outlet, isNowOn, by) => {
@@ -112,6 +117,7 @@ export function createMachine(
       changed(machine);
     },
     runKubelet: (isNowRunning) => {
+      if (isNowRunning && !isKubeletWanted) kubeletStarts += 1;
       isKubeletWanted = isNowRunning;
       changed(machine);
     },

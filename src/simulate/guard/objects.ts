@@ -22,6 +22,9 @@ export type NodeObject = {
   readonly fenced: string | null;
   readonly bootId: string;
 };
+/** Each Node object has one of its own, also if another one had its name before; `nth` counts from 1. */
+export const uidOf = (name: NodeName, nth: number): string => `uid-${name}${nth === 1 ? '' : `~${nth}`}`;
+export const nameOf = (uid: string): NodeName => uid.slice('uid-'.length).replace(/~\d+$/, '');
 export type PodObject = {
   readonly name: PodName;
   readonly uid: string;
@@ -50,6 +53,7 @@ export type Store = {
   readonly nodes: ReadonlyMap<NodeName, NodeObject>;
   readonly node: (name: NodeName) => NodeObject | null;
   readonly putNode: (name: NodeName, change: Partial<NodeObject>) => void;
+  readonly addNode: (node: NodeObject) => void;
   readonly deleteNode: (name: NodeName) => void;
   readonly podsOf: (node: NodeName) => readonly PodObject[];
   readonly podsNamed: (name: PodName) => readonly PodObject[];
@@ -95,6 +99,10 @@ export function createStore(nodes: readonly NodeObject[]): Store {
       const node = nodeMap.get(name);
       version += 1;
       if (node !== undefined) nodeMap.set(name, { ...node, ...change, version });
+    },
+    addNode: (node) => {
+      version += 1;
+      nodeMap.set(node.name, { ...node, version });
     },
     deleteNode: (name) => void nodeMap.delete(name),
     podsOf: podsByNode.of,

@@ -6,6 +6,7 @@ import { happen } from './events.ts';
 import type { Fact, PodName, ProcessName } from './facts.ts';
 import { createGuards, type Looked } from './guards.ts';
 import { type Violation, violationsOf } from './invariants.ts';
+import { nameOf } from './objects.ts';
 import { storedOrders } from './process/senses.ts';
 import { type GuardResult, resultOf } from './result.ts';
 import type { GuardScenario } from './scenario.ts';
@@ -90,15 +91,13 @@ function createTeller({ agenda, tell, store }: World): Teller {
     const atMs = agenda.now();
     if (reason.code === 'storm-began' || reason.code === 'storm-ended') {
       const held = { atMs, guard, scope: sayScope(reason.scope), gate: 'storm' };
-      const nodes = reason.scope.kind === 'nodes' ? reason.scope.nodes.map(nodeOf) : [];
+      const nodes = reason.scope.kind === 'nodes' ? reason.scope.nodes.map(nameOf) : [];
       tell(
         reason.code === 'storm-began' ? { kind: 'held', ...held, row: null, nodes } : { kind: 'hold-ended', ...held },
       );
     } else tell({ kind: 'reason', atMs, guard, reason });
   }
 }
-
-const nodeOf = (uid: string): string => uid.slice('uid-'.length);
 
 function sayScope(scope: HoldScope): string {
   switch (scope.kind) {

@@ -1,6 +1,6 @@
 import type { MonoMs } from '../../core/reading.ts';
 import { sayDuration } from '../../core/units/duration.ts';
-import { sayGuardReason, sayPhase } from '../../words/guard.ts';
+import { sayGuardReason, sayPhase, sayWhy } from '../../words/guard.ts';
 import { sayFence } from '../../words/guard-decision.ts';
 import { sayGateRow, sayOrderAnswer } from '../../words/guard-gate.ts';
 import { sayNames } from '../../words/phrases.ts';
@@ -69,7 +69,7 @@ function factText(fact: Fact, facts: readonly Fact[], freed: Freed): string | nu
       return decidedText(fact);
     case 'phase':
       if (!fact.isStep) return null;
-      return `${fact.node}: ${sayPhase(fact.phase, isConfirmed(fact, facts))}${fact.why === '' ? '' : ` (${fact.why})`}`;
+      return `${fact.node}: ${sayPhase(fact.phase, isConfirmed(fact, facts), fact.record.staysOff)}${fact.why === '' ? '' : ` (${sayWhy(fact.why)})`}`;
     case 'power':
       return fact.by === null ? null : `${fact.node} is really ${fact.isOn ? 'on' : 'off'}`;
     case 'pod-freed':

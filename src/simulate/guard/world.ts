@@ -6,7 +6,7 @@ import type { ApiMode, Fact, NodeName } from './facts.ts';
 import { hashOf } from './hash.ts';
 import { createKubernetes, type Kubernetes } from './kubernetes.ts';
 import { createMachine, type Machine } from './machine.ts';
-import { createRenewals, createStore, type NodeObject, type Renewals, type Store } from './objects.ts';
+import { createRenewals, createStore, type NodeObject, type Renewals, type Store, uidOf } from './objects.ts';
 import type { GuardScenario, ScenarioDevice, ScenarioNode } from './scenario.ts';
 
 /** Everything but the guards: machines, devices, the network, the API server and Kubernetes. */
@@ -205,7 +205,7 @@ function devicesFor(
 function objectOf({ name, labels }: ScenarioNode, bootId: string): NodeObject {
   return {
     name,
-    uid: `uid-${name}`,
+    uid: uidOf(name, 1),
     version: 1,
     labels,
     annotations: {},

@@ -124,3 +124,33 @@ describe('what happens while the record of an act is being stored', () => {
     expect(commands(world.run(3 * MINUTE))).toEqual(['off vm w1', 'on vm w1']);
   });
 });
+
+describe('a Node that is made anew while its fencing is under way', () => {
+  const anew = (phase: string, isHeard: boolean): World => {
+    const world = until(phase, silent(aWorld(workers(5)).run(5 * MINUTE), 'w1'), 'w1');
+    const machine = world.machine('w1');
+    if (isHeard) Object.assign(machine, { isOn: true, boots: 2, isHeard });
+    machine.uid = 'uid-new';
+    return world;
+  };
+  const order = (world: World) => ({
+    ...{ id: 'o1', to: world.writer(), by: 'ana', because: 'a test' },
+    ...({ verb: 'power-on', node: { name: 'w1', uid: 'uid-new' } } as const),
+  });
+  const phase = (world: World): string | undefined => [...world.records.values()][0]?.record.phase;
+
+  it.each(['proving', 'tainted', 'booting'])('lives, and is sent nothing: %s ends, and it is closed', (before) => {
+    const world = anew(before, true);
+    const sent = commands(world);
+    expect(phase(world.run(30_000))).toBe('left-off');
+    expect(phase(world.run(2 * MINUTE))).toBe('closed');
+    expect(commands(world)).toEqual(sent);
+  });
+  it('is silent, and is switched on by the order of a person alone', () => {
+    const world = anew('proving', false).run(70 * MINUTE);
+    expect([phase(world), ...commands(world)]).toEqual(['left-off', 'off vm w1']);
+    world.orders = [order(world)];
+    expect(commands(world.run(3 * MINUTE))).toEqual(['off vm w1', 'on vm w1']);
+    expect(phase(world)).toBe('closed');
+  });
+});

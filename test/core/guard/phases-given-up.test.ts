@@ -25,6 +25,7 @@ describe('a fencing that failed', () => {
       begins(1),
     ],
     ['is left off when the node is gone', { memory: null }, '> left-off staysOff=node-deleted'],
+    ['waits when another Node has its name', { node: { uid: 'uid-new', bootId: 'boot-2' } }, 'stays by 60000'],
     [
       'is switched on when the node lives',
       { memory: RENEWED },

@@ -41,7 +41,7 @@ describe('a fencing that is decided', () => {
     ['ends when it booted', { memory: { of: { bootId: 'boot-2' } } }, '> aborted why=life isAlive=true'],
     ['ends when the look shows another lease', RENEWED, '> aborted why=life isAlive=true'],
     ['ends when the look shows another boot', { node: { bootId: 'boot-2' } }, '> aborted why=life isAlive=true'],
-    ['ends when the look shows another Node', { node: { uid: 'other' } }, '> aborted why=life isAlive=true'],
+    ['ends when the look shows another Node', { node: { uid: 'other' } }, '> aborted why=node-deleted'],
     ['ends when the look shows no lease', { lease: null }, '> aborted why=life isAlive=true'],
     ['ends when the look shows no renewal', { lease: { ...LEASE, renewed: null } }, '> aborted why=life isAlive=true'],
     [

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { aPodOn } from './a-machine.ts';
+import { aMemory } from './a-node.ts';
 import { back, RENEWED, SINCE, sayTurn, turnRows } from './a-turn.ts';
 
 const MINUTE = 60_000;
@@ -243,6 +244,10 @@ describe('a fencing whose machine boots', () => {
   ]);
 });
 
+const ANEW = aMemory({ of: { uid: 'uid-new' } });
+const LIVES_ANEW = { memory: null, others: [ANEW], fencing: { readyMs: SINCE } };
+const OWED = { record: { onSent: [] } };
+
 describe.each(['left-off', 'not-back'] as const)('a fencing that is %s', (phase) => {
   rows(phase, { ...SENT, onSent: ['vm w1'] }, [
     ['stays', { atMs: 90_000_000 }, 'stays'],
@@ -256,6 +261,16 @@ describe.each(['left-off', 'not-back'] as const)('a fencing that is %s', (phase)
     ['not without life', { record: { onSent: [] } }, 'stays'],
     ['stays for an hour when the node is gone', { memory: null, atMs: 3_599_999 }, 'stays by 3600000'],
     ['and is closed then', { memory: null, atMs: 3_600_000 }, '> closed'],
+    ['not while a Node made anew is silent', { memory: null, others: [ANEW], atMs: 90_000_000 }, 'stays'],
+    ['is closed when that has lived for a minute', { ...LIVES_ANEW, atMs: MINUTE }, '> closed why=made-anew'],
+    ['and not before', { ...LIVES_ANEW, atMs: MINUTE - 1 }, 'stays by 60000'],
+    ['nor while something says off', { ...LIVES_ANEW, ...OWED, atMs: MINUTE }, '? vm w1/60000 by 3600000'],
+    ['but for an hour', { ...LIVES_ANEW, ...OWED, atMs: 3_600_000 }, '> closed'],
+    [
+      'and once it says on',
+      { ...LIVES_ANEW, ...OWED, said: { 'vm w1': ['on@1000'] }, atMs: MINUTE },
+      '> closed why=made-anew',
+    ],
   ]);
 });
 

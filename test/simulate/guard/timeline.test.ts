@@ -35,4 +35,15 @@ describe('the timeline of a guard', () => {
     expect(said).toMatch(/w[23]: held by gate rate: the last power-off was \d+(ms|\.\d+s|s) ago \(minInterval 3m0s\)/);
     expect(said).toContain('w4: held by gate device: its devices do not all answer');
   });
+
+  it('does not call a machine left off whose Node was deleted: nobody knows', () => {
+    const said = linesOf([
+      { at: '5m', node: 'w2', freeze: true },
+      { at: '7m20s', deleteNode: 'w2' },
+      { at: '9m', node: 'w2', power: 'on' },
+    ]);
+    expect(said).toContain('w2: its Node was deleted: its machine is left as it is');
+    expect(said).toContain('w2: closed (a Node that was made anew with its name lives)');
+    expect(said).not.toContain('w2: left off');
+  });
 });

@@ -200,7 +200,7 @@ export function createHands(parts: Parts): Hands {
 
   function patchTold(
     { resourceVersion, notAfterMs }: Extract<Act, { kind: 'tell' }>,
-    { name }: NodeRef,
+    { name, uid }: NodeRef,
     fencing: string,
     done: Done<ActResult>,
   ): void {
@@ -215,7 +215,7 @@ export function createHands(parts: Parts): Hands {
     tell({ ...actorOf(fencing), kind: 'taint-sent', atMs: agenda.now(), node: name });
     patch(name, done, () => {
       const node = store.node(name);
-      if (node === null) return { kind: 'failed', why: 'gone' };
+      if (node?.uid !== uid) return { kind: 'failed', why: 'gone' };
       if (String(node.version) !== resourceVersion) return { kind: 'failed', why: 'conflict' };
       const isMark = ({ key, value }: Taint): boolean =>
         key === FENCED || (key === OUT_OF_SERVICE && value.startsWith(MARK));
@@ -232,10 +232,10 @@ export function createHands(parts: Parts): Hands {
     });
   }
 
-  function removeMarks(kind: 'untell' | 'clear', { name }: NodeRef, fencing: string, done: Done<ActResult>): void {
+  function removeMarks(kind: 'untell' | 'clear', { name, uid }: NodeRef, fencing: string, done: Done<ActResult>): void {
     patch(name, done, () => {
       const node = store.node(name);
-      if (node === null) return { kind: 'failed', why: 'gone' };
+      if (node?.uid !== uid) return { kind: 'failed', why: 'gone' };
       const isOurs = ({ key, value }: Taint): boolean =>
         (key === OUT_OF_SERVICE && value === `${MARK}${fencing}`) ||
         (kind === 'clear' && key === FENCED && value === fencing);

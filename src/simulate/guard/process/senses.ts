@@ -12,6 +12,7 @@ import type {
 } from '../../../core/guard/observation.ts';
 import type { FencingRecord, KeptDevice, KeptState, StoredRecord } from '../../../core/guard/record.ts';
 import { known, type Reading, unknown } from '../../../core/reading.ts';
+import { nameOf } from '../objects.ts';
 import type { ScenarioOrder } from '../scenario.ts';
 import type { World } from '../world.ts';
 import type { Client, Clocks } from './lifeline.ts';
@@ -73,7 +74,6 @@ export function createSenses({ world, clocks, client, isWitnessPossible }: Parts
   const blank: AskedView = { witness: NOT_READ, pods: NOT_READ, look: NOT_READ, members: NOT_READ };
   const putAsked = (uid: string, change: Partial<AskedView>): void =>
     void asked.set(uid, { ...(asked.get(uid) ?? blank), ...change });
-  const nameOf = (uid: string): string => uid.slice('uid-'.length);
 
   type Wait = (start: (arrived: () => void) => void) => void;
 
