@@ -17,6 +17,9 @@ container_missing() { # prints why no container can run here
   unshare --mount true 2>/dev/null || { echo 'mount namespaces are not allowed here'; return; }
 }
 prepare() {
+  # The later one would run in place of both.
+  local twice; twice=$(names | cut -d' ' -f1 | sort | uniq -d)
+  [ -z "$twice" ] || die "two checks are named $twice"
   export LAB_VM=$TEMPLATE
   local out; out=$(mktemp -d)
   (cd "$ROOT" && npm run --silent build && node scripts/dist.mjs --outdir "$out") >&2

@@ -204,7 +204,7 @@ db told 3000'
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].resumed.length === 2 && shutdowns[0].end.kind === "released" && boots[0].end === "graceful"'
 }
-check_frozen() { # an agent that hangs in a phase delays the machine by no more than it was granted
+check_agent_hangs() { # an agent that hangs in a phase delays the machine by no more than it was granted
   up_and_armed
   go 'systemctl poweroff' "$(when_told web); systemctl kill --kill-whom=all -s STOP nodewarden"; gone 60
   nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"

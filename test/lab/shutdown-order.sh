@@ -188,9 +188,10 @@ check_long_busy() { through_a_hang 10 3.5 14; } # PID 1 hangs through a long pha
 check_asked_busy() { # PID 1 hangs as the shutdown is requested: logind counts its delay from then, so it goes on before the phases are over; they are kept, and history says so
   # Shorter than the 25 s after which logind gives up, longer than its reserve.
   up_with "sed -i 's/shutdown-pod.pl db .*/shutdown-pod.pl db 2.5/' /etc/systemd/system/db.service; systemctl daemon-reload; systemctl restart db"
-  ( sleep 9; ns signal CONT ) &
   ns signal STOP
-  go 'systemctl poweroff'; gone 60
+  ( ns sh 'until [ -e /run/lab-asked ]; do sleep 0.02; done'; sleep 9; ns signal CONT ) &
+  sleep 1 # it waits by then
+  go 'touch /run/lab-asked; systemctl poweroff'; gone 60
   nobody_untold web stuck db dns; nobody_told_twice "$TIMELINE"
   after stuck killed db told; after db ends dns told; after dns ends other told
   ns up --again
