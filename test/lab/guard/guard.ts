@@ -10,6 +10,7 @@ import { RUN } from '../kube/cluster.ts';
 import { until } from '../scene.ts';
 import { type ApiProxy, anApiProxy, clientCertificate } from './api-proxy.ts';
 import { MACHINES } from './fleet.ts';
+import { outOfService } from './out-of-service.ts';
 import type { Qemu } from './qemu.ts';
 
 export type GuardSpec = {
@@ -87,7 +88,7 @@ export async function aGuard({ name, namespace = NAMESPACE, nodes, config = {}, 
     apiVersion: 'nodewarden.dev/v1alpha1',
     kind: 'NodewardenGuardConfiguration',
     ...QUICK,
-    kubernetes: { kubeconfig: proxy.kubeconfig, namespace, outOfService: 'assume' },
+    kubernetes: { kubeconfig: proxy.kubeconfig, namespace, outOfService: outOfService() },
     socket,
     stateDirectory: path.join(directory, 'state'),
     fencing: {

@@ -1,9 +1,9 @@
 // What a scene has at hand, and what it says.
 import { ask } from '../kube/api.ts';
 import { clock, until } from '../scene.ts';
-import { after124 } from './after-1-24.ts';
 import { aFleet, type Fleet } from './fleet.ts';
 import { aGuard, cleanNamespace, type Guard, type GuardSpec } from './guard.ts';
+import { emulate, isEmulated } from './out-of-service.ts';
 import { cleanVolumes } from './volumes.ts';
 
 export type Lab = {
@@ -52,7 +52,8 @@ export async function play(scene: LabScene, say: (line: string) => void): Promis
       const made = await aFleet(...given);
       fleet = made;
       ends.push(made.close);
-      const gc = after124(() => made.machines.map(({ name }) => made.node(name)));
+      if (!isEmulated()) return made;
+      const gc = emulate(() => made.machines.map(({ name }) => made.node(name)));
       ends.push(async () => gc.close());
       return made;
     },

@@ -1,6 +1,9 @@
 // Plays the scenes that were asked for, by default all of them, one after the other.
 import { parseArgs } from 'node:util';
+import { minorVersion } from '../kube/cluster.ts';
 import { type LabScene, type Played, play } from './lab.ts';
+import { isEmulated } from './out-of-service.ts';
+import { ADMISSION } from './scenes/admission.ts';
 import { ANNOUNCED } from './scenes/announced.ts';
 import { API_AWAY } from './scenes/api-away.ts';
 import { DEPLOYMENT } from './scenes/deployment.ts';
@@ -33,13 +36,15 @@ const SCENES: readonly LabScene[] = [
   ...LIES,
   ...ANNOUNCED,
   ...SECRETS,
+  ...ADMISSION,
   ...ONE_MACHINE,
 ];
 
-/** Points of which nothing is shown yet. */
-const NOT_SHOWN: readonly string[] = [
-  'podgc-real, attachdetach-real, admission-policy, csi-node-mount (of Kubernetes 1.24 and later; here it is 1.20)',
-];
+/** Points of which nothing is shown. */
+const notShown = (): readonly string[] =>
+  isEmulated()
+    ? [`podgc-real, attachdetach-real, csi-node-mount (of Kubernetes 1.26 and later; here it is 1.${minorVersion()})`]
+    : ['csi-node-mount (the nodes with CSI volumes are fake)'];
 
 const { values, positionals } = parseArgs({ options: { list: { type: 'boolean' } }, allowPositionals: true });
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
@@ -60,7 +65,7 @@ async function main(): Promise<void> {
   }
   const all = <K extends 'failed' | 'figures' | 'skipped'>(of: K) => played.flatMap((one) => one[of]);
   const checks = played.reduce((sum, one) => sum + one.checks, 0);
-  const skipped = [...new Set([...NOT_SHOWN, ...all('skipped')])];
+  const skipped = [...new Set([...notShown(), ...all('skipped')])];
   say(`skipped: ${skipped.length === 0 ? 'nothing' : skipped.join('; ')}`);
   say(`figures: ${all('figures').join(', ')}`);
   for (const one of all('failed')) say(`failed: ${one}`);

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import https from 'node:https';
 import path from 'node:path';
 import { parse } from 'yaml';
-import { RUN } from './cluster.ts';
+import { policyVersion, RUN } from './cluster.ts';
 
 export type KubeObject = {
   readonly apiVersion: string;
@@ -31,7 +31,6 @@ const PLACES: { readonly [kind: string]: string } = {
   StatefulSet: '/apis/apps/v1/namespaces/default/statefulsets',
   DaemonSet: '/apis/apps/v1/namespaces/default/daemonsets',
   Job: '/apis/batch/v1/namespaces/default/jobs',
-  PodDisruptionBudget: '/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets',
   PriorityClass: '/apis/scheduling.k8s.io/v1/priorityclasses',
 };
 export const NODE = '/api/v1/nodes/lab-node';
@@ -56,16 +55,26 @@ function connection(): { readonly server: string; readonly agent: https.Agent } 
   return { server: cluster.server, agent };
 }
 
-type Ask = { readonly method?: string; readonly body?: unknown; readonly type?: string };
+export type Asked = {
+  readonly method?: string;
+  readonly body?: unknown;
+  readonly type?: string;
+  /** A user and a group of it, with all rights: only admission can refuse. */
+  readonly as?: { readonly user: string; readonly group: string };
+};
 
 /** The parsed answer; of a status of 400 and more, an error with its text. */
-export function ask(place: string, { method = 'GET', body, type = 'application/json' }: Ask = {}): Promise<KubeObject> {
+export function ask(
+  place: string,
+  { method = 'GET', body, type = 'application/json', as }: Asked = {},
+): Promise<KubeObject> {
   const { server, agent: by } = connection();
   return new Promise((resolve, reject) => {
     const sent = body === undefined ? undefined : JSON.stringify(body);
     // Node.js itself names no length for a DELETE.
     const headers = {
       accept: 'application/json',
+      ...(as === undefined ? {} : { 'impersonate-user': as.user, 'impersonate-group': [as.group, 'system:masters'] }),
       ...(sent === undefined ? {} : { 'content-type': type, 'content-length': Buffer.byteLength(sent) }),
     };
     const request = https.request(`${server}${place}`, { method, agent: by, headers }, (response) => {
@@ -86,6 +95,7 @@ export function ask(place: string, { method = 'GET', body, type = 'application/j
 }
 
 const placeOf = (kind: string): string => {
+  if (kind === 'PodDisruptionBudget') return `/apis/${policyVersion()}/namespaces/default/poddisruptionbudgets`;
   const place = PLACES[kind];
   if (place === undefined) throw new Error(`the lab does not know where a ${kind} is`);
   return place;

@@ -9,6 +9,10 @@ export const LAB_CACHE = process.env['NODEWARDEN_LAB_CACHE'] ?? DEFAULT_CACHE;
 const CACHE = path.join(LAB_CACHE, 'kube');
 const NAME = process.env['LAB_KUBE'] ?? 'default';
 export const RUN = path.join(CACHE, 'run', NAME);
+/** Of the API server: 20 for 1.20. */
+export const minorVersion = (): number => Number(fs.readFileSync(path.join(RUN, 'minor'), 'utf8'));
+export const hasAdmissionPolicies = (): boolean => minorVersion() >= 30;
+export const policyVersion = (): string => (minorVersion() < 21 ? 'policy/v1beta1' : 'policy/v1');
 /** Where `kubepods` lies, below each controller's mount. */
 export const CGROUP_ROOT = `/nodewarden-lab/kube-${NAME}`;
 export const NODE_NAME = 'lab-node';

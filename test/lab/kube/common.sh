@@ -12,7 +12,7 @@ BRIDGE=nwlab$((PORT % 256)) SUBNET=10.88.$((PORT % 256)).0/24
 NODE_NAME=${LAB_NODE_NAME:-lab-node}
 export PATH=$K/bin:$K/deb/usr/bin:$K/deb/usr/sbin:$PATH
 # LAB_CONTAINERD: a directory with another containerd, ctr and shim (newer-containerd makes one); runc stays ours.
-# KUBEBUILDER_ASSETS: a directory with another etcd, kube-apiserver and kubectl.
+# KUBEBUILDER_ASSETS: a directory with other versions of etcd, kubectl, and the parts of Kubernetes. With all of these, none is built.
 if [ -n "${LAB_CONTAINERD:-}" ]; then PATH=$LAB_CONTAINERD:$PATH; fi
 if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then PATH=$KUBEBUILDER_ASSETS:$PATH; fi
 
@@ -25,6 +25,8 @@ cert() { # cert FILE SUBJECT [EXTENSION]
 
 kc() { kubectl --kubeconfig "$RUN/admin.conf" "$@"; }
 hierarchies() { local h; for h in /sys/fs/cgroup/*/; do [ ! -e "${h}cgroup.procs" ] || echo "${h%/}"; done; }
+# minor_of PROGRAM  20 for v1.20.2
+minor_of() { "$1" --version | sed -n 's/.*v1\.\([0-9]*\)\..*/\1/p'; }
 # wait_for WHAT SECONDS CMD...
 wait_for() {
   local what=$1 seconds=$2 i; shift 2

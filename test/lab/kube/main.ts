@@ -6,6 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { clock } from '../scene.ts';
+import { admissionScenes } from './admission.ts';
 import { awayScenes } from './away.ts';
 import { besideScenes } from './beside.ts';
 import { budgetScenes } from './budget.ts';
@@ -40,6 +41,7 @@ const SCENES: readonly KubeScene[] = [
   ...crowdScenes,
   ...volumeScenes,
   ...watchScenes,
+  ...admissionScenes,
 ];
 const total = { passed: 0, failed: 0, skipped: 0, runs: 0 };
 const table: string[] = [];

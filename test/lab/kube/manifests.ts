@@ -1,5 +1,5 @@
 // The pods of the scenes. All of them run the lab's own program (load.c) from an image that no registry has.
-import { SHARE } from './cluster.ts';
+import { policyVersion, SHARE } from './cluster.ts';
 
 export type PodSpec = {
   readonly name: string;
@@ -113,7 +113,7 @@ export const job = (pod: PodSpec): Manifest => ({
 });
 
 export const budget = (name: string, pods: { readonly [label: string]: string }): Manifest => ({
-  apiVersion: 'policy/v1beta1',
+  apiVersion: policyVersion(),
   kind: 'PodDisruptionBudget',
   metadata: { name },
   spec: { minAvailable: 1, selector: { matchLabels: pods } },

@@ -7,12 +7,13 @@ import https from 'node:https';
 import net from 'node:net';
 import path from 'node:path';
 import { ask, type KubeObject, MERGE } from '../../kube/api.ts';
-import { CTR, ctr, ctrArguments, NODE_NAME, RUN, signalPart } from '../../kube/cluster.ts';
+import { CTR, ctr, ctrArguments, NODE_NAME, policyVersion, RUN, signalPart } from '../../kube/cluster.ts';
 import { clock, until } from '../../scene.ts';
 import { apiServer } from '../api-proxy.ts';
 import { aStatefulSet } from '../fleet.ts';
 import { NAMESPACE } from '../guard.ts';
 import type { Lab, LabScene } from '../lab.ts';
+import { outOfService } from '../out-of-service.ts';
 import { memberAt } from './one-machine.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../../..');
@@ -87,9 +88,9 @@ async function aBmc(password: string): Promise<Bmc> {
 function manifest(): string {
   const changes: readonly (readonly [string, string])[] = [
     ['registry.example/nodewarden-guard:0.2.0', IMAGE],
-    ['{ kubeconfig: in-cluster }', '{ kubeconfig: in-cluster, outOfService: assume }'],
+    ['{ kubeconfig: in-cluster }', `{ kubeconfig: in-cluster, outOfService: ${outOfService()} }`],
     ['{ ip: 10.0.9.10 }', `{ ip: ${API}, ipport: "${BMC_PORT}", ssl_insecure: "1" }`],
-    ['apiVersion: policy/v1\n', 'apiVersion: policy/v1beta1\n'],
+    ['apiVersion: policy/v1\n', `apiVersion: ${policyVersion()}\n`],
   ];
   let text = fs.readFileSync(path.join(ROOT, 'config/kubernetes/guard/deployment.yaml'), 'utf8');
   for (const [from, to] of changes) {

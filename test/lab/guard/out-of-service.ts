@@ -1,17 +1,22 @@
-// What Kubernetes 1.20 lacks of what came with the out-of-service taint in 1.24, emulated by the rules of later versions:
+// What older Kubernetes lacks of what came with the out-of-service taint in 1.24 and is on from 1.26, emulated by its rules:
 // - the pod garbage collector (pkg/controller/podgc, gcTerminating, and its quarantine of 20 s): a pod that is terminating on a
 //   node that is not Ready and has the taint is deleted without waiting for its kubelet;
 // - the attach/detach controller (pkg/controller/volume/attachdetach/reconciler, hasOutOfServiceTaint): it does not wait for
 //   the unmount of a volume on such a node. Here, nothing is mounted on it any more.
 import { ask, type KubeObject, MERGE } from '../kube/api.ts';
+import { minorVersion } from '../kube/cluster.ts';
 import { clock } from '../scene.ts';
 import { isReady, OUT_OF_SERVICE } from './fleet.ts';
 
 const GC_MS = 20_000;
 const DETACH_MS = 1_000;
 
+export const isEmulated = (): boolean => minorVersion() < 26;
+/** The setting of the guard. */
+export const outOfService = (): 'assume' | 'detect' => (isEmulated() ? 'assume' : 'detect');
+
 /** The nodes as they are known at that moment. */
-export function after124(nodes: () => readonly KubeObject[]): { readonly close: () => void } {
+export function emulate(nodes: () => readonly KubeObject[]): { readonly close: () => void } {
   const out = (): readonly KubeObject[] => nodes().filter(hasTaint);
   const collect = async (): Promise<void> => {
     const names = new Set(out().flatMap((node) => (isReady(node) ? [] : [node.metadata.name])));
