@@ -24,3 +24,8 @@ export function isDenied({ detail }: Unknown): boolean {
 export function isUnsupported({ detail }: Unknown): boolean {
   return detail.startsWith('ENOTSUP') || detail.startsWith('EOPNOTSUPP');
 }
+
+/** This process, or the whole machine, may not open another file: nothing is known of the file itself. */
+export function isOutOfFiles({ detail }: Unknown): boolean {
+  return detail.startsWith('EMFILE') || detail.startsWith('ENFILE');
+}

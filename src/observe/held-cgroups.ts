@@ -8,6 +8,10 @@ import type { CgroupRef } from '../ports.ts';
 type HeldCgroups = {
   /** Also unknown if it cannot be opened: `absent` if it is gone or another one has its path. */
   readonly read: <T>(ref: CgroupRef, ask: (held: HeldCgroup) => Reading<T>) => Reading<T>;
+  /**
+   * What is kept must not cost a reading. Closes all of it, and keeps at most half as much from then on; false: there was none.
+   */
+  readonly yieldFiles: () => boolean;
   /** Closes what was not read since the last call. */
   readonly sweep: () => void;
   readonly close: () => void;
@@ -25,7 +29,7 @@ const SHARE_OF_FILES = 0.5;
  * is opened and closed for each reading. `openFiles`: how many descriptors this process may have.
  */
 export function createHeldCgroups(mounts: CgroupMounts, openFiles = maxOpenFiles()): HeldCgroups {
-  const maxHeld = Math.min(MAX_HELD, Math.floor((SHARE_OF_FILES * openFiles) / DESCRIPTORS_EACH[mounts.version]));
+  let maxHeld = Math.min(MAX_HELD, Math.floor((SHARE_OF_FILES * openFiles) / DESCRIPTORS_EACH[mounts.version]));
   const kept = createOpenCgroups<HeldCgroup>((cgroup) => cgroup.close());
   return {
     read: (ref, ask) => {
@@ -43,6 +47,13 @@ export function createHeldCgroups(mounts: CgroupMounts, openFiles = maxOpenFiles
       if (answer.known && kept.size() < maxHeld) kept.put(ref, opened.value);
       else opened.value.close();
       return answer;
+    },
+    yieldFiles: () => {
+      const count = kept.size();
+      if (count === 0) return false;
+      maxHeld = Math.floor(count / 2);
+      kept.close();
+      return true;
     },
     sweep: kept.sweep,
     close: kept.close,

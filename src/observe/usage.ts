@@ -8,6 +8,7 @@ import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { swapBytes } from '../host/cgroup-swap.ts';
 import { countProcesses, isPopulated as isPopulatedNow, isSame, threadsIn, whereIs } from '../host/cgroupfs.ts';
+import { isOutOfFiles } from '../host/file-error.ts';
 import type { BoundPod, CgroupRef, Clock, Findings } from '../ports.ts';
 import { PODS_UNREADABLE, podsUnreadable } from '../words/finding-eviction.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
@@ -57,7 +58,10 @@ function idleView({ declared, isUnseen }: BoundPod): PodView {
 
 /** D13: in a ranking by disk usage, a usage that could not be measured does not count as zero. */
 const isDiskSignal = (want: NextLook['pods']): boolean => want !== null && want !== 'all' && isDisk(want);
-/** D13: how long a usage that was read counts while it cannot be read again. */
+/**
+ * D13: how long a usage that exceeds the request counts while it cannot be read again. One within the request is evidence of
+ * nothing: a pod takes more in that time.
+ */
 const LAST_KNOWN_MS = 1_000;
 const RENAME_TRIES = 5;
 const NOT_ASKED = unknown('not-asked', 'cgroup', 'only a decision about processes or swap needs it');
@@ -73,6 +77,8 @@ type Read = {
   readonly pidsHeld: Reading<number>;
   readonly swapBytes: Reading<number>;
 };
+
+const isPopulatedIn = ({ isPopulated }: Read): boolean => isPopulated.known && isPopulated.value;
 
 export function createPodReader(needs: PodReaderNeeds): PodReader {
   const { clock, mounts, findings, disk, diskOn } = needs;
@@ -102,21 +108,21 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
       const isDiskAsked = isDiskSignal(want);
       for (const pod of bound) {
         const ref = pod.cgroup.known ? pod.cgroup.value : null;
-        const read = ref === null ? 'none' : readWhereItIs(pod, ref, want, isSwapAsked);
+        const read = ref === null ? 'none' : readWithFiles(pod, ref, want, isSwapAsked);
         if (ref === null || read === 'none') {
           if (pod.isIdle === true && want === 'all') views.push(idleView(pod));
           continue;
         }
         const before = lastRead.get(ref.inode);
         const last = read.workingSetBytes.known ? { bytes: read.workingSetBytes.value, atMs } : before;
-        const isKnown = last !== undefined && atMs - last.atMs <= LAST_KNOWN_MS;
-        if (isKnown) nowRead.set(ref.inode, last);
-        const workingSetBytes = isKnown ? known(last.bytes) : read.workingSetBytes;
+        const isFresh = last !== undefined && atMs - last.atMs <= LAST_KNOWN_MS;
+        if (isFresh) nowRead.set(ref.inode, last);
+        const isProof = isFresh && last.bytes > pod.declared.requests.memoryBytes && isPopulatedIn(read);
+        const workingSetBytes = isProof ? known(last.bytes) : read.workingSetBytes;
         const failed = read.isPopulated.known
           ? [workingSetBytes, read.swapBytes, read.processes].find(isUnread)
           : read.isPopulated;
         if (failed?.known === false) unread.push({ pod, why: failed });
-        if (!read.isPopulated.known && !isKnown) continue;
         const view = viewOf(pod, { ...read, workingSetBytes }, of, isDiskAsked);
         const { disk: used } = view.usage;
         // A pod that declares no directory is no failure: D14 decides whether it may be chosen.
@@ -134,6 +140,12 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     },
     close: cgroups.close,
   };
+
+  function readWithFiles(pod: BoundPod, ref: CgroupRef, want: NextLook['pods'], isSwapAsked: boolean): 'none' | Read {
+    const read = readWhereItIs(pod, ref, want, isSwapAsked);
+    const isShort = read !== 'none' && Object.values(read).some((part) => !part.known && isOutOfFiles(part));
+    return isShort && cgroups.yieldFiles() ? readWhereItIs(pod, ref, want, isSwapAsked) : read;
+  }
 
   /** A cgroup that is renamed at this moment is not gone. */
   function readWhereItIs(pod: BoundPod, at: CgroupRef, want: NextLook['pods'], isSwapAsked: boolean): 'none' | Read {

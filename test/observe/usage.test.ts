@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import {
   mkdirSync,
   mkdtempSync,
@@ -16,6 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
+import { maxOpenFiles } from '../../src/host/open-files.ts';
 import { lifeOf, type PodWalk } from '../../src/observe/pod-disk.ts';
 import { createPodReader, type PodReader } from '../../src/observe/usage.ts';
 import type { BoundPod, Findings } from '../../src/ports.ts';
@@ -240,13 +241,50 @@ describe('pods in a tree of files', () => {
     expect(names(of, pods)).toEqual(['db', 'api']);
   });
 
-  it('are left out with a finding if it is unknown whether they have processes', () => {
+  it('are presented as unknown, with a finding, if it is unknown whether they have processes', () => {
     write('web', 1_000, 300);
+    const pods = [bound('web', mounts, '/web')];
+    const findings = someFindings();
+    const of = open(mounts, findings);
+    of.read(pods, 'memory.available');
     unlinkSync(join(root, 'web/cgroup.procs'));
     mkdirSync(join(root, 'web/cgroup.procs'));
-    const findings = someFindings();
-    expect(names(open(mounts, findings), [bound('web', mounts, '/web')])).toEqual([]);
+    expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toMatchObject({ why: 'unreadable' });
     expect(findings.all()).toHaveLength(1);
+  });
+
+  it('have no last known usage that is within their request: since then, they may have exceeded it', () => {
+    write('web', 1_000, 300);
+    const requests = { memoryBytes: 700, ephemeralStorageBytes: 0 };
+    const pods = [aBoundPod({ name: 'web', cgroup: refOf(mounts, '/web'), requests })];
+    const of = open(mounts);
+    of.read(pods, 'memory.available');
+    reader?.close();
+    writeFileSync(join(root, 'web/memory.usage_in_bytes'), 'garbage\n');
+    expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toMatchObject({ why: 'malformed' });
+  });
+
+  it('are all read if only a few more files may be opened than are open, and what is kept is given up for that', () => {
+    const all = Array.from({ length: 30 }, (_, i) => `pod-${i}`);
+    for (const name of all) write(name, 1_000, 300);
+    const findings = someFindings();
+    const of = open(mounts, findings);
+    const pods = all.map((name) => bound(name, mounts, `/${name}`));
+    const limit = (files: number | string): void => {
+      execFileSync('prlimit', ['--pid', String(process.pid), `--nofile=${files}:`]);
+    };
+    const before = maxOpenFiles();
+    limit(readdirSync('/proc/self/fd').length + 24);
+    try {
+      for (let look = 0; look < 3; look++) {
+        expect(of.read(pods, 'memory.available').map(({ usage }) => usage.workingSetBytes)).toEqual(
+          all.map(() => known(700)),
+        );
+      }
+      expect(findings.all()).toEqual([]);
+    } finally {
+      limit(before);
+    }
   });
 
   it('are left out of a choice for disk while theirs cannot be measured, but not of other choices', () => {

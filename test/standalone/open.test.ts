@@ -1,7 +1,8 @@
-import { chmodSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { sleep } from '../../src/host/clock.ts';
+import { ENVIRONMENT } from '../../src/host/exec.ts';
 import { mounts, needsCgroups } from '../act/a-cgroup.ts';
 import { until } from '../host/private-bus.ts';
 import {
@@ -236,10 +237,12 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     if (walk.known) expect(walk.value.pod.volumesBytes).toBeGreaterThanOrEqual(100_000);
   });
 
-  it('of podman are a finding without podman', async () => {
+  it('of podman are a finding without podman, or if it knows none of that name', async () => {
+    const isInstalled = ENVIRONMENT.PATH.split(':').some((at) => existsSync(join(at, 'podman')));
     write('one', 'podman: web');
     open();
     await until(() => heard.present.has('binding/default/one'));
-    expect(heard.present.get('binding/default/one')).toContain('podman is not installed here');
+    const text = isInstalled ? 'podman knows no container and no pod of this name' : 'podman is not installed here';
+    expect(heard.present.get('binding/default/one')).toContain(text);
   });
 });
