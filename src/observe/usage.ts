@@ -178,7 +178,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     let isPopulated: Reading<boolean> | null = null;
     const bytes = cgroups.read(ref, (cgroup) => {
       isPopulated = populated(cgroup.isPopulated);
-      return isPopulated.known ? cgroup.workingSetBytes() : isPopulated;
+      return cgroup.workingSetBytes();
     });
     isPopulated ??= populated(() => isPopulatedNow(mounts, ref));
     const isEmpty = isPopulated.known && !isPopulated.value;
@@ -192,7 +192,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
 
   function viewOf(
     pod: BoundPod,
-    { workingSetBytes, processes, pidsHeld, swapBytes: swap }: Read,
+    { isPopulated, workingSetBytes, processes, pidsHeld, swapBytes: swap }: Read,
     { device = null, fileSystem }: AskedOfPods,
     isDiskAsked: boolean,
   ): PodView {
@@ -211,6 +211,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
       ...pod.declared,
       ...(pod.cgroup.known ? { cgroupInode: pod.cgroup.value.inode } : {}),
       ...(relief === undefined ? {} : { diskRelief: relief }),
+      limitedBy: pod.declared.limitedBy ?? (isPopulated.known ? null : 'maybe-empty'),
       ...(needs.isStalledByOwnLimit?.(pod.declared.uid) ? { isStalledByOwnLimit: true } : {}),
       usage: {
         workingSetBytes,

@@ -120,6 +120,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'own-limit': 'it stalls at its own memory limit, not because the node is short of memory',
   'restart-guard': 'it has just restarted after an eviction',
   'not-stoppable': 'it cannot be stopped',
+  'maybe-empty': 'it is not known whether it has processes',
   'declaration-unknown': 'it is not yet known to the API, or not in full',
   unnamed: 'neither the API server nor the container runtime has named it yet',
   'looked-up': 'the API server has just been asked for it',

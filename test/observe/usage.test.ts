@@ -241,7 +241,7 @@ describe('pods in a tree of files', () => {
     expect(names(of, pods)).toEqual(['db', 'api']);
   });
 
-  it('are presented as unknown, with a finding, if it is unknown whether they have processes', () => {
+  it('are presented as maybe empty, with a finding, if it is unknown whether they have processes', () => {
     write('web', 1_000, 300);
     const pods = [bound('web', mounts, '/web')];
     const findings = someFindings();
@@ -249,7 +249,11 @@ describe('pods in a tree of files', () => {
     of.read(pods, 'memory.available');
     unlinkSync(join(root, 'web/cgroup.procs'));
     mkdirSync(join(root, 'web/cgroup.procs'));
-    expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toMatchObject({ why: 'unreadable' });
+    const view = () => of.read(pods, 'memory.available')[0];
+    expect(view()).toMatchObject({ limitedBy: 'maybe-empty', usage: { workingSetBytes: known(700) } });
+    reader?.close();
+    writeFileSync(join(root, 'web/memory.usage_in_bytes'), 'garbage\n');
+    expect(view()).toMatchObject({ limitedBy: 'maybe-empty', usage: { workingSetBytes: { why: 'malformed' } } });
     expect(findings.all()).toHaveLength(1);
   });
 

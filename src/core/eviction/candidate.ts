@@ -69,9 +69,10 @@ export function firstCandidate(
     if (why !== 'guard' || guarded(pod)) return why;
     return heldByVictims > 0 && allowed === null ? 'escaped' : insteadBecause(entry, first, allowed);
   };
-  /** It is barred only because it is not fully measured. A pod without directories is no candidate at all. */
+  /** It is barred only because too little is known of it. A pod without directories is no candidate at all. */
   const isUnsure = ({ pod }: Ranked): boolean => {
     const why = barred.get(pod.uid);
+    if (why === 'maybe-empty') return true;
     if (why !== 'no-relief') return why === 'daemonset-within-request' && isAtLeast(signal, pod);
     // After a walk that was cut short, relief may be unknown although there is some.
     return isReliefAtLeast(pod) || (pod.usage.disk.known && (isCutShort(pod) || mostReliefOf(signal, pod) > 0));
@@ -106,8 +107,11 @@ function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked
   const ranked = rivals.find(({ pod }) => pod.uid === first.uid);
   if (ranked === undefined) return null;
   if (relief === null && (isDisk(signal) || isToBlame(signal, ranked, lacking))) return null;
+  const isBefore = (rival: Ranked): boolean => rivals.indexOf(rival) < rivals.indexOf(ranked);
   const mayCome = (rival: Ranked): boolean =>
-    mightPrecede(signal, rival, ranked) || (first.unsaid !== undefined && isAtLeast(signal, rival.pod));
+    mightPrecede(signal, rival, ranked) ||
+    (rival.pod.limitedBy === 'maybe-empty' && isBefore(rival)) ||
+    (first.unsaid !== undefined && isAtLeast(signal, rival.pod));
   const isOpen = (rival: Ranked): boolean => {
     if (rival === ranked || !mayCome(rival)) return false;
     if (relief === null) return true;
@@ -225,6 +229,7 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'own-limit': 'D17',
   'restart-guard': 'D13',
   'not-stoppable': 'D13',
+  'maybe-empty': 'D13',
   'declaration-unknown': 'D13',
   unnamed: 'D13',
   'looked-up': 'D13',

@@ -91,6 +91,8 @@ export type PodTrait = 'serves-to-the-end' | 'uses-volumes' | 'csi-plugin';
  * container runtime has said which pod it is; `looked-up`: the API server has just been asked for it by name.
  */
 export type CandidateLimit =
+  /** It is not known whether it has processes. */
+  | 'maybe-empty'
   | 'restart-guard'
   | 'not-stoppable'
   | 'unnamed'

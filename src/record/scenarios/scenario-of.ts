@@ -34,7 +34,7 @@ type ScenarioInput = {
 
 /** A scenario does not contain what was reported before it begins. */
 export const isInScenario = (pod: PodView): boolean =>
-  !isBeingStopped(pod) && (pod.limitedBy === null || isAwaited(pod.limitedBy));
+  !isBeingStopped(pod) && (pod.limitedBy === null || pod.limitedBy === 'maybe-empty' || isAwaited(pod.limitedBy));
 
 /**
  * One look as a scenario from which ranking and victim can be re-derived; null if the pods were not known. A scenario begins

@@ -138,6 +138,7 @@ export function statsOf(pod: PodView): Json | null {
     ...(pod.isStalledByOwnLimit ? { isStalledByOwnLimit: true } : {}),
     ...(pod.unsaid === undefined ? {} : { unsaid: pod.unsaid }),
     ...(isAwaited(pod.limitedBy) ? { isAwaited: true } : {}),
+    ...(pod.limitedBy === 'maybe-empty' ? { isMaybeEmpty: true } : {}),
     ...(pod.isDeletedByOthers ? { isDeletedByOthers: true } : {}),
     ...unmeasuredIn(usage),
     ...field('process_stats', 'process_count', usage.processes),

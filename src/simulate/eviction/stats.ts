@@ -54,6 +54,7 @@ export function createStatsReader(startWallMs: number | null): StatsReader {
       ...(entry?.['isStalledByOwnLimit'] === true ? { isStalledByOwnLimit: true } : {}),
       ...(unsaid === null ? {} : { unsaid: unsaidOf(unsaid) }),
       ...(entry?.['isAwaited'] === true ? { limitedBy: 'unnamed' } : {}),
+      ...(entry?.['isMaybeEmpty'] === true ? { limitedBy: 'maybe-empty' } : {}),
       ...(entry?.['isDeletedByOthers'] === true ? { isTerminating: true, isDeletedByOthers: true } : {}),
     };
     seen.set(pod, { entry, view });
@@ -336,6 +337,7 @@ const pod = theirs(
     isStalledByOwnLimit: flag,
     unsaid: theirs({ why: text, priority: flag, requests: flag }),
     isAwaited: flag,
+    isMaybeEmpty: flag,
     isDeletedByOthers: flag,
     diskRelief: theirs({
       scratchBytes: count,

@@ -121,10 +121,31 @@ describe('a pod whose memory cannot be read (D13)', () => {
   });
 });
 
+describe('a pod of which it is not known whether it has processes (D13)', () => {
+  const maybeEmpty = (pod: PodView): PodView => ({ ...pod, limitedBy: 'maybe-empty' });
+  const using = (mebibytes: number) =>
+    maybeEmpty(aPod({ name: 'web', workingSetBytes: mebibytes * MI, requests: request(200) }));
+
+  it('is not evicted, and no pod within its request in its place', () => {
+    const over = aPod({ name: 'over', workingSetBytes: 51 * MI, requests: request(50), priority: 9 });
+    expect(chosen([db, using(900)])).toBe('order-unproven');
+    expect(chosen([db, using(195)])).toBe('order-unproven');
+    expect(chosen([db, maybeEmpty(web)])).toBe('order-unproven');
+    expect(chosen([db, using(900), over])).toBe('over');
+  });
+
+  it('saves no pod that is known to rank first', () => {
+    expect(chosen([db, using(185)])).toBe('db');
+    expect(chosen([db, { ...maybeEmpty(web), isProtected: true }])).toBe('db');
+  });
+});
+
 describe('a decision beside such a pod', () => {
   it.each([
     ['an eviction', [aPod({ name: 'over', workingSetBytes: 51 * MI }), web], 'over'],
     ['none', [db, web], 'order-unproven'],
+    ['none', [db, { ...web, limitedBy: 'maybe-empty' as const }], 'order-unproven'],
+    ['an eviction', [db, { ...db, name: 'api', uid: 'uid-api', limitedBy: 'maybe-empty' as const, priority: 1 }], 'db'],
   ])('%s is re-derived by simulate from the record', (_, pods, outcome) => {
     const { observation, config, decisions } = aLook(pods.map(declared));
     expect(chosen(pods)).toBe(outcome);
