@@ -181,8 +181,8 @@ export type Recorder = {
   readonly began: (note: Extract<RecordNote, { kind: 'evidence' }>) => void;
   /** Also written next to the state at once, before the state can forget the decision. */
   readonly outcome: (outcome: Outcome) => void;
-  /** Other entries of the record, besides decisions and outcomes. What was done about a victim is also written next to the state at once. */
-  readonly note: (note: RecordNote) => void;
+  /** Other entries of the record, besides decisions and outcomes. What was done about a victim is also written next to the state at once. `recorded`: it is on the disk, or lost. */
+  readonly note: (note: RecordNote, recorded?: () => void) => void;
 };
 /** The shutdown lock, kept armed for as long as it is wanted (product.md section 9). Never throws. */
 export type Inhibitor = {
@@ -251,6 +251,8 @@ export type RecordNote =
       readonly pods: readonly string[];
       /** How many of `count` belong to no known pod; absent in records of earlier versions. */
       readonly unattributed?: number;
+      /** They fell between this time and `atMs`, while no agent watched. Absent: one did. */
+      readonly unwatchedSinceMs?: MonoMs;
     }
   | { readonly kind: 'stopped-again' | 'restarted'; readonly atMs: MonoMs; readonly pod: string; readonly unit: string }
   | { readonly kind: 'finding'; readonly atMs: MonoMs; readonly finding: Finding }

@@ -10,7 +10,7 @@ import type { DecisionRecord } from '../record/entry.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
 import type { ShutdownRecord } from '../record/reading/shutdown-record.ts';
 import { sayDecision, sayFirstUnknown, sayMs, sayOutcome, sayRung, sayTies, victimIn } from '../words/decision.ts';
-import { isHeld, sayAmount, sayKilled, sayLimit, sayUsage } from '../words/phrases.ts';
+import { isHeld, sayAmount, sayKilled, sayLimit, sayOomKills, sayUsage } from '../words/phrases.ts';
 import { sayReason } from '../words/reason.ts';
 import { shutdownText, ungracefulText } from './history-shutdowns-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
@@ -20,6 +20,8 @@ export type OomKill = {
   readonly count: number;
   readonly pods: readonly string[];
   readonly unattributed?: number;
+  /** They fell between this time and `atWallMs`, while no agent watched. Absent: one did. */
+  readonly unwatchedSinceWallMs?: number;
 };
 /** What `history -o json` prints; docs/json.md describes every field. */
 export type History = {
@@ -243,7 +245,7 @@ function namesIn({ observation, decision }: DecisionRecord): (uid: PodUid) => st
   return (uid) => names.get(uid) ?? uid;
 }
 
-function oomText({ atWallMs, count, ...whose }: OomKill, paint: Paint): string {
-  const what = clean(`the kernel's OOM killer killed ${count} process${count === 1 ? '' : 'es'}`);
+function oomText({ atWallMs, count, unwatchedSinceWallMs: since, ...whose }: OomKill, paint: Paint): string {
+  const what = clean(sayOomKills(count, since === undefined ? null : sayWhen(since)));
   return `${sayWhen(atWallMs)}  ${paint('red', what)}: ${clean(sayKilled(whose))}\n`;
 }

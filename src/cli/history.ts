@@ -103,8 +103,11 @@ const EVICTIONS: readonly string[] = ['evict', 'evict-over-limit', 'hasten', 're
 function oomKills(entries: readonly RecordEntry[]): readonly OomKill[] {
   return entries.flatMap((entry) => {
     if (entry.kind !== 'note' || entry.note.kind !== 'kernel-oom-kill') return [];
-    const { count, pods, unattributed } = entry.note;
-    return [{ atWallMs: entry.atWallMs, count, pods, ...(unattributed === undefined ? {} : { unattributed }) }];
+    const { atWallMs, note } = entry;
+    const { count, pods, unattributed, atMs, unwatchedSinceMs } = note;
+    const unwatched =
+      unwatchedSinceMs === undefined ? {} : { unwatchedSinceWallMs: Math.round(atWallMs - (atMs - unwatchedSinceMs)) };
+    return [{ atWallMs, count, pods, ...(unattributed === undefined ? {} : { unattributed }), ...unwatched }];
   });
 }
 

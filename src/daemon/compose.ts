@@ -25,7 +25,7 @@ import type { CommandRunner } from '../host/transient.ts';
 import { userName } from '../host/user-name.ts';
 import type { KubeSettings, Mode, OpenMode } from '../mode.ts';
 import { createObserver, type ObserverNeeds, type OpenObserver } from '../observe/look.ts';
-import type { OomKills, OomWatch } from '../observe/oom-kills.ts';
+import type { OomWatch } from '../observe/oom-kills.ts';
 import type { Clock, Findings, Inbox, Log } from '../ports.ts';
 import type { RecordEntry } from '../record/entry.ts';
 import { createFindings } from '../record/writing/findings.ts';
@@ -34,9 +34,9 @@ import type { OpenRecorder, RecorderNeeds } from '../record/writing/recorder.ts'
 import { loadState, stateFilePath } from '../record/writing/state-file.ts';
 import type { ShutdownSide } from '../shutdown/open.ts';
 import { createProgress, type Progress } from '../shutdown/progress.ts';
-import { sayKilled } from '../words/phrases.ts';
 import { createInbox } from './loop.ts';
 import type { Notifier } from './notifier.ts';
+import { createOomKills } from './oom-kills.ts';
 import { type OwnFiles, openOwnFiles } from './own-files.ts';
 
 export type PartsHost = {
@@ -153,6 +153,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     own,
     kube: kubeOf(made),
   });
+  const oomKills = createOomKills({ ...common, ...made, bootId, oomWatch, recorder, mode });
   const progress = createProgress({
     log,
     note: recorder.note,
@@ -165,6 +166,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     rewrite: () => {
       recorder.rewrite();
       mode.rewrite();
+      oomKills.keep();
     },
     checkRecord: recorder.checkRecord,
   });
@@ -240,7 +242,6 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     const hasOutcome = recorder.left(reclaim.decision).outcome !== null;
     if (!hasOutcome) recorder.outcome(cutOff({ clock, log, isDry: dryRun }, reclaim));
   }
-  const tellKills = tellingKills(log, recorder);
   // Kernel events about the node may shorten a wait (D2); without them, the pace alone applies.
   const unwatch =
     mounts.version === 2
@@ -282,7 +283,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
         stop,
       ),
     whatFills,
-    oomKills: (atMs, then) => void tellKills(atMs, oomWatch.look(atMs, then, mode.pods.pods)),
+    oomKills: oomKills.seen,
     close: async (isOver) => {
       host.notifier.follow(null);
       unwatch();
@@ -291,9 +292,10 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       await mode.close(isOver);
       // Last, because kills are no longer read afterwards, unless a reload follows, whose parts report them from here
       // on.
-      await tellKills(clock.monoMs(), oomWatch.now(mode.pods.pods));
+      await oomKills.last();
       findings.close();
       await recorder.close();
+      oomKills.keep();
       ownFiles.close();
     },
   };
@@ -335,19 +337,6 @@ function undoing(needs: {
       if (started.length + notUndone.length === 0) return;
       progress.tell({ what: 'undone', started, notUndone }, clock.monoMs());
     });
-  };
-}
-
-/** product.md section 6: a kernel OOM kill is never silent, and ours is never mistaken for one. */
-function tellingKills(log: Log, recorder: OpenRecorder) {
-  return async (atMs: MonoMs, counted: Promise<OomKills | null> | null): Promise<void> => {
-    const kills = await counted;
-    if (kills === null) return;
-    log.warn(
-      { event: 'kernel-oom-kill', ...kills },
-      `the kernel's OOM killer killed ${kills.count} ${kills.count === 1 ? 'process' : 'processes'}: ${sayKilled(kills)}`,
-    );
-    recorder.note({ kind: 'kernel-oom-kill', atMs, ...kills });
   };
 }
 

@@ -49,7 +49,7 @@ export function distrustOwn({ runtimeDirectory, stateDirectory }: Omit<Directori
 
 /** All of them, and nothing that was kept aside. */
 const OWN_FILES =
-  /^(record|config-last-good|state|held|shutdown-stops|manifests-last-good|oom-scores)[^/]*\.json[^/]*$/;
+  /^(record|config-last-good|state|held|shutdown-stops|manifests-last-good|oom-scores|oom-kills)[^/]*\.json[^/]*$/;
 const KEPT_ASIDE = '.corrupt-';
 const FILES_MAX = 10_000;
 

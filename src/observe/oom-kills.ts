@@ -11,10 +11,27 @@ import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 type Pods = () => Reading<readonly BoundPod[]>;
 /**
  * Kernel OOM kills; `pods`: the victims' pods, as namespace/name; `unattributed`: how many of `count` belong to no known pod.
+ * `unwatchedSinceMs`: as in the record.
  */
-export type OomKills = { readonly count: number; readonly pods: readonly string[]; readonly unattributed: number };
-type Whose = Omit<OomKills, 'count'>;
+export type OomKills = {
+  readonly count: number;
+  readonly pods: readonly string[];
+  readonly unattributed: number;
+  readonly unwatchedSinceMs?: MonoMs;
+};
+type Whose = Pick<OomKills, 'pods' | 'unattributed'>;
+/** The machine's counter at a time, and those of the pods when it last changed. */
+export type OomCount = {
+  readonly atMs: MonoMs;
+  readonly kills: number;
+  readonly pods: { readonly [uid: PodUid]: PodCount };
+};
+export type PodCount = { readonly inode: number; readonly kills: number };
 export type OomWatch = {
+  /** Before the first reading, which then tells the kills since an earlier run's last one. */
+  readonly resume: (from: OomCount) => void;
+  /** As of the last reading; null: there was none. Call it while no reading is in progress. */
+  readonly counted: () => OomCount | null;
   /** After each look, with the state it led to: kills since the last reading, if a reading is due. Null = none. */
   readonly look: (
     atMs: MonoMs,
@@ -25,8 +42,6 @@ export type OomWatch = {
   readonly now: (pods: Pods) => Promise<OomKills | null> | null;
   readonly close: () => void;
 };
-
-type Counted = { readonly inode: number; readonly kills: number };
 
 /**
  * Reading the machine's counter takes 28 µs (the kernel formats all of /proc/vmstat each time; hot, on an AMD EPYC), more
@@ -44,8 +59,9 @@ const MEMORY = SIGNALS.filter((signal) => SIGNAL_FACTS[signal].resource === 'mem
 export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   const procfs = createProcfs();
   const counters = createOomCounters(mounts);
-  let last: number | null = null;
-  let counted: ReadonlyMap<PodUid, Counted> = new Map();
+  let last: { readonly kills: number; readonly atMs: MonoMs } | null = null;
+  let counted: ReadonlyMap<PodUid, PodCount> = new Map();
+  let unwatchedSinceMs: MonoMs | null = null;
   let readMs = Number.NEGATIVE_INFINITY;
   let wasTight = false;
   const unanswered = new Set<number>();
@@ -67,7 +83,7 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
 
   /** The pods' counters now, and which pods were hit since `counted`. */
   async function scan(count: number, bound: readonly BoundPod[]): Promise<Whose> {
-    const now = new Map<PodUid, Counted>();
+    const now = new Map<PodUid, PodCount>();
     const hit: { readonly name: string; readonly kills: number; readonly isNew: boolean }[] = [];
     for (const { declared, cgroup } of bound) {
       if (!cgroup.known) continue;
@@ -99,13 +115,21 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   const now = (pods: Pods): Promise<OomKills | null> | null => {
     const kills = procfs.oomKills();
     if (!kills.known) return null;
-    const count = last === null ? null : kills.value - last;
-    last = kills.value;
+    const count = last === null ? null : kills.value - last.kills;
+    const unwatched = unwatchedSinceMs === null ? {} : { unwatchedSinceMs };
+    last = { kills: kills.value, atMs: clock.monoMs() };
+    unwatchedSinceMs = null;
     if (count === null) return inTurn(0, pods).then(() => null);
     if (count <= 0) return null;
-    return inTurn(count, pods).then((whose) => ({ count, ...whose }));
+    return inTurn(count, pods).then((whose) => ({ count, ...whose, ...unwatched }));
   };
   return {
+    resume: ({ atMs, kills, pods }) => {
+      last = { kills, atMs };
+      counted = new Map(Object.entries(pods));
+      unwatchedSinceMs = atMs;
+    },
+    counted: () => (last === null ? null : { ...last, pods: Object.fromEntries(counted) }),
     look: (atMs, state, pods) => {
       const isTight = state.act.kind === 'evicting' || Object.keys(state.firstMetMs).some(isOfMemory);
       // Once more after the shortage: a kernel OOM kill may have ended it.

@@ -12,6 +12,7 @@ export type Counts = {
   readonly evictionTimes: Histogram;
   /** Only what was measured. */
   readonly reclaimedBytes: { readonly [S in ReclaimedBy]: number };
+  /** With those that it found at its start, from a time without an agent. */
   readonly kernelOomKills: number;
   /** The last one, even of an earlier boot; `endWallMs` null: it has not ended. Null: none is known. */
   readonly shutdown: ShutdownTimes | null;

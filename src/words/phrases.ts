@@ -37,6 +37,12 @@ export function sayThreshold(threshold: MetThreshold): string {
 export const isHeld = ({ available, limit }: Pick<MetThreshold, 'available' | 'limit'>): boolean =>
   bytesUp(limit) <= available;
 
+/** How many processes the kernel killed; `unwatchedSince`: since when no agent had watched, if none did. */
+export function sayOomKills(count: number, unwatchedSince: string | null): string {
+  const unwatched = unwatchedSince === null ? '' : ` while no agent watched, since ${unwatchedSince}`;
+  return `the kernel's OOM killer killed ${count} ${count === 1 ? 'process' : 'processes'}${unwatched}`;
+}
+
 /** The pods in which the kernel killed; records of earlier versions do not say how many kills are unattributed. */
 export function sayKilled({
   pods,

@@ -140,7 +140,13 @@ describe('the history as text', () => {
   it('is one block per eviction: which pod, for what, why this pod, what it freed', () => {
     const joined = joinDecisions(entries().map((body) => entryOf(head, body)));
     const text = historyText(
-      aHistory({ decisions: joined, kernelOomKills: [{ atWallMs: BEGAN_WALL_MS + 1, count: 2, pods: ['shop/web'] }] }),
+      aHistory({
+        decisions: joined,
+        kernelOomKills: [
+          { atWallMs: BEGAN_WALL_MS + 1, count: 2, pods: ['shop/web'] },
+          { atWallMs: BEGAN_WALL_MS + 1_000, count: 1, pods: [], unwatchedSinceWallMs: BEGAN_WALL_MS - 60_000 },
+        ],
+      }),
       '/var/lib/nodewarden',
       plain,
     );
@@ -162,6 +168,7 @@ describe('the history as text', () => {
 
 2026-01-31 12:00:00 UTC  b-2  MemoryPressure is true
 2026-01-31 12:00:00 UTC  the kernel's OOM killer killed 2 processes: shop/web
+2026-01-31 12:00:01 UTC  the kernel's OOM killer killed 1 process while no agent watched, since 2026-01-31 11:59:00 UTC: unattributed
 `);
   });
 

@@ -55,6 +55,8 @@ describe('trial', () => {
       [5, STARTED, 'boot-2'],
       [6, evicted('c-1'), 'boot-2'],
       [6, seen('c-1'), 'boot-2'],
+      // Of the time before: it says nothing about the thresholds.
+      [5, note({ kind: 'kernel-oom-kill', atMs: 9, count: 5, pods: [], unwatchedSinceMs: 0 }), 'boot-2'],
       [8, kill(2), 'boot-2'],
       [
         9,

@@ -143,7 +143,7 @@ describe('the daemon', () => {
         : [];
     await running(async (report) => {
       await report();
-      await until(report, () => entries().length >= (name === 'run' ? 4 : 2));
+      await until(report, () => entries().length >= (name === 'run' ? 5 : 2));
       const before = entries();
       const { mode } = statSync(own);
       for (let times = 1; times <= 3; times++) {

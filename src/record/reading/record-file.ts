@@ -45,6 +45,17 @@ export function readRecord(directory: string, query: RecordQuery = {}): ReadReco
  */
 const TAIL_BYTES = 1024 * 1024;
 
+/** The newest entry; null: there is none, or it cannot be read. */
+export function lastEntry(directory: string, dry: boolean): RecordEntry | null {
+  const tail = readTail(`${directory}/${recordName(dry)}`, TAIL_BYTES);
+  const lines = tail.known ? tail.value.split('\n') : [];
+  for (const line of lines.toReversed()) {
+    const entry = parseEntry(line);
+    if (entry !== null) return entry;
+  }
+  return null;
+}
+
 /** The highest number in the ids of a boot's decisions, from the newest record; 0 = none. */
 export function lastDecisionNumber(directory: string, bootId: string, dry: boolean): number {
   const tail = readTail(`${directory}/${recordName(dry)}`, TAIL_BYTES);

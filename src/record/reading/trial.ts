@@ -189,8 +189,10 @@ function reclaimsOf(decisions: readonly DecisionRecord[]): Trial['reclaims'] {
   return [...grouped(signals, (signal) => signal)].map(([signal, { length }]) => ({ signal, times: length }));
 }
 
+/** Those while no run watched say nothing about its thresholds. */
 function killsIn(entry: RecordEntry): readonly OomKills[] {
   if (entry.kind !== 'note' || entry.note.kind !== 'kernel-oom-kill') return [];
+  if (entry.note.unwatchedSinceMs !== undefined) return [];
   return [{ atWallMs: entry.atWallMs, count: entry.note.count, pods: entry.note.pods }];
 }
 

@@ -160,10 +160,10 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       keepLine(outcome.of, say({ kind: 'outcome', outcome }))();
     },
     left: pending.left,
-    note: (note) => {
+    note: (note, recorded) => {
       const line = say({ kind: 'note', note });
       if (note.kind === 'rung') keepLine(note.of, line)();
-      else spool.put(line);
+      else spool.put(line, (how) => how !== 'waiting' && recorded?.());
     },
     recent: () => recent,
     rehearse: ({ observation, verdict }) => {
