@@ -187,7 +187,7 @@ check_last_busy() { through_a_hang 2 0.8 6; } # PID 1 hangs through the last pha
 check_long_busy() { through_a_hang 10 3.5 14; } # PID 1 hangs through a long phase: its pod is signalled while half of the time is left
 check_asked_busy() { # PID 1 hangs as the shutdown is requested: logind counts its delay from then, so it goes on before the phases are over; they are kept, and history says so
   # Shorter than the 25 s after which logind gives up, longer than its reserve.
-  up_with "sed -i 's/shutdown-pod.pl db .*/shutdown-pod.pl db 2.5/' /etc/systemd/system/db.service; systemctl daemon-reload; systemctl restart db"
+  up_with "$(config "${PHASES//: 3/: 6}"); sed -i 's/shutdown-pod.pl db .*/shutdown-pod.pl db 2.5/' /etc/systemd/system/db.service; systemctl daemon-reload; systemctl restart db"
   ns signal STOP
   ( ns sh 'until [ -e /run/lab-asked ]; do sleep 0.02; done'; sleep 9; ns signal CONT ) &
   sleep 1 # it waits by then
@@ -215,14 +215,13 @@ check_chain_busy() { # PID 1 hangs while ordered units are stopped: each is sign
   after front ends mid told; after mid ends db told
   [ -n "$(at "$TIMELINE" db ends)" ] || fail 'db was killed before it could end'
 }
-check_frozen() { # the machine stands still for 6 s within a grace period: its pod has the time to end all the same
+check_frozen() { # the machine stands still for 8 s within a grace period: its pod has the time to end all the same
   [ -e /sys/fs/cgroup/unified ] || [ -e /sys/fs/cgroup/cgroup.controllers ] || { echo 'no cgroup of version 2 to freeze it in'; exit 77; }
-  up_with "$ORDER only_ours; order_unit slow '1.5 work'; order_pod slow 0; $(one_phase 4); systemctl daemon-reload; systemctl start slow"
-  ( ns sh "$(when_told slow)"; sleep 0.3; ns freeze 1; sleep 6; ns freeze 0 ) &
+  up_with "$ORDER only_ours; order_unit slow '1 frozen'; order_pod slow 0; $(one_phase 8); systemctl daemon-reload; systemctl start slow"
+  ( ns sh "$(when_told slow)"; ns freeze 1; sleep 8; ns freeze 0 ) &
   go 'systemctl poweroff'; gone
   nobody_untold slow
-  [ -n "$(at "$TIMELINE" slow ends)" ] || fail 'it was killed before it could end'
-  [ "$(at "$TIMELINE" slow ends)" -ge 6000 ] || fail 'the machine did not stand still: this proves nothing'
+  [ -n "$(at "$TIMELINE" slow ends)" ] || fail 'it was killed before it could end, or the machine did not stand still'
 }
 # restarted_in N  with a TimeoutStopSec= that is shorter than the phases to come
 restarted_in() {

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# A workload: shutdown-pod.pl NAME SECONDS|never [work]. Says what it is told, and ends so long after the first SIGTERM, or never.
-# work: it needs the time, in steps of 50 ms; what it stands still does not count.
+# A workload: shutdown-pod.pl NAME SECONDS|never [frozen]. Says what it is told, and ends so long after the first SIGTERM, or never.
+# frozen: so long after it has stood still for some seconds since that SIGTERM.
 use strict;
 use warnings;
 # Ends when it says so, however many others want a CPU: a pod that cannot run for the time of its phase is killed, and rightly.
@@ -9,7 +9,7 @@ BEGIN { my $priority = pack 'i', 1; syscall 144, 0, 1, $priority }
 use Time::HiRes qw(time);
 
 $| = 1;
-my ($name, $after, $works) = @ARGV;
+my ($name, $after, $freezes) = @ARGV;
 my ($told, $ends) = (0, 0);
 $SIG{TERM} = sub {
   $told++;
@@ -19,10 +19,10 @@ $SIG{TERM} = sub {
   $ends ||= time + $after if $after ne 'never';
 };
 print "$name $$ runs\n";
-if ($works) {
+if ($freezes) {
   select undef, undef, undef, 0.05 until $told;
-  select undef, undef, undef, 0.05 for 1 .. $after / 0.05;
-  $ends = time;
+  for (my $last = time; time - $last < 4; select undef, undef, undef, 0.05) { $last = time }
+  $ends = time + $after;
 }
 until ($ends && time >= $ends) {
   select undef, undef, undef, $ends ? $ends - time : 3600;

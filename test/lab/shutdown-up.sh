@@ -137,9 +137,10 @@ check_stays_up() { # stop, start, restart, SIGTERM, reload and daemon-reexec whi
   [ "$(pids)" = "$before" ] || fail "$before, now $(pids)"
 }
 
-# All that a rehearsal could change, and who runs.
+# All that a rehearsal could change, and who runs. What the kernel kills elsewhere on this machine is recorded, too.
 everything() {
-  ns sh 'cd /; find etc run/systemd run/nodewarden var/lib/nodewarden -type f ! -name state.json ! -name oom-scores.json ! -path "run/systemd/journal/*" ! -path "*invocation*" -exec sha256sum {} + | sort -k 2
+  ns sh 'cd /; find etc run/systemd run/nodewarden var/lib/nodewarden -type f ! -name state.json ! -name oom-scores.json ! -name record.jsonl ! -path "run/systemd/journal/*" ! -path "*invocation*" -exec sha256sum {} + | sort -k 2
+    grep -v kernel-oom-kill var/lib/nodewarden/record.jsonl
     systemctl list-jobs --no-legend; systemctl list-units --all --plain --no-legend; busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager InhibitDelayMaxUSec BlockInhibited DelayInhibited ScheduledShutdown'
   pids; holders
 }
