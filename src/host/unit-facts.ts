@@ -17,10 +17,12 @@ export type UnitFacts = {
   readonly activeSinceWallMs: number | null;
   /** A start or stop of it is in progress. */
   readonly hasJob: boolean;
+  /** StopWhenUnneeded=: systemd stops it once no unit that needs it runs any more. */
+  readonly stopsUnneeded: boolean;
   /** All its lists of units, by systemd's names: After, Before, Requires, RequiredBy, BindsTo, BoundBy, PartOf, … */
   readonly relations: UnitRelations;
 };
-export type UnitTies = Pick<UnitFacts, 'id' | 'activeState' | 'subState' | 'relations'>;
+export type UnitTies = Pick<UnitFacts, 'id' | 'activeState' | 'subState' | 'stopsUnneeded' | 'relations'>;
 type UnitRelations = { readonly [name: string]: readonly string[] };
 
 /** From all properties of a unit. */
@@ -46,6 +48,7 @@ export function factsIn(all: BusValue | undefined): Omit<UnitFacts, 'controlGrou
     invocationId: Array.isArray(invocation) ? hexOf(invocation) : '',
     activeSinceWallMs: sinceUs > 0 ? Math.floor(sinceUs / 1_000) : null,
     hasJob: Array.isArray(job) && Number(job[0]) !== 0,
+    stopsUnneeded: found.get('StopWhenUnneeded') === true,
     relations: Object.fromEntries(lists),
   };
 }

@@ -11,8 +11,16 @@ type PodTies = {
   /** The same for units that are not pods and would be stopped along with one. */
   readonly afterUnits: readonly string[];
 };
+/** A unit with StopWhenUnneeded= that is stopped with the last of several. */
+type Shared = {
+  /** It and the pods that are stopped with it. */
+  readonly pods: readonly PodUid[];
+  /** For each unit that needs it: the pods that stop that unit. While one of these units runs, nothing happens to it. */
+  readonly heldBy: readonly (readonly PodUid[])[];
+};
 export type TieGraph = {
   readonly isEmpty: boolean;
+  readonly shared: readonly Shared[];
   /** Null: it has no ties. */
   readonly of: (uid: PodUid) => PodTies | null;
   readonly others: (unit: string) => readonly string[];
@@ -20,19 +28,32 @@ export type TieGraph = {
 
 /** What systemd stops when it stops a unit. */
 const STOPS_WITH = ['RequiredBy', 'RequisiteOf', 'BoundBy', 'ConsistsOf', 'PropagatesStopTo'];
+/** What systemd counts as a need of a unit with StopWhenUnneeded=, from both ends. */
+const NEEDED_BY = ['RequiredBy', 'RequisiteOf', 'WantedBy', 'BoundBy', 'UpheldBy'];
+const NEEDS = ['Requires', 'Requisite', 'Wants', 'BindsTo', 'Upholds'];
 const RUNS: readonly string[] = ['active', 'activating', 'reloading', 'deactivating'];
 const NOTHING: readonly string[] = [];
 
-export const stopsWith = (ties: UnitTies | undefined): readonly string[] =>
-  ties === undefined ? [] : STOPS_WITH.flatMap((list) => ties.relations[list] ?? []);
+const listed = (ties: UnitTies | undefined, lists: readonly string[]): readonly string[] =>
+  ties === undefined ? [] : lists.flatMap((list) => ties.relations[list] ?? []);
+export const stopsWith = (ties: UnitTies | undefined): readonly string[] => listed(ties, STOPS_WITH);
+/** Those that it needs: one with StopWhenUnneeded= may be stopped with it. */
+export const needsOf = (ties: UnitTies | undefined): readonly string[] => listed(ties, NEEDS);
+/** Those that keep it running; none without StopWhenUnneeded=. */
+export const neededBy = (ties: UnitTies | undefined): readonly string[] =>
+  ties?.stopsUnneeded === true ? [...new Set(listed(ties, NEEDED_BY))].toSorted() : NOTHING;
 
-/** `asked`: every unit of a pod and everything that is stopped along with one, by its own name. */
+/**
+ * `asked`: every unit of a pod and everything that is stopped along with one, with what these need and what else needs that,
+ * by its own name.
+ */
 export function createTieGraph(asked: ReadonlyMap<string, UnitTies>, podUnits: ReadonlyMap<string, PodUid>): TieGraph {
   const runs = (name: string): boolean => RUNS.includes(asked.get(name)?.activeState ?? '');
   const stranger = (name: string): boolean => !podUnits.has(name);
-  const closures = new Map(
-    [...podUnits.keys()].map((unit) => [unit, closure(unit, (name) => stopsWith(asked.get(name)))]),
-  );
+  // One that could not be asked about may run.
+  const needing = (name: string): readonly string[] =>
+    runs(name) ? neededBy(asked.get(name)).filter((other) => !asked.has(other) || runs(other)) : NOTHING;
+  const closures = new Map([...podUnits.keys()].map((unit) => [unit, stoppedWith(unit, asked, needing)]));
   /** Units between pods: they get a stop job, too. */
   const between = new Set(
     [...closures.values()].flatMap((names) => [...names].filter((name) => stranger(name) && runs(name))),
@@ -56,11 +77,42 @@ export function createTieGraph(asked: ReadonlyMap<string, UnitTies>, podUnits: R
     const made = { pods: uidsOf(along), units: others, after: uidsOf(first), afterUnits: [...first].filter(stranger) };
     if (made.pods.length + made.units.length + made.after.length + made.afterUnits.length > 0) ties.set(uid, made);
   }
+  const shared = [...asked.keys()].flatMap((name): readonly Shared[] => {
+    const needs = needing(name);
+    if (needs.length < 2) return [];
+    const holders = [...closures].filter(([unit]) => unit !== name);
+    const heldBy = needs.map((need) =>
+      holders.flatMap(([unit, along]) => (unit === need || along.has(need) ? (podUnits.get(unit) ?? []) : [])),
+    );
+    const along = [name, ...stoppedWith(name, asked, needing)].flatMap((unit) => podUnits.get(unit) ?? []);
+    return along.length > 0 && heldBy.every((pods) => pods.length > 0) ? [{ pods: along, heldBy }] : [];
+  });
   return {
-    isEmpty: ties.size === 0,
+    isEmpty: ties.size === 0 && shared.length === 0,
+    shared,
     of: (uid) => ties.get(uid) ?? null,
     others: (unit) => othersOf.get(unit) ?? NOTHING,
   };
+}
+
+/** What is stopped with it, and then is no longer needed. */
+function stoppedWith(
+  unit: string,
+  asked: ReadonlyMap<string, UnitTies>,
+  needing: (name: string) => readonly string[],
+): ReadonlySet<string> {
+  const next = (name: string): readonly string[] => stopsWith(asked.get(name));
+  const stopped = new Set([unit, ...closure(unit, next)]);
+  const isUnneeded = (name: string): boolean => {
+    const needs = needing(name);
+    return !stopped.has(name) && needs.length > 0 && needs.every((other) => stopped.has(other));
+  };
+  const unneeded = (): string | undefined => [...stopped].flatMap((name) => needsOf(asked.get(name))).find(isUnneeded);
+  for (let name = unneeded(); name !== undefined; name = unneeded()) {
+    for (const other of [name, ...closure(name, next)]) stopped.add(other);
+  }
+  stopped.delete(unit);
+  return stopped;
 }
 
 /** Everything that can be reached, without the start. */

@@ -2,7 +2,7 @@ import { type Inherited, type PodUid, podName } from '../core/pod/pod.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { UnitTies } from '../host/unit-facts.ts';
 import type { BoundPod, Clock } from '../ports.ts';
-import { createTieGraph, stopsWith, type TieGraph } from './tie-graph.ts';
+import { createTieGraph, neededBy, needsOf, stopsWith, type TieGraph } from './tie-graph.ts';
 
 type TiesNeeds = {
   readonly clock: Clock;
@@ -34,8 +34,8 @@ const MAX_UNITS = 4_096;
 /** Other units that started: at most this many are checked within the time for a dependency on a pod's unit. */
 const MAX_STRANGERS = 20;
 const STRANGERS_MS = 10_000;
-/** Properties by which a unit itself declares that it stops with another one. */
-const HANGS_ON = ['Requires', 'Requisite', 'BindsTo', 'PartOf', 'StopPropagatedFrom'];
+/** Properties by which a unit itself declares that it stops with another one, or keeps it running. */
+const HANGS_ON = ['Requires', 'Requisite', 'BindsTo', 'PartOf', 'StopPropagatedFrom', 'Wants', 'Upholds'];
 
 /**
  * D16 and the order of stops: how the pods' units depend on each other, queried from systemd beside the loop when
@@ -47,6 +47,8 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   const inFlight = new Set<string>();
   /** Units that had a job while they were queried: the answer may be older, so they are queried again. */
   const outdated = new Set<string>();
+  /** Only their state and StopWhenUnneeded= matter: they do not stop with a pod. */
+  let beside: ReadonlySet<string> = new Set();
   let graph: TieGraph = createTieGraph(new Map(), new Map());
   /** By unit, while the unit is known. */
   const stopCommands = new Map<string, boolean>();
@@ -88,11 +90,11 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   /** Queries what is not known yet about the pods' units and everything that would stop with them. */
   async function askAll(): Promise<boolean> {
     const reached = new Set<string>(podUnits.keys());
+    const seen = new Set<string>();
     let isWhole = true;
-    let next = [...reached];
-    while (next.length > 0 && !isClosed) {
+    const ask = async (names: readonly string[]): Promise<void> => {
       await Promise.all(
-        next.map(async (name) => {
+        names.map(async (name) => {
           if (asked.has(name)) return;
           inFlight.add(name);
           const ties = await systemd.ties(name);
@@ -101,11 +103,23 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
           else isWhole = false;
         }),
       );
-      const found = next.flatMap((name) => stopsWith(asked.get(name)));
-      next = [...new Set(found)].filter((name) => !reached.has(name)).slice(0, MAX_UNITS - reached.size);
-      for (const name of next) reached.add(name);
+    };
+    const addTo = (set: Set<string>, names: readonly string[]): readonly string[] => {
+      const fresh = [...new Set(names)].filter((name) => !set.has(name)).slice(0, MAX_UNITS - set.size);
+      for (const name of fresh) set.add(name);
+      return fresh;
+    };
+    let next: readonly string[] = [...reached];
+    while (next.length > 0 && !isClosed) {
+      await ask(next);
+      const around = next.map((name) => asked.get(name)).flatMap((ties) => [...needsOf(ties), ...neededBy(ties)]);
+      const looked = addTo(seen, around);
+      await ask(looked);
+      const unneeded = looked.filter((name) => asked.get(name)?.stopsUnneeded === true);
+      next = addTo(reached, [...next.flatMap((name) => stopsWith(asked.get(name))), ...unneeded]);
     }
-    for (const name of asked.keys()) if (!reached.has(name)) asked.delete(name);
+    beside = new Set([...seen].filter((name) => !reached.has(name)));
+    for (const name of asked.keys()) if (!reached.has(name) && !seen.has(name)) asked.delete(name);
     return isWhole;
   }
 
@@ -145,7 +159,9 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     if (strangers > MAX_STRANGERS) return;
     const ties = await systemd.ties(unit);
     if (!ties.known) return;
-    const on = HANGS_ON.flatMap((list) => ties.value.relations[list] ?? []).filter(forget);
+    const on = HANGS_ON.flatMap((list) => ties.value.relations[list] ?? []).filter(
+      (name) => !beside.has(name) && forget(name),
+    );
     if (on.length > 0) readIn(SETTLE_MS);
   }
 
@@ -200,19 +216,23 @@ function unitsOf(pods: readonly BoundPod[], unitOf: TiesNeeds['unitOf']): Readon
 
 function withTies(pods: readonly BoundPod[], graph: TieGraph, idle: ReadonlySet<PodUid>): readonly BoundPod[] {
   const byUid = new Map(pods.map((pod) => [pod.declared.uid, pod]));
-  return pods.map((pod) => {
-    const { uid, priority } = pod.declared;
-    const ties = graph.of(uid);
-    if (ties === null) return pod;
-    const along = ties.pods.flatMap((other): readonly BoundPod['declared'][] => {
-      const found = byUid.get(other);
-      return found !== undefined && (found.cgroup.known || found.isIdle === true || idle.has(other))
+  const running = (uids: readonly PodUid[]): readonly BoundPod['declared'][] =>
+    uids.flatMap((uid) => {
+      const found = byUid.get(uid);
+      return found !== undefined && (found.cgroup.known || found.isIdle === true || idle.has(uid))
         ? [found.declared]
         : [];
     });
-    const takesAlong = [...along.map(podName), ...ties.units];
-    const stopsAfter = ties.after.filter((other) => byUid.has(other));
-    const inherited = highest(along, priority);
+  const inherited = inheritance(pods, graph, running);
+  return pods.map((pod) => {
+    const { uid } = pod.declared;
+    const ties = graph.of(uid);
+    const from = inherited.get(uid);
+    if (ties === null && from === undefined) return pod;
+    const along = running(ties?.pods ?? []);
+    const takesAlong = [...along.map(podName), ...(ties?.units ?? [])];
+    const stopsAfter = ties?.after.filter((other) => byUid.has(other)) ?? [];
+    const stopsAfterUnits = ties?.afterUnits ?? [];
     return {
       ...pod,
       declared: {
@@ -221,13 +241,50 @@ function withTies(pods: readonly BoundPod[], graph: TieGraph, idle: ReadonlySet<
         isStaticCritical: pod.declared.isStaticCritical || along.some(({ isStaticCritical }) => isStaticCritical),
         isProtected: pod.declared.isProtected || along.some(({ isProtected }) => isProtected),
         ...narrowest([pod.declared, ...along]),
-        ...(inherited === null ? {} : { inherited }),
+        ...(from === undefined ? {} : { inherited: from }),
         ...(takesAlong.length === 0 ? {} : { takesAlong }),
         ...(stopsAfter.length === 0 ? {} : { stopsAfter }),
-        ...(ties.afterUnits.length === 0 ? {} : { stopsAfterUnits: ties.afterUnits }),
+        ...(stopsAfterUnits.length === 0 ? {} : { stopsAfterUnits }),
       },
     };
   });
+}
+
+/**
+ * D16, also for a pod that is stopped with the last of several: one of these has to outlast the others, the one that does
+ * already, and so do the pods that would stop that one.
+ */
+function inheritance(
+  pods: readonly BoundPod[],
+  graph: TieGraph,
+  running: (uids: readonly PodUid[]) => readonly BoundPod['declared'][],
+): ReadonlyMap<PodUid, Inherited> {
+  const found = new Map<PodUid, Inherited>();
+  const own = new Map(pods.map(({ declared }) => [declared.uid, declared.priority]));
+  const rank = (uid: PodUid): number => found.get(uid)?.priority ?? own.get(uid) ?? Number.NEGATIVE_INFINITY;
+  const pass = (uids: readonly PodUid[], to: readonly PodUid[]): boolean => {
+    let isNew = false;
+    for (const pod of running(uids)) {
+      const given = found.get(pod.uid) ?? { priority: pod.priority, from: podName(pod) };
+      for (const uid of to) {
+        if (!own.has(uid) || given.priority <= rank(uid)) continue;
+        found.set(uid, given);
+        isNew = true;
+      }
+    }
+    return isNew;
+  };
+  const lasts = (holders: readonly PodUid[]): number => Math.min(...holders.map(rank));
+  const passAll = (): boolean => {
+    const direct = pods.map(({ declared: { uid } }) => pass(graph.of(uid)?.pods ?? [], [uid]));
+    const shared = graph.shared.map(({ pods: uids, heldBy }) => {
+      const [last = []] = heldBy.toSorted((a, b) => lasts(b) - lasts(a));
+      return pass(uids, last);
+    });
+    return [...direct, ...shared].includes(true);
+  };
+  while (passAll());
+  return found;
 }
 
 /** The resources for which all of them may be evicted. */
@@ -236,12 +293,4 @@ function narrowest(pods: readonly BoundPod['declared'][]): Pick<BoundPod['declar
   const [first] = lists;
   if (first === undefined) return {};
   return { evictFor: first.filter((resource) => lists.every((list) => list.includes(resource))) };
-}
-
-function highest(along: readonly BoundPod['declared'][], above: number): Inherited | null {
-  let most: Inherited | null = null;
-  for (const pod of along) {
-    if (pod.priority > (most?.priority ?? above)) most = { priority: pod.priority, from: podName(pod) };
-  }
-  return most;
 }

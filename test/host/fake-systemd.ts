@@ -22,6 +22,7 @@ export type FakeUnit = {
   slice?: string;
   unitFileState?: string;
   /** Lists of units by the name of the property. */
+  stopsUnneeded?: boolean;
   relations?: { readonly [name: string]: readonly string[] };
 };
 export type FakeSystemd = {
@@ -137,6 +138,7 @@ function everything(units: ReadonlyMap<string, FakeUnit>, path: string): Answer 
     const answer = property(unit, path, fact);
     if (typeof answer === 'object' && 'body' in answer) all[fact] = answer.body[0];
   }
+  all['StopWhenUnneeded'] = new Variant('b', unit?.stopsUnneeded === true);
   for (const [list, names] of Object.entries(unit?.relations ?? {})) all[list] = new Variant('as', [...names]);
   return { signature: 'a{sv}', body: [all] };
 }

@@ -103,6 +103,15 @@ check_order_requires() { # Requires= across phases: the dependency is stopped wi
   nobody_untold web app base
   after web ends app told; after app ends base told
 }
+check_order_unneeded() { # StopWhenUnneeded= across phases: the last unit that needs the pod is stopped in the pod's phase, others are not
+  up_with "$ORDER only_ours; order_unit aid 1 StopWhenUnneeded=yes; order_unit early 1 Wants=aid.service After=aid.service; order_unit late 1 Wants=aid.service After=aid.service
+    order_pod aid 1000; order_pod early 0; order_pod late 10; $(two_phases 6); systemctl daemon-reload; systemctl start early late"
+  sleep 1
+  ns sh 'nodewarden rehearse shutdown' | tee /dev/stderr | grep -q 'default/late .*default/aid' || fail 'the rehearsal does not say why late is in phase 2'
+  go 'systemctl poweroff'; gone
+  nobody_untold early late aid
+  after early ends late told; after late ends aid told
+}
 check_order_slice() { # a slice whose services are ordered, and the first never ends: the other is still signalled
   up_with "$ORDER only_ours; RESTART='Slice=shop.slice\n' order_unit first never; RESTART='Slice=shop.slice\n' order_unit last never After=first.service
     printf 'apiVersion: v1\nkind: Pod\nmetadata: { name: shop, annotations: { nodewarden.dev/systemd-unit: shop.slice } }\nspec: { terminationGracePeriodSeconds: 6, containers: [{ name: main }] }\n' > /etc/nodewarden/pods.d/shop.yaml

@@ -2,8 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { createTieGraph } from '../../src/standalone/tie-graph.ts';
 
 type Lists = { readonly [name: string]: readonly string[] };
-const unit = (id: string, relations: Lists = {}, activeState = 'active') =>
-  [id, { id, activeState, subState: 'running', relations }] as const;
+const unit = (id: string, relations: Lists = {}, activeState = 'active', stopsUnneeded = false) =>
+  [id, { id, activeState, subState: 'running', stopsUnneeded, relations }] as const;
+/** With StopWhenUnneeded=. */
+const spare = (id: string, relations: Lists, activeState = 'active') => unit(id, relations, activeState, true);
 const graphOf =
   (...units: readonly ReturnType<typeof unit>[]) =>
   (pods: readonly string[]) =>
@@ -52,5 +54,47 @@ describe('dependencies between the units of pods', () => {
       new Map([['web.slice', 'web']]),
     );
     expect(slice.of('web')).toBeNull();
+  });
+
+  it.each(['RequiredBy', 'RequisiteOf', 'WantedBy', 'BoundBy', 'UpheldBy'])(
+    'a unit with StopWhenUnneeded= is stopped with the only one that needs it (%s)',
+    (list) => {
+      const needs = { Wants: ['aid.service', 'basic.target'] };
+      const pods = ['front', 'aid', 'other'];
+      const of = (aid: ReturnType<typeof unit>, other = 'active') =>
+        graphOf(
+          unit('front.service', needs),
+          aid,
+          unit('other.service', {}, other),
+          unit('basic.target'),
+        )(pods).of('front')?.pods;
+      expect(of(spare('aid.service', { [list]: ['front.service'] }))).toEqual(['aid']);
+      expect(of(spare('aid.service', { [list]: ['front.service', 'other.service'] }, 'active'))).toBeUndefined();
+      expect(of(spare('aid.service', { [list]: ['front.service', 'other.service'] }), 'inactive')).toContain('aid');
+      expect(of(spare('aid.service', { [list]: ['front.service', 'unread.service'] }))).toBeUndefined();
+      expect(of(spare('aid.service', { [list]: ['front.service'] }, 'inactive'))).toBeUndefined();
+      expect(of(unit('aid.service', { [list]: ['front.service'] }))).toBeUndefined();
+    },
+  );
+
+  it('what is no longer needed takes along what depends on it, and what only that needs, to any depth', () => {
+    const graph = graphOf(
+      unit('db.service', { RequiredBy: ['front.service'] }),
+      unit('front.service', { Wants: ['aid.service'] }),
+      spare('aid.service', { WantedBy: ['front.service'], BoundBy: ['tail.service'], Requires: ['deep.service'] }),
+      unit('tail.service', { BindsTo: ['aid.service'] }),
+      spare('deep.service', { RequiredBy: ['aid.service'] }),
+    )(['db', 'front', 'aid', 'deep']);
+    // The tail keeps it running.
+    expect(graph.of('db')?.pods).toEqual(['front']);
+    expect(graph.of('aid')).toMatchObject({ pods: ['deep'], units: ['tail.service'] });
+    const without = graphOf(
+      unit('db.service', { RequiredBy: ['front.service'] }),
+      unit('front.service', { Wants: ['aid.service'] }),
+      spare('aid.service', { WantedBy: ['front.service'], ConsistsOf: ['tail.service'], Requires: ['deep.service'] }),
+      unit('tail.service'),
+      spare('deep.service', { RequiredBy: ['aid.service'] }),
+    )(['db', 'front', 'aid', 'deep']);
+    expect(without.of('db')).toMatchObject({ pods: ['front', 'aid', 'deep'], units: ['tail.service'] });
   });
 });

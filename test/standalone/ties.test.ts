@@ -27,9 +27,15 @@ describe.skipIf(!hasDbusDaemon)('pods whose units depend on each other [needs db
     ties.close();
     await fake.remove();
   });
-  const addUnit = (name: string, relations: UnitTies['relations'] = {}, activeState = 'active'): void => {
+  const addUnit = (
+    name: string,
+    relations: UnitTies['relations'] = {},
+    activeState = 'active',
+    stopsUnneeded = false,
+  ): void => {
     fake.units.set(`${name}.service`, {
       activeState,
+      stopsUnneeded,
       invocation: 1,
       controlGroup: `/${name}`,
       loadState: 'loaded',
@@ -65,6 +71,37 @@ describe.skipIf(!hasDbusDaemon)('pods whose units depend on each other [needs db
     const stopped = [bound('db', 0), bound('front', 2_000, false), bound('bare', 5)];
     expect(of('db', stopped)).toMatchObject({ takesAlong: ['helper.service'] });
     expect(of('db', stopped)?.inherited).toBeUndefined();
+  });
+
+  it('have at least the priority of a pod with StopWhenUnneeded= that only they need, while nothing else needs it', async () => {
+    addUnit('front', { Wants: ['aid.service'] });
+    addUnit('aid', { WantedBy: ['front.service', 'helper.service'] }, 'active', true);
+    addUnit('helper', { Wants: ['aid.service'] }, 'inactive');
+    const pods = [bound('front', 0), bound('aid', 2_000)];
+    await until(() => of('front', pods)?.inherited !== undefined);
+    expect(of('front', pods)).toMatchObject({
+      inherited: { priority: 2_000, from: 'default/aid' },
+      takesAlong: ['default/aid'],
+    });
+    addUnit('helper', { Wants: ['aid.service'] });
+    await fake.systemd.start('helper.service');
+    await until(() => of('front', pods)?.inherited === undefined);
+    expect(of('front', pods)).toEqual(pods[0]?.declared);
+  });
+
+  it('one of several that need a pod with StopWhenUnneeded= has its priority, as do those it stops with', async () => {
+    addUnit('base', { RequiredBy: ['late.service'] });
+    addUnit('early', { Wants: ['aid.service'] });
+    addUnit('late', { Requires: ['base.service'], Wants: ['aid.service'] });
+    addUnit('aid', { WantedBy: ['early.service', 'late.service'] }, 'active', true);
+    const pods = [bound('base', 0), bound('early', 10), bound('late', 20), bound('aid', 2_000)];
+    await until(() => of('late', pods)?.inherited !== undefined);
+    const inherited = { priority: 2_000, from: 'default/aid' };
+    expect(of('late', pods)).toMatchObject({ inherited });
+    // While the other one runs, nothing stops with it.
+    expect(of('late', pods)?.takesAlong).toBeUndefined();
+    expect(of('base', pods)).toMatchObject({ inherited, takesAlong: ['default/late'] });
+    expect(of('early', pods)).toEqual(pods[1]?.declared);
   });
 
   it('keep their priority if a second manifest claims the same unit and is refused', async () => {
