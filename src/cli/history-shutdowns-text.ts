@@ -56,7 +56,7 @@ function sayEnd({ end, plan, released, cancelled, beganMs }: ShutdownRecord): st
       return `${how} after ${saySpan((released?.atMs ?? beganMs) - beganMs)}, ${why}`;
     }
     case 'cancelled':
-      return `cancelled in phase ${cancelled?.phase ?? 0} after ${saySpan((cancelled?.atMs ?? beganMs) - beganMs)}`;
+      return `cancelled ${cancelled === null ? '' : `${duringPhase(cancelled, released)} `}after ${saySpan((cancelled?.atMs ?? beganMs) - beganMs)}`;
     case 'cut':
       return end.by === 'boot-ended'
         ? `the record ends ${inPhase(end.phase)}: nodewarden or the machine ended before it was done`
@@ -166,9 +166,15 @@ function sayHow({ end }: PodStop): string {
   }
 }
 
+/** The lock is released after the last phase, or by the cancel itself. */
+const duringPhase = (
+  { atMs, phase }: NonNullable<ShutdownRecord['cancelled']>,
+  released: ShutdownRecord['released'],
+): string => (released !== null && released.atMs < atMs ? 'once all phases were over' : inPhase(phase));
+
 /** Lines about deviations from the plan. */
 function otherwiseLines(shutdown: ShutdownRecord): string[][] {
-  const { startedAgain, lockLost, resumed, cancelled, undone, end, beganMs } = shutdown;
+  const { startedAgain, lockLost, resumed, cancelled, released, undone, end, beganMs } = shutdown;
   const after = (atMs: number): string => `after ${saySpan(atMs - beganMs)}`;
   const { announced, confirmed } = shutdown;
   return [
@@ -187,7 +193,7 @@ function otherwiseLines(shutdown: ShutdownRecord): string[][] {
       : [
           [
             'cancel',
-            `${after(cancelled.atMs)}, ${inPhase(cancelled.phase)}: ${cancelled.why}${
+            `${after(cancelled.atMs)}, ${duringPhase(cancelled, released)}: ${cancelled.why}${
               cancelled.isHonoured ? '' : '; logind did not honour it and continued the shutdown'
             }`,
           ],

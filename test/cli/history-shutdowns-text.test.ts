@@ -119,6 +119,15 @@ describe('the history of shutdowns as text', () => {
     ['shutdown (reboot): running, in phase 1', whole.slice(0, 5), 'b'],
     ['shutdown: the record ends before the first phase: ', [boot.fact(1, { ...BEGAN, type: '' })], 'now'],
     [
+      'shutdown (reboot): cancelled once all phases were over after 9s',
+      [
+        boot.fact(0, BEGAN),
+        boot.fact(8_000, { what: 'released', why: 'all-phases-done' }),
+        boot.fact(9_000, { what: 'cancelled', phase: 2, why: 'shutdown -c' }),
+      ],
+      'now',
+    ],
+    [
       'lock released after 8s, out of time',
       [boot.fact(0, BEGAN), boot.fact(8_000, { what: 'released', why: 'out-of-time' })],
       'now',

@@ -27,10 +27,11 @@ async function storms(lab: Lab, nodes: number, parts: readonly number[]): Promis
   const tainted = () => fleet.marks.filter(({ isTainted }) => isTainted);
   const held = (gate: string): number =>
     guard.log().filter(({ event, msg }) => event === 'hold' && String(msg).includes(gate)).length;
+  const isLarge = (count: number): boolean => count > 0.3 * nodes;
   /** From when the guard says why it holds: on a busy machine that may take some time. */
   const silent = async (count: number): Promise<void> => {
     const some = fleet.machines.slice(0, count);
-    const isStorm = count > 0.3 * nodes;
+    const isStorm = isLarge(count);
     const isHeld = (): boolean => (isStorm ? guard.log().some(({ event }) => event === 'storm') : held('burst') >= 1);
     for (const machine of some) machine.kubelet('silent');
     await until('the guard says why it holds', () => isHeld() || null, 400_000);
@@ -47,7 +48,8 @@ async function storms(lab: Lab, nodes: number, parts: readonly number[]): Promis
   for (const count of parts) await silent(count);
   const healedMs = Date.now();
 
-  const dying = fleet.machine(`m${nodes - 1}`);
+  // The cool-down holds what the storm held: all nodes, or those that fell silent together.
+  const dying = fleet.machine(isLarge(parts.at(-1) ?? 0) ? `m${nodes - 1}` : 'm0');
   dying.kubelet('silent');
   const off = await until(
     'the one that died in the cool-down is fenced',
