@@ -196,7 +196,7 @@ describe('a walk over directories', () => {
       mkdirSync(hung);
       const mount = await mountHungFileSystem(hung);
       try {
-        const impatient = createDiskWalker(clock, { silentMs: 1_000 });
+        const impatient = createDiskWalker(clock, { silentMs: 8_000 });
         expect(await impatient.walk([hung])).toMatchObject({ known: false });
         mkdirSync(join(root, 'well'));
         expect(await impatient.walk([join(root, 'well')])).toMatchObject({ value: { inodes: 1 } });
