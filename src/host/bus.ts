@@ -46,7 +46,7 @@ export type SystemBus = {
   readonly close: () => void;
 };
 
-const PROPERTIES = 'org.freedesktop.DBus.Properties';
+export const PROPERTIES = 'org.freedesktop.DBus.Properties';
 type BusObject = { readonly destination: string; readonly path: string; readonly interface: string };
 
 /** The value of a property. */

@@ -1,6 +1,6 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
-import { busProperty, type SystemBus } from './bus.ts';
+import { busProperty, PROPERTIES, type SystemBus } from './bus.ts';
 import { type BusValue, isVariant } from './bus-value.ts';
 import { watchPath } from './files.ts';
 import { unitPath } from './unit-name.ts';
@@ -52,7 +52,6 @@ const SYSTEMD_MANAGER = {
   path: '/org/freedesktop/systemd1',
   interface: `${SYSTEMD}.Manager`,
 };
-const PROPERTIES = 'org.freedesktop.DBus.Properties';
 const DBUS = 'org.freedesktop.DBus';
 const SIGHUP = 1;
 /** Contains the file `scheduled` while a shutdown is scheduled (kubelet-shutdown.md 3.6). */

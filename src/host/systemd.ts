@@ -1,9 +1,9 @@
 import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
 import { isNumber, isText } from '../core/shape.ts';
-import { busProperties, busProperty, type SystemBus } from './bus.ts';
+import { busProperties, busProperty, PROPERTIES, type SystemBus } from './bus.ts';
 import { type BusValue, type BusVariant, isObjectPath } from './bus-value.ts';
-import { factsIn, hexOf, type UnitFacts, type UnitTies } from './unit-facts.ts';
-import { UNIT_TYPES, unitPath, unitType } from './unit-name.ts';
+import { factsIn, hexOf, stateIn, type UnitFacts, type UnitState, type UnitTies } from './unit-facts.ts';
+import { UNIT_TYPES, unitName, unitPath, unitType } from './unit-name.ts';
 
 export type JobEnd = { readonly unit: string; readonly result: string; readonly isOurs: () => boolean };
 /** How a service ended, including an operator's command; read before the unit is released. */
@@ -68,6 +68,8 @@ export type Systemd = {
   readonly whenJobBegins: (run: (unit: string) => void) => () => void;
   /** A start or stop of any unit has ended, whoever queued it. */
   readonly whenJobEnds: (run: (end: JobEnd) => void) => () => void;
+  /** Any unit's state is another one, also without a job: its processes ended by themselves. */
+  readonly whenStateChanges: (run: (unit: string, state: UnitState) => void) => () => void;
   /** The unit files were reloaded. */
   readonly whenReloaded: (run: () => void) => () => void;
   readonly whenUp: (run: () => void) => () => void;
@@ -337,6 +339,14 @@ export function createSystemd(bus: SystemBus): Systemd {
         const isOurs = (): boolean => ours.has(String(job));
         if (typeof name === 'string' && typeof result === 'string') run({ unit: name, result, isOurs });
       }),
+    whenStateChanges: (run) =>
+      bus.subscribe(
+        { sender: NAME, interface: PROPERTIES, member: 'PropertiesChanged', arg0: `${NAME}.Unit` },
+        ([, changed], path) => {
+          const unit = unitName(path);
+          if (unit !== null) run(unit, stateIn(changed));
+        },
+      ),
     whenReloaded: (run) =>
       bus.subscribe({ sender: NAME, interface: MANAGER.interface, member: 'Reloading' }, ([isReloading]) => {
         if (isReloading === false) run();

@@ -23,17 +23,19 @@ export type UnitFacts = {
   readonly relations: UnitRelations;
 };
 export type UnitTies = Pick<UnitFacts, 'id' | 'activeState' | 'subState' | 'stopsUnneeded' | 'relations'>;
+export type UnitState = Pick<UnitFacts, 'activeState' | 'subState'>;
 type UnitRelations = { readonly [name: string]: readonly string[] };
+
+/** From those of a unit's properties that changed; '' for one that did not. */
+export function stateIn(changed: BusValue | undefined): UnitState {
+  const found = entriesOf(changed);
+  return { activeState: textIn(found, 'ActiveState'), subState: textIn(found, 'SubState') };
+}
 
 /** From all properties of a unit. */
 export function factsIn(all: BusValue | undefined): Omit<UnitFacts, 'controlGroup' | 'slice'> | null {
-  if (typeof all !== 'object' || Array.isArray(all)) return null;
-  const found = new Map<string, BusValue>();
-  for (const [name, entry] of Object.entries(all)) if (isVariant(entry)) found.set(name, entry.value);
-  const text = (name: string): string => {
-    const value = found.get(name);
-    return typeof value === 'string' ? value : '';
-  };
+  const found = entriesOf(all);
+  const text = (name: string): string => textIn(found, name);
   const id = text('Id');
   if (id === '' || text('LoadState') === '') return null;
   const sinceUs = Number(found.get('ActiveEnterTimestamp') ?? 0);
@@ -53,6 +55,16 @@ export function factsIn(all: BusValue | undefined): Omit<UnitFacts, 'controlGrou
   };
 }
 
+function entriesOf(properties: BusValue | undefined): ReadonlyMap<string, BusValue> {
+  const found = new Map<string, BusValue>();
+  if (typeof properties !== 'object' || Array.isArray(properties)) return found;
+  for (const [name, entry] of Object.entries(properties)) if (isVariant(entry)) found.set(name, entry.value);
+  return found;
+}
+function textIn(found: ReadonlyMap<string, BusValue>, name: string): string {
+  const value = found.get(name);
+  return typeof value === 'string' ? value : '';
+}
 const isListOfText = (value: BusValue): boolean =>
   Array.isArray(value) && value.every((entry) => typeof entry === 'string');
 /** As systemd's own tools show an id. */

@@ -30,3 +30,10 @@ export function unitPath(name: string): string {
   });
   return `${UNITS}${label.length === 0 ? '_' : label.join('')}`;
 }
+
+/** The reverse; null: not the path of a unit. */
+export function unitName(path: string): string | null {
+  if (!path.startsWith(UNITS)) return null;
+  const label = path.slice(UNITS.length);
+  return label.replace(/_([0-9a-f]{2})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
+}

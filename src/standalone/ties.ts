@@ -1,6 +1,6 @@
 import { type Inherited, type PodUid, podName } from '../core/pod/pod.ts';
 import type { Systemd } from '../host/systemd.ts';
-import type { UnitTies } from '../host/unit-facts.ts';
+import type { UnitState, UnitTies } from '../host/unit-facts.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 import { createTieGraph, neededBy, needsOf, stopsWith, type TieGraph } from './tie-graph.ts';
 
@@ -8,7 +8,7 @@ type TiesNeeds = {
   readonly clock: Clock;
   readonly systemd: Pick<
     Systemd,
-    'ties' | 'stopCommands' | 'whenJobBegins' | 'whenJobEnds' | 'whenReloaded' | 'whenUp' | 'isUp'
+    'ties' | 'stopCommands' | 'whenJobBegins' | 'whenJobEnds' | 'whenStateChanges' | 'whenReloaded' | 'whenUp' | 'isUp'
   >;
   /** By its own name; null: the pod has none. */
   readonly unitOf: (uid: PodUid) => string | null;
@@ -143,6 +143,13 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     else void checkStranger(unit);
   }
 
+  /** Also without a job. With one, most changes are known by now. */
+  function stateOf(unit: string, { activeState, subState }: UnitState): void {
+    const known = asked.get(unit);
+    if (known?.activeState === activeState && known.subState === subState) return;
+    if (forget(unit)) readIn(SETTLE_MS);
+  }
+
   /** False: nothing was known about it, and no query is in progress. */
   function forget(unit: string): boolean {
     return asked.delete(unit) || inFlight.delete(unit) || outdated.has(unit);
@@ -175,6 +182,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   const ends = [
     systemd.whenJobBegins(jobOf),
     systemd.whenJobEnds(({ unit }) => jobOf(unit)),
+    systemd.whenStateChanges(stateOf),
     systemd.whenReloaded(forgetAll),
     systemd.whenUp(forgetAll),
   ];

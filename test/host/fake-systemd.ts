@@ -2,7 +2,7 @@ import { Variant } from 'dbus-next';
 import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
-import { unitPath } from '../../src/host/unit-name.ts';
+import { unitName, unitPath } from '../../src/host/unit-name.ts';
 import { type Answer, openPrivateBus, openService, type PrivateBus, type Service, until } from './private-bus.ts';
 
 export type FakeUnit = {
@@ -36,6 +36,8 @@ export type FakeSystemd = {
   readonly byOthers: (what: 'start' | 'stop', unit: string) => void;
   /** A job of that unit is queued and does not end. */
   readonly begin: (unit: string) => void;
+  /** Its processes end, and no job tells of it. */
+  readonly endsByItself: (unit: string) => void;
   readonly remove: () => Promise<void>;
 };
 
@@ -118,6 +120,14 @@ export async function openFakeSystemd(
       const body = [jobs, `${MANAGER}/job/${jobs}`, unit];
       service.signal({ path: MANAGER, iface: `${NAME}.Manager`, member: 'JobNew', signature: 'uos', body });
     },
+    endsByItself: (name) => {
+      const unit = units.get(name);
+      if (unit !== undefined) unit.activeState = 'inactive';
+      const state = { ActiveState: new Variant('s', 'inactive'), SubState: new Variant('s', 'dead') };
+      const body = [`${NAME}.Unit`, state, []];
+      const iface = 'org.freedesktop.DBus.Properties';
+      service.signal({ path: unitPath(name), iface, member: 'PropertiesChanged', signature: 'sa{sv}as', body });
+    },
     remove: async () => {
       bus.close();
       service.close();
@@ -130,10 +140,8 @@ const OF_UNIT = ['LoadState', 'ActiveState', 'SubState', 'ActiveEnterTimestamp',
 
 /** A unit that is not there has a name all the same. */
 function everything(units: ReadonlyMap<string, FakeUnit>, path: string): Answer {
-  const label = path.slice(path.lastIndexOf('/') + 1);
-  const name = label.replace(/_([0-9a-f]{2})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
   const unit = unitAt(units, path);
-  const all: { [name: string]: unknown } = { Id: new Variant('s', unit?.id ?? name) };
+  const all: { [name: string]: unknown } = { Id: new Variant('s', unit?.id ?? unitName(path)) };
   for (const fact of OF_UNIT) {
     const answer = property(unit, path, fact);
     if (typeof answer === 'object' && 'body' in answer) all[fact] = answer.body[0];

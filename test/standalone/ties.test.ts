@@ -89,6 +89,20 @@ describe.skipIf(!hasDbusDaemon)('pods whose units depend on each other [needs db
     expect(of('front', pods)).toEqual(pods[0]?.declared);
   });
 
+  it('take up what a unit leaves to them that ends by itself, and no longer name it', async () => {
+    addUnit('front', { Wants: ['aid.service'], RequiredBy: ['helper.service'] });
+    addUnit('helper');
+    addUnit('job');
+    addUnit('aid', { WantedBy: ['front.service', 'job.service'] }, 'active', true);
+    const pods = [bound('front', 0), bound('aid', 2_000)];
+    await until(() => of('front', pods)?.takesAlong !== undefined);
+    expect(of('front', pods)?.takesAlong).toEqual(['helper.service']);
+    fake.endsByItself('job.service');
+    fake.endsByItself('helper.service');
+    await until(() => of('front', pods)?.inherited !== undefined);
+    expect(of('front', pods)?.takesAlong).toEqual(['default/aid']);
+  });
+
   it('one of several that need a pod with StopWhenUnneeded= has its priority, as do those it stops with', async () => {
     addUnit('base', { RequiredBy: ['late.service'] });
     addUnit('early', { Wants: ['aid.service'] });
