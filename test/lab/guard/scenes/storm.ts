@@ -48,6 +48,9 @@ async function storms(lab: Lab, nodes: number, parts: readonly number[]): Promis
   for (const count of parts) await silent(count);
   const healedMs = Date.now();
 
+  // One that is not seen alive in between is still in the storm.
+  const isOver = (): boolean => guard.log().some(({ msg }) => String(msg).startsWith('storm over'));
+  await until('the storm is over', () => isOver() || null, 300_000);
   // The cool-down holds what the storm held: all nodes, or those that fell silent together.
   const dying = fleet.machine(isLarge(parts.at(-1) ?? 0) ? `m${nodes - 1}` : 'm0');
   dying.kubelet('silent');
