@@ -181,7 +181,10 @@ export type Recorder = {
   readonly began: (note: Extract<RecordNote, { kind: 'evidence' }>) => void;
   /** Also written next to the state at once, before the state can forget the decision. */
   readonly outcome: (outcome: Outcome) => void;
-  /** Other entries of the record, besides decisions and outcomes. What was done about a victim is also written next to the state at once. `recorded`: it is on the disk, or lost. */
+  /**
+   * Other entries of the record, besides decisions and outcomes. What was done about a victim (`rung`) is also written next to
+   * the state at once. `recorded`: any other one is on the disk, or lost.
+   */
   readonly note: (note: RecordNote, recorded?: () => void) => void;
 };
 /** The shutdown lock, kept armed for as long as it is wanted (product.md section 9). Never throws. */

@@ -7,7 +7,7 @@ import type { Mode } from '../mode.ts';
 import type { OomCount, OomKills, OomWatch, PodCount } from '../observe/oom-kills.ts';
 import type { Clock, Log, Recorder } from '../ports.ts';
 import { lastEntry } from '../record/reading/record-file.ts';
-import { sayKilled, sayOomKills } from '../words/phrases.ts';
+import { sayInstant, sayKilled, sayOomKills } from '../words/phrases.ts';
 
 type OomKillsNeeds = {
   readonly clock: Clock;
@@ -110,5 +110,3 @@ function countAtBoot(stateDirectory: string, bootId: string): OomCount | null {
   const boots = [false, true].flatMap((dry) => lastEntry(stateDirectory, dry)?.bootId ?? []);
   return boots.length === 0 || boots.includes(bootId) ? null : { atMs: 0, kills: 0, pods: {} };
 }
-
-const sayInstant = (wallMs: number): string => `${new Date(wallMs).toISOString().slice(0, 19)}Z`;

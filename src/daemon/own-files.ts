@@ -5,6 +5,7 @@ import { type Lock, takeLock } from '../host/lock-file.ts';
 import { distrustDirectory, type OwnDirectory, openOwnDirectory } from '../host/own-directory.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { DIRECTORY_NOT_MADE, directoryNotMade, directoryRemoved, lockNotMade } from '../words/finding-own.ts';
+import { sayInstant } from '../words/phrases.ts';
 
 type Directories = Pick<Effective, 'runtimeDirectory' | 'stateDirectory' | 'dryRun'>;
 type OwnFilesNeeds = Directories & {
@@ -171,7 +172,7 @@ function createAnnouncer(clock: Clock, findings: Findings) {
     tell: (directory: string, recreated: 'from-memory' | 'from-open-files'): void => {
       const count = (times.get(directory) ?? 0) + 1;
       times.set(directory, count);
-      const last = `${new Date(clock.wallMs()).toISOString().slice(0, 19)}Z`;
+      const last = sayInstant(clock.wallMs());
       findings.raise(directoryRemoved(directory, { times: count, last, recreated }));
     },
   };

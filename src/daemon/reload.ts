@@ -6,6 +6,7 @@ import { watchPath, writeBeside } from '../host/files.ts';
 import type { Clock, Finding, Findings, Log } from '../ports.ts';
 import { PRE_KILL } from '../words/finding-eviction.ts';
 import { CONFIG, lastGoodInForce, modeNotReloaded, NOTIFY, notReloaded } from '../words/finding-own.ts';
+import { sayInstant } from '../words/phrases.ts';
 
 /** The last reload of the configuration; null = none yet. */
 export type LastReload = { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
@@ -37,7 +38,7 @@ export function loadToRun(configFile: string | null, complain: (line: string) =>
   if (effective !== null && problems.length === 0) return { ...rest, effective, refused: null };
   const last = loadLastGood(configFile);
   if (last === null || last.loaded.effective === null) return null;
-  const savedAt = `${new Date(last.savedWallMs).toISOString().slice(0, 19)}Z`;
+  const savedAt = sayInstant(last.savedWallMs);
   const refused = lastGoodInForce(savedAt, last.keptIn, sayFirst(problems));
   complain(refused.text);
   return { ...last.loaded, effective: last.loaded.effective, refused };

@@ -1,4 +1,4 @@
-import { sayNames } from './phrases.ts';
+import { sayInstant, sayNames } from './phrases.ts';
 
 /** What a capture of the last hour is, and what is not known or not in it. Names as they stand in the scenario. */
 export type HourNotes = {
@@ -48,5 +48,3 @@ export function sayHourNotes(notes: HourNotes): readonly string[] {
     ...of(notes.podsUnknown, 'its pods are not in it: there were too many.'),
   ];
 }
-
-const sayInstant = (wallMs: number): string => `${new Date(wallMs).toISOString().slice(0, 19)}Z`;

@@ -37,6 +37,9 @@ export function sayThreshold(threshold: MetThreshold): string {
 export const isHeld = ({ available, limit }: Pick<MetThreshold, 'available' | 'limit'>): boolean =>
   bytesUp(limit) <= available;
 
+/** A time in a sentence, to the second. */
+export const sayInstant = (wallMs: number): string => `${new Date(wallMs).toISOString().slice(0, 19)}Z`;
+
 /** How many processes the kernel killed; `unwatchedSince`: since when no agent had watched, if none did. */
 export function sayOomKills(count: number, unwatchedSince: string | null): string {
   const unwatched = unwatchedSince === null ? '' : ` while no agent watched, since ${unwatchedSince}`;

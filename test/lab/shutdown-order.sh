@@ -94,11 +94,15 @@ check_order_past_logind() { # the same without logind's signal
   nobody_untold front mid db
   after front ends mid told; after mid ends db told
 }
+# in_phase_2 POD FOR  the rehearsal says that it is there because of the other one
+in_phase_2() {
+  ns sh 'nodewarden rehearse shutdown' | tee /dev/stderr | grep -q "default/$1 .*default/$2" || fail "the rehearsal does not say why $1 is in phase 2"
+}
 check_order_requires() { # Requires= across phases: the dependency is stopped with its dependent, after it, and every unit gets SIGTERM first
   up_with "$ORDER only_ours; order_unit base 1; order_unit app 1.5 Requires=base.service After=base.service; order_unit web 1
     order_pod base 0; order_pod app 1000; order_pod web 0; $(two_phases 6); systemctl daemon-reload; systemctl start app web"
   sleep 1
-  ns sh 'nodewarden rehearse shutdown' | tee /dev/stderr | grep -q 'default/base .*default/app' || fail 'the rehearsal does not say why base is in phase 2'
+  in_phase_2 base app
   go 'systemctl poweroff'; gone
   nobody_untold web app base
   after web ends app told; after app ends base told
@@ -107,7 +111,7 @@ check_order_unneeded() { # StopWhenUnneeded= across phases: the last unit that n
   up_with "$ORDER only_ours; order_unit aid 1 StopWhenUnneeded=yes; order_unit early 1 Wants=aid.service After=aid.service; order_unit late 1 Wants=aid.service After=aid.service
     order_pod aid 1000; order_pod early 0; order_pod late 10; $(two_phases 6); systemctl daemon-reload; systemctl start early late"
   sleep 1
-  ns sh 'nodewarden rehearse shutdown' | tee /dev/stderr | grep -q 'default/late .*default/aid' || fail 'the rehearsal does not say why late is in phase 2'
+  in_phase_2 late aid
   go 'systemctl poweroff'; gone
   nobody_untold early late aid
   after early ends late told; after late ends aid told

@@ -107,13 +107,13 @@ function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked
   const ranked = rivals.find(({ pod }) => pod.uid === first.uid);
   if (ranked === undefined) return null;
   if (relief === null && (isDisk(signal) || isToBlame(signal, ranked, lacking))) return null;
-  const isBefore = (rival: Ranked): boolean => rivals.indexOf(rival) < rivals.indexOf(ranked);
-  const mayCome = (rival: Ranked): boolean =>
+  const at = rivals.indexOf(ranked);
+  const mayCome = (rival: Ranked, place: number): boolean =>
     mightPrecede(signal, rival, ranked) ||
-    (rival.pod.limitedBy === 'maybe-empty' && isBefore(rival)) ||
+    (rival.pod.limitedBy === 'maybe-empty' && place < at) ||
     (first.unsaid !== undefined && isAtLeast(signal, rival.pod));
-  const isOpen = (rival: Ranked): boolean => {
-    if (rival === ranked || !mayCome(rival)) return false;
+  const isOpen = (rival: Ranked, place: number): boolean => {
+    if (rival === ranked || !mayCome(rival, place)) return false;
     if (relief === null) return true;
     const isNothingKnown = isCutShort(rival.pod) && reliefOf(signal, rival.pod) === 0;
     const isOpenEnded = isNothingKnown || isReliefAtLeast(rival.pod);
