@@ -85,7 +85,7 @@ function standingAfter({ result, reasons }: StepReport, { standing }: Before): r
   const isUnjudged = told.length === 0 && result.ranking.length === 0 && result.thresholdsMet.length > 0;
   return isUnjudged ? standing : told;
 }
-const STANDING: readonly string[] = ['passed-over', 'no-candidate', 'waiting-for-victim'];
+const STANDING: readonly string[] = ['passed-over', 'no-candidate', 'order-unproven', 'waiting-for-victim'];
 
 /** What this look changed or decided, safe for a terminal. */
 function lookText(step: StepReport, before: Before, paint: Paint): readonly string[] {

@@ -84,7 +84,7 @@ export type Reason =
     }
   /**
    * `uid` would be chosen, but `against` is not measured, or only in part, and may use more. `isShared`: it is measured, but of
-   * some of its files it is not known whether they are another pod's.
+   * some of its files it is not known whether they are another pod's. `isMaybeEmpty`: it is not known whether it has processes.
    */
   | {
       readonly code: 'order-unproven';
@@ -92,6 +92,7 @@ export type Reason =
       readonly uid: PodUid;
       readonly against: PodUid;
       readonly isShared?: true;
+      readonly isMaybeEmpty?: true;
     }
   /** `pods`: how many the phase waits for. */
   | { readonly code: 'shutdown-phase'; readonly phase: number; readonly remainingMs: number; readonly pods: number }

@@ -68,7 +68,11 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
 }
 
 type Unproven = Extract<Reason, { code: 'order-unproven' }>;
-export function sayUnproven({ signal, uid, against, isShared }: Unproven, nameOf: (uid: PodUid) => string): string {
+export function sayUnproven(reason: Unproven, nameOf: (uid: PodUid) => string): string {
+  const { signal, uid, against, isShared, isMaybeEmpty } = reason;
+  if (isMaybeEmpty) {
+    return `${signal}: no pod is chosen: ${nameOf(against)} may come before ${nameOf(uid)}, but it is not known whether it has processes`;
+  }
   const why = isShared
     ? 'has files that other pods have, too, and may be the one that fills the disk'
     : 'is not fully measured and may use more';

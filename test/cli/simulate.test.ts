@@ -258,6 +258,21 @@ describe('simulate', () => {
     expect(out).not.toMatch(/^ {2}(2s|2.5s|3s|6s) /m);
   });
 
+  it('says that no pod is chosen because one that may come first may be empty, and refuses what is neither true nor false', async () => {
+    const within = LEAK.replace(
+      '{name: job}, spec: {containers: [{name: main}',
+      '{name: job}, spec: {containers: [{name: main, resources: {requests: {memory: 1Gi}}}',
+    );
+    const withFlag = (value: string) => within.replace('900Mi}}', `900Mi}, isMaybeEmpty: ${value}}`);
+    const { out } = await nodewarden([written('maybe.yaml', withFlag('true'))]);
+    expect(out).toContain(
+      'no pod is chosen: default/web may come before default/job, but it is not known whether it has processes',
+    );
+    expect(out).not.toContain('evict default/');
+    const { code, err } = await nodewarden([written('neither.yaml', withFlag('maybe'))]);
+    expect([code, err]).toEqual([2, expect.stringContaining('isMaybeEmpty: expected true or false, not "maybe"')]);
+  });
+
   it('says that --only matched nothing besides a malformed document, unless it names that document', async () => {
     const mixed = written('mixed.yaml', `${LEAK}---\nkind: [\n`);
     const none = await nodewarden(['--only', 'lea', mixed]);

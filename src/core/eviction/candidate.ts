@@ -125,7 +125,9 @@ function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked
 type OrderUnproven = Extract<Reason, { code: 'order-unproven' }>;
 export function orderUnproven(signal: Signal, { first, against }: NonNullable<Choice['unproven']>): OrderUnproven {
   const isShared = isDisk(signal) && !isCutShort(against);
-  return { code: 'order-unproven', signal, uid: first.uid, against: against.uid, ...(isShared ? { isShared } : {}) };
+  const isMaybeEmpty = against.limitedBy === 'maybe-empty';
+  const how = isMaybeEmpty ? { isMaybeEmpty } : isShared ? { isShared } : {};
+  return { code: 'order-unproven', signal, uid: first.uid, against: against.uid, ...how };
 }
 
 function forAll(entry: Ranked): Ranked {

@@ -134,6 +134,15 @@ describe('a pod of which it is not known whether it has processes (D13)', () => 
     expect(chosen([db, using(900), over])).toBe('over');
   });
 
+  it('is named as such, whether its usage is known or not', () => {
+    for (const pod of [using(900), maybeEmpty(web)]) {
+      const said = aLook([db, pod]).reasons.map((reason) => sayReason(reason, nameOf));
+      expect(said.at(-1)).toBe(
+        'memory.available: no pod is chosen: default/web may come before default/db, but it is not known whether it has processes',
+      );
+    }
+  });
+
   it('saves no pod that is known to rank first', () => {
     expect(chosen([db, using(185)])).toBe('db');
     expect(chosen([db, { ...maybeEmpty(web), isProtected: true }])).toBe('db');
