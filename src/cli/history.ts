@@ -37,14 +37,15 @@ export function historyCommand(): Command {
     .action((options: Options) => {
       const { stateDirectory } = daemonPathsOf(options.config ?? null);
       const sinceWallMs = options.since?.(createClock().wallMs()) ?? Number.NEGATIVE_INFINITY;
-      // Unfiltered: a shutdown or a boot may have begun earlier.
+      // Unfiltered: a shutdown or a boot may have begun earlier, and the clock may have stepped back before an outcome.
       const whole = [false, true].map((dry) => readRecord(stateDirectory, { dry }));
       const records = whole.map((record) => from(sinceWallMs, record));
       const found = shutdownsOf(
         whole.flatMap(({ entries }) => entries),
         valueOrNull(readBootId()),
       );
-      const history = historyOf(records, shutdownsFrom(sinceWallMs, found), options);
+      const decisions = whole.flatMap(({ entries }) => joinDecisions(entries).filter(isSince(sinceWallMs)));
+      const history = historyOf(decisions, records, shutdownsFrom(sinceWallMs, found), options);
       const unreadable = new Set(records.flatMap((record) => record.unreadable));
       for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
       for (const problem of records.flatMap(sayProblems)) process.stderr.write(`${problem}\n`);
@@ -64,8 +65,13 @@ function sayNothing({ shutdowns, evictions }: Options, directory: string, sinceW
 }
 
 function from(sinceWallMs: number, record: ReadRecord): ReadRecord {
-  return { ...record, entries: record.entries.filter(({ atWallMs }) => atWallMs >= sinceWallMs) };
+  return { ...record, entries: record.entries.filter(isSince(sinceWallMs)) };
 }
+
+const isSince =
+  (sinceWallMs: number) =>
+  ({ atWallMs }: { readonly atWallMs: number }): boolean =>
+    atWallMs >= sinceWallMs;
 
 /** Oldest first by wall-clock time, like everything else that is shown. */
 function shutdownsFrom(sinceWallMs: number, { shutdowns, boots }: Shutdowns): Pick<History, 'shutdowns' | 'boots'> {
@@ -78,6 +84,7 @@ function shutdownsFrom(sinceWallMs: number, { shutdowns, boots }: Shutdowns): Pi
 }
 
 function historyOf(
+  decisions: readonly DecisionRecord[],
   records: readonly ReadRecord[],
   found: Pick<History, 'shutdowns' | 'boots'>,
   options: Options,
@@ -89,10 +96,7 @@ function historyOf(
     isAll || (shutdowns && SHUTDOWNS.includes(kind)) || (evictions && EVICTIONS.includes(kind));
   return {
     schema: 1,
-    decisions: records
-      .flatMap(({ entries }) => joinDecisions(entries))
-      .filter(wanted)
-      .toSorted((a, b) => a.atWallMs - b.atWallMs),
+    decisions: decisions.filter(wanted).toSorted((a, b) => a.atWallMs - b.atWallMs),
     kernelOomKills: evictions ? records.flatMap(({ entries }) => oomKills(entries)) : [],
     ...(shutdowns ? found : { shutdowns: [], boots: [] }),
   };

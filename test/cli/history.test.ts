@@ -265,6 +265,16 @@ describe('nodewarden history', () => {
     expect(idsOf((await run('-o', 'json', '--since', '2026-01-31T12:00:00Z')).out)).toHaveLength(3);
   });
 
+  it('shows the outcome of a decision since that time although the clock had stepped back before it', async () => {
+    const decided = entryOf(head, { kind: 'decision', decision: anEviction('b-1'), reasons: [] });
+    const ended = entries().find((body) => body.kind === 'outcome');
+    if (ended === undefined) throw new Error('no outcome');
+    const steppedBack = entryOf({ ...head, atWallMs: head.atWallMs - 7_200_000 }, ended);
+    writeFileSync(join(directory, 'state', 'record.jsonl'), sayEntry(decided) + sayEntry(steppedBack));
+    const { out } = await run('-o', 'json', '--since', '2026-01-31T12:00:00Z');
+    expect(JSON.parse(out).decisions[0]).toMatchObject({ outcomes: [{ kind: 'ended' }] });
+  });
+
   it('shows shutdowns and the ends of boots with the decisions, alone, or not at all', async () => {
     const earlier = aBoot('earlier', { bootWallMs: -86_400_000 });
     const crashed = aBoot('crashed', { bootWallMs: -43_200_000 });

@@ -65,7 +65,8 @@ const PREVENTED_MS = 60_000;
 export function trialOf(entries: readonly RecordEntry[], tornLines: number, sinceWallMs: number | null): Trial {
   const since = sinceWallMs ?? Number.NEGATIVE_INFINITY;
   const found = entries.filter(({ atWallMs }) => atWallMs >= since);
-  const decisions = joinDecisions(found);
+  // Of the whole record: the clock may have stepped back between a decision and what was recorded about it.
+  const decisions = joinDecisions(entries).filter(({ atWallMs }) => atWallMs >= since);
   const evicted = decisions.filter((record): record is Evicted => isEvict(record.decision));
   const stops = stopsOf(evicted);
   const kills = found.flatMap(killsIn);
