@@ -129,7 +129,7 @@ function isAnybodyIn(mounts: CgroupMounts, ref: CgroupRef, directory: string): R
   // Until then, entries of removed cgroups stay in it.
   if (foundIn.size >= MAX_REMEMBERED) foundIn.clear();
   if (pid !== undefined) foundIn.set(ref.inode, pid);
-  return populatedBy(mounts, directory, seen);
+  return populatedBy(mounts, ref, directory, seen);
 }
 
 /** /proc first: a tenant that creates cgroups keeps their directory locked while the kernel reclaims memory for it. */
@@ -150,14 +150,18 @@ function lookIn(
 }
 
 /**
- * For a look that found no process before it ended early: anonymous memory exists only as long as a process has it.
+ * For a look that found no process before it ended early: anonymous memory exists only as long as a process has it, and the
+ * pids controller counts every thread below.
  */
-function populatedBy(mounts: CgroupMounts, directory: string, seen: Reading<Seen>): Reading<boolean> {
+function populatedBy(mounts: CgroupMounts, ref: CgroupRef, directory: string, seen: Reading<Seen>): Reading<boolean> {
   if (!seen.known) return seen;
   if (seen.value.pids.size > 0) return known(true);
   if (seen.value.isWhole) return known(false);
   const anon = anonBelow(mounts, directory);
-  return anon.known && anon.value >= GIVEN_BACK_BYTES ? known(true) : tooLarge(directory);
+  if (!anon.known) return tooLarge(directory);
+  if (anon.value >= GIVEN_BACK_BYTES) return known(true);
+  const threads = threadsIn(mounts, ref);
+  return threads.known && threads.value === 0 ? known(false) : tooLarge(directory);
 }
 
 /** A cgroup by its identity, on descriptors that stay open: a later cgroup at the same path is not read. */

@@ -148,6 +148,17 @@ describe('processes of a tree of files', () => {
     expect(isPopulated(mounts, refTo(mounts, '/b'))).toEqual(known(false));
   });
 
+  it.each([
+    ['0\n', known(false)],
+    ['3\n', { known: false, why: 'unreadable' }],
+  ])('of a tree too large for a look are none if the kernel counts none: %j threads', (counted, populated) => {
+    const many = Array.from({ length: 700 }, (_, i) => [`a/${i}/cgroup.procs`, '']);
+    const stat = 'cache 0\ntotal_rss 4096\n';
+    const root = aTree({ 'a/cgroup.procs': '', 'a/memory.stat': stat, ...Object.fromEntries(many) });
+    const mounts = { ...v1(root), pids: aTree({ 'a/pids.current': counted, 'a/pids.max': 'max\n' }) };
+    expect(isPopulated(mounts, refTo(mounts, '/a'))).toMatchObject(populated);
+  });
+
   it('are counted by their threads if there are too many for a look', () => {
     const many = Array.from({ length: 700 }, (_, i) => [`a/${i}/cgroup.procs`, '']);
     const mounts = v2(
