@@ -31,7 +31,10 @@ const SETTLE_MS = 100;
 const RETRY_MS = 5_000;
 /** The maximum number of queried units: pods and the units that depend on them. */
 const MAX_UNITS = 4_096;
-/** Other units that started: at most this many are checked within the time for a dependency on a pod's unit. */
+/**
+ * Other units that started: at most this many are checked within the time for a dependency on a pod's unit. If there were
+ * more, everything is queried again when it is over.
+ */
 const MAX_STRANGERS = 20;
 const STRANGERS_MS = 10_000;
 /** Properties by which a unit itself declares that it stops with another one, or keeps it running. */
@@ -43,6 +46,9 @@ const HANGS_ON = ['Requires', 'Requisite', 'BindsTo', 'PartOf', 'StopPropagatedF
  */
 export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   const asked = new Map<string, UnitTies>();
+  /** Units that have changed since they were queried: what they answered counts until they answer again. */
+  const former = new Map<string, UnitTies>();
+  const tiesOf = (name: string): UnitTies | undefined => asked.get(name) ?? former.get(name);
   /** Units that are being queried, and had no job since. */
   const inFlight = new Set<string>();
   /** Units that had a job while they were queried: the answer may be older, so they are queried again. */
@@ -61,6 +67,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   let strangers = 0;
   let strangersSinceMs = Number.NEGATIVE_INFINITY;
   let cancelTimer: (() => void) | null = null;
+  let cancelForget: (() => void) | null = null;
 
   function readIn(ms: number): void {
     if (isReading) isDirty = true;
@@ -74,14 +81,14 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   async function read(): Promise<void> {
     isReading = true;
     isDirty = false;
-    for (const name of outdated) asked.delete(name);
+    for (const name of outdated) setAside(name);
     outdated.clear();
     const isWhole = await askAll();
     const found = await idlePods();
     isReading = false;
     if (isClosed) return;
     idle = found;
-    graph = createTieGraph(asked, podUnits);
+    graph = createTieGraph(new Map([...former, ...asked]), podUnits);
     wake();
     if (isDirty) readIn(SETTLE_MS);
     else if (!isWhole && systemd.isUp()) readIn(RETRY_MS);
@@ -99,8 +106,11 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
           inFlight.add(name);
           const ties = await systemd.ties(name);
           if (!inFlight.delete(name)) outdated.add(name);
-          if (ties.known) asked.set(name, ties.value);
-          else isWhole = false;
+          if (!ties.known) isWhole = false;
+          else {
+            asked.set(name, ties.value);
+            former.delete(name);
+          }
         }),
       );
     };
@@ -112,21 +122,23 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     let next: readonly string[] = [...reached];
     while (next.length > 0 && !isClosed) {
       await ask(next);
-      const around = next.map((name) => asked.get(name)).flatMap((ties) => [...needsOf(ties), ...neededBy(ties)]);
+      const around = next.map(tiesOf).flatMap((ties) => [...needsOf(ties), ...neededBy(ties)]);
       const looked = addTo(seen, around);
       await ask(looked);
-      const unneeded = looked.filter((name) => asked.get(name)?.stopsUnneeded === true);
-      next = addTo(reached, [...next.flatMap((name) => stopsWith(asked.get(name))), ...unneeded]);
+      const unneeded = looked.filter((name) => tiesOf(name)?.stopsUnneeded === true);
+      next = addTo(reached, [...next.flatMap((name) => stopsWith(tiesOf(name))), ...unneeded]);
     }
     beside = new Set([...seen].filter((name) => !reached.has(name)));
-    for (const name of asked.keys()) if (!reached.has(name) && !seen.has(name)) asked.delete(name);
+    for (const known of [asked, former]) {
+      for (const name of known.keys()) if (!reached.has(name) && !seen.has(name)) known.delete(name);
+    }
     return isWhole;
   }
 
   async function idlePods(): Promise<ReadonlySet<PodUid>> {
     const found = new Set<PodUid>();
     for (const [unit, uid] of podUnits) {
-      const ties = asked.get(unit);
+      const ties = tiesOf(unit);
       if (ties?.activeState !== 'active' || ties.subState !== 'exited' || isClosed) continue;
       if (!stopCommands.has(unit)) {
         const has = await systemd.stopCommands(unit);
@@ -152,7 +164,13 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
 
   /** False: nothing was known about it, and no query is in progress. */
   function forget(unit: string): boolean {
-    return asked.delete(unit) || inFlight.delete(unit) || outdated.has(unit);
+    return setAside(unit) || inFlight.delete(unit) || outdated.has(unit);
+  }
+
+  function setAside(unit: string): boolean {
+    const answer = asked.get(unit);
+    if (answer !== undefined) former.set(unit, answer);
+    return asked.delete(unit);
   }
 
   /** A unit that was not loaded before may still depend on a pod's unit. */
@@ -163,7 +181,13 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
       strangersSinceMs = clock.monoMs();
     }
     strangers += 1;
-    if (strangers > MAX_STRANGERS) return;
+    if (strangers > MAX_STRANGERS) {
+      cancelForget ??= clock.after(strangersSinceMs + STRANGERS_MS - clock.monoMs(), () => {
+        cancelForget = null;
+        forgetAll();
+      });
+      return;
+    }
     const ties = await systemd.ties(unit);
     if (!ties.known) return;
     const on = HANGS_ON.flatMap((list) => ties.value.relations[list] ?? []).filter(
@@ -173,7 +197,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   }
 
   function forgetAll(): void {
-    asked.clear();
+    for (const name of asked.keys()) setAside(name);
     inFlight.clear();
     stopCommands.clear();
     readIn(SETTLE_MS);
@@ -204,6 +228,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     close: () => {
       isClosed = true;
       cancelTimer?.();
+      cancelForget?.();
       for (const end of ends) end();
     },
   };

@@ -202,4 +202,70 @@ describe.skipIf(!hasDbusDaemon)('pods whose units depend on each other [needs db
     await until(() => of('db', pods)?.takesAlong !== undefined);
     expect(of('db', pods)?.takesAlong).toEqual(['late.service']);
   });
+
+  it('are recognised when a unit starts after many others that concern no pod', async () => {
+    ties.close();
+    const later: (() => void)[] = [];
+    const noLongTimer: typeof clock = {
+      ...clock,
+      after: (ms, run) => {
+        if (ms < 1_000) return clock.after(ms, run);
+        later.push(run);
+        return () => undefined;
+      },
+    };
+    const unitOf = (uid: string): string => `${uid}.service`;
+    ties = createTies({ clock: noLongTimer, systemd: fake.systemd, unitOf, wake: () => undefined });
+    let ends = 0;
+    fake.systemd.whenJobEnds(() => {
+      ends += 1;
+    });
+    addUnit('db', { RequiredBy: ['front.service'] });
+    addUnit('front');
+    const pods = [bound('db', 0)];
+    await until(() => of('db', pods)?.takesAlong !== undefined);
+    const others = Array.from({ length: 25 }, (_, i) => `other${i}`);
+    for (const name of others) {
+      addUnit(name);
+      fake.byOthers('start', `${name}.service`);
+    }
+    await until(() => ends === others.length);
+    addUnit('late', { Requires: ['db.service'] });
+    addUnit('db', { RequiredBy: ['front.service', 'late.service'] });
+    fake.byOthers('start', 'late.service');
+    await until(() => ends === others.length + 1 && later.length > 0);
+    for (const run of later) run();
+    await until(() => of('db', pods)?.takesAlong?.includes('late.service') === true);
+  });
+
+  it('keep what is known of them while systemd does not answer after a reload', async () => {
+    ties.close();
+    let isSilent = false;
+    let refused = 0;
+    const silent = async (name: string) => {
+      if (!isSilent) return fake.systemd.ties(name);
+      refused += 1;
+      return unknown('timed-out', name, 'no answer');
+    };
+    let woken = 0;
+    const wake = (): void => {
+      woken += 1;
+    };
+    let reload = (): void => undefined;
+    const whenReloaded = (run: () => void) => {
+      reload = run;
+      return () => undefined;
+    };
+    const unitOf = (uid: string): string => `${uid}.service`;
+    ties = createTies({ clock, systemd: { ...fake.systemd, ties: silent, whenReloaded }, unitOf, wake });
+    addUnit('db', { RequiredBy: ['front.service'] });
+    addUnit('front');
+    const pods = [bound('db', 0), bound('front', 2_000)];
+    await until(() => of('db', pods)?.inherited !== undefined);
+    isSilent = true;
+    const before = woken;
+    reload();
+    await until(() => refused > 0 && woken > before);
+    expect(of('db', pods)?.inherited).toEqual({ priority: 2_000, from: 'default/front' });
+  });
 });
