@@ -29,7 +29,7 @@ const CHARS_MAX = 8 * 1024 * 1024;
 /** One write at a time; the next one takes everything queued meanwhile. */
 const BATCH_CHARS = 1024 * 1024;
 const RETRY_MS = 1_000;
-/** A write that takes longer is reported: the disk hangs, and all that can be done is to continue. */
+/** A check and a write that take longer are reported: the disk hangs, and all that can be done is to continue. */
 const HUNG_MS = 10_000;
 
 type Ended = (how: 'durable' | 'waiting' | 'lost') => void;
@@ -65,6 +65,7 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
   const pump = async (): Promise<void> => {
     // Even with nothing to write: this opens the file before the first decision, and reports a disk that refuses early.
     do {
+      const cancelHung = clock.after(HUNG_MS, () => findings.raise(recordHangs(HUNG_MS)));
       if (isCheckWanted) {
         isCheckWanted = false;
         await disk.check();
@@ -72,7 +73,6 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
       const batch = takeBatch(queue);
       chars -= charsOf(batch);
       const toSay = lost;
-      const cancelHung = clock.after(HUNG_MS, () => findings.raise(recordHangs(HUNG_MS)));
       const text = (toSay > 0 ? sayLost(toSay) : '') + batch.map(({ line }) => line).join('');
       const written = await disk.append(text);
       cancelHung();
