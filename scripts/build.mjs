@@ -106,12 +106,13 @@ async function put(file, content, mode) {
   await rename(temporary, file);
 }
 
+const PAGES = path.join(root, 'src/page');
+
 /**
- * The page as one file that loads nothing: its policy names what of it may run, by hash. `</` would end the element that
- * it stands in.
+ * The page of a directory as one file that loads nothing: its policy names what of it may run, by hash. `</` would end
+ * the element that it stands in.
  */
-async function page() {
-  const source = path.join(root, 'src/page');
+async function page(source) {
   const options = {
     absWorkingDir: root,
     bundle: true,
@@ -136,11 +137,12 @@ async function page() {
     style: css,
     script: js,
   };
-  const template = await readFile(path.join(source, 'page.html'), 'utf8');
-  const html = template.replace(
-    /(?<=content=")(policy)(?=")|\/\* (style|script) \*\//g,
-    (_, policy, rest) => parts[policy ?? rest],
+  const [shell, body] = await Promise.all(
+    [path.join(PAGES, 'shell.html'), path.join(source, 'page.html')].map((file) => readFile(file, 'utf8')),
   );
+  const html = shell
+    .replace('<!-- body -->', () => body.trim())
+    .replace(/(?<=content=")(policy)(?=")|\/\* (style|script) \*\//g, (_, policy, rest) => parts[policy ?? rest]);
   return { html, metafiles: [script.metafile, style.metafile] };
 }
 
@@ -161,10 +163,15 @@ for (const [name, entry] of entries) {
   Object.values(metafile.outputs).forEach(note);
 }
 if (values.entry === undefined) {
-  const { html, metafiles } = await page();
-  await put(path.join(outdir, 'page.html'), html, 0o644);
-  written.add('page.html');
-  for (const { outputs } of metafiles) Object.values(outputs).forEach(note);
+  for (const [name, source] of [
+    ['page.html', PAGES],
+    ['guard-page.html', path.join(PAGES, 'guard')],
+  ]) {
+    const { html, metafiles } = await page(source);
+    await put(path.join(outdir, name), html, 0o644);
+    written.add(name);
+    for (const { outputs } of metafiles) Object.values(outputs).forEach(note);
+  }
 }
 // The repository's package.json says "module"; the bundle is CommonJS wherever it lies.
 await put(path.join(outdir, 'package.json'), '{"type":"commonjs"}\n', 0o644);

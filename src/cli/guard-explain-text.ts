@@ -3,7 +3,7 @@ import { slowestMs } from '../core/guard/devices.ts';
 import type { Phase } from '../core/guard/record.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import type { ExplainReport } from '../guard/report.ts';
+import type { ExplainReport } from '../guard/shown.ts';
 import { sayPhase, sayWhy } from '../words/guard.ts';
 import { sayFrees } from '../words/guard-decision.ts';
 import { sayGateRow } from '../words/guard-gate.ts';

@@ -1,5 +1,5 @@
 import { Argument, Command } from 'commander';
-import { type ExplainReport, isExplainReport, isNodesUnknown, type NodesUnknown } from '../guard/report.ts';
+import { type ExplainReport, isExplainReport, isNodesUnknown, type NodesUnknown } from '../guard/shown.ts';
 import { askGuard } from './guard-answer.ts';
 import { guardExplainText } from './guard-explain-text.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';

@@ -8,6 +8,7 @@ import type { ApiGet } from '../kube/connection.ts';
 import { listObjects, pathWith } from '../kube/object-list.ts';
 import { sayPhase } from '../words/guard.ts';
 import { sayPastHold, sayScope } from '../words/guard-decision.ts';
+import { beganWallMs, sayFreed, sayPurpose, saySilence } from '../words/guard-history.ts';
 import { sayNotGiven } from '../words/guard-order.ts';
 import { guardPlacesOf } from './guard-answer.ts';
 import { kubeconfigOption, namespaceOption, personsKubeconfig, withApi } from './guard-api.ts';
@@ -62,7 +63,7 @@ export function guardHistoryCommand(): Command {
       const fencings = listed.records
         .flatMap(({ record }) => (record === null ? [] : [record]))
         .filter((record) => node === undefined || record.node.name === node)
-        .toSorted((a, b) => beganMs(a) - beganMs(b));
+        .toSorted((a, b) => beganWallMs(a) - beganWallMs(b));
       const holds = listed.holds.filter(({ scope }) => node === undefined || isOf(scope, node));
       const nothing = `No fencings${node === undefined ? '' : ` of ${node}`} in the records of ${namespace}. Of a dry run: --local.`;
       printAs(output, { schema: 1, fencings, holds }, (paint) => {
@@ -105,44 +106,15 @@ function holdsText(holds: readonly PastHold[], paint: Paint): string {
   return `${paint('bold', 'held back')}\n${rows.join('')}`;
 }
 
-const beganMs = ({ steps }: FencingRecord): number => steps[0]?.wallMs ?? 0;
-
 function fencingText(record: FencingRecord, paint: Paint): string {
-  const { id, node, phase, purpose, order, silentMs, steps, proof, staysOff } = record;
-  const what = purpose === 'rehearse' ? 'rehearsal' : 'fencing';
-  const by = order === null ? '' : `, ordered by ${order.by}: ${order.because}`;
-  const head = `${sayWhen(beganMs(record))}  ${paint('bold', clean(node.name))}  ${what} ${id}, ${phase}${clean(by)}\n`;
-  const silent = `  silent for ${sayTenths(silentMs)} before${freedText(record)}\n`;
+  const { id, node, phase, steps, proof, staysOff } = record;
+  const what = clean(sayPurpose(record, ` ${id}, ${phase}`));
+  const began = beganWallMs(record);
+  const head = `${sayWhen(began)}  ${paint('bold', clean(node.name))}  ${what}\n`;
   const rows = steps.map((step) => {
-    const after = `+${sayTenths(step.wallMs - beganMs(record))}`;
+    const after = `+${sayTenths(step.wallMs - began)}`;
     return `  ${after.padStart(8)}  ${sayPhase(step.phase, proof?.by === 'person', staysOff)}\n`;
   });
-  return `${head}${silent}${rows.join('')}${freedRows(record)}`;
-}
-
-/** Each member, pod and volume: when it was gone and back, and for how long no member ran. */
-function freedRows(record: FencingRecord): string {
-  const { silentMs, freed } = record;
-  // Nothing was told to Kubernetes: nothing of it was to go.
-  if (!record.steps.some(({ phase }) => phase === 'tainted')) return '';
-  if (freed === null) return '  what was gone when is not known: an earlier version wrote the record\n';
-  const after = (wallMs: number): string => `+${sayTenths(wallMs - beganMs(record))}`;
-  const gone = (wallMs: number | null, what: string): string =>
-    wallMs === null ? `not seen ${what}` : `${what} ${after(wallMs)}`;
-  const pods = freed.pods.map(({ namespace, name, isMember, goneWallMs, readyWallMs }) => {
-    const back =
-      readyWallMs === null
-        ? ', its successor not seen Ready'
-        : `, its successor Ready ${after(readyWallMs)}: ${sayTenths(silentMs + readyWallMs - beganMs(record))} without it`;
-    return `${namespace}/${name}: ${gone(goneWallMs, 'gone')}${isMember ? back : ''}`;
-  });
-  const volumes = freed.volumes.map(({ volume, goneWallMs }) => `volume ${volume}: ${gone(goneWallMs, 'detached')}`);
-  return [...pods, ...volumes].map((text) => `  ${clean(text)}\n`).join('');
-}
-
-/** From the last sign of life until nothing of it was left on the node: for so long none of its members ran elsewhere. */
-function freedText(record: FencingRecord): string {
-  const freed = record.steps.find(({ phase }) => phase === 'untainting');
-  if (freed === undefined || record.isAlive || record.why !== null) return '';
-  return `; free ${sayTenths(record.silentMs + freed.wallMs - beganMs(record))} after its last sign of life`;
+  const freed = sayFreed(record).map((text) => `  ${clean(text)}\n`);
+  return `${head}  ${saySilence(record)}\n${rows.join('')}${freed.join('')}`;
 }

@@ -1,5 +1,5 @@
 import { sayDuration } from '../core/units/duration.ts';
-import type { GuardReport } from '../guard/report.ts';
+import type { GuardReport } from '../guard/shown.ts';
 import { sayPhase } from '../words/guard.ts';
 import { counted } from '../words/phrases.ts';
 import { clean, type Paint, sayWhen } from './print.ts';

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { isGuardReport } from '../guard/report.ts';
+import { isGuardReport } from '../guard/shown.ts';
 import { createClock } from '../host/clock.ts';
 import { askGuard, failGuard, GUARD_USER, guardSocketOf, OTHER_GUARD } from './guard-answer.ts';
 import { guardStatusText } from './guard-status-text.ts';

@@ -1,6 +1,6 @@
 import { type MetricRows, one, type Sample, seconds } from '../serve/metric-rows.ts';
 import type { GuardCounts } from './counts.ts';
-import type { GuardReport } from './report.ts';
+import type { GuardReport } from './shown.ts';
 
 type Report = { readonly report: GuardReport; readonly counts: GuardCounts };
 

@@ -1,109 +1,14 @@
 import type { GuardEffective } from '../config/guard/effective.ts';
-import { isSettled } from '../core/guard/candidates.ts';
-import { explainNode, type NodeExplanation } from '../core/guard/explain.ts';
-import { lookOf } from '../core/guard/gates.ts';
-import { ageOf, classOf, type NodeClass } from '../core/guard/health.ts';
-import type { PowerState } from '../core/guard/record.ts';
+import { explainNode } from '../core/guard/explain.ts';
 import { type GuardState, type NodeMemory, nameOfNode } from '../core/guard/state.ts';
 import { domainOf } from '../core/guard/storm.ts';
 import type { MonoMs } from '../core/reading.ts';
-import { isObject, isText } from '../core/shape.ts';
 import type { Finding } from '../ports.ts';
 import { sayScope } from '../words/guard-decision.ts';
 import { sayGateRow } from '../words/guard-gate.ts';
+import { classified, noNodes } from './classified.ts';
 import type { GuardLook } from './loop.ts';
-
-/** What `guard status` shows; plain JSON, documented in docs/json.md. All ages in milliseconds by the guard's own clock. */
-export type GuardReport = {
-  readonly schema: 1;
-  readonly kind: 'guard-status';
-  readonly version: string;
-  readonly file: string;
-  readonly dryRun: boolean;
-  readonly configHash: string;
-  readonly writer: string;
-  /** The node that it runs on; null: none, or not known. */
-  readonly node: string | null;
-  readonly atWallMs: number;
-  readonly leader: {
-    readonly isLeader: boolean;
-    /** Who holds the lease; null: nobody, or not known. */
-    readonly holder: string | null;
-    readonly epoch: number | null;
-    readonly authorityMs: number | null;
-    /** Why it does not run though nobody leads. */
-    readonly heldBack: string | null;
-  };
-  /** It decides nothing new for so long; null: it may. */
-  readonly settling: { readonly for: string; readonly leftMs: number } | null;
-  /**
-   * Age of the last answered list of leases, of the last word of the watch that is silent for longest, and of the last own
-   * write; null: none yet.
-   */
-  readonly api: { readonly readMs: number | null; readonly heardMs: number | null; readonly writeMs: number | null };
-  readonly nodes: { readonly [C in NodeClass]: number };
-  /** Failure domains with a silent node. */
-  readonly domains: readonly Domain[];
-  readonly storms: readonly {
-    readonly kind: string;
-    readonly scope: string;
-    readonly forMs: number;
-    readonly overMs: number | null;
-  }[];
-  /** Dead nodes that are not fenced, and why. */
-  readonly held: readonly { readonly node: string; readonly gate: string; readonly text: string }[];
-  readonly paused: GuardState['paused'];
-  readonly fencings: readonly OpenFencing[];
-  readonly dryFenced: readonly { readonly node: string; readonly wallMs: number }[];
-  /** What the devices said last, and how many have not answered. */
-  readonly devices: { readonly [A in PowerState | 'unknown']: number };
-  /** Ages of the last on or off of each device that this process heard; null: it heard none. */
-  readonly answerAges: { readonly medianMs: number; readonly p90Ms: number; readonly oldestMs: number } | null;
-  /** Nodes with an out-of-service taint of the guard, and with one of somebody else. */
-  readonly taints: { readonly guard: number; readonly other: number };
-  readonly contradicted: readonly { readonly node: string; readonly method: string; readonly why: string }[];
-  readonly findings: readonly Finding[];
-};
-export type Domain = {
-  readonly label: string;
-  readonly value: string;
-  readonly nodes: number;
-  readonly silent: number;
-  /** A storm of this domain lasts. */
-  readonly isDisrupted: boolean;
-};
-export type OpenFencing = {
-  readonly id: string;
-  readonly node: string;
-  readonly phase: string;
-  readonly phaseMs: number;
-  readonly level: number;
-  readonly attempt: number;
-  readonly why: string | null;
-  readonly isConfirmed: boolean;
-  /** Why its machine is not switched on again; null: it is. */
-  readonly staysOff: string | null;
-};
-/** What `guard explain` shows; null: there is no such node. */
-export type ExplainReport = {
-  readonly schema: 1;
-  readonly kind: 'guard-explain';
-  readonly isLeader: boolean;
-  readonly dryRun: boolean;
-  readonly atMs: MonoMs;
-  readonly explanation: NodeExplanation;
-};
-
-/** In place of an explanation: no node is known yet, which says nothing of one. */
-export type NodesUnknown = { readonly schema: 1; readonly kind: 'guard-nodes-unknown'; readonly detail: string };
-
-export const isGuardReport = (value: unknown): value is GuardReport =>
-  isObject(value) && value['schema'] === 1 && value['kind'] === 'guard-status';
-export const isExplainReport = (value: unknown): value is ExplainReport =>
-  isObject(value) && value['schema'] === 1 && value['kind'] === 'guard-explain';
-
-export const isNodesUnknown = (value: unknown): value is NodesUnknown =>
-  isObject(value) && value['schema'] === 1 && value['kind'] === 'guard-nodes-unknown' && isText(value['detail']);
+import type { Domain, ExplainReport, GuardReport, NodesUnknown } from './shown.ts';
 
 export type ReportNeeds = {
   readonly version: string;
@@ -177,13 +82,9 @@ export function guardReport({
   };
 }
 
-function classesOf({ observation, verdict: { state }, config }: GuardLook): GuardReport['nodes'] {
-  const look = lookOf(state, observation, config);
-  const counts = { healthy: 0, unhappy: 0, suspect: 0, dead: 0, planned: 0, new: 0 };
-  for (const memory of state.nodes.values()) {
-    const ageMs = ageOf(memory, look.asOfMs, isSettled(look));
-    counts[classOf(memory, ageMs, look.asOfMs, observation.atMs, config)] += 1;
-  }
+function classesOf(look: GuardLook): GuardReport['nodes'] {
+  const counts = noNodes();
+  for (const { health } of classified(look)) counts[health] += 1;
   return counts;
 }
 

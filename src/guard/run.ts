@@ -30,7 +30,8 @@ import { createObserver } from './observe.ts';
 import { createOwnNode } from './own-node.ts';
 import { createPastHour } from './past-hour.ts';
 import { createGuardReload } from './reload.ts';
-import { explainReport, type GuardReport, guardReport } from './report.ts';
+import { explainReport, guardReport } from './report.ts';
+import type { GuardReport } from './shown.ts';
 import { openStatusSocket } from './status-socket.ts';
 import { watchMaps } from './stored-maps.ts';
 import { watchTaintSupport } from './taint-support.ts';
@@ -192,7 +193,8 @@ async function runParts(
     observe: (forMs) => JSON.stringify(last === null ? null : captureOf(last, pastHour.hour(), forMs)),
   });
   const lookAgeMs = (): number | null => (last === null ? null : clock.monoMs() - last.observation.atMs);
-  const http = keepHttp(started.http, { clock, report, counts: counts.now, lookAgeMs }, { clock, findings });
+  const facts = { clock, look: () => last, report, counts: counts.now, lookAgeMs };
+  const http = keepHttp(started.http, facts, { clock, findings });
   loop = startLoop({
     clock,
     config: () => config().core,

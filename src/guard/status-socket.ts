@@ -3,7 +3,7 @@ import { groupIdOf } from '../host/socket-file.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { type OpenSocket, serveSocket } from '../serve/socket.ts';
 import { NO_SOCKET, noSocket } from '../words/finding-guard.ts';
-import type { ExplainReport, GuardReport, NodesUnknown } from './report.ts';
+import type { ExplainReport, GuardReport, NodesUnknown } from './shown.ts';
 
 const GROUP = 'nodewarden';
 /** How often it is made sure that the socket is still there. */

@@ -1,4 +1,5 @@
 import type { StatusReport } from '../serve/status.ts';
+import { createNews } from './announce.ts';
 import { byId, el, emptyNote, keep, setText, timeOf } from './dom.ts';
 import { sayAgo, sayWhen } from './say.ts';
 
@@ -14,16 +15,14 @@ const ENDED: { readonly [K in NonNullable<DecisionStatus['outcome']>['kind']]: r
 };
 
 /** Announces new decisions and their outcomes to screen readers. */
-export function createDecisionsView(say: (text: string) => void): (status: StatusReport, nowWallMs: number) => void {
-  let heard: ReadonlySet<string> | null = null;
+export function createDecisionsView(): (status: StatusReport, nowWallMs: number) => void {
+  const hear = createNews();
   return ({ decisions, node }, nowWallMs) => {
     const told = decisions.flatMap(({ id, text, outcome }) => [
       { key: id, text },
       ...(outcome === null ? [] : [{ key: `${id} ${outcome.kind}`, text: `${text}: ${outcome.text}` }]),
     ]);
-    const before = heard;
-    if (before !== null) for (const { text } of told.filter(({ key }) => !before.has(key)).toReversed()) say(text);
-    heard = new Set(told.map(({ key }) => key));
+    hear(told.toReversed());
     const place = byId('decisions-body');
     if (decisions.length === 0) {
       keep(place, [

@@ -1,7 +1,7 @@
 import type { StatusReport } from '../serve/status.ts';
 import { byId, el, emptyNote, keep, setText } from './dom.ts';
 
-export function showFindings({ findings, warnings }: StatusReport): void {
+export function showFindings({ findings, warnings }: Pick<StatusReport, 'findings' | 'warnings'>): void {
   const all = findings.length + warnings.length;
   const count = byId('findings-count');
   count.hidden = all === 0;

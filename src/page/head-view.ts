@@ -1,7 +1,8 @@
 import { podName } from '../core/pod/pod.ts';
 import type { ExplainReport } from '../serve/explain-report.ts';
 import type { StatusReport } from '../serve/status.ts';
-import { byId, el, keep, nameOf, setClass, setText, timeOf } from './dom.ts';
+import { byId, el, keep, nameOf, setText, timeOf } from './dom.ts';
+import { type Said, sayVerdict, tile, type Verdict } from './head-parts.ts';
 import { sayAbout, sayAgo, sayFor, sayWhen } from './say.ts';
 import type { Forecast } from './signals-view.ts';
 
@@ -41,24 +42,12 @@ function footOf({ path, loadedWallMs, lastReload }: StatusReport['config'], nowW
   );
 }
 
-type Level = 'ok' | 'warn' | 'bad';
-
 /** One sentence about the overall state, and why. */
 export function showVerdict(status: StatusReport, forecasts: readonly Forecast[]): void {
-  const { level, text, why } = verdictOf(status, forecasts);
-  setClass(byId('verdict-box'), `verdict ${level}`);
-  setText(byId('verdict'), text);
-  keep(
-    byId('verdict-why'),
-    why.map((line) => el('p', {}, line)),
-  );
-  byId('main').setAttribute('aria-busy', 'false');
+  sayVerdict(verdictOf(status, forecasts));
 }
 
-function verdictOf(
-  status: StatusReport,
-  forecasts: readonly Forecast[],
-): { level: Level; text: string; why: readonly string[] } {
+function verdictOf(status: StatusReport, forecasts: readonly Forecast[]): Verdict {
   const { act, signals, shutdown, reasons } = status;
   const because = reasons.map(({ text }) => text);
   if (shutdown.running !== null) {
@@ -142,8 +131,6 @@ const stallsOf = ({ psi }: StatusReport): string =>
     .map((of) => `${of}\u00a0${psi[of] === null ? '?' : `${Math.round(psi[of].some.avg10)}\u00a0%`}`)
     .join(', ');
 
-type Said = readonly [Level | 'plain', string, readonly (string | Node)[]];
-
 function evictionTile(
   { node, pods, signals }: StatusReport,
   { pods: ranked, victim, podsUnknown }: ExplainReport,
@@ -177,13 +164,4 @@ function shutdownTile({ shutdown: { lock }, node }: StatusReport): Said {
         [lock.isHeld ? 'the lock is held, and the phases shrink' : 'no lock is held: logind would not wait'],
       ];
   }
-}
-
-function tile(name: string, level: Level | 'plain', value: string, note: readonly (string | Node)[]): HTMLElement {
-  return el(
-    'div',
-    { class: `tile ${level}` },
-    el('dt', {}, name),
-    el('dd', {}, el('strong', {}, value), el('span', {}, ...note)),
-  );
 }

@@ -5,6 +5,7 @@ import type { StatusReport } from '../serve/status.ts';
 import { sayPriorities } from '../words/phase.ts';
 import { countPods } from '../words/phrases.ts';
 import { sayStopVerdict } from '../words/stop-verdict.ts';
+import { barOf, ticksOf, trackOf } from './axis.ts';
 import { byId, el, emptyNote, keep, nameOf, setText, timeOf } from './dom.ts';
 import { capital, sayAgo, sayFor, sayWhen } from './say.ts';
 import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from './table.ts';
@@ -92,19 +93,6 @@ function axisOf(caption: string, phases: readonly PhaseRow[], endMs: number): HT
   );
 }
 
-const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600];
-
-function ticksOf(endMs: number): HTMLElement {
-  const step = (STEPS_S.find((seconds) => endMs / 1_000 / seconds <= 5) ?? 7_200) * 1_000;
-  const ticks = el('span', { class: 'ticks', 'aria-hidden': 'true' });
-  for (let at = 0; at <= endMs; at += step) {
-    const tick = el('span', {}, at % 60_000 === 0 && at > 0 ? `${at / 60_000} min` : `${at / 1_000} s`);
-    tick.style.left = `${(100 * at) / endMs}%`;
-    ticks.append(tick);
-  }
-  return ticks;
-}
-
 function groupOf(row: PhaseRow, phases: readonly PhaseRow[], endMs: number): HTMLElement {
   const { phase, periodSeconds, worst, expected, pods } = row;
   const time = worst === null ? 'no pods, takes no time' : `${sayFor(worst.startMs)} to ${sayFor(worst.endMs)} at most`;
@@ -150,14 +138,4 @@ function podOf(pod: PodStopRow, phaseMs: number, endMs: number): HTMLElement {
       el('span', { class: 'sub' }, capital(when)),
     ),
   );
-}
-
-const trackOf = (bars: readonly HTMLElement[]): HTMLElement =>
-  el('span', { class: 'track', 'aria-hidden': 'true' }, ...bars);
-
-function barOf(name: string, fromMs: number, toMs: number, endMs: number): HTMLElement {
-  const bar = el('span', { class: name });
-  bar.style.left = `${(100 * fromMs) / endMs}%`;
-  bar.style.width = `${(100 * Math.max(0, toMs - fromMs)) / endMs}%`;
-  return bar;
 }

@@ -1,11 +1,11 @@
 import type { ExplainedLook } from '../core/explain.ts';
 import type { Reading } from '../core/reading.ts';
 import { within } from '../host/clock.ts';
-import { readBesideProgram } from '../host/own-program.ts';
 import type { Clock } from '../ports.ts';
 import { explainReport } from './explain-report.ts';
-import { type HttpAnswer, type Route, text } from './http.ts';
+import type { HttpAnswer, Route } from './http.ts';
 import type { LiveAnswer } from './live.ts';
+import { failed, json, pageFile } from './page-file.ts';
 import { shared } from './shared.ts';
 import type { HistoryAnswer } from './signal-history.ts';
 import { isShort, type StatusReport } from './status.ts';
@@ -20,7 +20,6 @@ export type PageFacts = {
   readonly rehearse: () => Promise<Reading<string>>;
 };
 
-const PAGE_BYTES = 1024 * 1024;
 /** A client that asks more often, or at the same time as others, gets the last answer. */
 const LIVE_MS = 500;
 const REHEARSAL_MS = 55_000;
@@ -30,27 +29,11 @@ const PATIENCE_MS = 3_000;
 export function pageRoutes(facts: PageFacts): readonly Route[] {
   const { clock, history } = facts;
   return [
-    { path: '/', answer: page },
+    { path: '/', answer: pageFile('page.html') },
     { path: '/api/live', answer: shared(clock, LIVE_MS, () => liveAnswer(facts)) },
     { path: '/api/history', answer: () => json(200, JSON.stringify(history())) },
     { path: '/api/rehearsal', answer: createRehearsal(facts) },
   ];
-}
-
-/**
- * The page declares which of its scripts may run; its policy is also in the header, where it can keep the page out of
- * frames.
- */
-function page(): HttpAnswer {
-  const read = readBesideProgram('page.html', PAGE_BYTES);
-  if (!read.known) return text(503, `the page cannot be read: ${read.where}: ${read.detail}`);
-  const [, policy = ''] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(read.value) ?? [];
-  return {
-    status: 200,
-    type: 'text/html; charset=utf-8',
-    body: read.value,
-    policy: `${policy}; frame-ancestors 'none'`,
-  };
 }
 
 async function liveAnswer({ live, clock }: PageFacts): Promise<HttpAnswer> {
@@ -86,6 +69,3 @@ function createRehearsal({ clock, live, rehearse }: PageFacts): () => Promise<Ht
     return json(200, `{"schema":1,"rehearsal":${last},"why":${JSON.stringify(why)}}`);
   };
 }
-
-const json = (status: number, body: string): HttpAnswer => ({ status, type: 'application/json; charset=utf-8', body });
-const failed = (error: string): HttpAnswer => json(503, JSON.stringify({ error }));

@@ -2,7 +2,8 @@ import { expect, it } from 'vitest';
 import { guardExplainText } from '../../src/cli/guard-explain-text.ts';
 import { painter } from '../../src/cli/print.ts';
 import type { FencingRecord, Phase } from '../../src/core/guard/record.ts';
-import { explainReport, isExplainReport } from '../../src/guard/report.ts';
+import { explainReport } from '../../src/guard/report.ts';
+import { isExplainReport } from '../../src/guard/shown.ts';
 import { aFencing, aLook, aRecord, type Given, SINCE } from '../core/guard/a-turn.ts';
 
 const NEXT = { afterMs: 1, witness: [], pods: [], attachments: false, members: [], looks: [], status: [] };

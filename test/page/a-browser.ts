@@ -1,9 +1,17 @@
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { sleep } from '../../src/host/clock.ts';
+import { clock } from '../lab/scene.ts';
 
 /** Debian's; the tests fetch no browser. */
 const CHROMIUM = '/usr/bin/chromium';
 export const isBrowserThere = existsSync(CHROMIUM);
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+/** Where pictures for the documentation go; without it none is taken. */
+const PICTURES = process.env['NODEWARDEN_PICTURES'];
 
 /** Nothing of its own: no update, no connection but those of the page. */
 const ALONE = [
@@ -56,3 +64,35 @@ export async function openPage(browser: Browser, address: string, look: Look = D
 /** What is shown of the elements, each as one line. */
 export const textsOf = async (page: Page, selector: string): Promise<readonly string[]> =>
   (await page.locator(selector).allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());
+
+/** Waits for a fact; the deadline only ends a hung run. In the page, whose policy forbids what playwright would wait with. */
+export async function eventually(what: string, page: Page, holds: string): Promise<void> {
+  const endMs = clock.monoMs() + 120_000;
+  while (!(await page.evaluate(holds))) {
+    if (clock.monoMs() > endMs) throw new Error(`never so: ${what}`);
+    await sleep(clock, 50);
+  }
+}
+
+type Violation = {
+  readonly id: string;
+  readonly impact: string;
+  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
+};
+
+export async function seriousIn(page: Page): Promise<readonly string[]> {
+  await page.evaluate(AXE);
+  const violations: readonly Violation[] = await page.evaluate(
+    'axe.run(document).then(({ violations }) => violations)',
+  );
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html}: ${failureSummary}`));
+}
+
+export async function picture(page: Page, name: string): Promise<void> {
+  if (PICTURES === undefined) return;
+  mkdirSync(PICTURES, { recursive: true });
+  await page.evaluate('scrollTo(0, 0)');
+  await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+}

@@ -1,7 +1,6 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { sleep } from '../../src/host/clock.ts';
 import type { LiveAnswer } from '../../src/serve/live.ts';
@@ -11,11 +10,14 @@ import { freePort } from '../serve/a-web.ts';
 import {
   DARK,
   DESK,
+  eventually,
   isBrowserThere,
   type Look,
   openBrowser,
   openPage,
   PHONE,
+  picture,
+  seriousIn,
   textsOf,
   type Watched,
   WIDE,
@@ -23,9 +25,6 @@ import {
 import { configure, openPageNode, type PageNode } from './a-node.ts';
 
 const MIB = 2 ** 20;
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-/** Where pictures for the documentation go; without it none is taken. */
-const PICTURES = process.env['NODEWARDEN_PICTURES'];
 /** A name that a file may have, and a manifest must not. */
 const HOSTILE_FILE = '<img src=x onerror="window.pwned=1">\u202e.yaml';
 const HOSTILE = '<img src=x onerror="window.pwned=1">\u202e\u0007\n<script>window.pwned=1</script>';
@@ -33,42 +32,10 @@ const HOSTILE = '<img src=x onerror="window.pwned=1">\u202e\u0007\n<script>windo
 let node: PageNode;
 let browser: Browser;
 
-/** Waits for a fact; the deadline only ends a hung run. In the page, whose policy forbids what playwright would wait with. */
-async function eventually(what: string, page: Page, holds: string): Promise<void> {
-  const endMs = clock.monoMs() + 120_000;
-  while (!(await page.evaluate(holds))) {
-    if (clock.monoMs() > endMs) throw new Error(`never so: ${what}`);
-    await sleep(clock, 50);
-  }
-}
-
 async function opened(look: Look = DESK): Promise<Watched> {
   const watched = await openPage(browser, node.address, look);
   onTestFinished(() => watched.context.close());
   return watched;
-}
-
-type Violation = {
-  readonly id: string;
-  readonly impact: string;
-  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
-};
-
-async function seriousIn(page: Page): Promise<readonly string[]> {
-  await page.evaluate(AXE);
-  const violations: readonly Violation[] = await page.evaluate(
-    'axe.run(document).then(({ violations }) => violations)',
-  );
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html}: ${failureSummary}`));
-}
-
-async function picture(page: Page, name: string): Promise<void> {
-  if (PICTURES === undefined) return;
-  mkdirSync(PICTURES, { recursive: true });
-  await page.evaluate('scrollTo(0, 0)');
-  await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
 }
 
 /** In this order: the node is short of memory in the end, and the agent is killed. */

@@ -3,7 +3,7 @@ import { isSettled } from './candidates.ts';
 import { type GuardConfig, keysOf, type NodePlan, planOf } from './config.ts';
 import type { Frees, GateName, GateRow } from './decision.ts';
 import { refOf } from './devices.ts';
-import { atGate, gatesOf, lookOf } from './gates.ts';
+import { atGate, gatesOf, type Look, lookOf } from './gates.ts';
 import { ageOf, classOf, type NodeClass } from './health.ts';
 import type { GuardObservation, Order } from './observation.ts';
 import type { NodeRef } from './record.ts';
@@ -37,7 +37,7 @@ export type NodeExplanation = {
   readonly frees: Frees | null;
   readonly plan: NodePlan | null;
   readonly devices: readonly DeviceMemory[];
-  /** The open fencing; `dueMs`: when it goes on by itself at the latest. */
+  /** The open fencing; `dueMs` as `dueMsOf` says. */
   readonly fencing: { readonly fencing: Fencing; readonly dueMs: MonoMs | null } | null;
 };
 
@@ -71,10 +71,13 @@ export function explainNode(
     frees: frees.known ? frees.value : null,
     plan,
     devices: plan === null ? [] : devicesOf(memory, plan, state),
-    fencing:
-      open === undefined ? null : { fencing: open, dueMs: open.pending === null ? turnOf(open, look).dueMs : null },
+    fencing: open === undefined ? null : { fencing: open, dueMs: dueMsOf(open, look) },
   };
 }
+
+/** When it goes on by itself at the latest; null: when something is heard. */
+export const dueMsOf = (fencing: Fencing, look: Look): MonoMs | null =>
+  fencing.pending === null ? turnOf(fencing, look).dueMs : null;
 
 function opensMs(closed: readonly GateRow[], atMs: MonoMs): MonoMs | null {
   const times = closed.map((row) => row.opensMs);

@@ -202,16 +202,29 @@ function unreadableOf(records: readonly StoredRecord[], nodeKey: string | null):
 }
 
 function rateShut(at: AtGate): Shut | null {
-  const { memory, state, observation, config, fencing } = at;
-  const { atMs, wallMs, records } = observation;
-  const flying = inFlight(state.fencings, fencing);
-  if (flying >= config.rate.maxInFlight) return shut('max-in-flight', flying, config.rate.maxInFlight);
+  const { memory, state, observation, fencing } = at;
+  const flying = flyingShut(at, fencing);
+  if (flying !== null) return flying;
   const majority = memory.facts.isControlPlane ? controlPlaneHold(state, memory.object.uid) : null;
   if (majority !== null) return shut(majority.because, majority.value, majority.limit);
-  if (isReleased(memory.object, state.releases, atMs)) return null;
+  if (isReleased(memory.object, state.releases, observation.atMs)) return null;
+  const cuts = cutsShut(at, fencing);
+  return cuts === null || (observation.records.known && isOff(at)) ? null : cuts;
+}
+
+/** What it says of a node that nothing sets apart: neither the control plane, nor a release, nor that it is off already. */
+export const rateShutForAll = (look: Look): Shut | null => flyingShut(look, null) ?? cutsShut(look, null);
+
+function flyingShut({ state, config: { rate } }: Look, fencing: string | null): Shut | null {
+  const flying = inFlight(state.fencings, fencing);
+  return flying < rate.maxInFlight ? null : shut('max-in-flight', flying, rate.maxInFlight);
+}
+
+function cutsShut({ state, observation, config }: Look, fencing: string | null): Shut | null {
+  const { atMs, wallMs, records } = observation;
   if (!records.known) return shut('records-unknown', records.why);
   const hold = rateHold(cutsWallMs(records.value, state, wallMs, fencing), wallMs, config.rate);
-  return hold === null || isOff(at) ? null : shut(hold.because, hold.value, hold.limit, atMs + (hold.inMs ?? 0));
+  return hold === null ? null : shut(hold.because, hold.value, hold.limit, atMs + (hold.inMs ?? 0));
 }
 
 /** The node as it stands at its gates now. */

@@ -1,0 +1,34 @@
+import { el } from './dom.ts';
+
+const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600];
+const LONG_S = 7_200;
+const MOST_TICKS = 5;
+
+/** The times below a picture that begins at 0. */
+export function ticksOf(endMs: number): HTMLElement {
+  const leastS = endMs / 1_000 / MOST_TICKS;
+  const step = (STEPS_S.find((seconds) => leastS <= seconds) ?? Math.ceil(leastS / LONG_S) * LONG_S) * 1_000;
+  const ticks = el('span', { class: 'ticks', 'aria-hidden': 'true' });
+  for (let at = 0; at <= endMs; at += step) {
+    const tick = el('span', {}, sayTick(at));
+    tick.style.left = `${(100 * at) / endMs}%`;
+    ticks.append(tick);
+  }
+  return ticks;
+}
+
+function sayTick(ms: number): string {
+  if (ms % 3_600_000 === 0 && ms > 0) return `${ms / 3_600_000} h`;
+  return ms % 60_000 === 0 && ms > 0 ? `${ms / 60_000} min` : `${ms / 1_000} s`;
+}
+
+/** Only a picture: the text beside it says what it shows. */
+export const trackOf = (bars: readonly HTMLElement[]): HTMLElement =>
+  el('span', { class: 'track', 'aria-hidden': 'true' }, ...bars);
+
+export function barOf(name: string, fromMs: number, toMs: number, endMs: number): HTMLElement {
+  const bar = el('span', { class: name });
+  bar.style.left = `${(100 * fromMs) / endMs}%`;
+  bar.style.width = `${(100 * Math.max(0, toMs - fromMs)) / endMs}%`;
+  return bar;
+}
