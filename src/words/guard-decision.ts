@@ -43,6 +43,7 @@ const STORM: { readonly [K in StormKind]: string } = {
   burst: 'nodes fell silent together',
   all: 'no node is healthy',
 };
+export const sayStormKind = (kind: string): string => saidOf<string>(STORM, kind) ?? kind;
 export function sayStorm(isOver: boolean, kind: StormKind, scope: HoldScope, nameOf: (uid: string) => string): string {
   const where = sayScope(scope, nameOf);
   return isOver

@@ -90,9 +90,12 @@ export async function seriousIn(page: Page): Promise<readonly string[]> {
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html}: ${failureSummary}`));
 }
 
-export async function picture(page: Page, name: string): Promise<void> {
+/** `height`: no more of it than that. */
+export async function picture(page: Page, name: string, height: number | null = null): Promise<void> {
   if (PICTURES === undefined) return;
   mkdirSync(PICTURES, { recursive: true });
   await page.evaluate('scrollTo(0, 0)');
-  await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+  const width = page.viewportSize()?.width ?? 0;
+  const clip = height === null ? {} : { clip: { x: 0, y: 0, width, height } };
+  await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true, ...clip });
 }

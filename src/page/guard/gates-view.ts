@@ -1,4 +1,5 @@
 import type { GuardLive, GuardReport, ShownGate } from '../../guard/shown.ts';
+import { sayStormKind } from '../../words/guard-decision.ts';
 import { counted } from '../../words/phrases.ts';
 import { byId, el, keep } from '../dom.ts';
 import { capital, sayFor } from '../say.ts';
@@ -43,7 +44,7 @@ function whyOf({ why, opensWallMs }: ShownGate, nowWallMs: number): readonly str
 const stormsOf = ({ storms }: GuardReport): readonly string[] =>
   storms.map(
     ({ kind, scope, forMs, overMs }) =>
-      `${capital(kind)} (${scope}) for ${sayFor(forMs)}${overMs === null ? '' : `, over for ${sayFor(overMs)}: cool-down`}`,
+      `${scope}: ${sayStormKind(kind)}, for ${sayFor(forMs)}${overMs === null ? '' : `; over for ${sayFor(overMs)}: cool-down`}`,
   );
 
 /** Of one node, only the first closed gate counts. */

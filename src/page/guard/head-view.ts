@@ -10,7 +10,7 @@ export function showHead({ writer, node, version, file, dryRun, leader, configHa
   const role = leader.isLeader ? 'leads' : 'standby';
   setText(byId('guard'), writer);
   document.title = `${role} · nodewarden guard`;
-  const facts = [`nodewarden ${version}`, node === null ? 'on no node of the cluster' : `on node ${node}`];
+  const facts = [`nodewarden ${version}`, ...(node === null ? [] : [`on node ${node}`])];
   keep(
     byId('facts'),
     facts.map((fact) => el('span', {}, fact)),
@@ -117,18 +117,21 @@ function leaderTile({ leader }: GuardReport): Said {
   return ['plain', 'Another guard', [nameOf(holder)]];
 }
 
-function modeTile({ dryRun, settling, paused }: GuardReport): Said {
+function modeTile({ dryRun, settling, paused, leader }: GuardReport): Said {
   if (dryRun) return ['warn', 'Dry run', ['it fences nobody']];
+  if (!leader.isLeader) return ['plain', 'Armed', ['but it acts only while it leads']];
   if (paused !== null) return ['warn', 'Armed, paused', [`by ${paused.by}`]];
   if (settling !== null)
     return ['warn', 'Armed, settling', [`for another ${sayFor(settling.leftMs)} (${code(settling.for)})`]];
   return ['ok', 'Armed', ['a dead node is fenced once all gates are open']];
 }
 
-function nodesTile({ nodes, devices }: GuardReport): Said {
+function nodesTile({ nodes, devices, leader }: GuardReport): Said {
   const { dead, suspect } = nodes;
   const level = dead > 0 ? 'bad' : suspect > 0 ? 'warn' : 'plain';
-  const said = `Devices: ${devices.on} on, ${devices.off} off, ${devices.unknown} without an answer`;
+  const said = leader.isLeader
+    ? `Devices: ${devices.on} on, ${devices.off} off, ${devices.unknown} without an answer`
+    : 'Devices are asked by the guard that leads';
   return [level, sayClasses(nodes), [said]];
 }
 
