@@ -50,6 +50,8 @@ export async function openPage(browser: Browser, address: string, look: Look = D
       wrongs.push(`asked for ${request.url()}`);
   });
   page.on('console', (message) => {
+    // Chromium ends its requests when an interface of the machine comes or goes; the page asks again.
+    if (message.text().includes('ERR_NETWORK_CHANGED')) return;
     if (message.type() === 'error' || message.type() === 'warning') wrongs.push(`console: ${message.text()}`);
   });
   page.on('pageerror', (error) => wrongs.push(`thrown: ${error.message}`));
