@@ -3,6 +3,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { ask, type KubeObject, MERGE, STRATEGIC } from '../kube/api.ts';
+import type { Ledger } from './ledger.ts';
 import { createPort, type Port, type PortState } from './port.ts';
 import { isOn, type Qemu } from './qemu.ts';
 import { nameInUse, type Volumes, volumesOf } from './volumes.ts';
@@ -14,6 +15,8 @@ export type MachineSpec = {
   readonly address?: string;
   /** Its pods wait for their volumes; absent: they have none. */
   readonly volumes?: Pick<Volumes, 'isAttached'>;
+  /** To which the processes of its pods write; absent: they have none. */
+  readonly ledger?: Ledger;
   /** Absent: its power is a file. */
   readonly qemu?: Qemu;
 };
@@ -49,7 +52,7 @@ const newBoot = (): string =>
   `${String(++boots).padStart(8, '0')}-0000-4000-8000-${Date.now().toString(16).padStart(12, '0')}`;
 
 export async function aMachine(spec: MachineSpec, machines: string, started: PodStarted): Promise<Machine> {
-  const { name, labels = {}, address, volumes, qemu } = spec;
+  const { name, labels = {}, address, volumes, ledger, qemu } = spec;
   const directory = qemu?.directory ?? path.join(machines, name);
   const file = (of: string): string => path.join(directory, of);
   if (qemu === undefined) {
@@ -129,6 +132,7 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
     const key = keyOf(pod);
     if (deletionTimestamp !== undefined) {
       running.delete(key);
+      ledger?.stop(uid);
       const body = { gracePeriodSeconds: 0, preconditions: { uid } };
       unmount(uid);
       await ask(place, { method: 'DELETE', body });
@@ -140,7 +144,10 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
     );
     if (running.get(key) === uid && isReady) return;
     if (running.get(key) !== uid && !(await mounts(pod, uid))) return;
-    if (running.get(key) !== uid) started(name, key, uid);
+    if (running.get(key) !== uid) {
+      started(name, key, uid);
+      ledger?.start(directory, key, uid);
+    }
     running.set(key, uid);
     pods.set(uid, await ask(`${place}/status`, { method: 'PATCH', type: STRATEGIC, body: { status: podStatus(pod) } }));
   };
@@ -176,6 +183,7 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
       // Force-deleted: whether its process ends, only its machine knows.
       if (type === 'DELETED' && isUp(Date.now()) && running.get(keyOf(pod)) === uid) {
         running.delete(keyOf(pod));
+        ledger?.stop(uid);
         unmount(uid);
       }
     },

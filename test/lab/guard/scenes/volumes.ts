@@ -1,10 +1,13 @@
 // A member of a StatefulSet with a volume, whose machine hangs: with a guard, without one, and with a deletion by force.
+import path from 'node:path';
 import { sleep } from '../../../../src/host/clock.ts';
 import { ask } from '../../kube/api.ts';
+import { RUN } from '../../kube/cluster.ts';
 import { clock, until } from '../../scene.ts';
 import { aStatefulSet, type Fleet } from '../fleet.ts';
 import { areClosed, fencingsOf } from '../guard.ts';
 import type { Lab, LabScene } from '../lab.ts';
+import { aLedger, type Ledger, overlapMs } from '../ledger.ts';
 import type { Machine } from '../machine.ts';
 import { aVolume, csiAttacher, type Volumes } from '../volumes.ts';
 import { NO_STORM } from './api-away.ts';
@@ -16,14 +19,16 @@ const PODS = '/api/v1/namespaces/default/pods';
 /** As by default: the other scenes are quicker. */
 export const DEFAULTS = { suspectAfter: '40s', deadAfter: '2m' };
 
-type Played = { readonly fleet: Fleet; readonly volumes: Volumes };
+type Played = { readonly fleet: Fleet; readonly volumes: Volumes; readonly ledger: Ledger };
 
 async function withVolumes(lab: Lab, machines: number, body: (played: Played) => Promise<void>): Promise<void> {
   const volumes = csiAttacher();
+  const ledger = aLedger(path.join(RUN, 'ledger'));
   try {
-    const fleet = await lab.fleet(someMachines(machines).map((spec) => ({ ...spec, volumes })));
-    await body({ fleet, volumes });
+    const fleet = await lab.fleet(someMachines(machines).map((spec) => ({ ...spec, volumes, ledger })));
+    await body({ fleet, volumes, ledger });
   } finally {
+    ledger.close();
     volumes.close();
   }
 }
@@ -108,7 +113,7 @@ const writers: LabScene = {
   name: 'single writers',
   point: 2,
   body: (lab) =>
-    withVolumes(lab, WRITERS + MACHINES, async ({ fleet }) => {
+    withVolumes(lab, WRITERS + MACHINES, async ({ fleet, ledger }) => {
       const config = { storm: NO_STORM };
       const names = Array.from({ length: WRITERS }, (_, at) => `w${at}`);
       const before = await Promise.all(names.map((name) => aMember(fleet, name)));
@@ -124,6 +129,23 @@ const writers: LabScene = {
         'each of them was off before its members ran elsewhere',
         [...cut].every((machine) => machine.changes()[0]?.to === 'off'),
       );
+      // The successors of all have written for some time.
+      await sleep(clock, 5_000);
+      const written = names.map((name) => ledger.writers(`default/${name}-0`));
+      lab.check(
+        'the ledger of each has lines of two writers',
+        written.every(({ length }) => length === 2),
+      );
+      const gaps = written.map(([first, second]) => ((second?.firstMs ?? 0) - (first?.lastMs ?? 0)) / 1_000);
+      lab.figure(
+        's from the last line of a writer to the first of its successor, at least',
+        Math.min(...gaps).toFixed(1),
+      );
+      lab.figure('ledgers with overlapping writers', written.filter((writers) => overlapMs(writers) > 0).length);
+      lab.check(
+        'in no ledger do two writers overlap',
+        written.every((writers) => overlapMs(writers) === 0),
+      );
       for (const machine of cut) machine.kubelet('up');
       await until('all are back', async () => (await areClosed()) || null, 400_000);
       lab.check(
@@ -137,7 +159,7 @@ const alone: LabScene = {
   name: 'without a guard',
   point: 1,
   body: (lab) =>
-    withVolumes(lab, 3, async ({ fleet, volumes }) => {
+    withVolumes(lab, 3, async ({ fleet, volumes, ledger }) => {
       const { machine, uid } = await aMember(fleet, 'db');
       machine.kubelet('silent');
       await sleep(clock, 720_000);
@@ -159,6 +181,10 @@ const alone: LabScene = {
       await runs(fleet, 'db-0', uid);
       lab.figure('members that ran twice after a deletion by force', fleet.overlaps.length);
       lab.check('a deletion by force lets it run twice', fleet.overlaps.length > 0);
+      await sleep(clock, 5_000);
+      const overlap = overlapMs(ledger.writers('default/db-0'));
+      lab.figure('s in which both wrote to its ledger, in 5 s', (overlap / 1_000).toFixed(1));
+      lab.check('both write to its ledger', overlap > 0);
     }),
 };
 
