@@ -27,7 +27,7 @@ export function createDecisionsView(): (status: StatusReport, nowWallMs: number)
     if (decisions.length === 0) {
       keep(place, [
         emptyNote(
-          'No decision since the start.',
+          'No decision since the agent started or reloaded.',
           node.dryRun
             ? 'The pods that it would evict appear here, with the reason. It stops nothing.'
             : 'Evictions appear here, with the reason and the outcome.',
