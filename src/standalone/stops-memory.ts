@@ -32,6 +32,9 @@ export type StopsMemory = {
   readonly close: () => void;
 };
 
+/** `wasDown`: its unit had been seen inactive before. */
+type SeenEnd = JobEnd & { readonly wasDown: boolean };
+
 /** Between the decision about a pod and the name of a unit that was stopped along with it. */
 export const ALONG = '+';
 
@@ -42,13 +45,14 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
   let pods = loaded.pods;
   /** Units seen inactive since they were asked to stop: before that, a job that ends is the stop itself, also of an earlier run. */
   const seenDown = new Set<string>();
-  let foreignJobs: readonly JobEnd[] = [];
+  /** Of the pods' units, in their order. */
+  let ends: readonly SeenEnd[] = [];
 
   function keep(next: readonly StoppedPod[]): void {
     pods = next.slice(-MAX_REMEMBERED);
     const units = new Set(pods.map(({ unit }) => unit));
     for (const unit of seenDown) if (!units.has(unit)) seenDown.delete(unit);
-    foreignJobs = foreignJobs.filter(({ unit }) => units.has(unit));
+    ends = ends.filter(({ unit }) => units.has(unit));
     const complaint = saveStops(runtimeDirectory, bootId, pods);
     if (complaint === null) findings.clear(STOPS_NOT_SAVED.shutdown);
     else findings.raise(stopsNotSaved('shutdown', complaint));
@@ -72,9 +76,15 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
   const endJobs = systemd.whenJobEnds((job) => {
     // Even if it is only about to be asked to stop: a quick stop may end together with the answer that it is queued.
     if (!pods.some(({ unit }) => unit === job.unit)) return;
-    if (seenDown.has(job.unit)) foreignJobs = [...foreignJobs, job].slice(-MAX_REMEMBERED);
-    else void checkDown(job.unit);
+    const wasDown = seenDown.has(job.unit);
+    ends = [...ends, { ...job, wasDown }].slice(-MAX_REMEMBERED);
+    if (!wasDown) void checkDown(job.unit);
   });
+  /** It is neither the stop of this run of the agent, nor may it be that of an earlier one. */
+  const isForeign = (end: SeenEnd, i: number): boolean =>
+    end.result === 'done' &&
+    !end.isOurs() &&
+    (end.wasDown || ends.slice(0, i).some((before) => before.unit === end.unit && before.isOurs()));
   // What an earlier run stopped may be down already, so that no job for it will end any more.
   const endUps = systemd.whenUp(checkAll);
   if (systemd.isUp()) checkAll();
@@ -85,7 +95,7 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
       for (const { unit } of next) {
         if (unit === null) continue;
         seenDown.delete(unit);
-        foreignJobs = foreignJobs.filter((job) => job.unit !== unit);
+        ends = ends.filter((end) => end.unit !== unit);
       }
       const uids = new Set(next.map(({ uid }) => uid));
       keep([...pods.filter(({ uid }) => !uids.has(uid)), ...next]);
@@ -108,7 +118,7 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
       if (pods.some(({ decision }) => decisions.includes(decision)))
         keep(pods.filter(({ decision }) => !decisions.includes(decision)));
     },
-    isTouched: ({ unit }) => foreignJobs.some((job) => job.unit === unit && job.result === 'done' && !job.isOurs()),
+    isTouched: ({ unit }) => ends.some((end, i) => end.unit === unit && isForeign(end, i)),
     rewrite: () => {
       if (pods.length > 0) keep(pods);
     },
