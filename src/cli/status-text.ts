@@ -199,7 +199,8 @@ function findingsText({ findings, warnings }: StatusReport, paint: Paint): strin
 const HAS_END: readonly string[] = ['evict', 'evict-over-limit', 'reclaim', 'stop-for-shutdown'];
 
 function decisionsText({ decisions }: StatusReport, paint: Paint): string {
-  if (decisions.length === 0) return 'decisions   none since the agent started or reloaded; `nodewarden history` shows the record\n';
+  if (decisions.length === 0)
+    return 'decisions   none since the agent started or reloaded; `nodewarden history` shows the record\n';
   const lines = decisions.map(({ atWallMs, kind, text, outcome }) => {
     const underWay = HAS_END.includes(kind) ? `; ${paint('yellow', 'in progress')}` : '';
     const end = outcome === null ? underWay : `; ${clean(outcome.text)}`;

@@ -78,7 +78,9 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
       'None',
       expect.stringContaining('memory'),
     ]);
-    expect(await textsOf(page, '#decisions .empty strong')).toEqual(['No decision since the agent started or reloaded.']);
+    expect(await textsOf(page, '#decisions .empty strong')).toEqual([
+      'No decision since the agent started or reloaded.',
+    ]);
     expect(wrongs).toEqual([]);
   });
 

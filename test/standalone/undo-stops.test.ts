@@ -135,8 +135,9 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
       const end = fake.systemd.whenJobEnds((ended) => {
         isDone ||= ended.unit === unit;
       });
-      // Whose answer says that the rule for the signal is in force.
+      // Its answer comes once the rule for the signal is in force, and after the end of an earlier job.
       await fake.systemd.activeState(unit);
+      isDone = false;
       fake.byOthers(job, unit);
       await until(() => isDone);
       end();
