@@ -139,9 +139,10 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
     // After the request, which the event loop sends.
     clock.after(0, () => kill.escapes?.note(listed(kill), nowSinceBootMs()));
     void ask().then((asked) => {
+      if (isOver) return;
       if (asked === 'told') told();
       else if (asked === 'spared') needNotEnd = true;
-      else if (!isOver) signalInstead();
+      else signalInstead();
     });
   }
   const forget = kill.whenLeftBehind?.(() => {

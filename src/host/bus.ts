@@ -259,7 +259,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     return within(clock, deadlineMs, asked, () => {
       forget();
       const what = isSent ? 'no answer from' : 'earlier calls have not been answered yet by';
-      return unknown('timed-out', where, `${what} ${call.destination} within ${deadlineMs} ms`);
+      return unknown('timed-out', where, `${what} ${call.destination} within ${Math.round(deadlineMs)} ms`);
     });
   }
 

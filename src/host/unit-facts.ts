@@ -23,13 +23,20 @@ export type UnitFacts = {
   readonly relations: UnitRelations;
 };
 export type UnitTies = Pick<UnitFacts, 'id' | 'activeState' | 'subState' | 'stopsUnneeded' | 'relations'>;
-export type UnitState = Pick<UnitFacts, 'activeState' | 'subState'>;
+export type UnitState = Pick<UnitFacts, 'activeState' | 'subState'> & {
+  /** When it was last active, on CLOCK_MONOTONIC: its stop began then, or it ended by itself. 0: it has not changed. */
+  readonly activeUntilUs: number;
+};
 type UnitRelations = { readonly [name: string]: readonly string[] };
 
 /** From those of a unit's properties that changed; '' for one that did not. */
 export function stateIn(changed: BusValue | undefined): UnitState {
   const found = entriesOf(changed);
-  return { activeState: textIn(found, 'ActiveState'), subState: textIn(found, 'SubState') };
+  return {
+    activeState: textIn(found, 'ActiveState'),
+    subState: textIn(found, 'SubState'),
+    activeUntilUs: Number(found.get('ActiveExitTimestampMonotonic') ?? 0),
+  };
 }
 
 /** From all properties of a unit. */

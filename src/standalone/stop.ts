@@ -8,7 +8,7 @@ import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedBy, usageBytes } from '../act/released-memory.ts';
 import type { Escaped, Outcome, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
-import { assertNever, ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import { assertNever, ifKnown, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { graceFrom as graceOf } from '../core/shutdown/chain.ts';
 import { busUp } from '../host/bus.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
@@ -48,7 +48,7 @@ type StandaloneKillerNeeds = {
   readonly help?: DyingHelp | undefined;
 };
 
-type SignalHeard = (how: Signalled['with']) => void;
+type SignalHeard = (how: Signalled['with'], atMs?: MonoMs) => void;
 
 /** An eviction that is resumed at the start may find bindings that systemd has not reported yet. */
 const FIND_MS = 5_000;
@@ -139,11 +139,24 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
   return {
     stop: async (given, hasten, signalled) => {
       const order = shutdownStops?.withSentBefore(given) ?? given;
-      const outcome = await stop(order, hasten, signalled);
+      const { unit } = source.find(order.victim.uid) ?? { unit: null };
+      const beganMs = clock.monoMs();
+      let [isHeard, activeUntilUs] = [false, 0];
+      const forget = needs.systemd.whenStateChanges((name, state) => {
+        if (name === unit) activeUntilUs ||= state.activeUntilUs;
+      });
+      const outcome = await stop(order, hasten, (how, atMs) => {
+        isHeard = true;
+        signalled?.(how, atMs);
+      });
+      forget();
       const isSpared = outcome.kind === 'dropped' && outcome.because === 'cancelled';
       const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : isSpared ? 'spared' : 'gone';
       if (order.why !== 'shutdown') return outcome;
       shutdownStops?.ended(order, how);
+      // It ended so soon after systemd had asked it that this was not seen.
+      const toldMs = clock.monoMs() - Number(process.hrtime.bigint()) / 1e6 + activeUntilUs / 1e3;
+      if (how === 'ended' && !isHeard && toldMs >= beganMs) signalled?.('sigterm', toldMs);
       // Its phase may be over with this outcome: systemd may have started it again already.
       if (how === 'ended') await source.askedAnew(order.victim.uid);
       return outcome;

@@ -90,7 +90,7 @@ function sayNobody(
         unmeasured === undefined ? '' : `${nameOf(unmeasured)} is not fully measured`,
       );
     case 'escaped':
-      return `${signal}: no pod is evicted that is not known to be the cause: what is lacking is held by evicted pods that could not be ended, or by processes that left them`;
+      return `${signal}: no pod is evicted that is not known to be the cause: what is lacking is held by pods that are being stopped or could not be ended, or by processes that left them`;
     case 'awaited':
       return `${signal}: no pod is evicted until the API server or the container runtime has said more about the pod that may be the cause`;
     case 'evict-for':

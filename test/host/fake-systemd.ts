@@ -123,7 +123,11 @@ export async function openFakeSystemd(
     endsByItself: (name) => {
       const unit = units.get(name);
       if (unit !== undefined) unit.activeState = 'inactive';
-      const state = { ActiveState: new Variant('s', 'inactive'), SubState: new Variant('s', 'dead') };
+      const state = {
+        ActiveState: new Variant('s', 'inactive'),
+        SubState: new Variant('s', 'dead'),
+        ActiveExitTimestampMonotonic: new Variant('t', process.hrtime.bigint() / 1_000n),
+      };
       const body = [`${NAME}.Unit`, state, []];
       const iface = 'org.freedesktop.DBus.Properties';
       service.signal({ path: unitPath(name), iface, member: 'PropertiesChanged', signature: 'sa{sv}as', body });

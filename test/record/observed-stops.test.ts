@@ -52,6 +52,11 @@ describe('the observed time that a pod takes to stop', () => {
     expect(seen([[aStop('b-1', 20), 7_000, 'sigkill']])?.unfinishedMs).toBe(7_000);
   });
 
+  it('is unknown of a pod that waited for others, if it is not known when it was asked', () => {
+    const chain = { after: ['uid-front'], beforeSeconds: 5, restSeconds: 20 };
+    expect(seen([[{ ...aStop('b-1', 20), chain } as Decision, 7_000, 'stop-unit']])).toBeUndefined();
+  });
+
   it('is not the time after which the kernel killed in it', () => {
     expect(seen([[aStop('b-1', 20), 7_000, 'oom-kill']])).toEqual({ stops: 1, endedMs: null, unfinishedMs: 7_000 });
   });

@@ -109,6 +109,43 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(clock.monoMs() - toldMs).toBeGreaterThanOrEqual(299);
   });
 
+  it('counts as asked when its stop began, even if it had ended before that was seen', async () => {
+    await addPod('web', 'unit', `echo up; until [ -e ${join(directory, 'asked')} ]; do sleep 0.02; done`);
+    await open('web');
+    withWaitingJob('web.service');
+    const { uid = '', namespace = '', name = '', qos = 'Burstable', priority = 0 } = podOf('web')?.declared ?? {};
+    const beganMs = clock.monoMs();
+    let toldMs: number | undefined;
+    const ended = standalone.killer.stop(
+      {
+        decision: 'stop-web',
+        victim: { uid, namespace, name, qos, priority },
+        graceMs: 30_000,
+        turn: turnOfMs(30_000, 60_000),
+        why: 'shutdown',
+        isHard: false,
+        resumedFromMs: null,
+        first: 'sigterm',
+        givesBack: 'memory',
+      },
+      new AbortController().signal,
+      (_, atMs) => {
+        toldMs ??= atMs;
+      },
+    );
+    await until(() => fake.asked().includes('StopUnit web.service'));
+    await sleep(clock, 300);
+    const askedMs = clock.monoMs();
+    fake.endsByItself('web.service');
+    // Nobody who asks for its state sees it before its processes have ended.
+    const unit = fake.units.get('web.service');
+    if (unit !== undefined) unit.activeState = 'active';
+    writeFileSync(join(directory, 'asked'), '');
+    expect(await ended).toMatchObject({ kind: 'ended', via: 'stop-unit' });
+    expect(toldMs).toBeGreaterThan(beganMs + 200);
+    expect(toldMs).toBeLessThanOrEqual(askedMs + 100);
+  });
+
   it('is signalled while there is time left if its job never runs', async () => {
     await addPod('web', 'unit', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
     await open('web');

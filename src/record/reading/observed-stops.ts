@@ -47,6 +47,8 @@ function stopOf({ decision, outcomes, evidence }: DecisionRecord): Stop | null {
   const toldMs = 'toldMs' in outcome ? outcome.toldMs : undefined;
   // A pod that was not signalled was not asked to stop.
   if (toldMs === null) return null;
+  // It waited for others, nobody knows how long.
+  if (toldMs === undefined && 'chain' in decision && decision.chain.after.length > 0) return null;
   const tookMs = outcome.atMs - (toldMs ?? evidence?.stopBeganAtMs ?? decision.atMs);
   // An entry that a failing disk changed may violate either.
   if (!(tookMs >= 0) || !Number.isFinite(decision.graceSeconds)) return null;
