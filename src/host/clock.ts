@@ -1,4 +1,4 @@
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import { readText } from './files.ts';
 
@@ -98,3 +98,7 @@ export function readBootId(): Reading<string> {
 export function exitWithin(ms: number, status: number): void {
   setTimeout(() => process.exit(status), ms).unref();
 }
+
+/** A time on CLOCK_MONOTONIC in microseconds, as systemd gives it, on the clock of `monoMs`. It is wrong by a sleep that came after it. */
+export const monoMsOf = (clock: Clock, us: number): MonoMs =>
+  clock.monoMs() - Number(process.hrtime.bigint()) / 1e6 + us / 1e3;

@@ -13,7 +13,7 @@ import { graceFrom as graceOf } from '../core/shutdown/chain.ts';
 import { busUp } from '../host/bus.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isMoved, isPopulated, isSame, whereIs } from '../host/cgroupfs.ts';
-import { sleep } from '../host/clock.ts';
+import { monoMsOf, sleep } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
 import { chargedBytes, heldOutside } from '../host/escaped.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -155,7 +155,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       if (order.why !== 'shutdown') return outcome;
       shutdownStops?.ended(order, how);
       // It ended so soon after systemd had asked it that this was not seen.
-      const toldMs = clock.monoMs() - Number(process.hrtime.bigint()) / 1e6 + activeUntilUs / 1e3;
+      const toldMs = monoMsOf(clock, activeUntilUs);
       if (how === 'ended' && !isHeard && toldMs >= beganMs) signalled?.('sigterm', toldMs);
       // Its phase may be over with this outcome: systemd may have started it again already.
       if (how === 'ended') await source.askedAnew(order.victim.uid);
