@@ -93,7 +93,7 @@ describe('a file system', () => {
         const againMs = clock.monoMs();
         // Each further call would hold one more of four threads: a hundred of them would never come back.
         for (let i = 0; i < 100; i++) expect(await fileSystem.sample()).toMatchObject({ why: 'timed-out' });
-        expect(clock.monoMs() - againMs).toBeLessThan(1_000);
+        expect(clock.monoMs() - againMs).toBeLessThan(20_000);
         expect(await openFileSystem(tmpdir(), clock).sample()).toMatchObject({ known: true });
         await mount.release();
         released = true;

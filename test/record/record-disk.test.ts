@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { createClock } from '../../src/host/clock.ts';
+import { createClock, within } from '../../src/host/clock.ts';
 import { joinDecisions } from '../../src/record/entry.ts';
 import { readRecord } from '../../src/record/reading/record-file.ts';
 import { MI } from '../a.ts';
@@ -45,19 +45,21 @@ function fill(full: string): void {
   }
 }
 
+/** On a busy machine both timers are late, but they fire in their order. */
+const first = (intent: Promise<string>): Promise<string> => within(clock, 1_000, intent, () => 'late');
+
 describe('a disk that is full [needs root for a tmpfs of 1 MiB]', () => {
   it.skipIf(!isRoot)('delays no intent, loses nothing, and tears no line', async () => {
     await onSmallDisk(async (full) => {
       const { recorder, findings } = openRecorder({ recordDirectory: full });
       expect(await recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
       fill(full);
-      const began = clock.monoMs();
       for (let i = 2; i <= 200; i++) {
         // A line's length, so that one of them meets the end of the disk in its middle.
-        const how = await recorder.intent(aStep(`b-${i}`), 50);
+        const how = await first(recorder.intent(aStep(`b-${i}`), 50));
+        expect(how).not.toBe('late');
         if (i > 100) expect(how).toBe('deferred');
       }
-      expect(clock.monoMs() - began).toBeLessThan(199 * 60);
       expect(findings.all().map(({ id }) => id)).toEqual(['record']);
 
       rmSync(join(full, 'ballast'));
@@ -110,10 +112,8 @@ describe('a disk that hangs [needs root and a loop mount that can be frozen]', (
         expect(await recorder.intent(aStep('b-1'), 10_000)).toBe('durable');
         execFileSync('fsfreeze', ['-f', mount]);
         try {
-          const began = clock.monoMs();
           // From here on write(2) itself blocks: this thread must not be the one that calls it.
-          for (const id of ['b-2', 'b-3', 'b-4']) expect(await recorder.intent(aStep(id), 50)).toBe('deferred');
-          expect(clock.monoMs() - began).toBeLessThan(5_000);
+          for (const id of ['b-2', 'b-3', 'b-4']) expect(await first(recorder.intent(aStep(id), 50))).toBe('deferred');
         } finally {
           execFileSync('fsfreeze', ['-u', mount]);
         }
