@@ -37,12 +37,13 @@ const clock = createClock();
 
 /**
  * The built agent as a child of ours. NODEWARDEN_BUNDLE names another bundle than that of the repository, NODEWARDEN_NODE
- * another node.
+ * another node. `openFiles`: how many it may have open.
  */
-export function ownAgent(directory: string): Agent {
+export function ownAgent(directory: string, openFiles?: number): Agent {
   const bundle = process.env['NODEWARDEN_BUNDLE'] ?? path.join(import.meta.dirname, '../../dist/nodewarden.js');
   const node = process.env['NODEWARDEN_NODE'] ?? process.execPath;
   const command = [node, bundle];
+  const limited = openFiles === undefined ? [] : ['prlimit', `--nofile=${openFiles}`];
   const logFile = path.join(directory, 'agent.log');
   // On tmpfs, as /run is where the service runs.
   const runtimeDirectory = fs.mkdtempSync('/dev/shm/nodewarden-lab-');
@@ -60,7 +61,8 @@ export function ownAgent(directory: string): Agent {
     command,
     start: async () => {
       const log = fs.openSync(logFile, 'a');
-      child = spawn(node, [bundle, 'run', '--config', places.configFile], { stdio: ['ignore', log, log] });
+      const [program = '', ...args] = [...limited, ...command, 'run', '--config', places.configFile];
+      child = spawn(program, args, { stdio: ['ignore', log, log] });
       fs.closeSync(log);
       favour(child.pid);
       const endMs = clock.monoMs() + READY_DEADLINE_MS;

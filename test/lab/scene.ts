@@ -37,6 +37,8 @@ export type SceneSpec = {
   readonly pids?: number;
   /** The body starts the agent itself. */
   readonly isAgentLate?: true;
+  /** How many files the agent may have open. */
+  readonly openFiles?: number;
   /** Lines of the configuration. */
   readonly config: readonly string[];
   /** A small tmpfs as nodefs. */
@@ -109,7 +111,7 @@ export async function withScene(
     }
     for (const pod of spec.pods)
       fs.mkdirSync(path.join(nodefs, pod.name, pod.hasScratch ? 'tmp' : ''), { recursive: true });
-    const agent = isInstalled ? installedAgent() : ownAgent(directory);
+    const agent = isInstalled ? installedAgent() : ownAgent(directory, spec.openFiles);
     closers.push(agent.close);
     writeConfiguration(agent.places, node.cgroup.path, nodefs, spec);
     if (spec.isAgentLate !== true) await agent.start();

@@ -37,6 +37,16 @@ check_order_ends() { # ordered units: each is signalled once those before it hav
   history_is 'shutdowns[0].phases[0].pods.find(({ pod }) => pod === "default/db").toldAfterMs >= 3500'
   ns sh 'nodewarden history --shutdowns' | grep -E 'default/db .*asked to stop after ([4-9]|[1-9][0-9])([.]|s)' || fail "$(ns sh 'nodewarden history --shutdowns')"
 }
+check_order_at_once() { # ordered units that end at once when they are signalled: history shows when each was, not its wait for the others
+  up_with "$ORDER only_ours; order_unit db 0; order_unit mid 0 After=db.service; order_unit front 2 After=mid.service
+    for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"
+  sleep 1
+  go 'systemctl poweroff'; gone
+  nobody_untold front mid db
+  after front ends mid told; after mid ends db told
+  ns up --again
+  history_is '["db", "mid"].every((name) => shutdowns[0].phases[0].pods.some(({ pod, toldAfterMs, end }) => pod === `default/${name}` && end.kind === "ended" && toldAfterMs >= 1500 && end.afterMs < toldAfterMs))'
+}
 check_order_never() { # ordered units that never end: they share the time of the phase, and none is killed without a SIGTERM first
   up_with "$ORDER only_ours; order_unit db never; order_unit mid never After=db.service; order_unit front never After=mid.service
     for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"

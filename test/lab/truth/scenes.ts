@@ -1,3 +1,4 @@
+import { crowdScenes } from './crowd.ts';
 import { diskScenes } from './disk.ts';
 import { episodeScenes } from './episodes.ts';
 import { escapedScenes } from './escaped.ts';
@@ -26,6 +27,7 @@ export const SCENES: readonly TruthScene[] = [
   ...escapedScenes,
   ...tenantScenes,
   ...unsureScenes,
+  ...crowdScenes,
   ...pidScenes,
   ...episodeScenes,
   ...ownFileScenes,

@@ -4,7 +4,9 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { findCgroupMounts } from '../../../src/host/cgroup-mounts.ts';
+import { sleep } from '../../../src/host/clock.ts';
 import { clock, type PodSpec, until } from '../scene.ts';
+import { clear } from './resist.ts';
 import {
   DATABASE,
   DATABASE_MIB,
@@ -99,4 +101,36 @@ const onto: TruthScene = {
   },
 };
 
-export const unsureScenes: readonly TruthScene[] = [unread, renamed, onto];
+/** More cgroups than a look searches for a process. */
+const LEFT_CGROUPS = 600;
+const EMPTIED: PodSpec = { name: 'emptied', priority: -1 };
+const LESSER: PodSpec = { name: 'lesser', requestMiB: 64 };
+const GROWING: PodSpec = { ...DATABASE, requestMiB: NODE_MIB };
+const STEP_MIB = 4;
+const emptied: TruthScene = {
+  name: `a pod that would come first has ended and left ${LEFT_CGROUPS} cgroups, while a database grows within its request: the pod of the lower priority goes`,
+  spec: { pods: [EMPTIED, LESSER, GROWING], memoryMiB: NODE_MIB, config: [EVICTION] },
+  culprits: [EMPTIED.name, LESSER.name],
+  body: async (scene) => {
+    const lesser = await scene.play(LESSER.name, 'memory 48');
+    const database = await scene.play(GROWING.name, `memory ${DATABASE_MIB}`);
+    const [directory = ''] = scene.cgroups(EMPTIED.name);
+    try {
+      const left = await scene.play(EMPTIED.name, 'memory 8', `litter ${directory} ${LEFT_CGROUPS}`);
+      left.kill('SIGKILL');
+      await until('it has ended', () => left.ended());
+      // No further than needed: the next one to go would be the database.
+      let mib = DATABASE_MIB;
+      for (; lesser.isAlive() && scene.kernelOomKills() === 0; mib += STEP_MIB) {
+        database.write(`memory ${mib}`);
+        await sleep(clock, (1_000 * STEP_MIB) / RATE);
+      }
+      await goneAndOver(scene, 'the pod of the lower priority', lesser);
+      return `gone when the database had at most ${mib} MiB`;
+    } finally {
+      clear(scene, EMPTIED.name);
+    }
+  },
+};
+
+export const unsureScenes: readonly TruthScene[] = [unread, renamed, onto, emptied];
