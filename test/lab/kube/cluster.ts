@@ -25,7 +25,7 @@ const MEMORY = '/sys/fs/cgroup/memory';
 const KUBEPODS = path.join(MEMORY, CGROUP_ROOT, 'kubepods');
 export const MIB = 1024 * 1024;
 
-export type Part = 'apiserver' | 'containerd' | 'kubelet';
+export type Part = 'apiserver' | 'scheduler' | 'containerd' | 'kubelet';
 
 /** (Re)starts it and waits until it serves. */
 export function startPart(part: Part, environment: { readonly [name: string]: string } = {}): void {
@@ -33,8 +33,17 @@ export function startPart(part: Part, environment: { readonly [name: string]: st
   execFileSync(script, [part], { env: { ...process.env, ...environment }, stdio: ['ignore', 'ignore', 'inherit'] });
 }
 
-export function signalPart(part: Part, signal: NodeJS.Signals): void {
+export function signalPart(part: Part, signal: NodeJS.Signals | 0): void {
   process.kill(Number(fs.readFileSync(path.join(RUN, 'pid', part), 'utf8')), signal);
+}
+
+export function isRunning(part: Part): boolean {
+  try {
+    signalPart(part, 0);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 export const CTR = path.join(process.env['LAB_CONTAINERD'] ?? path.join(CACHE, 'deb/usr/bin'), 'ctr');

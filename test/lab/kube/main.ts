@@ -10,6 +10,7 @@ import { admissionScenes } from './admission.ts';
 import { awayScenes } from './away.ts';
 import { besideScenes } from './beside.ts';
 import { budgetScenes } from './budget.ts';
+import { isRunning, startPart } from './cluster.ts';
 import { crashScenes } from './crash.ts';
 import { crowdScenes } from './crowd.ts';
 import { deletedScenes } from './deleted.ts';
@@ -47,6 +48,13 @@ const total = { passed: 0, failed: 0, skipped: 0, runs: 0 };
 const table: string[] = [];
 const MOST_SHOWN = 4;
 
+/** One that has seen an API server come back with an older truth may exit, as newer ones do. In a cluster it is started again. */
+function reviveScheduler(): void {
+  if (isRunning('scheduler')) return;
+  console.log('        the scheduler had ended, and is started again');
+  startPart('scheduler');
+}
+
 async function playOnce(scene: KubeScene, index: number): Promise<Verdict> {
   const keep = (log: string): void => {
     if (values.keep === undefined) return;
@@ -54,6 +62,7 @@ async function playOnce(scene: KubeScene, index: number): Promise<Verdict> {
     fs.writeFileSync(path.join(values.keep, `${`${scene.name} ${index}`.replace(/[^a-z0-9]+/gi, '-')}.log`), log);
   };
   try {
+    reviveScheduler();
     return await playScene(scene, { index, isPeer: values.peer, report: (line) => void table.push(line) }, keep);
   } catch (error) {
     return { wrong: [error instanceof Error ? (error.stack ?? error.message) : String(error)], figures: '' };
