@@ -13,6 +13,7 @@ import { scratchScenes, scratchUnitScenes } from './scratch.ts';
 import { starvedScenes } from './starved.ts';
 import { stuckScenes } from './stuck.ts';
 import { tenantScenes } from './tenant.ts';
+import { tieScenes } from './ties.ts';
 import type { TruthScene, UnitTruth } from './truth.ts';
 import { unansweredScenes } from './unanswered.ts';
 import { unitScenes } from './units.ts';
@@ -41,6 +42,7 @@ export const SCENES: readonly TruthScene[] = [
 /** The same for those that need a real systemd. */
 export const UNIT_SCENES: readonly UnitTruth[] = [
   ...unitScenes,
+  ...tieScenes,
   ...unansweredScenes,
   ...scratchUnitScenes,
   ...helperUnitScenes,

@@ -28,6 +28,8 @@ export type UnitPod = {
   readonly hasAlias?: true;
   /** No unit of its own: its manifest claims that of this pod. */
   readonly claims?: string;
+  /** No pod: a unit that no manifest names. */
+  readonly isNobodys?: true;
   /** Bound to a container of Podman instead, and never there. */
   readonly isPodman?: true;
 };
@@ -39,8 +41,8 @@ export type UnitSceneSpec = {
   readonly isAgentLate?: true;
 };
 export type UnitScene = {
-  /** Tells systemd and does not wait for the unit. */
-  readonly start: (pod: string) => void;
+  /** Tells systemd and does not wait for the units. */
+  readonly start: (...pods: readonly string[]) => void;
   readonly agent: Agent;
   readonly played: () => readonly Played[];
   readonly kernelOomKills: () => number;
@@ -148,22 +150,31 @@ export async function withUnits(spec: UnitSceneSpec, body: (scene: UnitScene) =>
   const kernel = countKernelKills();
   const played: Played[] = [];
   const files = writeUnits(spec);
-  const start = (name: string): void => {
+  const startTransient = (pod: UnitPod): void => {
+    const how = ['--quiet', '--no-block', '--collect', `--unit=${unitOf(pod.name)}`, `--slice=${SLICE}`];
+    execFileSync('systemd-run', [...how, '--', ...execOf(pod)], { stdio: ['ignore', 'ignore', 'inherit'] });
+  };
+  const podOf = (name: string): UnitPod => {
     const pod = spec.pods.find((one) => one.name === name);
     if (pod === undefined) throw new Error(`no pod ${name}`);
-    if (pod.isTransient !== true) return void systemctl('start', '--no-block', unitOf(name));
-    const how = ['--quiet', '--no-block', '--collect', `--unit=${unitOf(name)}`, `--slice=${SLICE}`];
-    execFileSync('systemd-run', [...how, '--', ...execOf(pod)], { stdio: ['ignore', 'ignore', 'inherit'] });
+    return pod;
+  };
+  const start = (...names: readonly string[]): void => {
+    const pods = names.map(podOf);
+    const units = pods.filter(({ isTransient }) => isTransient !== true).map(({ name }) => unitOf(name));
+    if (units.length > 0) systemctl('start', '--no-block', ...units);
+    for (const pod of pods) if (pod.isTransient === true) startTransient(pod);
   };
   try {
     systemctl('start', SLICE);
     writeConfiguration(agent, spec.config);
-    for (const pod of spec.pods) {
+    for (const pod of spec.pods.filter(({ isNobodys }) => isNobodys !== true)) {
       fs.writeFileSync(path.join(agent.places.manifests, `${pod.name}.yaml`), manifestOf(pod));
     }
     const early = spec.pods.filter(({ isLate, claims }) => isLate !== true && claims === undefined);
     if (early.length > 0) systemctl('start', ...early.map(({ name }) => unitOf(name)));
-    for (const { name } of early) played.push({ pod: name, workload: watched(unitOf(name)) });
+    for (const { name, isNobodys } of early)
+      played.push({ pod: isNobodys === true ? null : name, workload: watched(unitOf(name)) });
     if (spec.isAgentLate !== true) await agent.start();
     await body({
       start,

@@ -7,12 +7,12 @@ import { spread } from '../spread.ts';
 import { evictionsOf, type UnitTruth, victimOf } from './truth.ts';
 import { LOAD, type UnitPod, type UnitScene } from './unit-scene.ts';
 
-const NODE_MIB = 512;
-const HARD = 'evictionHard: { memory.available: "100Mi" }';
+export const NODE_MIB = 512;
+export const HARD = 'evictionHard: { memory.available: "100Mi" }';
 export const DATABASE: UnitPod = { name: 'db', priority: 1000, requestMiB: 128, commands: ['memory 64'] };
 /** Some units were asked after only now and then: the hog comes at any moment of that. */
 const LONGEST_REST_MS = 5_000;
-const FILL = ['memory 1', `grow ${NODE_MIB} max`];
+export const FILL = ['memory 1', `grow ${NODE_MIB} max`];
 const DIED = '/run/lab-died';
 const OWN_CGROUP = '/sys/fs/cgroup/memory/lab.slice/lab-fresh.service/memory.limit_in_bytes';
 

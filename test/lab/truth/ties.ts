@@ -1,0 +1,65 @@
+// D16: what stops along with a pod changes while the agent runs, by units that are nobody's.
+import { execFileSync } from 'node:child_process';
+import { until } from '../scene.ts';
+import type { UnitTruth } from './truth.ts';
+import { systemctl, type UnitPod, type UnitScene, unitOf } from './unit-scene.ts';
+import { DATABASE, FILL, HARD, NODE_MIB, others, untilOver } from './units.ts';
+
+/** It goes before the database, and after every pod that stops nobody else. */
+const FRESH: UnitPod = { name: 'fresh', priority: 500, requestMiB: 16, commands: FILL, isLate: true };
+const nobodys = (name: string, ...unit: readonly string[]): UnitPod => ({
+  name,
+  unit,
+  commands: 'exec /bin/sleep infinity',
+  isNobodys: true,
+});
+
+const explained = (): string => execFileSync('nodewarden', ['explain'], { encoding: 'utf8' });
+/** The hog comes once `explain` says so. */
+async function freshOnceSaid(scene: UnitScene, what: RegExp): Promise<string> {
+  await until(`explain says ${what.source}`, () => what.test(explained()) || null, 60_000);
+  scene.start(FRESH.name);
+  await untilOver(scene);
+  return '';
+}
+
+/** So many are looked at within 10 s, and each counts twice: when it is to start, and when it has. */
+const STRANGERS: readonly UnitPod[] = others(25).map((pod) => ({ ...pod, isNobodys: true, isLate: true }));
+const LATE: UnitPod = {
+  ...nobodys('late', 'BindsTo=lab-base.service', 'After=lab-base.service', 'PropagatesStopTo=lab-db.service'),
+  isLate: true,
+};
+const amongMany: UnitTruth = {
+  name: `a unit that ties the database to a pod of low priority starts right after ${STRANGERS.length} others: the pod keeps the priority of the database`,
+  spec: {
+    pods: [DATABASE, { name: 'base', commands: ['memory 80'] }, FRESH, LATE, ...STRANGERS],
+    memoryMiB: NODE_MIB,
+    config: [HARD],
+  },
+  culprits: [FRESH.name],
+  body: async (scene) => {
+    scene.start(...STRANGERS.map(({ name }) => name), LATE.name);
+    return freshOnceSaid(scene, /lab\/base .*also stops .*lab\/db.*ranks with priority 1000, that of lab\/db/);
+  },
+};
+
+const endsByItself: UnitTruth = {
+  name: 'a unit ends by itself that also needed a pod with StopWhenUnneeded=yes: the pod that alone needs it now has its priority',
+  spec: {
+    pods: [
+      { ...DATABASE, unit: ['StopWhenUnneeded=yes'] },
+      { name: 'front', unit: ['Wants=lab-db.service'], commands: ['memory 60'] },
+      nobodys('beside', 'Wants=lab-db.service'),
+      FRESH,
+    ],
+    memoryMiB: NODE_MIB,
+    config: [HARD],
+  },
+  culprits: [FRESH.name],
+  body: async (scene) => {
+    systemctl('kill', unitOf('beside'));
+    return freshOnceSaid(scene, /lab\/front .*also stops .*lab\/db.*ranks with priority 1000, that of lab\/db/);
+  },
+};
+
+export const tieScenes: readonly UnitTruth[] = [amongMany, endsByItself];
