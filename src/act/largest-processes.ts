@@ -31,7 +31,7 @@ export function largestProcesses({
   const sized: { readonly pid: number; readonly rssBytes: number }[] = [];
   for (const pid of pids) {
     if (clock.monoMs() > endsMs) {
-      const detail = `${pids.length} processes could not be read within ${budgetMs} ms`;
+      const detail = `reading all of them (${pids.length}) took longer than ${budgetMs} ms`;
       return unknown('timed-out', refs.map(({ path }) => path).join(', '), detail);
     }
     const rss = rssBytes(pid);

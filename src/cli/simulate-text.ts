@@ -66,18 +66,26 @@ export function summaryText({ scenarios, steps, checked, failed, malformed }: Su
 
 /** Takes the looks of one scenario after another, each in order. */
 export function createLookText(paint: Paint): (step: StepReport) => LookText {
-  let before: Before = { result: null, standing: [] };
+  let before = AT_START;
   return (report) => {
-    const { step, at, mismatches, result } = report;
-    if (step === 1) before = { result: null, standing: [] };
+    const { step, at, mismatches } = report;
+    if (step === 1) before = AT_START;
     const said = lookText(report, before, paint);
-    before = { result, standing: standingAfter(report, before) };
+    before = { observed: observedAfter(report, before), standing: standingAfter(report, before) };
     return { step, at, mismatches, line: said.length > 0 ? `${timeText(at)}${said.join('; ')}` : null };
   };
 }
 
-/** State after the previous look: its result, and the reasons that were printed and still hold. */
-type Before = { readonly result: StepReport['result'] | null; readonly standing: readonly string[] };
+/** State after the previous look: the thresholds that were crossed, and the reasons that were printed and still hold. */
+type Before = { readonly observed: readonly string[]; readonly standing: readonly string[] };
+const AT_START: Before = { observed: [], standing: [] };
+
+/** Nobody knows whether a threshold has recovered whose signal was not read. */
+function observedAfter({ result, reasons }: StepReport, { observed }: Before): readonly string[] {
+  const unread = reasons.flatMap((reason) => (reason.code === 'signal-unknown' ? [reason.signal] : []));
+  const kept = observed.filter((name) => unread.some((signal) => name.startsWith(`${signal}/`)));
+  return [...result.thresholdsObserved, ...kept.filter((name) => !result.thresholdsObserved.includes(name))];
+}
 
 /** A look that judged no pod, because its stats failed or are old, does not change why no pod could be evicted. */
 function standingAfter({ result, reasons }: StepReport, { standing }: Before): readonly string[] {
@@ -89,22 +97,27 @@ const STANDING: readonly string[] = ['passed-over', 'no-candidate', 'order-unpro
 
 /** What this look changed or decided, safe for a terminal. */
 function lookText(step: StepReport, before: Before, paint: Paint): readonly string[] {
-  const { result, decisions, reasons } = step;
-  const known = before.result?.thresholdsObserved ?? [];
+  const { decisions, reasons } = step;
+  const known = before.observed;
   // A decision names its threshold itself.
   const isQuiet = decisions.every(({ kind }) => kind === 'set-condition');
   const crossed = isQuiet ? reasons.flatMap((reason) => crossedText(reason, known)) : [];
-  const recovered = known.filter((name) => !result.thresholdsObserved.includes(name) && !isDerived(name));
-  const why = reasons.flatMap(({ code, text }) => {
-    const isNews = code === 'reclaim-sufficed' || (STANDING.includes(code) && !before.standing.includes(text));
-    return isNews ? [text] : [];
-  });
+  const observed = observedAfter(step, before);
+  const recovered = known.filter((name) => !observed.includes(name) && !isDerived(name));
+  const why = reasons.flatMap((reason) => (isNews(reason, before) ? [reason.text] : []));
   return [
     ...crossed.map(clean),
     ...recovered.map((name) => `${clean(name)} has recovered`),
     ...decisions.map((decision) => decisionText(decision, step, paint)),
     ...why.map(clean),
   ];
+}
+
+function isNews(reason: StepReport['reasons'][number], { observed, standing }: Before): boolean {
+  if (reason.code === 'signal-unknown') {
+    return reason.failedLooks === 1 && observed.some((name) => name.startsWith(`${reason.signal}/`));
+  }
+  return reason.code === 'reclaim-sufficed' || (STANDING.includes(reason.code) && !standing.includes(reason.text));
 }
 
 function crossedText(reason: StepReport['reasons'][number], known: readonly string[]): readonly string[] {
@@ -324,5 +337,5 @@ function valueText(value: unknown): string {
 }
 
 function timeText(ms: number): string {
-  return sayDuration(ms).padEnd(TIME_COLUMNS);
+  return `${sayDuration(ms).padEnd(TIME_COLUMNS - 1)} `;
 }

@@ -1,4 +1,4 @@
-import { parseDuration } from '../core/units/duration.ts';
+import { parseDuration, sayDuration } from '../core/units/duration.ts';
 import { text } from '../document/check.ts';
 
 /** The formats of text fields. Each check reports what is wrong with a value and shows an example. */
@@ -16,8 +16,8 @@ export function duration(
   const wrong = (value: string): string | null => {
     const parsed = parseDuration(value);
     if (!parsed.ok) return parsed.text;
-    if (parsed.duration.ms < minMs) return `must be at least ${minMs} ms, not ${value}`;
-    return parsed.duration.ms > maxMs ? `must be at most ${maxMs} ms, not ${value}` : null;
+    if (parsed.duration.ms < minMs) return `must be at least ${sayDuration(minMs)}, not ${value}`;
+    return parsed.duration.ms > maxMs ? `must be at most ${sayDuration(maxMs)}, not ${value}` : null;
   };
   return text(wrong, { description, examples: [example], pattern: DURATION_PATTERN });
 }

@@ -1,7 +1,7 @@
 import { type Dialect, MAX_DOCUMENT_BYTES, parseDocuments, type YamlDocument } from '../document/document.ts';
 import { type Problem, problemOfFile } from '../document/problem.ts';
 import { isDenied } from '../host/file-error.ts';
-import { distrust, readDocument } from '../host/files.ts';
+import { distrust, kindOf, readDocument } from '../host/files.ts';
 import { entryOf, type Source } from './field.ts';
 import { KUBELET_API_VERSION, KUBELET_DURATION_FIELDS, NODEWARDEN_API_VERSION } from './schema.ts';
 
@@ -76,7 +76,8 @@ export function readConfigFile(file: string, trust: Trust, maxBytes = MAX_DOCUME
   const text = readDocument(file, maxBytes, trust === 'owner' ? 'refused' : 'followed');
   if (!text.known && isDenied(text))
     return { ...problemOfFile(file, `cannot be read: ${text.detail}`), isDenied: true };
-  const refused = trust === 'owner' ? distrust(file) : null;
+  // Advice on who may write is for a file: chmod go-w of a directory such as /tmp does harm.
+  const refused = trust === 'owner' && kindOf(file) !== 'directory' ? distrust(file) : null;
   if (refused !== null) return problemOfFile(file, `refused: ${refused}`);
   if (text.known) return text.value;
   return text.why === 'absent' ? null : problemOfFile(file, `cannot be read: ${text.detail}`);

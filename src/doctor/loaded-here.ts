@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { observedOf, toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import { readHostSizes, withFileSystems } from '../config/host-sizes.ts';
@@ -88,6 +89,7 @@ function missingPaths(effective: Effective, hung: HungDisks): Here {
     'nodefs.path': [effective.nodefsPath, 'its signals cannot be read'],
     'imagefs.path': [effective.imagefsPath, 'its signals cannot be read'],
     'containerfs.path': [effective.containerfsPath, 'its signals cannot be read'],
+    cgroupRoot: [nodeDirectory(effective), 'memory cannot be read'],
   } as const;
   const warnings: HereWarning[] = [];
   const unread: Unread[] = [];
@@ -102,6 +104,13 @@ function missingPaths(effective: Effective, hung: HungDisks): Here {
     }
   }
   return { warnings, unread };
+}
+
+/** Null: the whole machine, or no memory controller, which is reported elsewhere. */
+function nodeDirectory(effective: Effective): string | null {
+  const { cgroupRoot } = observedOf(effective);
+  const mounts = findCgroupMounts();
+  return cgroupRoot === '/' || !mounts.known ? null : join(mounts.value.memory, cgroupRoot);
 }
 
 /** The programs that the agent runs as root. */

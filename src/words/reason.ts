@@ -19,7 +19,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'min-reclaim-pending':
       return `${reason.threshold}: counts as met until its min reclaim is reached`;
     case 'signal-unknown':
-      return `${reason.signal} cannot be read (${reason.unknown.where}: ${reason.unknown.detail}), for ${reason.failedLooks} samples: no decision is based on it`;
+      return `${reason.signal} cannot be read (${reason.unknown.where}: ${reason.unknown.detail}), for ${counted(reason.failedLooks, 'sample')}: no decision is based on it`;
     case 'pods-unknown':
       return `the pods are not known (${reason.unknown.where}: ${reason.unknown.detail}): no pod is chosen`;
     case 'sample-not-new':

@@ -108,6 +108,14 @@ describe('config check', () => {
     expect(out).not.toContain('memory.available is below');
   });
 
+  it('warns about a cgroup that does not exist', async () => {
+    const { code, out } = await nodewarden('check', file('cgroupRoot: /nodewarden-none\n'));
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      /^warning config\.yaml:3: cgroupRoot: .*\/nodewarden-none does not exist on this machine: memory cannot be read until it does$/m,
+    );
+  });
+
   it('warns about valid fields even if there are mistakes, but not about fields that the mistakes may affect', async () => {
     const text = 'evictionHard: {memory.available: 1Mi}\nshutdownGracePeriod: 30s\n';
     const both = await nodewarden('check', file(`${text}log: {level: loud}\n`));

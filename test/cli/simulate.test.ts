@@ -90,6 +90,36 @@ describe('simulate', () => {
     });
   });
 
+  it('does not call a threshold recovered while its signal cannot be read, and separates a long time from the text', async () => {
+    const memory = 'memory: {availableBytes: 400Mi, workingSetBytes: 7Gi}';
+    const { out } = await nodewarden(
+      ['-'],
+      `apiVersion: nodewarden.dev/v1alpha1
+kind: EvictionScenario
+metadata: {name: gap}
+config:
+  evictionHard: {}
+  evictionSoft: {memory.available: 500Mi}
+  evictionSoftGracePeriod: {memory.available: 30s}
+pods: []
+steps:
+- {at: 0s, summary: {node: {${memory}}, pods: []}}
+- {at: 10s, summaryPatch: {node: {memory: null}}}
+- {at: 20s}
+- {at: 30s, summaryPatch: {node: {${memory}}}}
+- {at: 599999, summaryPatch: {node: {memory: {availableBytes: 4Gi}}}}
+`,
+    );
+    expect(out.split('\n').slice(1)).toEqual([
+      '  0s      memory.available/soft is crossed, 30s of its grace period left; MemoryPressure is true',
+      '  10s     memory.available cannot be read (summary: not there), for 1 sample: no decision is based on it',
+      '  30s     memory.available: no pod may be evicted',
+      '  9m59.999s memory.available/soft has recovered; MemoryPressure is false',
+      '1 scenario, 5 samples',
+      '',
+    ]);
+  });
+
   it('names every mismatch with its line for --check, and exits with 1', async () => {
     const both = `${LEAK.replace('gracePeriodSeconds: 1', 'gracePeriodSeconds: 30')}---\n${REBOOT}`;
     const { code, out, err } = await nodewarden(['--check', '-'], both);

@@ -96,7 +96,7 @@ describe('mistakes', () => {
     ['kubernetes: {}', 'missing; for example "/etc/nodewarden/kubeconfig"'],
     ['systemReserved: {memory: -1Gi}', 'must not be negative, it is -1Gi'],
     ['evictionPressureTransitionPeriod:', 'expected text, not empty'],
-    ['preKill: {command: [/bin/true], timeout: 1m}', 'must be at most 5000 ms'],
+    ['preKill: {command: [/bin/true], timeout: 1m}', 'must be at most 5s'],
     ['preKill: {command: []}', 'the program must be an absolute path'],
   ])('in %s are reported', (text, part) => {
     expect(problems(text).join('\n')).toContain(part);
@@ -128,6 +128,9 @@ describe('files', () => {
     expect(said(path)).toEqual([
       `${path}: refused: ${path} can be written by its group or by others (chmod go-w ${path})`,
     ]);
+    chmodSync(directory, 0o777);
+    expect(said(directory)).toEqual([`${directory}: cannot be read: not a regular file`]);
+    chmodSync(directory, 0o700);
     const link = join(directory, 'link.yaml');
     symlinkSync(file('d.yaml', HEAD), link);
     expect(said(link)).toEqual([expect.stringContaining('refused: ')]);

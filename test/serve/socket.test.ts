@@ -103,6 +103,14 @@ describe('the socket', () => {
     expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
   });
 
+  it('says that its directory is missing, not that permission is', async () => {
+    path = join(directory, 'gone', 's.sock');
+    expect(await serve()).toMatchObject({
+      known: false,
+      detail: `the directory ${join(directory, 'gone')} does not exist`,
+    });
+  });
+
   it('answers with a look as soon as there is one', async () => {
     await serve(undefined, null, () => Promise.resolve('{"schema":1,"pods":[]}'));
     expect(await askDaemon(path, { ask: 'observe' }, clock)).toEqual({

@@ -32,10 +32,10 @@ describe('what is refused: the fields', () => {
     ],
     ['suspectAfter: 100s', 'suspectAfter: deadAfter 2m is too near suspectAfter 100s: at least 30s apart'],
     ['suspectAfter: 10s\ndeadAfter: 50s', 'deadAfter: 50s is too short: at least 60s, because Kubernetes itself needs'],
-    ['settle: 10s', 'settle: must be at least 30000 ms, not 10s'],
+    ['settle: 10s', 'settle: must be at least 30s, not 10s'],
     ['storm: {maxUnhealthy: 0%}', 'storm.maxUnhealthy: must be a percentage above 0%'],
     ['storm: {burst: {nodes: 1}}', 'storm.burst.nodes: must be at least 2, not 1'],
-    ['storm: {coolDown: 0s}', 'storm.coolDown: must be at least 60000 ms, not 0s'],
+    ['storm: {coolDown: 0s}', 'storm.coolDown: must be at least 1m, not 0s'],
     ['patrol: {every: 5s}', 'patrol.every: must be at least 1m, or 0 for never, not 5s'],
     ['controlPlane: always', 'controlPlane: must be one of never, oneAtATime, not "always"'],
     ['nodes: {matchExpressions: [{key: a, operator: In}]}', 'nodes.matchExpressions[0]: In needs values'],
@@ -114,7 +114,7 @@ describe('what is refused: nodes', () => {
       ],
       [fencing('  nodesFile: nodes.yaml'), 'nodesFile', 'must be an absolute path'],
       [fencing('  nodesFile: /none/nodes.yaml'), 'nodesFile', '/none/nodes.yaml does not exist'],
-      [fencing('  deadline: 5s'), 'deadline', 'must be at least 10000 ms, not 5s'],
+      [fencing('  deadline: 5s'), 'deadline', 'must be at least 10s, not 5s'],
     ].map(([text = '', path = '', sentence = '']) => [path, sentence, text]),
   )('%s: %s', (path, sentence, text) => {
     const found = problems(text).filter((problem) => problem.includes(sentence));
