@@ -85,7 +85,8 @@ function distrustEntries(directory: string, isOurs: (name: string) => boolean): 
 export function distrustSocket(path: string, user: string | null = null): string | null {
   const uid = user === null ? null : userId(user);
   const isTrusted = (facts: Stats): boolean => isTrustedUser(facts) || facts.uid === uid;
-  const facts = factsOf(path);
+  // Where this user may not look, asking fails, and says who may.
+  const facts = factsOf(path, ['ENOENT', 'EACCES']);
   if (facts === null || typeof facts === 'string') return facts;
   if (!isTrusted(facts)) {
     const said = `${path} belongs to user ${facts.uid}`;
@@ -106,12 +107,14 @@ function say(path: string, { uid, mode }: Stats): string {
   return `${path} belongs to user ${uid} and has mode ${octal}, so that someone other than root could control this agent`;
 }
 
-/** Null: it does not exist. A sentence: it cannot be examined. */
-function factsOf(path: string): Stats | string | null {
+/** Null: it does not exist, or an error of `without`. A sentence: it cannot be examined. */
+function factsOf(path: string, without: readonly string[] = ['ENOENT']): Stats | string | null {
   try {
     return lstatSync(path);
   } catch (cause) {
-    return codeOf(cause) === 'ENOENT' ? null : `${path} cannot be examined: ${fileUnknown(path, cause).detail}`;
+    return without.includes(codeOf(cause) ?? '')
+      ? null
+      : `${path} cannot be examined: ${fileUnknown(path, cause).detail}`;
   }
 }
 

@@ -10,6 +10,7 @@ import { type OpenSocket, serveSocket } from '../../src/serve/socket.ts';
 
 const clock = createClock();
 const isRoot = process.getuid?.() === 0;
+const NOBODY = 65_534;
 let directory: string;
 let path: string;
 let opened: OpenSocket[];
@@ -108,6 +109,16 @@ describe('the socket', () => {
     expect(await serve()).toMatchObject({
       known: false,
       detail: `the directory ${join(directory, 'gone')} does not exist`,
+    });
+  });
+
+  it.skipIf(!isRoot)('says to a user who may not enter its directory who may query it [root]', async () => {
+    await serve();
+    process.seteuid?.(NOBODY);
+    const asked = await askDaemon(path, { ask: 'status' }, clock).finally(() => process.seteuid?.(0));
+    expect(asked).toMatchObject({
+      kind: 'failed',
+      detail: expect.stringContaining('only root and the group nodewarden may query it'),
     });
   });
 
