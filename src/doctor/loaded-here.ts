@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { observedOf, toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import { readHostSizes, withFileSystems } from '../config/host-sizes.ts';
@@ -110,7 +109,7 @@ function missingPaths(effective: Effective, hung: HungDisks): Here {
 function nodeDirectory(effective: Effective): string | null {
   const { cgroupRoot } = observedOf(effective);
   const mounts = findCgroupMounts();
-  return cgroupRoot === '/' || !mounts.known ? null : join(mounts.value.memory, cgroupRoot);
+  return cgroupRoot === '/' || !mounts.known ? null : `${mounts.value.memory}${cgroupRoot}`;
 }
 
 /** The programs that the agent runs as root. */

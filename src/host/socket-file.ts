@@ -1,6 +1,7 @@
 import { lstatSync, readFileSync, renameSync, rmSync, type Stats } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
+import { isThere } from './files.ts';
 
 /** A socket at its public path, identified by its inode, because another one may be there later. */
 type PlacedSocket = {
@@ -60,4 +61,10 @@ export function groupIdOf(name: string, root = ''): number | null {
     // A host without the file has no such group.
   }
   return null;
+}
+
+/** Node.js says EACCES where the directory is missing. */
+export function sayListenError({ message }: Error, path: string): string {
+  const there = isThere(dirname(path));
+  return there.known && !there.value ? `the directory ${dirname(path)} does not exist` : message;
 }

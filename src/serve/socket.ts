@@ -1,9 +1,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
-import { dirname } from 'node:path';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { isNumber, isObject, isText, parseJson } from '../core/shape.ts';
-import { isThere } from '../host/files.ts';
-import { bindingPath, placeSocket } from '../host/socket-file.ts';
+import { bindingPath, placeSocket, sayListenError } from '../host/socket-file.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, type Request } from './ask.ts';
 
@@ -123,12 +121,6 @@ function listen(server: Server, path: string, groupId: number | null): Promise<R
       process.umask(umask);
     }
   });
-}
-
-/** Node.js says EACCES where the directory is missing. */
-function sayListenError({ message }: Error, path: string): string {
-  const there = isThere(dirname(path));
-  return there.known && !there.value ? `the directory ${dirname(path)} does not exist` : message;
 }
 
 function enterGroup(groupId: number): boolean {
