@@ -45,7 +45,8 @@ export type GuestNode = {
 async function script(file: string, args: readonly string[], env: NodeJS.ProcessEnv = {}, input = ''): Promise<string> {
   const options = { encoding: 'utf8', env: { ...process.env, LAB_VM: NAME, ...env } } as const;
   const running = promisify(execFile)(file, args, options);
-  running.child.stdin?.end(input);
+  // One that has not read it has ended, and its exit status says why.
+  running.child.stdin?.on('error', () => undefined).end(input);
   return (await running).stdout;
 }
 const inLab = (file: string, ...rest: readonly string[]): Promise<string> => script(path.join(LAB, file), rest);
