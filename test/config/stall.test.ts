@@ -32,7 +32,7 @@ describe('evictionStall', () => {
     ['{memory: {full: 0%}}', 'full: must be a percentage above 0% and up to 99%, not "0%"; for example "30%"'],
     ['{memory: {full: 100%}}', 'full: must be a percentage above 0% and up to 99%, not "100%"; for example "30%"'],
     ['{memory: {for: 500ms}}', 'for: must be at least 1s, not 500ms; for example "10s"'],
-    ['{memory: {for: 10m}}', 'for: must be at most 5m, not 10m; for example "10s"'],
+    ['{memory: {for: 10m}}', 'for: must be at most 5m0s, not 10m; for example "10s"'],
     ['{memory: {belowAvailable: 25}}', 'belowAvailable: expected text, not the number 25; for example "25%"'],
     ['{memory: {fulll: 30%}}', 'fulll: unknown field; did you mean full?'],
     ['{io: {full: 30%}}', 'io: unknown field; valid are memory'],

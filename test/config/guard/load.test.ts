@@ -35,7 +35,7 @@ describe('what is refused: the fields', () => {
     ['settle: 10s', 'settle: must be at least 30s, not 10s'],
     ['storm: {maxUnhealthy: 0%}', 'storm.maxUnhealthy: must be a percentage above 0%'],
     ['storm: {burst: {nodes: 1}}', 'storm.burst.nodes: must be at least 2, not 1'],
-    ['storm: {coolDown: 0s}', 'storm.coolDown: must be at least 1m, not 0s'],
+    ['storm: {coolDown: 0s}', 'storm.coolDown: must be at least 1m0s, not 0s'],
     ['patrol: {every: 5s}', 'patrol.every: must be at least 1m, or 0 for never, not 5s'],
     ['controlPlane: always', 'controlPlane: must be one of never, oneAtATime, not "always"'],
     ['nodes: {matchExpressions: [{key: a, operator: In}]}', 'nodes.matchExpressions[0]: In needs values'],
