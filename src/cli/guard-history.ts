@@ -6,9 +6,8 @@ import { GUARD_STATE, readPast } from '../guard/kept.ts';
 import { readRecord } from '../guard/records.ts';
 import type { ApiGet } from '../kube/connection.ts';
 import { listObjects, pathWith } from '../kube/object-list.ts';
-import { sayPhase } from '../words/guard.ts';
 import { sayPastHold, sayScope } from '../words/guard-decision.ts';
-import { beganWallMs, sayFreed, sayPurpose, saySilence } from '../words/guard-history.ts';
+import { beganWallMs, sayFreed, sayPhaseOf, sayPurpose, saySilence } from '../words/guard-history.ts';
 import { sayNotGiven } from '../words/guard-order.ts';
 import { guardPlacesOf } from './guard-answer.ts';
 import { kubeconfigOption, namespaceOption, personsKubeconfig, withApi } from './guard-api.ts';
@@ -107,13 +106,13 @@ function holdsText(holds: readonly PastHold[], paint: Paint): string {
 }
 
 function fencingText(record: FencingRecord, paint: Paint): string {
-  const { id, node, phase, steps, proof, staysOff } = record;
+  const { id, node, phase, steps } = record;
   const what = clean(sayPurpose(record, ` ${id}, ${phase}`));
   const began = beganWallMs(record);
   const head = `${sayWhen(began)}  ${paint('bold', clean(node.name))}  ${what}\n`;
   const rows = steps.map((step) => {
     const after = `+${sayTenths(step.wallMs - began)}`;
-    return `  ${after.padStart(8)}  ${sayPhase(step.phase, proof?.by === 'person', staysOff)}\n`;
+    return `  ${after.padStart(8)}  ${sayPhaseOf(record, step.phase)}\n`;
   });
   const freed = sayFreed(record).map((text) => `  ${clean(text)}\n`);
   return `${head}  ${saySilence(record)}\n${rows.join('')}${freed.join('')}`;

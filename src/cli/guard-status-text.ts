@@ -1,7 +1,7 @@
 import { sayDuration } from '../core/units/duration.ts';
 import type { GuardReport } from '../guard/shown.ts';
 import { sayPhase } from '../words/guard.ts';
-import { counted } from '../words/phrases.ts';
+import { counted, sayCode } from '../words/phrases.ts';
 import { clean, type Paint, sayWhen } from './print.ts';
 
 const LABEL_COLUMNS = 12;
@@ -32,7 +32,7 @@ export function guardStatusText(report: GuardReport, paint: Paint): string {
       line('would fence', `${clean(node)}, since ${sayWhen(wallMs)} (dry run)`),
     ),
     ...report.contradicted.map(({ node, method, why }) =>
-      line('device', paint('red', `${clean(node)}: ${clean(method)} is not believed: ${why.replaceAll('-', ' ')}`)),
+      line('device', paint('red', `${clean(node)}: ${clean(method)} is not believed: ${sayCode(why)}`)),
     ),
     ...report.findings.map(({ text }) => line('finding', paint('yellow', clean(text)))),
   ];
@@ -51,7 +51,7 @@ function leaderLines({ leader, writer, node, dryRun, file, version }: GuardRepor
     return [head, line('leader', paint('green', `this one (epoch ${leader.epoch}, ${authority})`))];
   }
   if (leader.holder === null) return [head, line('leader', paint('red', 'nobody'))];
-  const heldBack = leader.heldBack === null ? '' : `; this one does not run (${leader.heldBack.replaceAll('-', ' ')})`;
+  const heldBack = leader.heldBack === null ? '' : `; this one does not run (${sayCode(leader.heldBack)})`;
   return [head, line('leader', `${clean(leader.holder)}${heldBack}`)];
 }
 
@@ -63,7 +63,7 @@ function selfLines({ settling, api, paused }: GuardReport, paint: Paint): readon
       : [
           line(
             'settling',
-            paint('yellow', `nothing new for another ${time(settling.leftMs)} (${settling.for.replaceAll('-', ' ')})`),
+            paint('yellow', `nothing new for another ${time(settling.leftMs)} (${sayCode(settling.for)})`),
           ),
         ]),
     ...(paused === null

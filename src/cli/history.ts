@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { valueOrNull } from '../core/reading.ts';
 import { createClock, readBootId } from '../host/clock.ts';
-import { type DecisionRecord, joinDecisions, type RecordEntry } from '../record/entry.ts';
+import { type DecisionRecord, isSince, joinDecisions, type RecordEntry } from '../record/entry.ts';
 import { type ReadRecord, readRecord } from '../record/reading/record-file.ts';
 import { type Shutdowns, shutdownsOf } from '../record/reading/shutdowns.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
@@ -67,11 +67,6 @@ function sayNothing({ shutdowns, evictions }: Options, directory: string, sinceW
 function from(sinceWallMs: number, record: ReadRecord): ReadRecord {
   return { ...record, entries: record.entries.filter(isSince(sinceWallMs)) };
 }
-
-const isSince =
-  (sinceWallMs: number) =>
-  ({ atWallMs }: { readonly atWallMs: number }): boolean =>
-    atWallMs >= sinceWallMs;
 
 /** Oldest first by wall-clock time, like everything else that is shown. */
 function shutdownsFrom(sinceWallMs: number, { shutdowns, boots }: Shutdowns): Pick<History, 'shutdowns' | 'boots'> {

@@ -70,8 +70,9 @@ export function createLookText(paint: Paint): (step: StepReport) => LookText {
   return (report) => {
     const { step, at, mismatches } = report;
     if (step === 1) before = AT_START;
-    const said = lookText(report, before, paint);
-    before = { observed: observedAfter(report, before), standing: standingAfter(report, before) };
+    const after = { observed: observedAfter(report, before), standing: standingAfter(report, before) };
+    const said = lookText(report, before, after, paint);
+    before = after;
     return { step, at, mismatches, line: said.length > 0 ? `${timeText(at)}${said.join('; ')}` : null };
   };
 }
@@ -96,14 +97,13 @@ function standingAfter({ result, reasons }: StepReport, { standing }: Before): r
 const STANDING: readonly string[] = ['passed-over', 'no-candidate', 'order-unproven', 'waiting-for-victim'];
 
 /** What this look changed or decided, safe for a terminal. */
-function lookText(step: StepReport, before: Before, paint: Paint): readonly string[] {
+function lookText(step: StepReport, before: Before, after: Before, paint: Paint): readonly string[] {
   const { decisions, reasons } = step;
   const known = before.observed;
   // A decision names its threshold itself.
   const isQuiet = decisions.every(({ kind }) => kind === 'set-condition');
   const crossed = isQuiet ? reasons.flatMap((reason) => crossedText(reason, known)) : [];
-  const observed = observedAfter(step, before);
-  const recovered = known.filter((name) => !observed.includes(name) && !isDerived(name));
+  const recovered = known.filter((name) => !after.observed.includes(name) && !isDerived(name));
   const why = reasons.flatMap((reason) => (isNews(reason, before) ? [reason.text] : []));
   return [
     ...crossed.map(clean),

@@ -6,9 +6,9 @@ import type { FencingRecord, Phase } from '../core/guard/record.ts';
 import type { Fencing } from '../core/guard/state.ts';
 import { domainOf } from '../core/guard/storm.ts';
 import type { MonoMs } from '../core/reading.ts';
-import { sayPhase, sayWhy } from '../words/guard.ts';
+import { sayWhy } from '../words/guard.ts';
 import { sayBecause, sayGateRow } from '../words/guard-gate.ts';
-import { beganWallMs, sayFreed, sayProof, sayPurpose, saySilence } from '../words/guard-history.ts';
+import { beganWallMs, sayFreed, sayPhaseOf, sayProof, sayPurpose, saySilence } from '../words/guard-history.ts';
 import { type Classified, classified, noNodes } from './classified.ts';
 import type { GuardLook } from './loop.ts';
 import type { GuardLive, Listed, PastFencing, ShownDomain, ShownFencing, ShownGate, ShownNode } from './shown.ts';
@@ -143,7 +143,7 @@ function nodeOf({ memory, health, ageMs }: Classified, fencing: Fencing | undefi
 
   function whatOf(): Pick<ShownNode, 'said' | 'gate' | 'opensWallMs'> {
     const none = { said: null, gate: null, opensWallMs: null };
-    if (fencing !== undefined) return { ...none, said: sayRecord(fencing.record) };
+    if (fencing !== undefined) return { ...none, said: sayPhaseOf(fencing.record, fencing.record.phase) };
     if (shown.of.verdict.state.dryFenced.has(uid)) return { ...none, said: 'would be fenced (dry run)' };
     if (!shown.isLeader || !IS_SILENT.has(health)) return none;
     const closed = firstShut(atGate(shown.look, memory, ageMs, null));
@@ -151,9 +151,6 @@ function nodeOf({ memory, health, ageMs }: Classified, fencing: Fencing | undefi
     return { said: sayGateRow(closed), gate: closed.gate, opensWallMs: wallAt(closed.opensMs, shown) };
   }
 }
-
-const sayRecord = ({ phase, proof, staysOff }: FencingRecord): string =>
-  sayPhase(phase, proof?.by === 'person', staysOff);
 
 /** What a person must look at comes first, then what is under way. */
 const RANK: { readonly [P in Phase]?: number } = { stuck: 0, 'not-back': 0, failed: 1, aborted: 3, 'left-off': 3 };
@@ -169,16 +166,25 @@ function fencingsOf(shown: Shown): Listed<ShownFencing> {
 
 function fencingOf(fencing: Fencing, shown: Shown): ShownFencing {
   const { record } = fencing;
-  const { id, node, phase, level, attempt, silentMs, proof, staysOff } = record;
+  const { id, node, phase, level, attempt, silentMs } = record;
   const isDecidedHere = shown.isLeader && !shown.of.config.dryRun;
   const { rows, leftOut } = lastOf(record.steps, shown.most.steps);
   return {
-    ...{ id, node: node.name, what: sayPurpose(record), phase, text: sayRecord(record), level, attempt, silentMs },
+    ...{
+      id,
+      node: node.name,
+      what: sayPurpose(record),
+      phase,
+      text: sayPhaseOf(record, phase),
+      level,
+      attempt,
+      silentMs,
+    },
     why: record.why === null ? null : sayWhy(record.why),
     isBad: RANK[phase] === 0,
     steps: {
       leftOut,
-      rows: rows.map((step) => ({ ...step, text: sayPhase(step.phase, proof?.by === 'person', staysOff) })),
+      rows: rows.map((step) => ({ ...step, text: sayPhaseOf(record, step.phase) })),
     },
     dueWallMs: isDecidedHere ? wallAt(dueMsOf(fencing, shown.look), shown) : null,
     freed: listed(sayFreed(record), shown.most.freed),

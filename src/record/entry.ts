@@ -107,6 +107,12 @@ export type DecisionRecord = {
 
 export const rungOf = ({ kind, of, ...rung }: Extract<RecordNote, { kind: 'rung' }>): Rung => rung;
 
+/** Of entries and decisions: from that moment of the wall clock on. */
+export const isSince =
+  (sinceWallMs: number) =>
+  ({ atWallMs }: { readonly atWallMs: number }): boolean =>
+    atWallMs >= sinceWallMs;
+
 /** The decisions in the order of the record. Lines about a decision outside these entries are left out. */
 export function joinDecisions(entries: readonly RecordEntry[]): readonly DecisionRecord[] {
   const records: DecisionRecord[] = [];

@@ -136,30 +136,34 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, (isAnew) => gone(order, ref, live.unit, isAnew)) };
   }
 
+  async function stopForShutdown(order: StopOrder, hasten: AbortSignal, signalled?: SignalHeard): Promise<Outcome> {
+    const unit = source.find(order.victim.uid)?.unit ?? null;
+    const beganMs = clock.monoMs();
+    let [isHeard, activeUntilUs] = [false, 0];
+    const forget = needs.systemd.whenStateChanges((name, state) => {
+      if (name === unit) activeUntilUs ||= state.activeUntilUs;
+    });
+    const outcome = await stop(order, hasten, (how, atMs) => {
+      isHeard = true;
+      signalled?.(how, atMs);
+    });
+    forget();
+    const isSpared = outcome.kind === 'dropped' && outcome.because === 'cancelled';
+    const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : isSpared ? 'spared' : 'gone';
+    shutdownStops?.ended(order, how);
+    if (how !== 'ended') return outcome;
+    // It ended so soon after systemd had asked it that this was not seen.
+    const toldMs = monoMsOf(clock, activeUntilUs);
+    if (!isHeard && toldMs >= beganMs) signalled?.('sigterm', toldMs);
+    // Its phase may be over with this outcome: systemd may have started it again already.
+    await source.askedAnew(order.victim.uid);
+    return outcome;
+  }
+
   return {
     stop: async (given, hasten, signalled) => {
       const order = shutdownStops?.withSentBefore(given) ?? given;
-      const { unit } = source.find(order.victim.uid) ?? { unit: null };
-      const beganMs = clock.monoMs();
-      let [isHeard, activeUntilUs] = [false, 0];
-      const forget = needs.systemd.whenStateChanges((name, state) => {
-        if (name === unit) activeUntilUs ||= state.activeUntilUs;
-      });
-      const outcome = await stop(order, hasten, (how, atMs) => {
-        isHeard = true;
-        signalled?.(how, atMs);
-      });
-      forget();
-      const isSpared = outcome.kind === 'dropped' && outcome.because === 'cancelled';
-      const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : isSpared ? 'spared' : 'gone';
-      if (order.why !== 'shutdown') return outcome;
-      shutdownStops?.ended(order, how);
-      // It ended so soon after systemd had asked it that this was not seen.
-      const toldMs = monoMsOf(clock, activeUntilUs);
-      if (how === 'ended' && !isHeard && toldMs >= beganMs) signalled?.('sigterm', toldMs);
-      // Its phase may be over with this outcome: systemd may have started it again already.
-      if (how === 'ended') await source.askedAnew(order.victim.uid);
-      return outcome;
+      return order.why === 'shutdown' ? stopForShutdown(order, hasten, signalled) : stop(order, hasten, signalled);
     },
     usedBytes: (victim) => ifKnown(measured(victim), (ref) => usageBytes(mounts, ref)),
     largestProcesses: (victim, count, budgetMs) =>

@@ -45,10 +45,10 @@ const HANGS_ON = ['Requires', 'Requisite', 'BindsTo', 'PartOf', 'StopPropagatedF
  * something changes.
  */
 export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
+  /** The last answers: that of a unit that has changed since counts until it answers again. */
   const asked = new Map<string, UnitTies>();
-  /** Units that have changed since they were queried: what they answered counts until they answer again. */
-  const former = new Map<string, UnitTies>();
-  const tiesOf = (name: string): UnitTies | undefined => asked.get(name) ?? former.get(name);
+  /** Units that have not changed since they answered. */
+  const current = new Set<string>();
   /** Units that are being queried, and had no job since. */
   const inFlight = new Set<string>();
   /** Units that had a job while they were queried: the answer may be older, so they are queried again. */
@@ -81,14 +81,14 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   async function read(): Promise<void> {
     isReading = true;
     isDirty = false;
-    for (const name of outdated) setAside(name);
+    for (const name of outdated) current.delete(name);
     outdated.clear();
     const isWhole = await askAll();
     const found = await idlePods();
     isReading = false;
     if (isClosed) return;
     idle = found;
-    graph = createTieGraph(new Map([...former, ...asked]), podUnits);
+    graph = createTieGraph(asked, podUnits);
     wake();
     if (isDirty) readIn(SETTLE_MS);
     else if (!isWhole && systemd.isUp()) readIn(RETRY_MS);
@@ -102,14 +102,14 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     const ask = async (names: readonly string[]): Promise<void> => {
       await Promise.all(
         names.map(async (name) => {
-          if (asked.has(name)) return;
+          if (current.has(name)) return;
           inFlight.add(name);
           const ties = await systemd.ties(name);
           if (!inFlight.delete(name)) outdated.add(name);
           if (!ties.known) isWhole = false;
           else {
             asked.set(name, ties.value);
-            former.delete(name);
+            current.add(name);
           }
         }),
       );
@@ -122,15 +122,17 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     let next: readonly string[] = [...reached];
     while (next.length > 0 && !isClosed) {
       await ask(next);
-      const around = next.map(tiesOf).flatMap((ties) => [...needsOf(ties), ...neededBy(ties)]);
+      const around = next.map((name) => asked.get(name)).flatMap((ties) => [...needsOf(ties), ...neededBy(ties)]);
       const looked = addTo(seen, around);
       await ask(looked);
-      const unneeded = looked.filter((name) => tiesOf(name)?.stopsUnneeded === true);
-      next = addTo(reached, [...next.flatMap((name) => stopsWith(tiesOf(name))), ...unneeded]);
+      const unneeded = looked.filter((name) => asked.get(name)?.stopsUnneeded === true);
+      next = addTo(reached, [...next.flatMap((name) => stopsWith(asked.get(name))), ...unneeded]);
     }
     beside = new Set([...seen].filter((name) => !reached.has(name)));
-    for (const known of [asked, former]) {
-      for (const name of known.keys()) if (!reached.has(name) && !seen.has(name)) known.delete(name);
+    for (const name of asked.keys()) {
+      if (reached.has(name) || seen.has(name)) continue;
+      asked.delete(name);
+      current.delete(name);
     }
     return isWhole;
   }
@@ -138,7 +140,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   async function idlePods(): Promise<ReadonlySet<PodUid>> {
     const found = new Set<PodUid>();
     for (const [unit, uid] of podUnits) {
-      const ties = tiesOf(unit);
+      const ties = asked.get(unit);
       if (ties?.activeState !== 'active' || ties.subState !== 'exited' || isClosed) continue;
       if (!stopCommands.has(unit)) {
         const has = await systemd.stopCommands(unit);
@@ -157,20 +159,14 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
 
   /** Also without a job. With one, most changes are known by now. */
   function stateOf(unit: string, { activeState, subState }: UnitState): void {
-    const known = asked.get(unit);
+    const known = current.has(unit) ? asked.get(unit) : undefined;
     if (known?.activeState === activeState && known.subState === subState) return;
     if (forget(unit)) readIn(SETTLE_MS);
   }
 
   /** False: nothing was known about it, and no query is in progress. */
   function forget(unit: string): boolean {
-    return setAside(unit) || inFlight.delete(unit) || outdated.has(unit);
-  }
-
-  function setAside(unit: string): boolean {
-    const answer = asked.get(unit);
-    if (answer !== undefined) former.set(unit, answer);
-    return asked.delete(unit);
+    return current.delete(unit) || inFlight.delete(unit) || outdated.has(unit);
   }
 
   /** A unit that was not loaded before may still depend on a pod's unit. */
@@ -197,7 +193,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   }
 
   function forgetAll(): void {
-    for (const name of asked.keys()) setAside(name);
+    current.clear();
     inFlight.clear();
     stopCommands.clear();
     readIn(SETTLE_MS);

@@ -1,6 +1,6 @@
 import type { Because, GateRow, OrderAnswer, Refusal } from '../core/guard/decision.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import { counted, saidOf } from './phrases.ts';
+import { counted, saidOf, sayCode } from './phrases.ts';
 
 /** Why a gate of the guard is closed, and why it refuses an order, for people. */
 
@@ -113,5 +113,5 @@ function sayRefusal(why: Because | Refusal): string {
 /** A code of a gate without what it compared; another text, as it is. */
 export function sayBecause(why: string): string {
   const said = saidOf(BECAUSE, why);
-  return typeof said === 'string' ? said : why.replaceAll('-', ' ');
+  return typeof said === 'string' ? said : sayCode(why);
 }

@@ -1,5 +1,6 @@
-import type { FencingRecord } from '../core/guard/record.ts';
+import type { FencingRecord, Phase } from '../core/guard/record.ts';
 import { sayTenths } from '../core/units/duration.ts';
+import { sayPhase } from './guard.ts';
 
 /** What became of a fencing, for people. Names are as the API has them: whoever prints a sentence escapes it. */
 
@@ -11,6 +12,10 @@ export function sayPurpose({ purpose, order }: Pick<FencingRecord, 'purpose' | '
   const by = order === null ? '' : `, ordered by ${order.by}: ${order.because}`;
   return `${purpose === 'rehearse' ? 'rehearsal' : 'fencing'}${id}${by}`;
 }
+
+/** Of that fencing. */
+export const sayPhaseOf = ({ proof, staysOff }: Pick<FencingRecord, 'proof' | 'staysOff'>, phase: Phase): string =>
+  sayPhase(phase, proof?.by === 'person', staysOff);
 
 export function sayProof({ proof }: Pick<FencingRecord, 'proof'>): string {
   if (proof === null) return 'not proven off';

@@ -81,3 +81,6 @@ export const saidOf = <T>(table: { readonly [code: string]: T }, code: string | 
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 export const countPods = (pods: number): string => counted(pods, 'pod');
 export const and = (first: string, second: string): string => (second === '' ? first : `${first}; ${second}`);
+
+/** "proof-lost" as people read it. */
+export const sayCode = (code: string): string => code.replaceAll('-', ' ');

@@ -23,12 +23,16 @@ nobody_untold() { # nobody was killed who had not been told
 # after A EVENT B EVENT  the one before the other
 after() { [ "$(at "$TIMELINE" "$3" "$4")" -ge "$(at "$TIMELINE" "$1" "$2")" ] || fail "$3 $4 before $1 $2"; }
 
-check_order_ends() { # ordered units: each is signalled once those before it have ended, and all end by themselves
-  up_with "$ORDER only_ours; order_unit db 2; order_unit mid 2 After=db.service; order_unit front 2 After=mid.service
+# ordered DB MID FRONT  a power-off with three units, of which front stops first; each ends so many seconds after its SIGTERM
+ordered() {
+  up_with "$ORDER only_ours; order_unit db $1; order_unit mid $2 After=db.service; order_unit front $3 After=mid.service
     for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"
   sleep 1
   go 'systemctl poweroff'; gone
   nobody_untold front mid db
+}
+check_order_ends() { # ordered units: each is signalled once those before it have ended, and all end by themselves
+  ordered 2 2 2
   after front ends mid told; after mid ends db told
   [ -n "$(at "$TIMELINE" db ends)" ] || fail 'db did not end by itself'
   [ "$(at "$TIMELINE" db ends)" -lt "$(at "$TIMELINE" agent released)" ] || fail 'the phase did not wait for db'
@@ -38,21 +42,13 @@ check_order_ends() { # ordered units: each is signalled once those before it hav
   ns sh 'nodewarden history --shutdowns' | grep -E 'default/db .*asked to stop after ([4-9]|[1-9][0-9])([.]|s)' || fail "$(ns sh 'nodewarden history --shutdowns')"
 }
 check_order_at_once() { # ordered units that end at once when they are signalled: history shows when each was, not its wait for the others
-  up_with "$ORDER only_ours; order_unit db 0; order_unit mid 0 After=db.service; order_unit front 2 After=mid.service
-    for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"
-  sleep 1
-  go 'systemctl poweroff'; gone
-  nobody_untold front mid db
+  ordered 0 0 2
   after front ends mid told; after mid ends db told
   ns up --again
   history_is '["db", "mid"].every((name) => shutdowns[0].phases[0].pods.some(({ pod, toldAfterMs, end }) => pod === `default/${name}` && end.kind === "ended" && toldAfterMs >= 1500 && end.afterMs < toldAfterMs))'
 }
 check_order_never() { # ordered units that never end: they share the time of the phase, and none is killed without a SIGTERM first
-  up_with "$ORDER only_ours; order_unit db never; order_unit mid never After=db.service; order_unit front never After=mid.service
-    for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"
-  sleep 1
-  go 'systemctl poweroff'; gone
-  nobody_untold front mid db
+  ordered never never never
   after front killed mid told; after mid killed db told
   # Each share is of what is left when its pod is told, however long systemd took to tell it.
   local PLAN="front told 0

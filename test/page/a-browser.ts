@@ -67,6 +67,25 @@ export async function openPage(browser: Browser, address: string, look: Look = D
 export const textsOf = async (page: Page, selector: string): Promise<readonly string[]> =>
   (await page.locator(selector).allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());
 
+/** The id of the element that has the focus, or its text. */
+export const focused = (page: Page): Promise<string> =>
+  page.evaluate('document.activeElement.id || document.activeElement.innerText.trim()');
+
+/** How often the page asks for something within 5 s, hidden. */
+export async function askedWhileHidden(page: Page): Promise<number> {
+  await page.evaluate(
+    `Object.defineProperty(document, 'hidden', { value: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+  );
+  // What had been asked for before may still be on its way.
+  await sleep(clock, 1_000);
+  let asked = 0;
+  page.on('request', () => {
+    asked += 1;
+  });
+  await sleep(clock, 5_000);
+  return asked;
+}
+
 /** Waits for a fact; the deadline only ends a hung run. In the page, whose policy forbids what playwright would wait with. */
 export async function eventually(what: string, page: Page, holds: string): Promise<void> {
   const endMs = clock.monoMs() + 120_000;

@@ -1,13 +1,14 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { sleep } from '../../src/host/clock.ts';
-import { clock, withAuthority } from '../guard/a-guard-api.ts';
+import { withAuthority } from '../guard/a-guard-api.ts';
 import { eventually as untilSo } from '../kube/eventually.ts';
 import { get, statusOf, talk } from '../serve/a-web.ts';
 import {
+  askedWhileHidden,
   DARK,
   DESK,
   eventually,
+  focused,
   isBrowserThere,
   type Look,
   openBrowser,
@@ -145,18 +146,16 @@ describe.skipIf(!isBrowserThere)('the page of a guard', () => {
 
     it('can be used with the keyboard alone', async () => {
       const { page } = await opened();
-      const focused = (): Promise<string> =>
-        page.evaluate('document.activeElement.id || document.activeElement.innerText.trim()');
       await page.keyboard.press('Tab');
-      expect(await focused()).toBe('Skip to the state of the cluster');
+      expect(await focused(page)).toBe('Skip to the state of the cluster');
       await page.keyboard.press('Enter');
-      expect(await focused()).toBe('main');
+      expect(await focused(page)).toBe('main');
       for (const place of ['Last fencings', 'Nodes', 'Findings', 'Domains', 'Gates']) {
         await page.keyboard.press('Shift+Tab');
-        expect(await focused()).toBe(place);
+        expect(await focused(page)).toBe(place);
       }
       await page.keyboard.press('Enter');
-      expect(await focused()).toBe('gates');
+      expect(await focused(page)).toBe('gates');
       expect(await page.evaluate("document.querySelector('#gates-h').getBoundingClientRect().top < innerHeight")).toBe(
         true,
       );
@@ -189,17 +188,7 @@ describe.skipIf(!isBrowserThere)('the page of a guard', () => {
 
     it('sends no request while it is hidden', async () => {
       const { page } = await opened();
-      await page.evaluate(
-        `Object.defineProperty(document, 'hidden', { value: true }); document.dispatchEvent(new Event('visibilitychange'))`,
-      );
-      // What had been asked for before may still be on its way.
-      await sleep(clock, 1_000);
-      let asked = 0;
-      page.on('request', () => {
-        asked += 1;
-      });
-      await sleep(clock, 5_000);
-      expect(asked).toBe(0);
+      expect(await askedWhileHidden(page)).toBe(0);
     });
 
     it('says which gates hold the dead', async () => {

@@ -2,15 +2,15 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { sleep } from '../../src/host/clock.ts';
 import type { LiveAnswer } from '../../src/serve/live.ts';
 import { isBoundedCgroupPossible } from '../demo/possible.ts';
-import { clock } from '../lab/scene.ts';
 import { freePort } from '../serve/a-web.ts';
 import {
+  askedWhileHidden,
   DARK,
   DESK,
   eventually,
+  focused,
   isBrowserThere,
   type Look,
   openBrowser,
@@ -105,20 +105,18 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
 
   it('can be used with the keyboard alone', async () => {
     const { page } = await opened();
-    const focused = (): Promise<string> =>
-      page.evaluate('document.activeElement.id || document.activeElement.innerText.trim()');
     await page.keyboard.press('Tab');
-    expect(await focused()).toBe('Skip to the state of the node');
+    expect(await focused(page)).toBe('Skip to the state of the node');
     await page.keyboard.press('Enter');
-    expect(await focused()).toBe('main');
+    expect(await focused(page)).toBe('main');
     await page.keyboard.press('Shift+Tab');
-    expect(await focused()).toBe('Shutdown');
+    expect(await focused(page)).toBe('Shutdown');
     for (const place of ['Findings', 'Decisions']) {
       await page.keyboard.press('Shift+Tab');
-      expect(await focused()).toMatch(new RegExp(`^${place}`));
+      expect(await focused(page)).toMatch(new RegExp(`^${place}`));
     }
     await page.keyboard.press('Enter');
-    expect(await focused()).toBe('decisions');
+    expect(await focused(page)).toBe('decisions');
     expect(
       await page.evaluate("document.querySelector('#decisions-h').getBoundingClientRect().top < innerHeight"),
     ).toBe(true);
@@ -209,17 +207,7 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
 
   it('sends no request while it is hidden', async () => {
     const { page } = await opened();
-    await page.evaluate(
-      `Object.defineProperty(document, 'hidden', { value: true }); document.dispatchEvent(new Event('visibilitychange'))`,
-    );
-    // What had been asked for before may still be on its way.
-    await sleep(clock, 1_000);
-    let asked = 0;
-    page.on('request', () => {
-      asked += 1;
-    });
-    await sleep(clock, 5_000);
-    expect(asked).toBe(0);
+    expect(await askedWhileHidden(page)).toBe(0);
   });
 
   it('says that it is a dry run', async () => {

@@ -6,7 +6,8 @@ import { isPlanned } from './planned.ts';
 import type { GuardState, NodeMemory } from './state.ts';
 
 /** guard.md 6.1. `new`: it has no age. `unhappy`: alive, but not Ready. */
-export type NodeClass = 'healthy' | 'unhappy' | 'suspect' | 'dead' | 'planned' | 'new';
+export const NODE_CLASSES = ['healthy', 'unhappy', 'suspect', 'dead', 'planned', 'new'] as const;
+export type NodeClass = (typeof NODE_CLASSES)[number];
 
 /** A node is dead only if two reads at least this far apart find it so. */
 export const TWO_LOOKS_MS = 5_000;

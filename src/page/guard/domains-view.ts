@@ -1,7 +1,8 @@
+import { NODE_CLASSES } from '../../core/guard/health.ts';
 import type { GuardLive, ShownDomain } from '../../guard/shown.ts';
 import { byId, el, emptyNote, keep, nameOf } from '../dom.ts';
 import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from '../table.ts';
-import { allOf, CLASSES, LEVEL, moreOf, sayClasses } from './say.ts';
+import { allOf, LEVEL, moreOf, sayClasses } from './say.ts';
 
 export function showDomains(answer: GuardLive): void {
   keep(byId('domains-body'), contentOf(answer));
@@ -26,7 +27,7 @@ function contentOf({ domains, nodesUnknown }: GuardLive): readonly HTMLElement[]
 
 function rowOfDomain({ value, nodes, isDisrupted }: ShownDomain): HTMLElement {
   const all = allOf(nodes);
-  const parts = CLASSES.filter((name) => nodes[name] > 0).map((name) => {
+  const parts = NODE_CLASSES.filter((name) => nodes[name] > 0).map((name) => {
     const part = el('span', { class: LEVEL[name] });
     part.style.width = `${(100 * nodes[name]) / all}%`;
     return part;

@@ -1,9 +1,10 @@
+import { READ_AWAY_MS } from '../../core/guard/self.ts';
 import type { GuardLive, GuardReport } from '../../guard/shown.ts';
-import { counted } from '../../words/phrases.ts';
+import { counted, sayCode } from '../../words/phrases.ts';
 import { byId, el, keep, nameOf, setText } from '../dom.ts';
 import { type Said, sayVerdict, tile, type Verdict } from '../head-parts.ts';
 import { sayAgo, sayFor } from '../say.ts';
-import { allOf, code, sayClasses } from './say.ts';
+import { allOf, sayClasses } from './say.ts';
 
 /** Which guard this is. */
 export function showHead({ writer, node, version, file, dryRun, leader, configHash }: GuardReport): void {
@@ -37,7 +38,7 @@ const oldOf = (old: string | null): readonly string[] =>
 function asStandby({ status, old, nodesUnknown }: GuardLive, why: readonly string[]): Verdict {
   const { holder, heldBack } = status.leader;
   const seen = 'It shows what it sees of nodes and records. What is decided, and why, only the guard that leads knows.';
-  const notRunning = heldBack === null ? [] : [`It does not run for leadership: ${code(heldBack)}.`];
+  const notRunning = heldBack === null ? [] : [`It does not run for leadership: ${sayCode(heldBack)}.`];
   const all = [...notRunning, seen, ...why];
   if (holder === null) return { level: 'bad', text: 'Standby, and no guard is known to lead', why: all };
   const level = old === null && nodesUnknown === null && heldBack === null ? 'ok' : 'warn';
@@ -61,14 +62,12 @@ function asLeader(answer: GuardLive, why: readonly string[]): Verdict {
           )}.`,
         ];
   const held = status.nodes.dead > 0 ? [`${counted(status.nodes.dead, 'node')} dead.`] : [];
-  const rest = [...nothingNew, ...held, ...why];
-  if (bad.length > 0) {
-    return { level: 'bad', text: `A person must look at ${names(bad)}`, why: [...storm, ...rest] };
-  }
-  if (open.length > 0) return { level: 'bad', text: `Fencing ${names(open)}`, why: [...storm, ...rest] };
+  const rest = [...storm, ...nothingNew, ...held, ...why];
+  if (bad.length > 0) return { level: 'bad', text: `A person must look at ${names(bad)}`, why: rest };
+  if (open.length > 0) return { level: 'bad', text: `Fencing ${names(open)}`, why: rest };
   if (lasting.length > 0) {
     const silent = status.nodes.dead + status.nodes.suspect + status.nodes.planned;
-    return { level: 'bad', text: `Storm: ${counted(silent, 'node')} silent, and held`, why: [...storm, ...rest] };
+    return { level: 'bad', text: `Storm: ${counted(silent, 'node')} silent, and held`, why: rest };
   }
   if (status.paused !== null) {
     const { by, because } = status.paused;
@@ -122,7 +121,7 @@ function modeTile({ dryRun, settling, paused, leader }: GuardReport): Said {
   if (!leader.isLeader) return ['plain', 'Armed', ['but it acts only while it leads']];
   if (paused !== null) return ['warn', 'Armed, paused', [`by ${paused.by}`]];
   if (settling !== null)
-    return ['warn', 'Armed, settling', [`for another ${sayFor(settling.leftMs)} (${code(settling.for)})`]];
+    return ['warn', 'Armed, settling', [`for another ${sayFor(settling.leftMs)} (${sayCode(settling.for)})`]];
   return ['ok', 'Armed', ['a dead node is fenced once all gates are open']];
 }
 
@@ -137,19 +136,17 @@ function nodesTile({ nodes, devices, leader }: GuardReport): Said {
 
 function apiTile({ api }: GuardReport): Said {
   const age = (ms: number | null): string => (ms === null ? 'none yet' : sayAgo(ms));
-  const level = api.readMs === null || api.readMs > OLD_READ_MS ? 'warn' : 'plain';
+  const level = api.readMs === null || api.readMs > READ_AWAY_MS ? 'warn' : 'plain';
   return [
     level,
     `Leases listed ${age(api.readMs)}`,
     [`watches heard ${age(api.heardMs)}, own write ${age(api.writeMs)}`],
   ];
 }
-/** As `guard run` has it: without a read for so long, the API server is away. */
-const OLD_READ_MS = 15_000;
 
 /** Devices that said what cannot be true, as findings. */
 export const sayNotBelieved = ({ contradicted }: GuardReport): GuardReport['findings'] =>
   contradicted.map(({ node, method, why }) => ({
     id: `device ${node} ${method}`,
-    text: `${node}: the device ${method} is not believed: ${code(why)}`,
+    text: `${node}: the device ${method} is not believed: ${sayCode(why)}`,
   }));

@@ -1,26 +1,23 @@
+import { NODE_CLASSES, type NodeClass } from '../../core/guard/health.ts';
 import type { GuardLive, GuardReport, Listed } from '../../guard/shown.ts';
 import { el } from '../dom.ts';
 import { sayFor } from '../say.ts';
 
-type Class = keyof GuardReport['nodes'];
-export const CLASSES: readonly Class[] = ['healthy', 'unhappy', 'suspect', 'dead', 'planned', 'new'];
-export const LEVEL: { readonly [C in Class]: string } = {
+export const LEVEL: { readonly [C in NodeClass]: string } = {
   ...{ healthy: 'ok', unhappy: 'warn', suspect: 'warn', dead: 'bad', planned: 'planned', new: '' },
 };
 
-export const allOf = (nodes: GuardReport['nodes']): number => CLASSES.reduce((sum, name) => sum + nodes[name], 0);
+export const allOf = (nodes: GuardReport['nodes']): number => NODE_CLASSES.reduce((sum, name) => sum + nodes[name], 0);
 
 /** "500: 496 healthy, 3 suspect, 1 dead" */
 export function sayClasses(nodes: GuardReport['nodes']): string {
-  const classes = CLASSES.flatMap((name) => (nodes[name] > 0 ? [`${nodes[name]} ${name}`] : []));
+  const classes = NODE_CLASSES.flatMap((name) => (nodes[name] > 0 ? [`${nodes[name]} ${name}`] : []));
   return `${allOf(nodes)}${classes.length === 0 ? '' : `: ${classes.join(', ')}`}`;
 }
 
 /** What the classes mean, by the limits in force. */
 export const sayLimits = ({ limits: { suspectAfterMs, deadAfterMs } }: GuardLive): string =>
   `Unhappy: alive, but not Ready. Suspect: silent for more than ${sayFor(suspectAfterMs)}. Dead: for more than ${sayFor(deadAfterMs)}. Planned: its silence was announced. New: not seen alive yet.`;
-
-export const code = (text: string): string => text.replaceAll('-', ' ');
 
 /** How many more there are. */
 export const moreOf = ({ leftOut }: Listed<unknown>, what: string): readonly HTMLElement[] =>

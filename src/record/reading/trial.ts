@@ -3,7 +3,7 @@ import { podName } from '../../core/pod/pod.ts';
 import { isNumber, isObject } from '../../core/shape.ts';
 import { SIGNAL_FACTS, type Signal } from '../../core/signal.ts';
 import type { Advice } from '../../words/trial.ts';
-import { type DecisionRecord, joinDecisions, type RecordEntry } from '../entry.ts';
+import { type DecisionRecord, isSince, joinDecisions, type RecordEntry } from '../entry.ts';
 
 /** What a dry run would have done, from its record. Times in ms since 1970. */
 export type Trial = {
@@ -63,10 +63,10 @@ const PREVENTED_MS = 60_000;
 
 /** `entries`: the whole record of the dry run. */
 export function trialOf(entries: readonly RecordEntry[], tornLines: number, sinceWallMs: number | null): Trial {
-  const since = sinceWallMs ?? Number.NEGATIVE_INFINITY;
-  const found = entries.filter(({ atWallMs }) => atWallMs >= since);
+  const isWanted = isSince(sinceWallMs ?? Number.NEGATIVE_INFINITY);
+  const found = entries.filter(isWanted);
   // Of the whole record: the clock may have stepped back between a decision and what was recorded about it.
-  const decisions = joinDecisions(entries).filter(({ atWallMs }) => atWallMs >= since);
+  const decisions = joinDecisions(entries).filter(isWanted);
   const evicted = decisions.filter((record): record is Evicted => isEvict(record.decision));
   const stops = stopsOf(evicted);
   const kills = found.flatMap(killsIn);
