@@ -5,6 +5,7 @@ import type { BootRecord } from '../record/reading/boots.ts';
 import type { PodStop } from '../record/reading/pod-stops.ts';
 import type { PhaseRecord, ShutdownRecord } from '../record/reading/shutdown-record.ts';
 import { sayDropped, sayEndUnknown, sayVia } from '../words/decision.ts';
+import { ENDED_EARLY } from '../words/last-boot.ts';
 import { NOT_ANNOUNCED, sayConfirmed } from '../words/reason.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 
@@ -59,7 +60,7 @@ function sayEnd({ end, plan, released, cancelled, beganMs }: ShutdownRecord): st
       return `cancelled ${cancelled === null ? '' : `${duringPhase(cancelled, released)} `}after ${saySpan((cancelled?.atMs ?? beganMs) - beganMs)}`;
     case 'cut':
       return end.by === 'boot-ended'
-        ? `the record ends ${inPhase(end.phase)}: nodewarden or the machine ended before it was done`
+        ? `the record ends ${inPhase(end.phase)}: ${ENDED_EARLY}`
         : `cut ${inPhase(end.phase)}, nodewarden ended before it was done`;
     case 'running':
       return `running, ${inPhase(end.phase)}`;

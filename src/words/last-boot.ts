@@ -12,7 +12,8 @@ type LastBoot = {
 export type LastShutdown = {
   /** poweroff, reboot, …; null = not known. */
   readonly type: string | null;
-  readonly phases: number;
+  /** null: the plan is not in the record. */
+  readonly phases: number | null;
   readonly pods: number;
   /** Pods that did not end in time. */
   readonly late: readonly string[];
@@ -21,7 +22,7 @@ export type LastShutdown = {
   /** null: the lock was not released. */
   readonly released: {
     readonly tookMs: number;
-    readonly isOutOfTime: boolean;
+    readonly how: 'done' | 'out-of-time' | 'overtaken';
     /** Pods were left that the agent was to stop at its own end, which it did not. */
     readonly isToBeContinued: boolean;
   } | null;
@@ -30,6 +31,14 @@ export type LastShutdown = {
 };
 
 const NAMES_SAID = 20;
+/** Why a record may end within a shutdown. */
+export const ENDED_EARLY =
+  'nodewarden or the machine ended before it was done, or its disk took no more entries (full, read-only)';
+const RELEASED = {
+  done: 'all phases were done',
+  'out-of-time': 'its time was used up',
+  overtaken: 'systemd began to stop everything before the phases were over, which was',
+} as const;
 const NOT_KNOWN = 'how the last boot ended is unknown';
 
 export function sayLastBoot({ end, running, shutdown }: LastBoot): string {
@@ -54,14 +63,13 @@ function sayShutdown({ type, phases, pods, late, lost, released, cut }: LastShut
   const notInTime = late.length === 0 ? '' : `; not in time: ${sayNames(late, NAMES_SAID)}`;
   const unknown = lost.length === 0 ? '' : `; end unknown: ${sayNames(lost, NAMES_SAID)}`;
   if (released !== null) {
-    const why = released.isOutOfTime ? 'its time was used up' : 'all phases were done';
     const left = released.isToBeContinued ? '; nodewarden ended before it could stop the pods that these leave' : '';
-    return `${name} of ${countPods(pods)}: ${why} after ${sayTenths(released.tookMs)}${notInTime}${unknown}${left}`;
+    return `${name} of ${countPods(pods)}: ${RELEASED[released.how]} after ${sayTenths(released.tookMs)}${notInTime}${unknown}${left}`;
   }
-  const where = `${cut.phase > 0 ? `in phase ${cut.phase}` : 'before the first phase'} of ${phases}`;
+  const where = `${cut.phase > 0 ? `in phase ${cut.phase}` : 'before the first phase'}${phases === null ? '' : ` of ${phases}`}`;
   const how = cut.byAgent
     ? `that was cut short ${where}: nodewarden ended before it was done`
-    : `whose record ends ${where}: nodewarden or the machine ended before it was done`;
+    : `whose record ends ${where}: ${ENDED_EARLY}`;
   return `${name} ${how}${notInTime}${unknown}`;
 }
 

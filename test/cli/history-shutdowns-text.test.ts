@@ -107,7 +107,7 @@ describe('the history of shutdowns as text', () => {
   const NOTHING_DELETED = { pods: [], volumes: [], isNothingDeleted: true } as const;
   it.each([
     [
-      'shutdown (reboot): the record ends in phase 1: nodewarden or the machine ended before it was done',
+      'shutdown (reboot): the record ends in phase 1: nodewarden or the machine ended before it was done, or its disk took no more entries (full, read-only)',
       whole.slice(0, 5),
       'now',
     ],

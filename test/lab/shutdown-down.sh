@@ -209,6 +209,25 @@ check_agent_hangs() { # an agent that hangs in a phase delays the machine by no 
   go 'systemctl poweroff' "$(when_told web); systemctl kill --kill-whom=all -s STOP nodewarden"; gone 60
   nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"
 }
+check_agent_pauses() { # an agent that stands still past the end of a phase: of a pod that ended in time, nothing says that it did not
+  up_and_armed
+  go 'systemctl poweroff' "$(when_told web); systemctl kill --kill-whom=main -s STOP nodewarden; sleep 4; systemctl kill --kill-whom=main -s CONT nodewarden"; gone
+  nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"
+  [ "$(at "$TIMELINE" db told)" -gt "$(at "$TIMELINE" web ends)" ] || fail 'db was told before web had ended'
+  local line; line=$(grep 'agent phase shutdown phase 1 is over' "$TIMELINE")
+  [ "$(at "$TIMELINE" agent released)" -lt 7500 ] || { echo 'it stood still until no time was left'; exit 77; }
+  [[ $line == *default/stuck* && $line != *default/web* ]] || fail "$line"
+  ns up --again
+  history_is 'shutdowns[0].phases[0].pods.filter(({ isLate }) => isLate).map(({ pod }) => pod).join() === "default/stuck"'
+}
+check_two_paths() { # systemd is asked for reboot.target in phase 2: the phases continue, and the next boot does not say that their time was used up
+  up_and_armed
+  go 'systemctl poweroff' "$(when_told db); systemctl start --no-block reboot.target"; gone
+  plan_holds "$TIMELINE" 1000 1000
+  ns up --again
+  history_is 'shutdowns.length === 1 && shutdowns[0].end.kind === "released" && shutdowns[0].released.isOvertaken === true'
+  [[ $(status shutdown.last) == *'systemd began to stop everything before the phases were over'* ]] || fail "$(status shutdown.last)"
+}
 # SIGKILL in phase $1: the lock is gone with the agent, systemd goes on, and the record says where it ended
 killed_in_phase() {
   up_and_armed

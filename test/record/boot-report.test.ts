@@ -48,11 +48,11 @@ describe('the report of the last boot', () => {
     expect(report).toMatchObject({ finding: { id: 'last-boot' } });
     expect(report?.sentence).toBe(
       'the last boot ended with a shutdown (reboot) whose record ends in phase 2 of 2: nodewarden or the machine ' +
-        'ended before it was done; not in time: shop/db; end unknown: shop/dns',
+        'ended before it was done, or its disk took no more entries (full, read-only); not in time: shop/db; end unknown: shop/dns',
     );
     expect(sentenceOf([boot.fact(5, { ...BEGAN, type: null })])).toBe(
       'the last boot ended with a shutdown whose record ends before the first phase of 2: nodewarden or the machine ' +
-        'ended before it was done',
+        'ended before it was done, or its disk took no more entries (full, read-only)',
     );
     expect(sentenceOf([boot.fact(5, BEGAN), boot.fact(5, phase(1)), boot.stopped(6, 'goes-down')])).toBe(
       'the last boot ended with a shutdown (reboot) that was cut short in phase 1 of 2: nodewarden ended before it was done',
@@ -79,6 +79,11 @@ describe('the report of the last boot', () => {
     ['no pod was running', [boot.started(1), boot.running(2)]],
     ['which pods ran is not recorded', [boot.started(1)]],
     ['its time was used up', [boot.fact(5, BEGAN), boot.fact(9, { what: 'released', why: 'out-of-time' })]],
+    [
+      'systemd began to stop everything before the phases were over, which was after',
+      [boot.fact(5, BEGAN), boot.fact(9, { what: 'released', why: 'all-phases-done', isOvertaken: true })],
+    ],
+    ['ends in phase 1: ', [boot.stop(5, 'b-1', 'web', 1)]],
   ])('says: %s', (words, entries) => {
     expect(sentenceOf(entries)).toContain(words);
   });

@@ -2,7 +2,7 @@ import type { CoreConfig } from '../core-config.ts';
 import type { Observation, ShutdownEvent } from '../observation.ts';
 import { isEnd } from '../outcome.ts';
 import type { PodUid } from '../pod/pod.ts';
-import { assertNever } from '../reading.ts';
+import { assertNever, type MonoMs } from '../reading.ts';
 import type { PhaseEnd } from '../reason.ts';
 import type { ShutdownStop, State, Stopping } from '../state/state.ts';
 import { type Step, waiting, withDecision, withReason } from '../step.ts';
@@ -17,6 +17,10 @@ const VOLUME_LOOK_MS = 300;
 const VOLUME_WAIT_MS = 123_000;
 /** The retry interval for pods that could not be read. */
 const RETRY_MS = 250;
+/** A look that comes so long after a deadline follows a pause of the agent. */
+const LATE_MS = 500;
+/** After a pause, what ended meanwhile has been heard by then. */
+const HEAR_MS = 500;
 /** The maximum length of an error of logind or the bus in the state. */
 const MAX_WHY = 200;
 
@@ -25,7 +29,8 @@ const MAX_WHY = 200;
  * volumes, the deadline of the phase, events, the next phase.
  */
 export function stepShutdown(state: State, observation: Observation, config: CoreConfig): Step {
-  let step = endTierWait(endPhase(stopAgain(settleStops(state, observation), observation), observation), observation);
+  const heard = afterPause(state, observation);
+  let step = endTierWait(endPhase(stopAgain(settleStops(heard, observation), observation), observation), observation);
   for (const event of observation.shutdownEvents) step = hear(step, event, observation, config);
   return holdUntil(beginPhases(step, observation, config), observation.atMs);
 }
@@ -57,7 +62,12 @@ function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step 
     // The outcome of a pod that is gone, or of a cancelled shutdown, may have been lost with an earlier run of the agent.
     else if (isPending || ((alive === null || alive.has(stop.uid)) && !isStaying(shutdown, stop, atMs)))
       stops.push(stop);
-    if (isPending && pending.has(stop.uid) && atMs >= stop.waitEndsMs && stop.waitEndsMs < phaseEndsMs) {
+    if (
+      isPending &&
+      pending.has(stop.uid) &&
+      isPast(stop.waitEndsMs, shutdown, atMs) &&
+      stop.waitEndsMs < phaseEndsMs
+    ) {
       pending.delete(stop.uid);
       exceeded.push(stop.uid);
     }
@@ -87,10 +97,30 @@ function endPhase(step: Step, observation: Observation): Step {
     const looks = Math.floor((atMs - wait.sinceMs) / VOLUME_LOOK_MS) + 1;
     wait = { ...wait, lookMs: wait.sinceMs + looks * VOLUME_LOOK_MS };
   }
-  if (atMs >= shutdown.phaseEndsMs) return phaseOver(step, shutdown, 'period', observation);
+  if (isPast(shutdown.phaseEndsMs, shutdown, atMs)) return phaseOver(step, shutdown, 'period', observation);
   const isTooLong = wait.kind === 'volumes' && atMs >= wait.sinceMs + VOLUME_WAIT_MS;
   if (isTooLong) return phaseOver(step, shutdown, 'volume-timeout', observation);
   return withShutdown(step, { ...shutdown, wait });
+}
+
+/** After a pause of the agent, a look has not heard yet what ended meanwhile: as long as the phases have time, deadlines wait for that. */
+function afterPause(state: State, { atMs }: Observation): State {
+  const { shutdown, lastLookMs } = state;
+  if (shutdown.kind !== 'stopping' || !isInPhase(shutdown) || lastLookMs === null) return state;
+  const dueMs = firstDueMs(shutdown, state.stops);
+  const isPause = lastLookMs < dueMs && atMs > dueMs + LATE_MS;
+  if (!isPause || atMs >= lastMs(shutdown)) return state;
+  return { ...state, shutdown: { ...shutdown, hearUntilMs: atMs + HEAR_MS } };
+}
+
+function isPast(deadlineMs: MonoMs, shutdown: State['shutdown'], atMs: MonoMs): boolean {
+  return atMs >= Math.max(deadlineMs, (shutdown.kind === 'stopping' && shutdown.hearUntilMs) || 0);
+}
+
+/** When the phase, or the wait for one of its pods, is over. */
+function firstDueMs({ pending, phaseEndsMs }: Stopping, stops: readonly ShutdownStop[]): MonoMs {
+  const waits = stops.filter(({ uid }) => pending.includes(uid)).map(({ waitEndsMs }) => waitEndsMs);
+  return Math.min(phaseEndsMs, ...waits);
 }
 
 /** Unknown does not mean unmounted. In a mode that mounts no volumes for pods there is nothing to wait for. */
@@ -324,13 +354,11 @@ function holdUntil(step: Step, atMs: number): Step {
   const { wait, phase, phaseEndsMs } = shutdown;
   if (wait.kind === 'announce') return { ...step, heldToMs: Math.max(0, wait.untilMs - atMs) };
   if (wait.kind === 'confirm') return { ...step, heldToMs: VOLUME_LOOK_MS };
-  const pending = new Set(shutdown.pending);
   const nextMs =
-    wait.kind === 'volumes'
-      ? Math.min(wait.lookMs, wait.sinceMs + VOLUME_WAIT_MS)
-      : Math.min(...stops.filter(({ uid }) => pending.has(uid)).map(({ waitEndsMs }) => waitEndsMs));
+    wait.kind === 'volumes' ? Math.min(wait.lookMs, wait.sinceMs + VOLUME_WAIT_MS) : firstDueMs(shutdown, stops);
   const remainingMs = phaseEndsMs - atMs;
-  const running = withReason(step, { code: 'shutdown-phase', phase, remainingMs, pods: pending.size });
+  const dueMs = Math.max(Math.min(phaseEndsMs, nextMs), shutdown.hearUntilMs ?? 0);
+  const running = withReason(step, { code: 'shutdown-phase', phase, remainingMs, pods: shutdown.pending.length });
   // Asks for the pods because of those that are started again: the mode that finds one wakes the loop.
-  return { ...running, pods: 'all', heldToMs: Math.max(0, Math.min(phaseEndsMs, nextMs) - atMs) };
+  return { ...running, pods: 'all', heldToMs: Math.max(0, dueMs - atMs) };
 }

@@ -160,6 +160,7 @@ const isState = shape<State>({
       again: recordOf(isText, isNumber),
       assigned: optional(recordOf(isText, isNumber)),
       cancelledMs: isNumberOrNull,
+      hearUntilMs: optional(isNumber),
       phase: isNumber,
       phaseStartedMs: isNumber,
       phaseEndsMs: isNumber,

@@ -69,6 +69,8 @@ export type Stopping = {
   readonly assigned?: Assigned;
   /** A cancel that is handled after the last phase (D10); null = none. */
   readonly cancelledMs: MonoMs | null;
+  /** After a pause of the agent: until then, no deadline counts. Absent: there was none. */
+  readonly hearUntilMs?: MonoMs;
   /** The current or last phase, counted from 1; 0 before the first. */
   readonly phase: number;
   readonly phaseStartedMs: MonoMs;

@@ -50,7 +50,7 @@ function summaryOf(shutdown: ShutdownRecord): LastShutdown {
   const namesOf = (stops: typeof pods): readonly string[] => [...new Set(stops.map(({ pod }) => pod))];
   return {
     type: plan?.type ?? null,
-    phases: phases.length,
+    phases: plan === null ? null : phases.length,
     // A pod that was started again meanwhile has more than one stop.
     pods: pods.filter(({ isAgain }) => !isAgain).length,
     late: namesOf(pods.filter(({ isLate }) => isLate)),
@@ -59,11 +59,19 @@ function summaryOf(shutdown: ShutdownRecord): LastShutdown {
       end.kind === 'released' && released !== null
         ? {
             tookMs: released.atMs - beganMs,
-            isOutOfTime:
-              released.why === 'out-of-time' || released.delayMs !== undefined || released.isOvertaken === true,
+            how: howReleased(released),
             isToBeContinued: isToBeContinued(shutdown),
           }
         : null,
     cut: end.kind === 'cut' ? { phase: end.phase, byAgent: end.by === 'agent-ended' } : { phase: 0, byAgent: false },
   };
+}
+
+function howReleased({
+  why,
+  delayMs,
+  isOvertaken,
+}: NonNullable<ShutdownRecord['released']>): NonNullable<LastShutdown['released']>['how'] {
+  if (why === 'out-of-time' || delayMs !== undefined) return 'out-of-time';
+  return isOvertaken === true ? 'overtaken' : 'done';
 }

@@ -149,6 +149,22 @@ describe('the phases', () => {
     expect(look(35_000).state.shutdown).toEqual({ kind: 'released', atMs: 35_000 });
   });
 
+  it('do not blame a pod that ended while the agent stood still: the first look after that has not heard of it yet', () => {
+    const cache = aPod({ name: 'cache' });
+    const brief = aPod({ name: 'brief', terminationGraceSeconds: 2 });
+    const { look, ended } = aCore(aShutdownConfig(), [web, cache, brief, db]);
+    look(0, START);
+    const first = look(23_000);
+    expect([said(first), first.reasons.map(({ code }) => code)]).toEqual([[], ['shutdown-phase']]);
+    const { afterMs } = first.next;
+    expect(afterMs).toBeLessThanOrEqual(500);
+    expect(over(look(23_050, { outcomes: [ended(web, 23_050)] }))).toEqual([]);
+    look(23_060, { outcomes: [ended(brief, 23_060)] });
+    const next = look(23_000 + afterMs);
+    expect(over(next)).toMatchObject([{ by: 'period', running: [cache.uid] }]);
+    expect(said(next)).toEqual(['stop db in 2 for 10 s']);
+  });
+
   it('are over at once, and never get negative time, if a look comes after all of them', () => {
     const { look } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
