@@ -24,7 +24,7 @@ const NEEDED = [
   '/usr/bin/qemu-img',
   '/sys/fs/cgroup/memory/cgroup.procs',
   path.join(LAB_CACHE, 'vm/key'),
-  path.join(LAB_CACHE, 'kube/bin/kubelet'),
+  path.join(process.env['KUBEBUILDER_ASSETS'] ?? path.join(LAB_CACHE, 'kube/bin'), 'kubelet'),
 ];
 
 export type GuestNode = {

@@ -37,7 +37,12 @@ export async function aMember({ name }: GuestNode): Promise<void> {
     },
     volumeMounts: [{ name: 'data', mountPath: '/data' }],
   };
-  await aStatefulSet('db', {}, true, { affinity: { nodeAffinity }, containers: [container] });
+  // Kubernetes itself deletes it after 300 s of silence, in which a loaded machine may not boot a guest.
+  const tolerations = ['unreachable', 'not-ready'].map((state) => ({
+    ...{ key: `node.kubernetes.io/${state}`, operator: 'Exists', effect: 'NoExecute' },
+    tolerationSeconds: BOOT_MS / 1_000,
+  }));
+  await aStatefulSet('db', {}, true, { affinity: { nodeAffinity }, containers: [container], tolerations });
 }
 
 /** Before their kubelets end. */
