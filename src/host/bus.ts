@@ -270,14 +270,16 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
       lose(mine, `the bus refused us: ${message.errorName}: ${String(message.body[0] ?? '')}`);
     }
     if (connection !== mine || message.type !== MessageType.SIGNAL) return;
-    const body = (): readonly BusValue[] => message.body.map(decodeValue);
-    if (message.sender === DBUS.destination && message.member === 'NameOwnerChanged') noteOwner(body());
-    for (const { rule, heard } of [...subscriptions]) {
-      if (!isHeard(rule, message, owners.get(rule.sender))) continue;
-      const facts = body();
+    const isOwner = message.sender === DBUS.destination && message.member === 'NameOwnerChanged';
+    const listening = [...subscriptions].filter(({ rule }) => isHeard(rule, message, owners.get(rule.sender)));
+    if (!isOwner && listening.length === 0) return;
+    // Once for all: at a shutdown, hundreds of stops listen.
+    const body = message.body.map(decodeValue);
+    if (isOwner) noteOwner(body);
+    for (const { heard } of listening) {
       // B6: the package swallows what is thrown here; outside of it a throw reaches the process. As a microtask it
       // still runs before the answer to a call that was sent after it.
-      queueMicrotask(() => heard(facts, message.path));
+      queueMicrotask(() => heard(body, message.path));
     }
   }
 

@@ -88,6 +88,9 @@ const MAX_JOBS = 256;
 
 /** The calls to systemd that this program makes, and no others. Each has a deadline. */
 export function createSystemd(bus: SystemBus): Systemd {
+  /** They share one subscription, because each signal has dozens of properties. */
+  const stateRuns = new Set<(unit: string, state: UnitState) => void>();
+  let forgetStates: (() => void) | null = null;
   const ours = new Set<string>();
   const subscribe = (): void => void bus.call({ ...MANAGER, member: 'Subscribe' });
   // Without this call, the manager sends no signals.
@@ -339,14 +342,23 @@ export function createSystemd(bus: SystemBus): Systemd {
         const isOurs = (): boolean => ours.has(String(job));
         if (typeof name === 'string' && typeof result === 'string') run({ unit: name, result, isOurs });
       }),
-    whenStateChanges: (run) =>
-      bus.subscribe(
+    whenStateChanges: (run) => {
+      stateRuns.add(run);
+      forgetStates ??= bus.subscribe(
         { sender: NAME, interface: PROPERTIES, member: 'PropertiesChanged', arg0: `${NAME}.Unit` },
         ([, changed], path) => {
           const unit = unitName(path);
-          if (unit !== null) run(unit, stateIn(changed));
+          const state = stateIn(changed);
+          if (unit !== null) for (const each of [...stateRuns]) each(unit, state);
         },
-      ),
+      );
+      return () => {
+        stateRuns.delete(run);
+        if (stateRuns.size > 0) return;
+        forgetStates?.();
+        forgetStates = null;
+      };
+    },
     whenReloaded: (run) =>
       bus.subscribe({ sender: NAME, interface: MANAGER.interface, member: 'Reloading' }, ([isReloading]) => {
         if (isReloading === false) run();

@@ -188,6 +188,19 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     expect(heard).toEqual(['at once']);
   });
 
+  it('decodes a signal once, however many hear it: hundreds of stops do', async () => {
+    const heard: unknown[] = [];
+    const service = await serve(NAME, () => 'silence');
+    await open();
+    for (let i = 0; i < 3; i++)
+      bus.subscribe({ sender: NAME, interface: NAME, member: 'Said' }, (body) => heard.push(body));
+    await sleep(clock, 100);
+    service.signal(said('one'));
+    await until(() => heard.length === 3);
+    expect(heard[0]).toEqual(['one']);
+    expect(new Set(heard).size).toBe(1);
+  });
+
   it('uses one match rule per rule, however often it is subscribed', async () => {
     await daemon.remove();
     daemon = await openPrivateBus('<limit name="max_match_rules_per_connection">20</limit>');

@@ -9,7 +9,7 @@ import { createSystemd } from '../../src/host/systemd.ts';
 import { createCommandRunner } from '../../src/host/transient.ts';
 import { unitNameMistake, unitPath } from '../../src/host/unit-name.ts';
 import { type FakeSystemd, OWN_UNIT, openFakeSystemd } from './fake-systemd.ts';
-import { hasDbusDaemon } from './private-bus.ts';
+import { hasDbusDaemon, until } from './private-bus.ts';
 
 const clock = createClock();
 
@@ -87,6 +87,28 @@ describe.skipIf(!hasDbusDaemon)('what systemd reports about a unit [needs dbus-d
     const states = await Promise.all(names.map((name) => fake.systemd.activeState(name)));
     expect(states).toEqual(['active', 'deactivating', 'inactive'].map(known));
     expect(heard).toEqual(calls);
+  });
+
+  it('as a change of its state reaches everyone who listens, and nobody else', async () => {
+    fake = await openFakeSystemd();
+    const heard: string[] = [];
+    const listen = (who: string): (() => void) =>
+      fake.systemd.whenStateChanges((unit, { activeState }) => heard.push(`${who}: ${unit} ${activeState}`));
+    const change = async (count: number): Promise<void> => {
+      // Answered once the rules are in force.
+      await fake.systemd.activeState('db.service');
+      fake.endsByItself('web.service');
+      await until(() => heard.length >= count);
+    };
+    const [first, second] = [listen('first'), listen('second')];
+    await change(2);
+    first();
+    await change(3);
+    second();
+    listen('third');
+    await change(4);
+    const ended = 'web.service inactive';
+    expect(heard).toEqual([`first: ${ended}`, `second: ${ended}`, `second: ${ended}`, `third: ${ended}`]);
   });
 
   it('is under its own name, with its cgroup and its dependencies', async () => {

@@ -172,6 +172,10 @@ check_many_in_1() { # 200 pods in one phase: all are stopped through systemd, no
   [ -z "$(awk '$2 ~ /^m[0-9]/ && $3 == "runs"' "$TIMELINE")" ] || fail 'systemd started one again'
   ! ns journal -b -o cat | grep -E 'MaxListenersExceeded|LimitsExceeded|were signalled' || fail 'not through systemd'
   figure 'last of 200 told ms' "$(last_told)"
+  local last released; last=$(awk '$2 ~ /^m[0-9]/ && $3 == "ends" && $1 > most { most = $1 } END { print most }' "$TIMELINE")
+  released=$(at "$TIMELINE" agent released)
+  figure 'release after the last of 200 ended ms' $((released - last))
+  [ $((released - last)) -le $((3000 + waited_ms)) ] || fail "released $((released - last)) ms after the last of 200 ended"
 }
 check_many_in_5() { # 200 pods in five phases: in order, and none is restarted
   many 5
