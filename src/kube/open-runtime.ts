@@ -189,6 +189,8 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     close: () => {
       isClosed = true;
       cancelRest();
+      // One that the runtime answers late would keep the agent from ending.
+      if (found.known) found.value.client.cancel();
       lose(CLOSED);
     },
   };

@@ -120,6 +120,7 @@ export function aNode(given: {
     stopContainer: async () => absent,
     stopSandbox: async () => absent,
     close: () => {},
+    cancel: () => undefined,
   };
   return {
     node,

@@ -51,6 +51,20 @@ afterEach(() => {
   stub.remove();
 });
 
+it('ends a stop that the runtime never answers when it is closed', async () => {
+  const runtime = openOn(stub.socket);
+  const isAsked = new Promise<void>((resolve) =>
+    stub.onRaw(cri.stopPodSandbox, () => {
+      resolve();
+      return null;
+    }),
+  );
+  const stopped = runtime.stopSandbox(hex(1));
+  await isAsked;
+  runtime.close();
+  expect(await stopped).toMatchObject({ known: false, why: 'unreadable' });
+});
+
 describe('the facts of the runtime', () => {
   it('are unknown until it answers, and then its answer', async () => {
     stub.on(cri.listContainers, () => ({

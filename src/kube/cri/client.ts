@@ -58,7 +58,10 @@ export type CriClient = {
   /** SIGTERM, then SIGKILL after the timeout. Waits for the end. */
   readonly stopContainer: (id: string, graceSeconds: number) => Promise<Reading<null>>;
   readonly stopSandbox: (id: string) => Promise<Reading<null>>;
+  /** Calls that are under way are still answered. */
   readonly close: () => void;
+  /** Ends the calls that are under way. */
+  readonly cancel: () => void;
 };
 type Info = { readonly [key: string]: string };
 type Filesystems = { readonly image: readonly FilesystemUsage[]; readonly container: readonly FilesystemUsage[] };
@@ -93,6 +96,7 @@ export function openCriClient(socket: string, clock: Clock): CriClient {
   setLogVerbosity(logVerbosity.NONE);
   const client = new Client(`unix:${socket}`, credentials.createInsecure(), OPTIONS);
   let isClosed = false;
+  const underWay = new Set<{ readonly cancel: () => void }>();
 
   function call<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
@@ -119,11 +123,13 @@ export function openCriClient(socket: string, clock: Clock): CriClient {
           create(method.input, request),
           new Metadata(),
           (error: ServiceError | null, answer?: MessageShape<O>) => {
+            underWay.delete(asked);
             if (error !== null) finish(failed(whyOf(error), error.details || error.message));
             else if (answer === undefined) finish(failed('malformed', 'an answer without a message'));
             else finish(known(answer));
           },
         );
+        underWay.add(asked);
         cancel = clock.after(deadlineMs, () => {
           finish(failed('timed-out', `no answer within ${deadlineMs} ms`));
           asked.cancel();
@@ -184,6 +190,9 @@ export function openCriClient(socket: string, clock: Clock): CriClient {
     close: () => {
       isClosed = true;
       client.close();
+    },
+    cancel: () => {
+      for (const call of underWay) call.cancel();
     },
   };
 }
