@@ -55,8 +55,12 @@ export type BoundPod = {
   readonly scratch?: readonly string[];
 };
 export type PodSource = {
+  /** Resolves once the pods were read for the first time, or cannot be read. Absent: `unsettled` says so. */
+  readonly opened?: () => Promise<void>;
   /** With their current cgroups; never waits for a network. */
   readonly pods: () => Reading<readonly BoundPod[]>;
+  /** D13: before a choice, reads what can only be read off the event loop; never longer than some 20 ms. Absent: nothing. */
+  readonly freshen?: () => Promise<void>;
   /** At most 10 s old, for callers that only want to know whether there is something to do. Absent: use `pods`. */
   readonly podsLately?: () => Reading<readonly BoundPod[]>;
   /**
@@ -381,6 +385,8 @@ export type Inbox = {
 };
 export type Parts = {
   readonly observer: Observer;
+  /** Before a look that reads the pods; absent: they are always fresh. */
+  readonly freshenPods?: PodSource['freshen'] | undefined;
   readonly recorder: Recorder;
   readonly inbox: Inbox;
   readonly config: () => CoreConfig;

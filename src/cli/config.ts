@@ -117,7 +117,8 @@ async function checkedConfig(named: string | null): Promise<Checked> {
     return { file: null, problems, warnings, good: (paint) => warningLines(warnings, paint) };
   }
   const { file, mode, podManifests } = effective;
-  const manifests = mode === 'standalone' ? checkManifests(podManifests) : NO_MANIFESTS;
+  const hangs = loaded.hung.get(podManifests);
+  const manifests = mode === 'standalone' ? checkManifests(podManifests, hangs) : NO_MANIFESTS;
   const { warnings: here } = await warningsHere(effective, loaded.hung, clock);
   const areUsed = mode === 'standalone' && manifests.problems.length === 0;
   const ofPods = areUsed ? [...podWarnings(effective, manifests), ...(await scratchWarnings(manifests.pods))] : [];

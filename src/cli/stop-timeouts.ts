@@ -1,6 +1,7 @@
 import type { PodUid } from '../core/pod/pod.ts';
-import { type Reading, unknown } from '../core/reading.ts';
+import { type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { busUp, openSystemBus } from '../host/bus.ts';
+import { diskHangs } from '../host/hung-disk.ts';
 import { createSystemd } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { createManifestFiles } from '../standalone/manifest-files.ts';
@@ -22,6 +23,8 @@ export const NO_UNITS: StopTimeouts = { units: new Map(), defaultMs: NOBODY_ASKE
 
 /** Reads the manifests as the daemon does, and queries systemd about the units that they name. */
 export async function stopTimeouts(podManifests: string, clock: Clock): Promise<StopTimeouts> {
+  const hangs = await diskHangs(podManifests);
+  if (hangs !== null) return { ...NO_UNITS, problems: [`${podManifests}: ${hangs.detail}`] };
   const problems: string[] = [];
   const findings: Findings = {
     raise: ({ text }) => void problems.push(text),
@@ -29,10 +32,10 @@ export async function stopTimeouts(podManifests: string, clock: Clock): Promise<
     all: () => [],
   };
   const files = createManifestFiles({ podManifests, findings, clock });
-  files.read();
-  const bound = files
-    .pods()
-    .flatMap(({ declared: { uid }, target }) => (target.kind === 'unit' ? [{ uid, unit: target.unit }] : []));
+  await files.read();
+  const bound = (valueOrNull(files.pods()) ?? []).flatMap(({ declared: { uid }, target }) =>
+    target.kind === 'unit' ? [{ uid, unit: target.unit }] : [],
+  );
   if (bound.length === 0) return { ...NO_UNITS, problems };
   const bus = openSystemBus(clock);
   try {

@@ -62,7 +62,7 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
   // Between the last look of an earlier run and the first look of this run, there was no agent.
   let seenMs = 0;
   while (!stop.aborted) {
-    const steps = stepsOf(state, next, parts, seenMs);
+    const steps = await stepsOf(state, next, parts, seenMs);
     seenMs = SEEN_BETWEEN_LOOKS_MS;
     const { observation, verdict } = asOne(steps);
     state = verdict.state;
@@ -101,16 +101,17 @@ type Steps = readonly [Step, Step?];
  * A look, followed at once by a second one if the first needs the pods to choose a victim. A new condition is reported and
  * recorded with the choice, which 3 ms of reporting would otherwise delay.
  */
-function stepsOf(state: State, next: NextLook, parts: Parts, seenMs: number): Steps {
-  const first = stepOf(state, next, parts, seenMs);
+async function stepsOf(state: State, next: NextLook, parts: Parts, seenMs: number): Promise<Steps> {
+  const first = await stepOf(state, next, parts, seenMs);
   const { decisions, next: wanted, state: then } = first.verdict;
   const isAsking = wanted.afterMs === 0 && wanted.pods !== null;
   return isAsking && decisions.every(({ kind }) => kind === 'set-condition')
-    ? [first, stepOf(then, wanted, parts, SEEN_BETWEEN_LOOKS_MS)]
+    ? [first, await stepOf(then, wanted, parts, SEEN_BETWEEN_LOOKS_MS)]
     : [first];
 }
 
-function stepOf(state: State, next: NextLook, parts: Parts, seenMs: number): Step {
+async function stepOf(state: State, next: NextLook, parts: Parts, seenMs: number): Promise<Step> {
+  if (next.pods !== null) await parts.freshenPods?.();
   const observation = parts.observer.look(next, parts.inbox.drain());
   return { observation, verdict: decide(withoutUnseen(state, observation.atMs, seenMs), observation, parts.config()) };
 }

@@ -51,6 +51,8 @@ export function createOomKills(needs: OomKillsNeeds): TellOomKills {
   let keptMs = Number.NEGATIVE_INFINITY;
   /** Readings whose kills, if any, are not on the disk yet. */
   let unrecorded = 0;
+  /** Readings that are not told yet: a stop right after a look must not lose what it saw. */
+  let telling = Promise.resolve();
   // A watch that has counted continues across a reload.
   const before = oomWatch.counted() === null ? (loadCount(path, bootId) ?? countAtBoot(stateDirectory, bootId)) : null;
   if (before !== null) oomWatch.resume(before);
@@ -87,11 +89,14 @@ export function createOomKills(needs: OomKillsNeeds): TellOomKills {
     seen: (atMs, state) => {
       if (isWaiting && !mode.isSettled() && atMs - openedMs < SETTLE_MS) return;
       isWaiting = false;
-      void tell(oomWatch.look(atMs, state, mode.pods.pods));
+      const told = tell(oomWatch.look(atMs, state, mode.pods.pods));
+      telling = telling.then(() => told);
       // While memory is short, no look waits for a write that can wait.
       if (atMs - keptMs >= KEEP_MS && Object.keys(state.firstMetMs).length === 0) keep();
     },
-    last: () => tell(oomWatch.now(mode.pods.pods)),
+    last: async () => {
+      await Promise.all([telling, tell(oomWatch.now(mode.pods.pods))]);
+    },
     keep,
   };
 }

@@ -172,6 +172,8 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   let now = withOptions(given, options);
   let next: Loaded | null = null;
   const parts = openParts(host, now.effective, () => now.effective);
+  // Before an eviction is resumed, which needs its pod.
+  await parts.mode.pods.opened?.();
   const { actor, inbox, observer, recorder, findings, log } = parts;
   const reload = createReload({
     clock,
@@ -235,6 +237,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
         ...observer,
         look: (want, arrived) => timedLook(host, () => observer.look(answers.wanted(want), arrived)),
       },
+      freshenPods: parts.mode.pods.freshen,
       recorder,
       inbox,
       config: () => parts.core(),

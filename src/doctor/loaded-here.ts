@@ -33,9 +33,10 @@ export type LoadedHere = LoadedConfig & { readonly sizes: HostSizes; readonly hu
 type HungDisks = ReadonlyMap<string, Unknown>;
 
 async function hungDisks(effective: Effective): Promise<HungDisks> {
-  const { nodefsPath, imagefsPath, containerfsPath, stateDirectory } = effective;
+  const { nodefsPath, imagefsPath, containerfsPath, stateDirectory, podManifests } = effective;
   const programs = programsOf(effective).map(({ program }) => program);
-  const paths = [nodefsPath, imagefsPath, containerfsPath, stateDirectory, ...programs].filter((path) => path !== null);
+  const named = [nodefsPath, imagefsPath, containerfsPath, stateDirectory, podManifests, ...programs];
+  const paths = named.filter((path) => path !== null);
   const asked = await Promise.all([...new Set(paths)].map(async (path) => [path, await diskHangs(path)] as const));
   return new Map(asked.flatMap(([path, why]) => (why === null ? [] : [[path, why] as const])));
 }

@@ -74,6 +74,7 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
     while (!holds() && clock.monoMs() < endMs) await sleep(clock, POLL_MS);
   };
   try {
+    await source.opened?.();
     await until(SETTLE_MS, () => {
       source.pods();
       return source.isSettled();

@@ -50,7 +50,7 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
     const [agent, here, pods, shutdown, places, disks, host, kube] = await Promise.all([
       lookAtAgent(socketIn(effective, configFile), systemd, clock),
       lookAtWarnings(loaded, clock),
-      lookAtStandalone(needs, mounts, valueOrNull(bootId) ?? ''),
+      lookAtStandalone(needs, loaded.hung, mounts, valueOrNull(bootId) ?? ''),
       lookAtShutdown(needs, createLogind(bus, clock)),
       lookAtPlaces(effective, loaded.hung, clock),
       effective === null
@@ -104,12 +104,15 @@ type Needs = { readonly clock: Clock; readonly systemd: Systemd; readonly effect
 
 async function lookAtStandalone(
   { clock, systemd, effective }: Needs,
+  hung: LoadedHere['hung'],
   mounts: Facts['host']['mounts'],
   bootId: string,
 ): Promise<Reading<PodsFacts>> {
   if (effective === null) return NO_CONFIG;
   if (effective.mode !== 'standalone') return unknown('not-applicable', 'manifests', 'mode kubelet has none');
   if (!mounts.known) return mounts;
+  const hangs = hung.get(effective.podManifests);
+  if (hangs !== undefined) return hangs;
   const looked = lookAtPods({ clock, effective, mounts: mounts.value, systemd, bootId });
   return within(clock, PART_MS, looked.then(known), () => late('the units of the pods'));
 }

@@ -13,6 +13,7 @@ import {
   readSync,
   renameSync,
   rmSync,
+  type Stats,
   statSync,
   unlinkSync,
   watch,
@@ -48,9 +49,13 @@ export function readDocument(
   links: 'refused' | 'followed' = 'refused',
 ): Reading<string> {
   const text = readText(path, maxBytes, links);
-  return text.known && text.value.includes('\uFFFD')
+  return text.known ? asDocument(path, text.value) : text;
+}
+
+export function asDocument(path: string, text: string): Reading<string> {
+  return text.includes('\uFFFD')
     ? unknown('unreadable', path, 'it contains bytes that are not UTF-8 text')
-    : text;
+    : known(text);
 }
 
 /** The last `maxBytes` of a regular file that is no link; the beginning may be in the middle of a line. */
@@ -245,22 +250,6 @@ export function kindOf(path: string): FileKind | null {
   }
 }
 
-/** Longer than the clock tick by which the kernel stamps a change. */
-const STAMP_MS = 50;
-
-/**
- * If it is the same as before, no entry was added, removed or renamed. Null: unknown, or the directory changed so recently that
- * a further change might have the same stamp.
- */
-export function directoryStamp(path: string, { wallMs }: Pick<Clock, 'wallMs'>): string | null {
-  try {
-    const { ino, ctimeNs, ctimeMs } = statSync(path, { bigint: true });
-    return Math.abs(wallMs() - Number(ctimeMs)) < STAMP_MS ? null : `${ino} ${ctimeNs}`;
-  } catch {
-    return null;
-  }
-}
-
 /** Creates the directory and its parents if missing. An existing one keeps its mode. */
 export function ensureDirectory(path: string, mode: number): Reading<true> {
   try {
@@ -289,19 +278,22 @@ const WRITABLE_BY_OTHERS = 0o022;
  */
 export function distrust(path: string): string | null {
   try {
-    const facts = lstatSync(path);
-    if (facts.isSymbolicLink()) return `${path} is a symbolic link; name the file itself`;
-    if (facts.uid !== 0 && facts.uid !== process.getuid?.()) {
-      return `${path} belongs to user ${facts.uid}; it must belong to root (chown root ${path})`;
-    }
-    if ((facts.mode & WRITABLE_BY_OTHERS) !== 0) {
-      return `${path} can be written by its group or by others (chmod go-w ${path})`;
-    }
-    return null;
+    return whyDistrusted(path, lstatSync(path));
   } catch (cause) {
     if (codeOf(cause) === 'ENOENT') return null;
     return `${path} cannot be examined: ${fileUnknown(path, cause).detail}`;
   }
+}
+
+export function whyDistrusted(path: string, facts: Stats): string | null {
+  if (facts.isSymbolicLink()) return `${path} is a symbolic link; name the file itself`;
+  if (facts.uid !== 0 && facts.uid !== process.getuid?.()) {
+    return `${path} belongs to user ${facts.uid}; it must belong to root (chown root ${path})`;
+  }
+  if ((facts.mode & WRITABLE_BY_OTHERS) !== 0) {
+    return `${path} can be written by its group or by others (chmod go-w ${path})`;
+  }
+  return null;
 }
 
 /** Editors and package managers touch a file several times; one report covers them all. */

@@ -1,3 +1,4 @@
+import type { Unknown } from '../core/reading.ts';
 import { valueAt } from '../document/check.ts';
 import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import { type Problem, problemOfFile } from '../document/problem.ts';
@@ -36,8 +37,9 @@ function refusedAt(file: string, text: string): CheckedManifests {
   return { pods: [], problems: [problemOfFile(file, text)] };
 }
 
-/** The same for a whole directory; a missing one has no mistakes. */
-export function checkManifests(directory: string): CheckedManifests {
+/** The same for a whole directory; a missing one has no mistakes. `hangs`: why nothing of it may be accessed. */
+export function checkManifests(directory: string, hangs?: Unknown): CheckedManifests {
+  if (hangs !== undefined) return refusedAt(directory, hangs.detail);
   const distrusted = distrust(directory);
   if (distrusted !== null) return refusedAt(directory, distrusted);
   const names = listDirectory(directory, MAX_FILES);

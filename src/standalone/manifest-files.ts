@@ -1,9 +1,9 @@
-import type { Unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
 import { isDenied } from '../host/file-error.ts';
-import { directoryStamp, distrust, listDirectory, readDocument } from '../host/files.ts';
+import { examine, listBeside, readDocumentBeside } from '../host/files-beside.ts';
 import type { Clock, Finding, Findings } from '../ports.ts';
 import {
   MANIFESTS,
@@ -19,23 +19,33 @@ import { keysOf, type ManifestPod, parseManifest } from './manifest.ts';
 export type ManifestFilesNeeds = {
   readonly podManifests: string;
   readonly findings: Findings;
-  readonly clock: Pick<Clock, 'wallMs'>;
+  readonly clock: Clock;
   /** Absent: a manifest that became invalid before the start is not in force. */
   readonly kept?: LastGoodManifests;
   /** Told instead of a finding about what this user may not read, but the agent may. */
   readonly onDenied?: (what: Unknown) => void;
 };
+/**
+ * All of it beside the loop: a file system that hangs blocks threads of the pool, and the manifests read
+ * before stay in force.
+ */
 export type ManifestFiles = {
-  /** Reads the directory again; true if the pods changed. */
-  readonly read: () => boolean;
+  /** Reads the directory again, and once more if that was requested meanwhile. True if the pods changed. */
+  readonly read: () => Promise<boolean>;
   /**
-   * D13: on the decision path. Takes new valid files of the directory, and reports nothing about the rest, which may be half
+   * D13: before a choice. Takes new valid files of the directory, and reports nothing about the rest, which may be half
    * written: `read` follows once the directory has been quiet for a moment. One call if nothing has changed. True if the
    * pods changed.
    */
-  readonly readNew: () => boolean;
-  /** In the order of appearance, so that a new manifest cannot displace one that is in force. */
-  readonly pods: () => readonly ManifestPod[];
+  readonly readNew: () => Promise<boolean>;
+  /** After a call that hung. */
+  readonly isReadDue: () => boolean;
+  /** How long the present call of `readNew` has lasted, ms. 0: none. */
+  readonly silentMs: () => number;
+  /** In the order of appearance, so that a new manifest cannot displace one that is in force. Unknown until first read. */
+  readonly pods: () => Reading<readonly ManifestPod[]>;
+  /** Nothing is reported any more. */
+  readonly close: () => void;
 };
 
 /** Files of any kind: ten times the pods for which looks were measured. */
@@ -44,6 +54,8 @@ export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)\s*$/s;
 
 /** The maximum number read between a look and its choice. */
 const MOST_NEW = 100;
+/** A call that lasts longer is reported: local disks answer within milliseconds. */
+const HANG_MS = 2_000;
 
 /** Why a file of this name is not read: its name could be mistaken for part of a message. Null: it is read. */
 export function refusedName(directory: string, name: string): string | null {
@@ -60,6 +72,8 @@ type File = {
   /** In force: the last good text, and what it declares. Null: nothing of this file is in force. */
   readonly good: string | null;
   readonly pods: readonly ManifestPod[];
+  /** Null: it may have changed since. */
+  readonly stamp: string | null;
 };
 const NOTHING: Pick<File, 'good' | 'pods'> = { good: null, pods: [] };
 /** Only blank lines, comments and document markers: a file may look like this for a moment while an editor writes it. */
@@ -70,48 +84,69 @@ const holdsNothing = (text: string): boolean =>
 export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
   const { podManifests: directory, findings, clock, kept } = needs;
   const files = new Map<string, File>();
-  let pods: readonly ManifestPod[] = [];
+  let pods: Reading<readonly ManifestPod[]> = unknown('stale', directory, 'the manifests are still being read');
   /** The directory's stamp when it was read; null: it may have changed since. */
   let stamp: string | null = null;
   /** Findings for what `readNew` took are not reported yet. */
   let isUnsaid = false;
+  let isReading = false;
+  let isRequested = false;
+  let isClosed = false;
+  let takingNew: Promise<boolean> | null = null;
 
-  /** `text` null: it may not or cannot be read; `why` gives the reason, and `denied` if it is this user's. */
-  const textOf = (name: string): { readonly text: string | null; readonly why: string; readonly denied?: Unknown } => {
+  const hangs = (): void => {
+    if (isClosed) return;
+    const why = `no answer within ${HANG_MS / 1_000} s; its file system may hang`;
+    if (!pods.known) pods = unknown('timed-out', directory, why);
+    // What it answers at last may be an error of a mount that is gone by then.
+    isRequested = true;
+    findings.raise(manifestsUnreadable(`${directory}: ${why}`));
+  };
+  const ofAll = createCalls(clock, hangs);
+  const ofNew = createCalls(clock, hangs);
+
+  /** Null: nothing has changed since it was read as `before`. */
+  const textOf = async (name: string, calls: Calls, before?: File): Promise<Text | Unread | null> => {
     const path = `${directory}/${name}`;
     const refused = refusedName(directory, name);
-    if (refused !== null) return { text: null, why: refused };
-    const text = readDocument(path, MAX_DOCUMENT_BYTES);
-    if (!text.known && isDenied(text)) return { text: null, why: sayUnread(text), denied: text };
-    const distrusted = distrust(path);
-    if (distrusted !== null) return { text: null, why: distrusted };
-    return text.known ? { text: text.value, why: '' } : { text: null, why: sayUnread(text) };
+    if (refused !== null) return { why: refused };
+    const examined = await calls.answer(() => examine(path, clock.wallMs()));
+    if (!examined.known) return unread(examined);
+    const { distrusted, stamp: at } = examined.value;
+    if (distrusted !== null) return { why: distrusted };
+    if (at !== null && at === before?.stamp && before.text !== null) return null;
+    const text = await calls.answer(() => readDocumentBeside(path, MAX_DOCUMENT_BYTES));
+    return text.known ? { text: text.value, stamp: at } : unread(text);
   };
   const tell = (finding: Finding, denied: Unknown | undefined): void => {
     if (denied !== undefined && needs.onDenied !== undefined) needs.onDenied(denied);
     else findings.raise(finding);
   };
-  const readFile = (name: string): boolean => {
+  /** True if the pods changed. `found`: as `textOf` read it. */
+  const take = (name: string, found: Text | Unread): boolean => {
     const path = `${directory}/${name}`;
     const before = files.get(name);
     const inForce = before ?? keptBefore(name, path);
     /** True if a text stored by an earlier run comes into force. */
-    const refuse = (why: string, bad: string | null = null, denied?: Unknown): boolean => {
+    const refuse = ({ why, denied }: Unread, bad: Text | null = null): boolean => {
       tell(manifestRefused(name, why, inForce.pods.length > 0 || (kept?.isUnread === true ? null : false)), denied);
       // The same bad text is not parsed again each time.
-      files.set(name, { text: bad, good: inForce.good, pods: inForce.pods });
+      files.set(name, { text: null, stamp: null, ...bad, good: inForce.good, pods: inForce.pods });
       return before === undefined && inForce.pods.length > 0;
     };
-    const { text, why, denied } = textOf(name);
-    if (text === null) return refuse(why, null, denied);
-    if (text === before?.text) return false;
+    if ('why' in found) return refuse(found);
+    const { text, stamp: at } = found;
+    if (before !== undefined && text === before.text) {
+      files.set(name, { ...before, stamp: at });
+      return false;
+    }
     const manifest = parseManifest(text, path);
-    if (manifest.problems.length > 0) return refuse(sayProblems(manifest.problems), text);
+    if (manifest.problems.length > 0) return refuse({ why: sayProblems(manifest.problems) }, found);
     if (inForce.pods.length > 0 && holdsNothing(text)) {
-      return refuse(`${path} is empty now; to stop using its pods, remove the file`, text);
+      return refuse({ why: `${path} is empty now; to stop using its pods, remove the file` }, found);
     }
     findings.clear(manifestId(name));
-    files.set(name, { text, good: text, pods: manifest.pods });
+    files.set(name, { text, good: text, pods: manifest.pods, stamp: at });
     return true;
   };
   /** It may have become invalid before this run. */
@@ -120,11 +155,11 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     const manifest = good === null ? null : parseManifest(good, path);
     return manifest === null || manifest.problems.length > 0 ? NOTHING : { good, pods: manifest.pods };
   };
-  const readIfGood = (name: string): File | null => {
-    const { text } = textOf(name);
-    if (text === null || holdsNothing(text)) return null;
-    const { problems, pods: found } = parseManifest(text, `${directory}/${name}`);
-    return problems.length > 0 ? null : { text, good: text, pods: found };
+  const readIfGood = async (name: string): Promise<File | null> => {
+    const found = await textOf(name, ofNew);
+    if (found === null || 'why' in found || holdsNothing(found.text)) return null;
+    const { problems, pods: declared } = parseManifest(found.text, `${directory}/${name}`);
+    return problems.length > 0 ? null : { ...found, good: found.text, pods: declared };
   };
   const keepGood = (): void => {
     const bad = [...files].flatMap(([name, { text, good }]) =>
@@ -132,55 +167,134 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     );
     kept?.keep(new Map(bad));
   };
+  const list = async (calls: Calls): Promise<Listed | Unread> => {
+    const examined = await calls.answer(() => examine(directory, clock.wallMs()));
+    if (!examined.known) return unread(examined);
+    const { distrusted, stamp: at } = examined.value;
+    if (distrusted !== null) return { why: distrusted };
+    if (calls === ofNew && at !== null && at === stamp) return { names: null, stamp: at };
+    const listed = await calls.answer(() => listBeside(directory, MAX_FILES));
+    return listed.known ? { names: manifestsAmong(listed.value), stamp: at } : unread(listed);
+  };
+  const readAll = async (): Promise<boolean> => {
+    const listed = await list(ofAll);
+    if (isClosed) return false;
+    if ('why' in listed) {
+      tell(manifestsUnreadable(listed.why), listed.denied);
+      return false;
+    }
+    const names = listed.names ?? [];
+    const present = new Set(names);
+    // Not one that a choice takes meanwhile.
+    const gone = [...files.keys()].filter((name) => !present.has(name));
+    const texts = await inPairs(names, (name) => textOf(name, ofAll, files.get(name)));
+    if (isClosed) return false;
+    let isChanged = false;
+    for (const [i, name] of names.entries()) {
+      const found = texts[i] ?? null;
+      if (found !== null) isChanged = take(name, found) || isChanged;
+    }
+    for (const name of gone) {
+      files.delete(name);
+      for (const idOf of [manifestId, samePodId]) findings.clear(idOf(name));
+    }
+    findings.clear(MANIFESTS);
+    ({ stamp } = listed);
+    isChanged ||= isUnsaid || gone.length > 0;
+    isUnsaid = false;
+    keepGood();
+    if (isChanged) pods = known(unique([...files], directory, findings));
+    return isChanged;
+  };
+  const takeNew = async (): Promise<boolean> => {
+    const listed = await list(ofNew);
+    if ('why' in listed || listed.names === null) return false;
+    const names = new Set(listed.names);
+    const fresh = [...names].filter((name) => !files.has(name));
+    const found: (readonly [string, File])[] = [];
+    for (const name of fresh.slice(0, MOST_NEW)) {
+      const file = await readIfGood(name);
+      if (file !== null) found.push([name, file]);
+    }
+    stamp = found.length === fresh.length ? listed.stamp : null;
+    const taken = found.filter(([name]) => !files.has(name));
+    if (taken.length === 0) return false;
+    for (const [name, file] of taken) files.set(name, file);
+    isUnsaid = true;
+    // A renamed file counts under its new name, and a file that an editor moved away stays in force.
+    const presentFirst = [...files].toSorted(([a], [b]) => Number(names.has(b)) - Number(names.has(a)));
+    pods = known(unique(presentFirst, directory, null));
+    return true;
+  };
 
   return {
     pods: () => pods,
-    read: () => {
-      stamp = directoryStamp(directory, clock);
-      const distrusted = distrust(directory);
-      const listed = listDirectory(directory, MAX_FILES);
-      if (distrusted !== null || !listed.known) {
-        const why = distrusted ?? (listed.known ? '' : sayUnread(listed));
-        tell(manifestsUnreadable(why), !listed.known && isDenied(listed) ? listed : undefined);
-        return false;
+    read: async () => {
+      isRequested = true;
+      if (isReading) return false;
+      isReading = true;
+      let isChanged = false;
+      while (isRequested && !isClosed) {
+        isRequested = false;
+        isChanged = (await readAll()) || isChanged;
+        if (!pods.known) pods = known([]);
       }
-      findings.clear(MANIFESTS);
-      const names = manifestsAmong(listed.value);
-      const present = new Set(names);
-      let isChanged = isUnsaid;
-      isUnsaid = false;
-      for (const name of [...files.keys()]) {
-        if (present.has(name)) continue;
-        files.delete(name);
-        for (const idOf of [manifestId, samePodId]) findings.clear(idOf(name));
-        isChanged = true;
-      }
-      for (const name of names) isChanged = readFile(name) || isChanged;
-      keepGood();
-      if (isChanged) pods = unique([...files], directory, findings);
+      isReading = false;
       return isChanged;
     },
-    readNew: () => {
-      const now = directoryStamp(directory, clock);
-      if (now !== null && now === stamp) return false;
-      const listed = distrust(directory) === null ? listDirectory(directory, MAX_FILES) : null;
-      if (listed?.known !== true) return false;
-      const names = new Set(manifestsAmong(listed.value));
-      const fresh = [...names].filter((name) => !files.has(name));
-      const found = fresh.slice(0, MOST_NEW).flatMap((name) => {
-        const file = readIfGood(name);
-        return file === null ? [] : [[name, file] as const];
+    readNew: async () => {
+      if (!pods.known) return false;
+      takingNew ??= takeNew().finally(() => {
+        takingNew = null;
       });
-      stamp = found.length === fresh.length ? now : null;
-      if (found.length === 0) return false;
-      for (const [name, file] of found) files.set(name, file);
-      isUnsaid = true;
-      // A renamed file counts under its new name, and a file that an editor moved away stays in force.
-      const presentFirst = [...files].toSorted(([a], [b]) => Number(names.has(b)) - Number(names.has(a)));
-      pods = unique(presentFirst, directory, null);
-      return true;
+      return takingNew;
+    },
+    isReadDue: () => isRequested && !isReading,
+    silentMs: ofNew.silentMs,
+    close: () => {
+      isClosed = true;
     },
   };
+}
+
+type Text = { readonly text: string; readonly stamp: string | null };
+/** `names` null: as before. */
+type Listed = { readonly names: readonly string[] | null; readonly stamp: string | null };
+/** `denied`: this user may not read it. */
+type Unread = { readonly why: string; readonly denied?: Unknown };
+const unread = (why: Unknown): Unread => ({ why: sayUnread(why), ...(isDenied(why) ? { denied: why } : {}) });
+
+type Calls = {
+  readonly answer: <T>(call: () => Promise<T>) => Promise<T>;
+  readonly silentMs: () => number;
+};
+/** Calls of one reader, which makes one at a time. */
+function createCalls(clock: Clock, hangs: () => void): Calls {
+  let sinceMs: MonoMs | null = null;
+  return {
+    answer: async (call) => {
+      sinceMs = clock.monoMs();
+      const cancel = clock.after(HANG_MS, hangs);
+      try {
+        return await call();
+      } finally {
+        cancel();
+        sinceMs = null;
+      }
+    },
+    silentMs: () => (sinceMs === null ? 0 : clock.monoMs() - sinceMs),
+  };
+}
+
+/** Of the pool's four threads, a hang leaves two. Results in the order of the items. */
+async function inPairs<T, R>(items: readonly T[], run: (item: T) => Promise<R>): Promise<readonly R[]> {
+  const results: R[] = [];
+  const left = items.entries();
+  const one = async (): Promise<void> => {
+    for (const [i, item] of left) results[i] = await run(item);
+  };
+  await Promise.all([one(), one()]);
+  return results;
 }
 
 const sayUnread = ({ where, detail }: Unknown): string => `${where}: ${detail}`;

@@ -6,7 +6,6 @@ import { directoryOf } from '../host/cgroup-walk.ts';
 import { hasProcesses } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
-import { watchPath } from '../host/files.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { UnitFacts } from '../host/unit-facts.ts';
 import type { BoundPod, CgroupRef, Clock, PodSource } from '../ports.ts';
@@ -18,10 +17,11 @@ import {
   unsafeScratchId,
 } from '../words/finding-standalone.ts';
 import { type Guarded, guardedNow, guardedUnits, type Place } from './bind.ts';
+import { followManifests, REREAD_MS } from './follow-manifests.ts';
 import { createLeftMemory } from './left-memory.ts';
 import { createLivePods } from './live-pods.ts';
 import type { ManifestPod } from './manifest.ts';
-import { createManifestFiles, type ManifestFilesNeeds } from './manifest-files.ts';
+import type { ManifestFilesNeeds } from './manifest-files.ts';
 import { podDisk } from './pod-disk.ts';
 import {
   complaintOf,
@@ -91,8 +91,6 @@ const FAR_REFRESH_MS = 11_000;
 const RESOLVE_MS = 5_000;
 /** The same for systemd far from every threshold: it reports the end of a start on its own. */
 const FAR_RESOLVE_MS = 60_000;
-/** The directory is watched; this covers lost events. */
-const REREAD_MS = 30_000;
 const SOON_MS = 5;
 /** While a victim must be chosen, new pods are searched for: at most 1 % of a core. */
 const WATCH_MS = 2_500;
@@ -109,7 +107,17 @@ const BUS_PATIENCE_MS = 5_000;
 /** The pods of the manifests directory with what they are bound to, kept current beside the loop. */
 export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   const { clock, mounts, systemd, findings } = needs;
-  const files = createManifestFiles(needs);
+  const manifests = followManifests({
+    ...needs,
+    changed: () => {
+      adopt();
+      refreshAgain(true);
+    },
+    added: () => {
+      adopt();
+      soon();
+    },
+  });
   const walker = createDiskWalker(clock);
   const places = needs.places ?? createPlaceMemory();
   const seen = createSeenDirectories();
@@ -135,7 +143,6 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   let before: readonly BoundPod[] = [];
   let unseen: ReadonlySet<string> = new Set();
   let hasSettled = false;
-  let readMs: MonoMs = Number.NEGATIVE_INFINITY;
   let refreshedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let renewedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let chosenFromMs: MonoMs = Number.NEGATIVE_INFINITY;
@@ -148,22 +155,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   const tellUnsafe = createScratchPlaces(findings, seen);
   const tellLeftMemory = createLeftMemory(mounts, findings);
   let scratchTold = Promise.resolve();
-  function readManifests(): void {
-    readMs = clock.monoMs();
-    if (files.read()) adopt();
-  }
-
-  /** The pods at this moment, including those whose manifest has just appeared. */
-  function podsNow(): readonly BoundPod[] {
-    if (files.readNew()) {
-      adopt();
-      soon();
-    }
-    return live.now();
-  }
-
   function adopt(): void {
-    const declared = files.pods();
+    const declared = manifests.declared();
     const { pods, refused } = withSafeScratch(declared, needs.own ?? []);
     seen.keepOnly(declared.flatMap(({ disk, scratch }) => [...disk, ...scratch]));
     for (const { manifest } of live.replace(pods)) {
@@ -255,16 +248,16 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 
   function tick(): void {
     if (isClosed) return;
-    if (clock.monoMs() - readMs >= REREAD_MS) readManifests();
+    manifests.rereadIfDue();
     refreshAgain();
     // Not with each refresh: one follows the news of a pod that has just started, and may have to be chosen next.
     tellLeftMemory(before);
   }
 
   /** Without pods there is only the directory to refresh. */
-  function refreshAgain(): void {
+  function refreshAgain(isChanged = false): void {
     // Far from every threshold, the look of this wake-up may have refreshed already.
-    if (!isFar || readMs >= refreshedMs || !isFresh()) refresh();
+    if (isChanged || !isFar || !isFresh()) refresh();
     else resolver.pump();
     if (entries.size === 0) tickAfter(REREAD_MS);
     else tickAfter(isFar ? FAR_REFRESH_MS : REFRESH_MS);
@@ -286,7 +279,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       cancelWatch = null;
       const nowMs = clock.monoMs();
       if (isClosed || nowMs - chosenFromMs > WATCH_MS) return;
-      podsNow();
+      void manifests.takeNew();
+      live.now();
       if (nowMs - renewedMs <= BEGIN_MS) needs.wake();
       cancelWatch = clock.after(paceMs(), again);
     };
@@ -306,21 +300,14 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 
   const isFresh = (): boolean => clock.monoMs() - refreshedMs < REFRESH_MS;
   const unplaced = (): readonly Entry[] => [...entries.values()].filter((entry) => !isPlaced(entry));
-  const isSettled = (): boolean => hasSettled || sinceStartMs() >= SETTLE_MS || unplaced().length === 0;
+  const isSettled = (): boolean =>
+    manifests.isRead() && (hasSettled || sinceStartMs() >= SETTLE_MS || unplaced().length === 0);
   const unitOf = ({ place, manifest }: Entry): string | null =>
     place.unit ?? (manifest.target.kind === 'unit' ? manifest.target.unit : null);
   const isOf = (entry: Entry, unit: string): boolean => {
     const { target } = entry.manifest;
     return unitOf(entry) === unit || (target.kind === 'unit' && target.unit === unit);
   };
-  const endWatch = watchPath(
-    needs.podManifests,
-    () => {
-      readManifests();
-      refreshAgain();
-    },
-    clock,
-  );
   // From the start of a job on, the path of a unit that did not exist before is known.
   const endBegins = systemd.whenJobBegins((unit) => askAgain((entry) => isOf(entry, unit)));
   const endJobs = systemd.whenJobEnds(({ unit }) => askAgain((entry) => isOf(entry, unit)));
@@ -334,12 +321,16 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   const endUps = systemd.whenUp(askAnew);
   const endReloads = systemd.whenReloaded(askAnew);
   const cancelSettle = clock.after(SETTLE_MS, soon);
-  readManifests();
   if (systemd.isUp()) askAnew();
   tick();
 
   return {
-    pods: () => known(podsNow()),
+    pods: () => {
+      const read = manifests.pods();
+      return read.known ? known(live.now()) : read;
+    },
+    opened: manifests.opened,
+    freshen: manifests.freshen,
     unsettled: (forWhat) => {
       watch();
       const patienceMs = forWhat === 'all' ? SETTLE_SHUTDOWN_MS : SETTLE_MS;
@@ -357,7 +348,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
         .filter(({ cgroup }) => cgroup.known && hasProcesses(mounts, cgroup.value))
         .map(({ declared }) => declared),
     scratchTold: () => scratchTold,
-    declared: files.pods,
+    declared: manifests.declared,
     seen,
     find: (uid) => {
       const entry = entries.get(uid);
@@ -375,7 +366,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       cancelSettle();
       cancelSoon?.();
       cancelWatch?.();
-      endWatch();
+      manifests.close();
       endBegins();
       endJobs();
       endUps();

@@ -87,6 +87,7 @@ describe('the loop', () => {
         },
         reread: () => Promise.reject(new Error('not asked')),
       },
+      freshenPods: async () => say('freshen'),
       recorder: {
         intent: async ({ observation, verdict }, deadlineMs) => {
           const seen = observation.pods.known ? 'with pods' : 'without pods';
@@ -111,6 +112,7 @@ describe('the loop', () => {
   it('chooses the victim before the new condition is recorded or reported', async () => {
     expect(await run(['web'], (did) => did.includes('publish evict'))).toEqual([
       'look null',
+      'freshen',
       'look memory.available',
       'intent set-condition,evict with pods 5 ms',
       'prepare set-condition',
@@ -199,6 +201,7 @@ describe('the loop', () => {
   it('records and reports a condition even if no pod can be chosen', async () => {
     expect(await run([], (did) => did.includes('publish '))).toEqual([
       'look null',
+      'freshen',
       'look memory.available',
       'intent set-condition with pods 50 ms',
       'prepare set-condition',

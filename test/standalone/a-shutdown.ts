@@ -63,14 +63,15 @@ export const podOf = (name: string) => {
   const pods = standalone.pods.pods();
   return pods.known ? pods.value.find(({ declared }) => declared.name === name) : undefined;
 };
-export const openParts = (dry: boolean): void => {
+export const openParts = async (dry: boolean): Promise<void> => {
   if (mounts === null) return;
   const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
   const { systemd } = fake;
   standalone = openStandalone({ ...heard, ...at, clock, mounts, systemd, wake: () => undefined, dry });
+  await standalone.pods.opened?.();
 };
 export const open = async (...names: readonly string[]): Promise<void> => {
-  openParts(false);
+  await openParts(false);
   await until(() => names.every((name) => podOf(name)?.cgroup.known));
 };
 export const stop = (name: string, more: Partial<StopOrder> = {}) => {

@@ -46,14 +46,15 @@ export const write = (name: string, annotation: string, more = ''): void =>
     join(directory, 'pods.d', `${name}.yaml`),
     `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\n${more}spec: { containers: [{ name: a }] }\n`,
   );
-export const open = (
+export const open = async (
   more: { readonly clock?: Clock; readonly wake?: () => void; readonly systemd?: Systemd } = {},
-): void => {
+): Promise<void> => {
   if (mounts === null) return;
   const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
   const systemd = createSystemd(bus);
   const needs = { ...heard, ...at, clock, mounts, systemd, wake: () => undefined, dry: false };
   standalone = openStandalone({ ...needs, ...more });
+  await standalone.pods.opened?.();
 };
 export const pods = (): readonly BoundPod[] => {
   const reading = standalone.pods.pods();
@@ -81,6 +82,11 @@ export const order = (name: string, more: Partial<StopOrder> = {}): StopOrder =>
 };
 export const stop = (name: string, more: Partial<StopOrder> = {}) =>
   standalone.killer.stop(order(name, more), new AbortController().signal);
+/** As before a choice. */
+export const podsAtChoice = async (): Promise<readonly BoundPod[]> => {
+  await standalone.pods.freshen?.();
+  return pods();
+};
 /** Instead of a bus without systemd; removed after the test. */
 export const useSystemd = (made: FakeSystemd): void => {
   bus.close();

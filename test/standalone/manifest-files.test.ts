@@ -2,7 +2,10 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { valueOrNull } from '../../src/core/reading.ts';
+import { createClock } from '../../src/host/clock.ts';
 import type { Finding } from '../../src/ports.ts';
+import type { ManifestPod } from '../../src/standalone/manifest.ts';
 import { createManifestFiles, type ManifestFiles } from '../../src/standalone/manifest-files.ts';
 
 const manifest = (name: string, priority = 0): string =>
@@ -14,13 +17,14 @@ describe('manifests that appear right before a choice (D13)', () => {
   let findings: Map<string, Finding>;
   let wallMs: number;
   const at = (name: string): string => path.join(directory, name);
-  const names = (): readonly string[] => files.pods().map(({ declared }) => declared.name);
+  const pods = (): readonly ManifestPod[] => valueOrNull(files.pods()) ?? [];
+  const names = (): readonly string[] => pods().map(({ declared }) => declared.name);
   /** The kernel stamps a directory by its tick: what was just changed may change again under the same stamp. */
   const quiet = (): void => {
     wallMs += 10_000;
   };
 
-  beforeEach(() => {
+  beforeEach(async () => {
     directory = mkdtempSync(path.join(tmpdir(), 'nodewarden-manifests-'));
     findings = new Map();
     wallMs = Date.now();
@@ -31,77 +35,77 @@ describe('manifests that appear right before a choice (D13)', () => {
         clear: (id) => void findings.delete(id),
         all: () => [...findings.values()],
       },
-      clock: { wallMs: () => wallMs },
+      clock: { ...createClock(), wallMs: () => wallMs },
     });
     writeFileSync(at('web.yaml'), manifest('web'));
-    files.read();
+    await files.read();
   });
   afterEach(() => rmSync(directory, { recursive: true }));
 
-  it('are read at once', () => {
-    expect(files.readNew()).toBe(false);
+  it('are read at once', async () => {
+    expect(await files.readNew()).toBe(false);
     writeFileSync(at('hog.yaml'), manifest('hog'));
-    expect(files.readNew()).toBe(true);
+    expect(await files.readNew()).toBe(true);
     expect(names()).toEqual(['web', 'hog']);
-    expect(files.readNew()).toBe(false);
+    expect(await files.readNew()).toBe(false);
   });
 
-  it('are read even if the directory had changed within the same clock tick', () => {
-    files.readNew();
+  it('are read even if the directory had changed within the same clock tick', async () => {
+    await files.readNew();
     writeFileSync(at('one.yaml'), manifest('one'));
-    files.readNew();
+    await files.readNew();
     writeFileSync(at('two.yaml'), manifest('two'));
-    expect(files.readNew()).toBe(true);
+    expect(await files.readNew()).toBe(true);
     expect(names()).toEqual(['web', 'one', 'two']);
   });
 
   it.each([
     ['empty', ''],
     ['cut', manifest('hog').slice(0, 60)],
-  ])('are skipped silently while they are %s, and read once they are complete', (_, part) => {
+  ])('are skipped silently while they are %s, and read once they are complete', async (_, part) => {
     quiet();
-    files.read();
+    await files.read();
     writeFileSync(at('hog.yaml'), part);
     quiet();
-    expect(files.readNew()).toBe(false);
+    expect(await files.readNew()).toBe(false);
     expect(findings.size).toBe(0);
     writeFileSync(at('hog.yaml'), manifest('hog'));
     quiet();
-    expect(files.readNew()).toBe(true);
+    expect(await files.readNew()).toBe(true);
     expect(names()).toEqual(['web', 'hog']);
   });
 
-  it('replace a file that was renamed, without a finding', () => {
+  it('replace a file that was renamed, without a finding', async () => {
     renameSync(at('web.yaml'), at('web-2.yaml'));
-    files.readNew();
+    await files.readNew();
     expect(names()).toEqual(['web']);
-    expect(files.pods()[0]?.problem('').file).toBe(at('web-2.yaml'));
+    expect(pods()[0]?.problem('').file).toBe(at('web-2.yaml'));
     expect(findings.size).toBe(0);
-    files.read();
+    await files.read();
     expect(names()).toEqual(['web']);
     expect(findings.size).toBe(0);
   });
 
-  it('leave in force what an editor has moved away', () => {
+  it('leave in force what an editor has moved away', async () => {
     rmSync(at('web.yaml'));
     writeFileSync(at('hog.yaml'), manifest('hog'));
-    files.readNew();
+    await files.readNew();
     expect(names()).toEqual(['hog', 'web']);
-    files.read();
+    await files.read();
     expect(names()).toEqual(['hog']);
   });
 
-  it('are refused, with a finding, once the directory is read as a whole, if a pod has their name', () => {
+  it('are refused, with a finding, once the directory is read as a whole, if a pod has their name', async () => {
     writeFileSync(at('again.yaml'), manifest('web', 1_000));
-    files.readNew();
-    expect(files.pods().map(({ declared }) => declared.priority)).toEqual([0]);
-    expect(files.read()).toBe(true);
-    expect(files.pods().map(({ declared }) => declared.priority)).toEqual([0]);
+    await files.readNew();
+    expect(pods().map(({ declared }) => declared.priority)).toEqual([0]);
+    expect(await files.read()).toBe(true);
+    expect(pods().map(({ declared }) => declared.priority)).toEqual([0]);
     expect([...findings.values()].map(({ text }) => text)).toEqual([
       expect.stringMatching(/again\.yaml.*web\.yaml already defines a pod with the name default\/web/),
     ]);
     rmSync(at('again.yaml'));
-    files.read();
+    await files.read();
     expect([...findings.values()]).toEqual([]);
   });
 });

@@ -44,7 +44,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
       since,
     });
     write('web', `systemd-unit: ${UNIT}`);
-    open();
+    await open();
     return made;
   };
 
@@ -67,7 +67,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     useSystemd(made);
     made.units.set(unit, { activeState: 'active', invocation: 1, controlGroup: cgroup(0).path, loadState: 'loaded' });
     write('web', `systemd-unit: ${unit}`);
-    open();
+    await open();
     await until(() => podOf('web').declared.startedAtWallMs !== null);
     // The run that systemd has now.
     mkdirSync(RUNS, { recursive: true });
@@ -89,7 +89,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     made.units.set(slice, { activeState: 'active', invocation: 1, controlGroup, loadState: 'loaded', since });
     await cgroup(0).run(IGNORES);
     write('shop', `systemd-unit: ${slice}`);
-    open();
+    await open();
     await until(() => podOf('shop').declared.startedAtWallMs !== null);
     expect(podOf('shop').declared.startedAtWallMs).toBeLessThan(clock.wallMs() - 50_000);
     expect(await stop('shop', { first: 'sigkill' })).toMatchObject({ kind: 'ended' });
@@ -132,7 +132,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     await standalone.close();
     for (const pid of cgroup(0).pids()) process.kill(pid, 'SIGKILL');
     await until(() => cgroup(0).pids().length === 0);
-    open();
+    await open();
     const isAbsent = (): boolean => {
       const { cgroup: of } = podOf('web');
       return !of.known && of.why === 'absent';
@@ -159,7 +159,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     const controlGroup = cgroup(0).path;
     made.units.set(UNIT, { activeState: 'active', invocation: 1, controlGroup, loadState: 'loaded', since: long });
     write('web', `systemd-unit: ${UNIT}`);
-    open();
+    await open();
     await until(() => podOf('web').declared.startedAtWallMs === long / 1_000);
     expect(await stop('web', { why: 'shutdown' })).toMatchObject({ kind: 'ended' });
     expect(podOf('web').declared.startedAtWallMs).toBe(since / 1_000);
@@ -176,7 +176,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
       let now = before;
       const stopUnit: Systemd['stop'] = (name, deadlineMs) => now.stop(name, deadlineMs);
       const whenUp: Systemd['whenUp'] = (run) => now.whenUp(run);
-      open({ systemd: { ...before, stop: stopUnit, isUp: () => now.isUp(), whenUp } });
+      await open({ systemd: { ...before, stop: stopUnit, isUp: () => now.isUp(), whenUp } });
       await until(() => podOf('web').cgroup.known);
       const connect = (address: string): void => {
         const late = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: address });
@@ -220,7 +220,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     };
     made.units.set('dbus.service', guarded);
     write('web', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     await until(() => heard.present.get('binding/default/web')?.includes('contains dbus.service') === true);
   });
 

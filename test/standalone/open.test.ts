@@ -25,7 +25,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   it('are known at once if they are cgroups, with the age of their oldest process', async () => {
     await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     expect(podOf('one').cgroup).toEqual({ known: true, value: cgroup(0).ref });
     expect(Math.abs((podOf('one').declared.startedAtWallMs ?? 0) - clock.wallMs())).toBeLessThan(60_000);
   });
@@ -36,7 +36,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     write('one', `cgroup: ${path}`);
     let wokenMs: number | null = null;
     const fast = hurried(clock, 20);
-    open({
+    await open({
       clock: fast,
       wake: () => {
         wokenMs ??= fast.monoMs();
@@ -66,7 +66,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   it('are stopped, and are terminating meanwhile', async () => {
     await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     const stopping = stop('one');
     expect(podOf('one').declared.isTerminating).toBe(true);
     expect(podOf('one').stops).toBe(0);
@@ -81,7 +81,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     const decidedMs = clock.monoMs() - 5_000;
     await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     const dropped = { kind: 'dropped', because: 'started-anew' };
     expect(await stop('one', { resumedFromMs: decidedMs })).toMatchObject(dropped);
     // Who was told by an earlier run, and is gone, did not go by itself.
@@ -95,7 +95,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   it('are not killed among the processes of another pod, and nobody is said to have ended', async () => {
     const moved = await cgroup(0).run(IGNORES);
     for (const [i, name] of ['one', 'two'].entries()) write(name, `cgroup: ${cgroup(i).path}`);
-    open();
+    await open();
     const stopping = stop('one', { graceMs: 300 });
     for (const root of cgroup(1).roots) writeFileSync(join(root, 'cgroup.procs'), String(moved.pid));
     const where = `in ${cgroup(1).path}, which belongs to default/two`;
@@ -106,7 +106,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   it('are followed by what was known of them if they left while no agent ran', async () => {
     const moved = await cgroup(0).run(`exec perl -e '$| = 1; my $held = "x" x 40_000_000; print "up\n"; sleep 1000'`);
     write('one', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     const known = standalone.killer.largestProcesses(order('one').victim, 5, 1_000);
     expect(known).toMatchObject({ known: true, value: [{ pid: moved.pid, startTicks: expect.any(Number) }] });
     for (const root of cgroup(1).roots) writeFileSync(join(root, 'cgroup.procs'), String(moved.pid));
@@ -122,7 +122,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   it('are not stopped if their manifest named something else at the decision', async () => {
     await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     const { victim } = order('one');
     expect(victim.boundTo).toBe(`cgroup ${cgroup(0).path}`);
     const resumed = { resumedFromMs: clock.monoMs() + 1_000, victim: { ...victim, boundTo: 'cgroup /before' } };
@@ -136,7 +136,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     for (const edited of ['', 'cgroup: /elsewhere']) {
       await cgroup(0).run(IGNORES);
       write('one', `cgroup: ${cgroup(0).path}`);
-      open();
+      await open();
       const resumed = order('one', { resumedFromMs: clock.monoMs(), sentBefore: 'sigterm' });
       if (edited === '') rmSync(join(directory, 'pods.d', 'one.yaml'));
       else write('one', edited);
@@ -150,7 +150,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
 
   it('keep the last good version of a manifest that becomes invalid, and others are not affected', async () => {
     write('one', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     write('one', 'cgroup: ../x');
     write('two', `cgroup: ${cgroup(1).path}`);
     await until(() => pods().length === 2);
@@ -166,13 +166,13 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
 
   it('keep the last good version across a restart of the agent, and if the file is emptied', async () => {
     write('one', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     expect(pods()).toHaveLength(1);
     for (const bad of ['', '# soon\n---\n', '{']) {
       writeFileSync(join(directory, 'pods.d', 'one.yaml'), bad);
       await until(() => heard.findings.all().some(({ id }) => id === 'manifest/one.yaml'));
       await standalone.close();
-      open();
+      await open();
       expect(pods().map(({ declared }) => declared.boundTo)).toEqual([`cgroup ${cgroup(0).path}`]);
       expect(heard.findings.all()).toMatchObject([
         { text: expect.stringContaining('its last good version stays in force') },
@@ -184,43 +184,43 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     await until(() => pods().length === 0);
     await standalone.close();
     writeFileSync(join(directory, 'pods.d', 'one.yaml'), '{');
-    open();
+    await open();
     expect(pods()).toEqual([]);
   });
 
-  it('are refused if the name of their manifest is unreadable, and the name is shown escaped', () => {
+  it('are refused if the name of their manifest is unreadable, and the name is shown escaped', async () => {
     write('one\ntwo', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     expect(pods()).toEqual([]);
     expect(heard.present.get('manifest/one\\u000atwo.yaml')).toMatch(
       /pods\.d\/one\\u000atwo\.yaml: the name .* rename it/,
     );
   });
 
-  it('are refused if others may write their manifest', () => {
+  it('are refused if others may write their manifest', async () => {
     write('one', `cgroup: ${cgroup(0).path}`);
     chmodSync(join(directory, 'pods.d', 'one.yaml'), 0o666);
-    open();
+    await open();
     expect(pods()).toEqual([]);
     expect(heard.present.get('manifest/one.yaml')).toContain('can be written by its group or by others');
   });
 
-  it('are refused if their cgroups are equal or nested, except for the first', () => {
+  it('are refused if their cgroups are equal or nested, except for the first', async () => {
     mkdirSync(`${mounts?.memory}${cgroup(0).path}/inner`);
     write('one', `cgroup: ${cgroup(0).path}`);
     write('two', `cgroup: ${cgroup(0).path}/inner`);
     write('zero', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     expect(pods().map(({ cgroup: { known } }) => known)).toEqual([true, false, false]);
     expect(heard.present.get('binding/default/two')).toMatch(/two\.yaml:6:28: .*is bound at .*one\.yaml:6:28/);
   });
 
-  it('never contain this program', () => {
+  it('never contain this program', async () => {
     const own = `${mounts?.memory}${cgroup(0).path}/cgroup.procs`;
     try {
       writeFileSync(own, String(process.pid));
       write('one', `cgroup: ${cgroup(0).path}`);
-      open();
+      await open();
       expect(podOf('one').cgroup).toMatchObject({ known: false });
       expect(heard.present.get('binding/default/one')).toContain('contains nodewarden itself');
     } finally {
@@ -231,7 +231,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   it('count the directories that they name as their volumes', async () => {
     writeFileSync(join(directory, 'big'), 'x'.repeat(100_000));
     write('one', `cgroup: ${cgroup(0).path}`, `    nodewarden.dev/disk: ${directory}\n`);
-    open();
+    await open();
     const walk = await podOf('one').disk(() => undefined);
     expect(walk).toMatchObject({ known: true, value: { volumes: [], containers: [{ name: 'a' }] } });
     if (walk.known) expect(walk.value.pod.volumesBytes).toBeGreaterThanOrEqual(100_000);
@@ -240,7 +240,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   it('of podman are a finding without podman, or if it knows none of that name', async () => {
     const isInstalled = ENVIRONMENT.PATH.split(':').some((at) => existsSync(join(at, 'podman')));
     write('one', 'podman: web');
-    open();
+    await open();
     await until(() => heard.present.has('binding/default/one'));
     const text = isInstalled ? 'podman knows no container and no pod of this name' : 'podman is not installed here';
     expect(heard.present.get('binding/default/one')).toContain(text);

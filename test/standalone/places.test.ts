@@ -72,13 +72,14 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
     readonly places?: PlaceMemory;
     readonly systemd?: Systemd;
   };
-  const open = (more: More = {}): Standalone => {
+  const open = async (more: More = {}): Promise<Standalone> => {
     if (mounts === null) throw new Error('no cgroups');
     const base = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
     const { systemd } = fake;
     const needs = { ...heard, ...base, clock, mounts, systemd, wake: () => undefined, dry: false, ...more };
     const standalone = openStandalone(needs);
     opened.push(standalone);
+    await standalone.pods.opened?.();
     return standalone;
   };
   const podOf = (standalone: Standalone, name: string): BoundPod => {
@@ -90,11 +91,11 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
   const isThere = (standalone: Standalone, name: string): boolean => podOf(standalone, name).cgroup.known;
   const unsettled = (standalone: Standalone) => standalone.pods.unsettled?.('memory.available') ?? null;
 
-  it('is known as soon as it appears, is removed, or is replaced', () => {
+  it('is known as soon as it appears, is removed, or is replaced', async () => {
     const path = `/${slice}/job`;
     make(`/${slice}`);
     bind('job', `cgroup: ${path}`);
-    const standalone = open();
+    const standalone = await open();
     expect(isThere(standalone, 'job')).toBe(false);
     const remove = make(path);
     expect(isThere(standalone, 'job')).toBe(true);
@@ -109,7 +110,7 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
   it('is known for a unit that is only starting, without a query', async () => {
     unit('job.service');
     bind('job');
-    const standalone = open();
+    const standalone = await open();
     await until(() => standalone.isSettled() && unsettled(standalone) === null);
     fake.daemon.pause();
     expect(isThere(standalone, 'job')).toBe(false);
@@ -119,7 +120,7 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
 
   it('is known for a transient unit as soon as systemd starts it', async () => {
     bind('job');
-    const standalone = open();
+    const standalone = await open();
     await until(() => heard.present.get('binding/default/job')?.includes('knows no such unit') === true);
     unit('job.service', { activeState: 'activating' });
     make(`/${slice}/job.service`);
@@ -137,7 +138,7 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
     unit('web.service', { activeState: 'active', controlGroup: path });
     bind('web');
     const fast = hurried(clock, 10);
-    const standalone = open({ clock: fast });
+    const standalone = await open({ clock: fast });
     await until(() => isThere(standalone, 'web'));
     const before = podOf(standalone, 'web').cgroup;
     // The time-outs of the bus are its own: an answer that it gives up takes nothing away.
@@ -161,7 +162,7 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
   it('keeps all pods from being chosen until systemd has reported it, for at most 2 s', async () => {
     answer = (member) => (member.startsWith('Get') ? 'silence' : null);
     bind('web');
-    const standalone = open();
+    const standalone = await open();
     expect(unsettled(standalone)).toMatchObject({ known: false, detail: expect.stringContaining('default/web') });
     expect(standalone.isSettled()).toBe(false);
     await until(() => standalone.pods.unsettled?.('all') === null);
@@ -177,15 +178,15 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
     unit('web.service', { activeState: 'active', controlGroup: path });
     bind('web');
     const places = createPlaceMemory();
-    const first = open({ places });
+    const first = await open({ places });
     await until(() => isThere(first, 'web'));
     await first.close();
     answer = (member) => (member.startsWith('Get') ? 'silence' : null);
-    const second = open({ places });
+    const second = await open({ places });
     expect(isThere(second, 'web')).toBe(true);
     expect(unsettled(second)).toBeNull();
     await second.close();
-    const third = open();
+    const third = await open();
     expect(unsettled(third)).not.toBeNull();
   });
 
@@ -195,7 +196,7 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
     let woken = 0;
     // What is done every second or two does not happen here.
     const restless: Clock = { ...clock, after: (ms, run) => (ms < 1_000 ? clock.after(ms, run) : () => undefined) };
-    const standalone = open({ clock: restless, wake: () => (woken += 1) });
+    const standalone = await open({ clock: restless, wake: () => (woken += 1) });
     await sleep(clock, 50);
     woken = 0;
     make(`/${slice}/job`);
@@ -215,7 +216,7 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
       ...fake.systemd,
       unit: (name) => (silent.has(name) ? new Promise(() => undefined) : fake.systemd.unit(name)),
     };
-    const standalone = open({ systemd });
+    const standalone = await open({ systemd });
     const others = names.filter((name) => !silent.has(`${name}.service`));
     await until(() => others.every((name) => isThere(standalone, name)));
   });
@@ -225,7 +226,7 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
     make(path);
     unit('nick.service', { activeState: 'active', controlGroup: path, id: 'real.service' });
     bind('web', 'systemd-unit: nick.service');
-    const standalone = open();
+    const standalone = await open();
     await until(() => isThere(standalone, 'web'));
     expect(standalone.unitOf(podOf(standalone, 'web').declared.uid)).toBe('real.service');
     // Its jobs have its own name.
@@ -242,7 +243,7 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
   it('is also awaited if the node is bounded, and the likely path of a unit is outside it', async () => {
     answer = (member) => (member.startsWith('Get') ? 'silence' : null);
     bind('web');
-    const standalone = open({ cgroupRoot: `/${slice}` });
+    const standalone = await open({ cgroupRoot: `/${slice}` });
     await sleep(clock, 50);
     expect(unsettled(standalone)).not.toBeNull();
     expect([...heard.present.keys()]).toEqual([]);
@@ -256,7 +257,7 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
     unit('inner.service', { activeState: 'active', controlGroup: `/${slice}/in/inner.service` });
     bind('web');
     bind('inner');
-    const standalone = open({ cgroupRoot: `/${slice}/in` });
+    const standalone = await open({ cgroupRoot: `/${slice}/in` });
     await until(() => isThere(standalone, 'inner'));
     await until(() => heard.present.has('binding/default/web'));
     expect(isThere(standalone, 'web')).toBe(false);

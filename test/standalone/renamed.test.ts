@@ -19,7 +19,7 @@ describe.skipIf(needsV1 !== '')(`pods whose cgroup is renamed ${needsV1}`, () =>
   it('are evicted where it is now, and who has its path lives', async () => {
     const [victim, other] = [await cgroup(0).run(IGNORES), await cgroup(1).run(IGNORES)];
     write('one', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     const stopped = { first: 'sigkill', victim: measured() } as const;
     swapNames();
     try {
@@ -38,7 +38,7 @@ describe.skipIf(needsV1 !== '')(`pods whose cgroup is renamed ${needsV1}`, () =>
   it('keep it while no other one has its path', async () => {
     await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     expect(podOf('one').cgroup).toEqual({ known: true, value: cgroup(0).ref });
     renameSync(at(0), aside());
     try {
@@ -55,7 +55,7 @@ describe.skipIf(needsCgroups !== '')(`pods whose cgroup was replaced since the c
   it('are not evicted in its place, and the outcome does not say that they had ended', async () => {
     const innocent = await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
-    open();
+    await open();
     const before = { ...measured(), cgroupInode: 1 };
     const stopped = { first: 'sigkill', victim: before } as const;
     expect(await stop('one', stopped)).toMatchObject({ kind: 'dropped', because: 'moved' });

@@ -113,7 +113,7 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     await open('web');
     await reopen([noted('web', 'ended')], 'web');
     await standalone.close();
-    openParts(true);
+    await openParts(true);
     await sleep(clock, 50);
     expect(standalone.hasStops()).toBe(false);
     expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });

@@ -218,7 +218,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
       if (member === 'Get' && body[1] === 'KillSignal') return property('i', 15);
       return member === 'KillUnit' ? { signature: '', body: [] } : stops(member, first, body);
     };
-    openParts(false);
+    await openParts(false);
     await until(() => podOf('drain') !== undefined && standalone.running().length === 1);
     expect(await stop('drain', { graceMs: 5_000 })).toMatchObject({ kind: 'dropped', because: 'left-to-systemd' });
   });
@@ -241,7 +241,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
 
   it('waits for the stop of a unit that is active without processes, and kills what that runs after the grace period', async () => {
     addIdlePod('drain');
-    openParts(false);
+    await openParts(false);
     await until(() => podOf('drain') !== undefined && standalone.running().length === 1);
     const stopped = stop('drain', { graceMs: 30_000 });
     await until(() => fake.asked().includes('StopUnit drain.service'));
@@ -254,7 +254,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
 
   it('is nothing for a unit without processes whose stop does nothing', async () => {
     addIdlePod('once', false);
-    openParts(false);
+    await openParts(false);
     await until(() => podOf('once') !== undefined);
     await sleep(clock, 300);
     expect(standalone.running()).toEqual([]);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
+import { mountHungFileSystem, noHungMount } from '../../host/hung-mount.ts';
 import { availableMiB, clock, type PodSpec, type Scene, until } from '../scene.ts';
 import { spread } from '../spread.ts';
 import { DATABASE, DATABASE_MIB, evictionsOf, HOG, isOver, SMALL, type TruthScene, untilGone } from './truth.ts';
@@ -111,4 +112,44 @@ const appearing: TruthScene = {
   },
 };
 
-export const manifestScenes: readonly TruthScene[] = [signalled, inForce, appearing];
+/** Less than systemd gives it. */
+const STOP_MS = 30_000;
+const hung: TruthScene = {
+  name: 'the directory of the manifests hangs while a pod fills the node as fast as it can: that pod is evicted, a finding says so, and the agent can be stopped',
+  missing: () => noHungMount,
+  spec: {
+    pods: [{ name: HOG.name }, SMALL, DATABASE],
+    memoryMiB: MEMORY_MIB,
+    config: [`evictionHard: { memory.available: "${SOFT_MIB}Mi" }`],
+  },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    await scene.play(SMALL.name, 'memory 4');
+    const hog = await scene.play(HOG.name, 'memory 1');
+    const hungMount = await mountHungFileSystem(scene.agent.places.manifests);
+    let isHung = true;
+    const end = async (): Promise<void> => {
+      if (isHung) await hungMount.release();
+      isHung = false;
+    };
+    try {
+      hog.write(`grow ${MEMORY_MIB} max`);
+      const ms = await untilGone(scene, 'the hog', hog);
+      await until(
+        'it is told',
+        async () =>
+          (await scene.status()).findings.some(({ text }) => text.includes('its file system may hang')) || null,
+      );
+      scene.agent.signal('SIGTERM');
+      await until('it has ended', () => !scene.agent.isRunning() || null, STOP_MS);
+      await end();
+      await scene.agent.start();
+      return `gone after ${Math.round(ms)} ms`;
+    } finally {
+      await end();
+    }
+  },
+};
+
+export const manifestScenes: readonly TruthScene[] = [signalled, inForce, appearing, hung];

@@ -1,0 +1,50 @@
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { needsCgroups } from '../act/a-cgroup.ts';
+import { type HungMount, mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
+import { until } from '../host/private-bus.ts';
+import { cgroup, directory, heard, open, podsAtChoice, standalone, write } from './a-standalone.ts';
+
+const needs = needsCgroups || (noHungMount === null ? '' : `[${noHungMount}]`);
+
+describe.skipIf(needs !== '')(`manifests on a file system that hangs ${needs}`, () => {
+  let release: HungMount['release'] | null = null;
+  afterEach(() => release?.());
+  const hang = async (): Promise<() => Promise<void>> => {
+    const mounted = await mountHungFileSystem(join(directory, 'pods.d'));
+    release = async () => {
+      release = null;
+      await mounted.release();
+    };
+    return release;
+  };
+
+  it('stay in force, with a finding, and hold up no choice', async () => {
+    write('web', `cgroup: ${cgroup(0).path}`);
+    await open();
+    const end = await hang();
+    for (let choices = 0; choices < 3; choices++) {
+      expect((await podsAtChoice()).map(({ declared }) => declared.name)).toEqual(['web']);
+    }
+    await until(() => heard.present.has('manifests'));
+    expect(heard.present.get('manifests')).toMatch(/pods\.d: no answer within 2 s; its file system may hang/);
+    await end();
+    await until(() => !heard.present.has('manifests'));
+  });
+
+  it('are unknown to an agent that starts meanwhile, and read once it answers', async () => {
+    write('web', `cgroup: ${cgroup(0).path}`);
+    const end = await hang();
+    await open();
+    expect(standalone.pods.pods()).toMatchObject({ known: false, why: 'timed-out' });
+    expect(standalone.isSettled()).toBe(true);
+    expect(heard.present.has('manifests')).toBe(true);
+    await end();
+    write('db', `cgroup: ${cgroup(1).path}`);
+    await until(() => {
+      const pods = standalone.pods.pods();
+      return pods.known && pods.value.length === 2;
+    });
+    await until(() => !heard.present.has('manifests'));
+  });
+});
