@@ -6,6 +6,7 @@ import { type ReadRecord, readRecord } from '../record/reading/record-file.ts';
 import { type Shutdowns, shutdownsOf } from '../record/reading/shutdowns.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
+import { isRecordHung } from './hung-record.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 import { parseSince } from './since.ts';
 
@@ -34,8 +35,9 @@ export function historyCommand(): Command {
     .option('--since <when>', 'Start at a time (2026-01-31T12:00:00Z) or this long ago (2h)', parseSince)
     .addOption(formatOption())
     .addHelpText('after', HELP)
-    .action((options: Options) => {
+    .action(async (options: Options) => {
       const { stateDirectory } = daemonPathsOf(options.config ?? null);
+      if (await isRecordHung(stateDirectory)) return;
       const sinceWallMs = options.since?.(createClock().wallMs()) ?? Number.NEGATIVE_INFINITY;
       // Unfiltered: a shutdown or a boot may have begun earlier, and the clock may have stepped back before an outcome.
       const whole = [false, true].map((dry) => readRecord(stateDirectory, { dry }));
@@ -91,11 +93,13 @@ function historyOf(
     isAll || (shutdowns && SHUTDOWNS.includes(kind)) || (evictions && EVICTIONS.includes(kind));
   return {
     schema: 1,
-    decisions: decisions.filter(wanted).toSorted((a, b) => a.atWallMs - b.atWallMs),
-    kernelOomKills: evictions ? records.flatMap(({ entries }) => oomKills(entries)) : [],
+    decisions: oldestFirst(decisions.filter(wanted)),
+    kernelOomKills: evictions ? oldestFirst(records.flatMap(({ entries }) => oomKills(entries))) : [],
     ...(shutdowns ? found : { shutdowns: [], boots: [] }),
   };
 }
+const oldestFirst = <T extends { readonly atWallMs: number }>(items: readonly T[]): readonly T[] =>
+  items.toSorted((a, b) => a.atWallMs - b.atWallMs);
 const SHUTDOWNS: readonly string[] = ['stop-for-shutdown', 'take-lock', 'release-lock', 'undo-stops'];
 const EVICTIONS: readonly string[] = ['evict', 'evict-over-limit', 'hasten', 'reclaim'];
 

@@ -3,6 +3,7 @@ import { createClock } from '../host/clock.ts';
 import { readRecord } from '../record/reading/record-file.ts';
 import { trialOf } from '../record/reading/trial.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
+import { isRecordHung } from './hung-record.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 import { parseSince } from './since.ts';
 import { trialText } from './trial-text.ts';
@@ -28,8 +29,9 @@ export function trialCommand(): Command {
     .option('--since <when>', 'Start at a time (2026-01-31T12:00:00Z) or this long ago (2h)', parseSince)
     .addOption(formatOption())
     .addHelpText('after', HELP)
-    .action((options: Options) => {
+    .action(async (options: Options) => {
       const { stateDirectory } = daemonPathsOf(options.config ?? null);
+      if (await isRecordHung(stateDirectory)) return;
       const { entries, tornLines, unreadable } = readRecord(stateDirectory, { dry: true });
       const trial = trialOf(entries, tornLines, options.since?.(createClock().wallMs()) ?? null);
       for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);

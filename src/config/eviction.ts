@@ -154,7 +154,7 @@ function wrong(text: string): { readonly ok: false; readonly text: string } {
 
 /** D17: hard, of the time that must be free of a stall. `full` is checked. */
 export function stallThreshold(full: string, origin: Origin): ConfiguredThreshold {
-  const fraction = Math.fround(Math.fround(100 - Number.parseFloat(full)) / 100);
+  const fraction = (100 - Number.parseFloat(full)) / 100;
   return {
     id: 'memory.stallFree/evictionHard',
     signal: 'memory.stallFree',

@@ -18,10 +18,10 @@ describe('evictionStall', () => {
   });
 
   it.each([
-    ['30%', 6_999],
+    ['30%', 7000],
     ['1%', 9_900],
-    ['99%', 99],
-    ['33.3%', 6_669],
+    ['99%', 100],
+    ['33.3%', 6670],
   ])('of %s is a threshold for the time without stall', (full, limitMs) => {
     const { thresholds } = toCoreConfig(effective(`evictionStall: {memory: {full: ${full}}}`), 1);
     const stall = thresholds.find(({ signal }) => signal === 'memory.stallFree');

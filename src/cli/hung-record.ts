@@ -1,0 +1,13 @@
+import { diskHangs } from '../host/hung-disk.ts';
+import { clean } from './print.ts';
+
+const NOT_READ = 1;
+
+/** If so, says it and sets the exit status: reading the record would wait for as long as its file system hangs. */
+export async function isRecordHung(stateDirectory: string): Promise<boolean> {
+  const hangs = await diskHangs(stateDirectory);
+  if (hangs === null) return false;
+  process.stderr.write(`not read: ${clean(`${stateDirectory}: ${hangs.detail}`)}\n`);
+  process.exitCode = NOT_READ;
+  return true;
+}
