@@ -25,10 +25,7 @@ export type ManifestFilesNeeds = {
   /** Told instead of a finding about what this user may not read, but the agent may. */
   readonly onDenied?: (what: Unknown) => void;
 };
-/**
- * All of it beside the loop: a file system that hangs blocks threads of the pool, and the manifests read
- * before stay in force.
- */
+/** All of it beside the loop: a file system that hangs blocks threads of the pool, and what was read before stays in force. */
 export type ManifestFiles = {
   /** Reads the directory again, and once more if that was requested meanwhile. True if the pods changed. */
   readonly read: () => Promise<boolean>;
@@ -274,7 +271,10 @@ function createCalls(clock: Clock, hangs: () => void): Calls {
   return {
     answer: async (call) => {
       sinceMs = clock.monoMs();
-      const cancel = clock.after(HANG_MS, hangs);
+      // Due timers run before answers are heard: after a pause of this process, one may have arrived.
+      let cancel = clock.after(HANG_MS, () => {
+        cancel = clock.after(0, hangs);
+      });
       try {
         return await call();
       } finally {
