@@ -62,6 +62,8 @@ export function followManifests(needs: Needs): FollowedManifests {
     return pods.known || pods.why === 'timed-out';
   };
   const first = read();
+  // A failure is for those who wait for it. An agent that fails meanwhile says so itself.
+  first.catch(() => undefined);
   return {
     pods: files.pods,
     declared: () => valueOrNull(files.pods()) ?? [],
