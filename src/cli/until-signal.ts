@@ -1,4 +1,4 @@
-import { exitNow, exitWithin } from '../host/clock.ts';
+import { exitWithin } from '../host/clock.ts';
 import { sayLast } from '../host/stderr.ts';
 
 /** How long a daemon that is ending may take for its last writes. */
@@ -46,5 +46,5 @@ export async function runUntilSignal(daemon: DaemonRun): Promise<void> {
 
 function leave(why: string): void {
   sayLast(why);
-  exitNow(1);
+  process.exit(1);
 }

@@ -96,13 +96,11 @@ export function readBootId(): Reading<string> {
 
 /** Ends the process after this time if anything still keeps it alive. Does not keep it alive itself. */
 export function exitWithin(ms: number, status: number): void {
-  setTimeout(() => exitNow(status), ms).unref();
-}
-
-/** Like `process.exit`, which would wait for a call on a file system that hangs: then by SIGKILL, without the status. */
-export function exitNow(status: number): never {
-  if (process.getActiveResourcesInfo().some((what) => what.startsWith('FSReq'))) process.kill(process.pid, 'SIGKILL');
-  process.exit(status);
+  setTimeout(() => {
+    // exit(3) would wait for a call on a file system that hangs.
+    if (process.getActiveResourcesInfo().some((what) => what.startsWith('FSReq'))) process.kill(process.pid, 'SIGKILL');
+    process.exit(status);
+  }, ms).unref();
 }
 
 /** A time on CLOCK_MONOTONIC in microseconds, as systemd gives it, on the clock of `monoMs`. It is wrong by a sleep that came after it. */
