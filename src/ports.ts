@@ -59,7 +59,7 @@ export type PodSource = {
   readonly opened?: () => Promise<void>;
   /** With their current cgroups; never waits for a network. */
   readonly pods: () => Reading<readonly BoundPod[]>;
-  /** D13: before a choice, reads what can only be read off the event loop; never longer than some 20 ms. Absent: nothing. */
+  /** D13: before a choice, reads what can only be read off the event loop; waits at most 20 ms for one call. Absent: nothing. */
   readonly freshen?: () => Promise<void>;
   /** At most 10 s old, for callers that only want to know whether there is something to do. Absent: use `pods`. */
   readonly podsLately?: () => Reading<readonly BoundPod[]>;

@@ -6,7 +6,7 @@ import { type ReadRecord, readRecord } from '../record/reading/record-file.ts';
 import { type Shutdowns, shutdownsOf } from '../record/reading/shutdowns.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
-import { isRecordHung } from './hung-record.ts';
+import { isRecordHung, NOT_READ } from './hung-record.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 import { parseSince } from './since.ts';
 
@@ -18,7 +18,6 @@ type Options = {
   readonly shutdowns?: true;
 };
 
-const NOT_READ = 1;
 const HELP = `
 Examples:
   nodewarden history --evictions --since 24h

@@ -1,7 +1,8 @@
 import { diskHangs } from '../host/hung-disk.ts';
 import { clean } from './print.ts';
 
-const NOT_READ = 1;
+/** The exit status if a part of the record exists and cannot be read. */
+export const NOT_READ = 1;
 
 /** If so, says it and sets the exit status: reading the record would wait for as long as its file system hangs. */
 export async function isRecordHung(stateDirectory: string): Promise<boolean> {

@@ -3,7 +3,7 @@ import { createClock } from '../host/clock.ts';
 import { readRecord } from '../record/reading/record-file.ts';
 import { trialOf } from '../record/reading/trial.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
-import { isRecordHung } from './hung-record.ts';
+import { isRecordHung, NOT_READ } from './hung-record.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 import { parseSince } from './since.ts';
 import { trialText } from './trial-text.ts';
@@ -14,7 +14,6 @@ type Options = {
   readonly since?: (nowWallMs: number) => number;
 };
 
-const NOT_READ = 1;
 const HELP = `
 Examples:
   nodewarden trial --since 168h

@@ -70,8 +70,7 @@ export function createOomKills(needs: OomKillsNeeds): TellOomKills {
     // If it fails, the next write makes good for it; what is wrong with the directory, the state file reports.
     writeAtomic(path, `${JSON.stringify(kept)}\n`, 0o640, 'boot');
   };
-  const tell = async (reading: Promise<OomKills | null> | null): Promise<void> => {
-    if (reading === null) return;
+  const tell = async (reading: Promise<OomKills | null>): Promise<void> => {
     unrecorded++;
     const recorded = (): void => {
       unrecorded--;
@@ -89,13 +88,17 @@ export function createOomKills(needs: OomKillsNeeds): TellOomKills {
     seen: (atMs, state) => {
       if (isWaiting && !mode.isSettled() && atMs - openedMs < SETTLE_MS) return;
       isWaiting = false;
-      const told = tell(oomWatch.look(atMs, state, mode.pods.pods));
-      telling = telling.then(() => told);
+      const reading = oomWatch.look(atMs, state, mode.pods.pods);
+      if (reading !== null) {
+        const told = tell(reading);
+        telling = telling.then(() => told);
+      }
       // While memory is short, no look waits for a write that can wait.
       if (atMs - keptMs >= KEEP_MS && Object.keys(state.firstMetMs).length === 0) keep();
     },
     last: async () => {
-      await Promise.all([telling, tell(oomWatch.now(mode.pods.pods))]);
+      const reading = oomWatch.now(mode.pods.pods);
+      await Promise.all([telling, reading === null ? null : tell(reading)]);
     },
     keep,
   };

@@ -4,9 +4,10 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import { fileUnknown } from './file-error.ts';
 import { asDocument, whyDistrusted } from './files.ts';
 
+// As files.ts reads, but off the event loop: on a file system that hangs, a call blocks a thread of the pool.
+
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
-/** What reads as in files.ts, but off the event loop: on a file system that hangs, a call blocks a thread of the pool. */
 export type Examined = {
   /** Why it must not steer this program; null: it may. */
   readonly distrusted: string | null;

@@ -76,12 +76,11 @@ export function followManifests(needs: Needs): FollowedManifests {
     },
     takeNew,
     freshen: () =>
-      new Promise((resolve) => {
+      new Promise((resolve, reject) => {
         let cancel = (): void => undefined;
-        void takeNew().then(() => {
-          cancel();
-          resolve();
-        });
+        takeNew()
+          .finally(() => cancel())
+          .then(resolve, reject);
         const check = (): void => {
           const leftMs = FRESH_MS - files.silentMs();
           if (leftMs <= 0) resolve();

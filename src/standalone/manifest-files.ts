@@ -164,17 +164,18 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     );
     kept?.keep(new Map(bad));
   };
-  const list = async (calls: Calls): Promise<Listed | Unread> => {
+  /** `before`: the stamp of the directory when it was listed last; null: it is listed in any case. */
+  const list = async (calls: Calls, before: string | null): Promise<Listed | Unread> => {
     const examined = await calls.answer(() => examine(directory, clock.wallMs()));
     if (!examined.known) return unread(examined);
     const { distrusted, stamp: at } = examined.value;
     if (distrusted !== null) return { why: distrusted };
-    if (calls === ofNew && at !== null && at === stamp) return { names: null, stamp: at };
+    if (at !== null && at === before) return { names: null, stamp: at };
     const listed = await calls.answer(() => listBeside(directory, MAX_FILES));
     return listed.known ? { names: manifestsAmong(listed.value), stamp: at } : unread(listed);
   };
   const readAll = async (): Promise<boolean> => {
-    const listed = await list(ofAll);
+    const listed = await list(ofAll, null);
     if (isClosed) return false;
     if ('why' in listed) {
       tell(manifestsUnreadable(listed.why), listed.denied);
@@ -204,7 +205,7 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     return isChanged;
   };
   const takeNew = async (): Promise<boolean> => {
-    const listed = await list(ofNew);
+    const listed = await list(ofNew, stamp);
     if ('why' in listed || listed.names === null) return false;
     const names = new Set(listed.names);
     const fresh = [...names].filter((name) => !files.has(name));

@@ -2,7 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
 export type HungMount = {
-  /** Ends the server that never answered: calls that hang in the kernel return with ENOTCONN. */
+  /** Ends the server that never answered: calls that hang in the kernel return with ENOTCONN. Once is enough. */
   readonly release: () => Promise<void>;
 };
 
@@ -21,8 +21,11 @@ export async function mountHungFileSystem(directory: string): Promise<HungMount>
     server.stdout.once('data', () => resolve());
     server.once('exit', (code) => reject(new Error(`the mount failed with ${code}`)));
   });
+  let isReleased = false;
   return {
     release: async () => {
+      if (isReleased) return;
+      isReleased = true;
       await ended(server);
       execFileSync('umount', ['-l', directory]);
     },

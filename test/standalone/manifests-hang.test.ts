@@ -8,38 +8,34 @@ import { cgroup, directory, heard, open, podsAtChoice, standalone, write } from 
 const needs = needsCgroups || (noHungMount === null ? '' : `[${noHungMount}]`);
 
 describe.skipIf(needs !== '')(`manifests on a file system that hangs ${needs}`, () => {
-  let release: HungMount['release'] | null = null;
-  afterEach(() => release?.());
-  const hang = async (): Promise<() => Promise<void>> => {
-    const mounted = await mountHungFileSystem(join(directory, 'pods.d'));
-    release = async () => {
-      release = null;
-      await mounted.release();
-    };
-    return release;
+  let mounted: HungMount | null = null;
+  afterEach(() => mounted?.release());
+  const hang = async (): Promise<HungMount> => {
+    mounted = await mountHungFileSystem(join(directory, 'pods.d'));
+    return mounted;
   };
 
   it('stay in force, with a finding, and hold up no choice', async () => {
     write('web', `cgroup: ${cgroup(0).path}`);
     await open();
-    const end = await hang();
+    const { release } = await hang();
     for (let choices = 0; choices < 3; choices++) {
       expect((await podsAtChoice()).map(({ declared }) => declared.name)).toEqual(['web']);
     }
     await until(() => heard.present.has('manifests'));
     expect(heard.present.get('manifests')).toMatch(/pods\.d: no answer within 2 s; its file system may hang/);
-    await end();
+    await release();
     await until(() => !heard.present.has('manifests'));
   });
 
   it('are unknown to an agent that starts meanwhile, and read once it answers', async () => {
     write('web', `cgroup: ${cgroup(0).path}`);
-    const end = await hang();
+    const { release } = await hang();
     await open();
     expect(standalone.pods.pods()).toMatchObject({ known: false, why: 'timed-out' });
     expect(standalone.isSettled()).toBe(true);
     expect(heard.present.has('manifests')).toBe(true);
-    await end();
+    await release();
     write('db', `cgroup: ${cgroup(1).path}`);
     await until(() => {
       const pods = standalone.pods.pods();

@@ -119,7 +119,8 @@ function isPast(deadlineMs: MonoMs, shutdown: State['shutdown'], atMs: MonoMs): 
 
 /** When the phase, or the wait for one of its pods, is over. */
 function firstDueMs({ pending, phaseEndsMs }: Stopping, stops: readonly ShutdownStop[]): MonoMs {
-  const waits = stops.filter(({ uid }) => pending.includes(uid)).map(({ waitEndsMs }) => waitEndsMs);
+  const awaited = new Set(pending);
+  const waits = stops.filter(({ uid }) => awaited.has(uid)).map(({ waitEndsMs }) => waitEndsMs);
   return Math.min(phaseEndsMs, ...waits);
 }
 

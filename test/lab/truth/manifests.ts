@@ -127,12 +127,7 @@ const hung: TruthScene = {
     await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
     await scene.play(SMALL.name, 'memory 4');
     const hog = await scene.play(HOG.name, 'memory 1');
-    const hungMount = await mountHungFileSystem(scene.agent.places.manifests);
-    let isHung = true;
-    const end = async (): Promise<void> => {
-      if (isHung) await hungMount.release();
-      isHung = false;
-    };
+    const { release } = await mountHungFileSystem(scene.agent.places.manifests);
     try {
       hog.write(`grow ${MEMORY_MIB} max`);
       const ms = await untilGone(scene, 'the hog', hog);
@@ -143,11 +138,11 @@ const hung: TruthScene = {
       );
       scene.agent.signal('SIGTERM');
       await until('it has ended', () => !scene.agent.isRunning() || null, STOP_MS);
-      await end();
+      await release();
       await scene.agent.start();
       return `gone after ${Math.round(ms)} ms`;
     } finally {
-      await end();
+      await release();
     }
   },
 };
