@@ -45,6 +45,7 @@ const RULES: readonly Rule[] = [
   { of: 'eviction', warn: vanishedDefaults },
   { of: 'eviction', warn: softWarnings },
   { of: 'eviction', warn: valueWarnings },
+  { of: 'eviction', warn: switchedOff },
   { of: 'eviction', warn: withoutEffect },
   { of: 'eviction', warn: pidWarning },
   { of: 'eviction', warn: minReclaimWarnings },
@@ -158,17 +159,29 @@ function valueWarnings(effective: Effective, capacities: Capacities): readonly s
     if (value.kind === 'fraction' && !(value.fraction > 0))
       return [`${place} is never met; to switch it off, write "0%"`];
     const capacity = capacityOf(signal, capacities.sizes);
-    const isAll =
-      value.kind === 'fraction'
-        ? value.fraction >= 1
-        : // A host that has none of it: another warning says so.
-          capacity !== null && capacity > 0 && compareQuantity(value.amount, quantityOfBytes(capacity, 'binary')) >= 0;
-    if (!isAll) return [];
+    // A host that has none of it: another warning says so.
+    const whole = capacity === null || capacity <= 0 ? null : quantityOfBytes(capacity, 'binary');
+    const beyond = value.kind === 'fraction' ? value.fraction - 1 : whole && compareQuantity(value.amount, whole);
+    if (beyond === null || beyond < 0) return [];
     const all =
       capacity === null
         ? 'the whole capacity'
         : `the whole capacity of ${ownerOf(signal, capacities)} (${sayAmount(signal, capacity)})`;
-    return [`${place} is ${all}: it is met as soon as anything is used`];
+    return [
+      `${place} is ${beyond > 0 ? 'more than ' : ''}${all}: it is ${beyond > 0 ? 'always met' : 'met as soon as anything is used'}`,
+    ];
+  });
+}
+
+/** kubelet-eviction.md 2.2: who writes "100%" hardly means that. */
+function switchedOff({ settings, thresholds }: Effective): readonly string[] {
+  return settings.flatMap(({ path, value, origin }) => {
+    const [, field, signal] = /^(evictionHard|evictionSoft)\["(.+)"\]$/.exec(path) ?? [];
+    const isOn = thresholds.some((threshold) => threshold.field === field && threshold.signal === signal);
+    if (value !== '100%' || signal === undefined || isOn) return [];
+    return [
+      `${sayPlace(origin)}${field}: ${signal} 100% is no threshold, as in the kubelet; to switch it off on purpose, write "0%"`,
+    ];
   });
 }
 

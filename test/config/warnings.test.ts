@@ -18,7 +18,7 @@ describe('warnings', () => {
       'c.yaml:4: evictionHard: naming one signal drops the defaults of all others; add mergeDefaultEvictionSettings: true, or add the missing ones to evictionHard: nodefs.available: "10%", nodefs.inodesFree: "5%"';
     expect(warnings('evictionHard:\n  memory.available: 200Mi')).toEqual([said]);
     expect(warnings('mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 200Mi}')).toEqual([]);
-    const off = 'evictionHard: {memory.available: 200Mi, nodefs.available: 0%, nodefs.inodesFree: 100%}';
+    const off = 'evictionHard: {memory.available: 200Mi, nodefs.available: 0%, nodefs.inodesFree: 0%}';
     expect(warnings(off)).toEqual([]);
     const withImagefs = warnings('imagefs: {path: /images}\nevictionHard: {memory.available: 200Mi}');
     expect(withImagefs.join()).toContain('imagefs.available: "15%", imagefs.inodesFree: "5%"');
@@ -104,7 +104,16 @@ describe('warnings', () => {
     expect(warnings(`${all}{memory.available: 100.0%}`)).toEqual([
       'c.yaml:4: evictionHard: memory.available 100% is the whole capacity of this host (8 GiB): it is met as soon as anything is used',
     ]);
-    expect(warnings(`${all}{memory.available: 9Gi}`).join()).toContain('9Gi is the whole capacity of this host');
+    expect(warnings(`${all}{memory.available: 9Gi}`).join()).toContain(
+      '9Gi is more than the whole capacity of this host',
+    );
+  });
+
+  it.each(['evictionHard', 'evictionSoft'])('name "100%%" in %s, which is no threshold', (field) => {
+    const text = `mergeDefaultEvictionSettings: true\n${field}: {memory.available: "100%", nodefs.available: "0%"}`;
+    expect(warnings(text)).toContain(
+      `c.yaml:4: ${field}: memory.available 100% is no threshold, as in the kubelet; to switch it off on purpose, write "0%"`,
+    );
   });
 
   it.each([

@@ -1,209 +1,58 @@
-// The Deployment of config/kubernetes as pods of a real kubelet, on this machine as the node, with the image of its Containerfile.
-// Changed of it are the image, the device, and what Kubernetes 1.20 does not have. Its device answers as a BMC does.
-import { execFile, execFileSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
-import fs from 'node:fs';
-import https from 'node:https';
-import net from 'node:net';
-import path from 'node:path';
+// The Deployment of config/kubernetes: in dry run as it is, and armed, with both of its pods on one machine.
+import { sleep } from '../../../../src/host/clock.ts';
 import { ask, type KubeObject, MERGE } from '../../kube/api.ts';
-import { CTR, ctr, ctrArguments, NODE_NAME, policyVersion, RUN, signalPart } from '../../kube/cluster.ts';
 import { clock, until } from '../../scene.ts';
-import { apiServer } from '../api-proxy.ts';
-import { aStatefulSet } from '../fleet.ts';
-import { NAMESPACE } from '../guard.ts';
+import type { Bmc } from '../bmc.ts';
+import { aStatefulSet, patrolled } from '../fleet.ts';
+import { areClosed, fencings, NAMESPACE } from '../guard.ts';
+import {
+  type Changes,
+  followLog,
+  GUARD_PODS,
+  guard,
+  guardPods,
+  inside,
+  isPodReady,
+  KUBELETS,
+  killContainer,
+  leader,
+  withDeployment,
+} from '../guard-pods.ts';
 import type { Lab, LabScene } from '../lab.ts';
-import { outOfService } from '../out-of-service.ts';
+import { switched } from '../machine.ts';
 import { memberAt } from './one-machine.ts';
 
-const ROOT = path.resolve(import.meta.dirname, '../../../..');
-const IMAGE = 'docker.io/lab/nodewarden-guard:1';
-/** Of the service network, to which the pods have a route. The first is where they look for the API server. */
-const API = '10.96.0.1';
-const BMC_PORT = 8_443;
-const ADDRESSES = [API, ...Array.from({ length: 5 }, (_, at) => `10.96.0.${at + 2}`)];
-const LOOK_EVERY_MS = 500;
-const PODS = `/api/v1/namespaces/${NAMESPACE}/pods`;
-const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/nodewarden-guard`;
+const STATE = 'GET /redfish/v1/Systems/1';
+const MAP = `/api/v1/namespaces/${NAMESPACE}/configmaps/nodewarden-guard-config`;
 
-const script = (name: string, args: readonly string[], input?: string): string =>
-  execFileSync(path.join(ROOT, 'test/lab', name), args, { input, encoding: 'utf8' });
-const kubectl = (...args: readonly string[]): string => script('kube/k', args);
-
-/** There is no kube-proxy: the service network is addresses of this machine. */
-async function aServiceNetwork(): Promise<() => void> {
-  const ip = (verb: string): void => {
-    for (const address of ADDRESSES) execFileSync('ip', ['address', verb, `${address}/32`, 'dev', 'lo']);
-  };
-  ip('replace');
-  const port = Number(new URL(apiServer()).port);
-  const server = net.createServer((near) => {
-    const far = net.connect(port, '127.0.0.1');
-    near.on('error', () => far.destroy()).on('close', () => far.destroy());
-    far.on('error', () => near.destroy()).on('close', () => near.destroy());
-    near.pipe(far).pipe(near);
-  });
-  await new Promise<void>((resolve) => void server.listen(443, API, () => resolve()));
-  return () => {
-    server.close();
-    ip('del');
-  };
-}
-
-type Bmc = {
-  /** Requests with the right password: method and path. */
-  readonly asked: readonly string[];
-  readonly refused: () => number;
-  readonly close: () => void;
-};
-
-/** What fence_redfish asks of one. */
-async function aBmc(password: string): Promise<Bmc> {
-  const asked: string[] = [];
-  let refused = 0;
-  const right = `Basic ${Buffer.from(`fencer:${password}`).toString('base64')}`;
-  const system = {
-    PowerState: 'On',
-    Actions: { '#ComputerSystem.Reset': { target: '/redfish/v1/Systems/1/Actions/ComputerSystem.Reset' } },
-  };
-  const answers: { readonly [place: string]: object } = {
-    '/redfish/v1': { Systems: { '@odata.id': '/redfish/v1/Systems' } },
-    '/redfish/v1/Systems': { Members: [{ '@odata.id': '/redfish/v1/Systems/1' }] },
-    '/redfish/v1/Systems/1': system,
-  };
-  const pki = (name: string): Buffer => fs.readFileSync(path.join(RUN, 'pki', name));
-  const server = https.createServer({ key: pki('server.key'), cert: pki('server.crt') }, (request, response) => {
-    const isRight = request.headers.authorization === right;
-    if (isRight) asked.push(`${request.method} ${request.url}`);
-    else refused += 1;
-    response.statusCode = isRight ? 200 : 401;
-    response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify((isRight ? answers[request.url ?? ''] : null) ?? {}));
-  });
-  await new Promise<void>((resolve) => void server.listen(BMC_PORT, API, () => resolve()));
-  return { asked, refused: () => refused, close: () => void server.close() };
-}
-
-/** The file of the repository, each change of which has to meet. */
-function manifest(): string {
-  const changes: readonly (readonly [string, string])[] = [
-    ['registry.example/nodewarden-guard:0.2.0', IMAGE],
-    ['{ kubeconfig: in-cluster }', `{ kubeconfig: in-cluster, outOfService: ${outOfService()} }`],
-    ['{ ip: 10.0.9.10 }', `{ ip: ${API}, ipport: "${BMC_PORT}", ssl_insecure: "1" }`],
-    ['apiVersion: policy/v1\n', `apiVersion: ${policyVersion()}\n`],
-  ];
-  let text = fs.readFileSync(path.join(ROOT, 'config/kubernetes/guard/deployment.yaml'), 'utf8');
-  for (const [from, to] of changes) {
-    if (!text.includes(from)) throw new Error(`deployment.yaml has no ${from}`);
-    text = text.replace(from, to);
-  }
-  return text;
-}
-
-const pods = async (): Promise<readonly KubeObject[]> => (await ask(PODS))['items'];
-const isReady = ({ status }: KubeObject): boolean =>
-  (status.conditions ?? []).some(
-    (one: { type: string; status: string }) => one.type === 'Ready' && one.status === 'True',
-  );
-const readyPod = (not = ''): Promise<KubeObject> =>
+const MEMBERS = { lab: 'members' };
+const machines = () => KUBELETS.map((address, at) => ({ name: `host${at}`, address, labels: MEMBERS }));
+const readyPods = (count: number, not = ''): Promise<readonly KubeObject[]> =>
   until(
-    'a pod of the guard is Ready',
-    async () => (await pods()).find((pod) => isReady(pod) && pod.metadata.uid !== not) ?? null,
+    `${count} pods of the guard are Ready`,
+    async () => {
+      const ready = (await guardPods()).filter((pod) => isPodReady(pod) && pod.metadata.uid !== not);
+      return ready.length >= count ? ready : null;
+    },
     300_000,
   );
 
-type Log = { readonly text: () => string; readonly end: () => void };
-/** From now on. It is read while it grows: a kubelet of another cluster of this machine removes logs of pods that it does not know. */
-function followLog({ metadata: { name, uid } }: KubeObject): Log {
-  const directory = `/var/log/pods/${NAMESPACE}_${name}_${uid}/guard`;
-  const lines = new Set<string>();
-  let isOver = false;
-  const read = (): void => {
-    try {
-      for (const file of fs.readdirSync(directory)) {
-        for (const line of fs.readFileSync(path.join(directory, file), 'utf8').split('\n')) lines.add(line);
-      }
-    } catch {
-      // It has just gone.
-    }
-    if (!isOver) clock.after(LOOK_EVERY_MS, read);
-  };
-  read();
-  return {
-    text: () => [...lines].join('\n'),
-    end: () => {
-      isOver = true;
-    },
-  };
-}
-
-let runs = 0;
-/**
- * In its container, as its user: `kubectl exec` would need a way from the API server to the kubelet, which the lab does not have.
- * Awaited, since this process stands between the pods and the API server.
- */
-function inside({ status }: KubeObject, ...command: readonly string[]): Promise<{ code: number; said: string }> {
-  const container = String(status.containerStatuses[0].containerID).replace('containerd://', '');
-  const args = ctrArguments('tasks', 'exec', '--exec-id', `lab-${++runs}`, container, ...command);
-  return new Promise((resolve) => {
-    execFile(CTR, args, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code ?? 1), said: `${stdout}${stderr}` });
-    });
-  });
-}
-const guard = (pod: KubeObject, ...words: readonly string[]) =>
-  inside(pod, 'nodewarden', 'guard', ...words, '--config', '/etc/nodewarden-guard/..data/guard.yaml');
-
-const deployment: LabScene = {
+const dryRun: LabScene = {
   name: 'as a Deployment',
   point: 0,
-  body: async (lab) => {
-    if (!fs.existsSync('/usr/bin/mmdebstrap')) return lab.skip('as a Deployment', 'there is no mmdebstrap');
-    const password = randomBytes(8).toString('hex');
-    const ends: (() => void)[] = [];
-    try {
-      const archive = process.env['LAB_GUARD_IMAGE'] ?? path.join(RUN, 'guard.tar');
-      if (!fs.existsSync(archive)) script('guard/image', [IMAGE, archive]);
-      script('kube/node', ['4g']);
-      ends.push(
-        () => signalPart('containerd', 'SIGTERM'),
-        () => signalPart('kubelet', 'SIGTERM'),
-      );
-      ctr('images', 'import', archive);
-      ends.push(await aServiceNetwork());
-      const bmc = await aBmc(password);
-      ends.push(bmc.close);
-      kubectl('label', 'node', NODE_NAME, 'node-role.kubernetes.io/control-plane=');
-      kubectl(
-        ...['-n', NAMESPACE, 'create', 'secret', 'generic', 'nodewarden-guard-secrets'],
-        `--from-literal=bmc-password=${password}`,
-      );
-      script('kube/k', ['apply', '-f', '-'], manifest());
-      await play(lab, bmc, password);
-      kubectl(
-        '-n',
-        NAMESPACE,
-        'delete',
-        'deployment/nodewarden-guard',
-        'secret/nodewarden-guard-secrets',
-        '--wait=false',
-      );
-      await until('its pods are gone', async () => (await pods()).length === 0 || null);
-    } finally {
-      for (const end of ends.reverse()) end();
-    }
-  },
+  body: (lab) => withDeployment(lab, dryRun, [], (bmc, password) => play(lab, bmc, password)),
 };
 
 async function play(lab: Lab, bmc: Bmc, password: string): Promise<void> {
-  const fleet = await lab.fleet(ADDRESSES.slice(1).map((address, at) => ({ name: `host${at}`, address })));
+  const fleet = await lab.fleet(machines());
   await aStatefulSet('db', { 'kubernetes.io/hostname': 'host0' });
   await until('its member runs', () => memberAt('db-0'));
-  const first = await readyPod();
+  const [first] = await readyPods(1);
+  if (first === undefined) throw new Error('no pod');
   const log = followLog(first);
   const told = (words: string | RegExp, deadlineMs?: number): Promise<boolean> =>
     until(`it says ${words}`, () => log.text().search(words) >= 0 || null, deadlineMs).catch(() => false);
-  const two = await pods();
+  const two = await guardPods();
   lab.check(
     'one of the two runs, and the other one waits for a second machine',
     two.length === 2 && two.some(({ status }) => status.phase === 'Pending'),
@@ -219,11 +68,10 @@ async function play(lab: Lab, bmc: Bmc, password: string): Promise<void> {
   );
   lab.check('its root is read-only', (await inside(first, 'touch', '/usr/sbin/fence_mine')).code !== 0);
   lab.check('it leads', await told('"event":"leader"'), log.text().slice(-2_000));
-  const state = 'GET /redfish/v1/Systems/1';
-  await until('its device was asked', () => bmc.asked.includes(state) || null, 300_000).catch(() => undefined);
+  await until('its device was asked', () => bmc.asked.includes(STATE) || null, 300_000).catch(() => undefined);
   lab.check(
     'its agent asks the device with the password of the Secret',
-    bmc.asked.includes(state) && bmc.refused() === 0,
+    bmc.asked.includes(STATE) && bmc.refused() === 0,
     `${bmc.asked.length} asked, ${bmc.refused()} refused\n${log.text().slice(-2_000)}`,
   );
   const check = await guard(first, 'check');
@@ -247,25 +95,24 @@ async function play(lab: Lab, bmc: Bmc, password: string): Promise<void> {
     bmc.asked.every((line) => line.startsWith('GET ')),
   );
 
-  const map = `/api/v1/namespaces/${NAMESPACE}/configmaps/nodewarden-guard-config`;
-  const text = (await ask(map))['data']['guard.yaml'].replace('dryRun: true', 'dryRun: true\ndeadAfter: 3m');
-  await ask(map, { method: 'PATCH', type: MERGE, body: { data: { 'guard.yaml': text } } });
+  const text = (await ask(MAP))['data']['guard.yaml'].replace('dryRun: true', 'dryRun: true\ndeadAfter: 3m');
+  await ask(MAP, { method: 'PATCH', type: MERGE, body: { data: { 'guard.yaml': text } } });
   lab.check(
     'a change of its ConfigMap is taken without a restart',
     await told(/is in force(.|\n)*is in force/, 300_000),
     log.text().slice(-2_000),
   );
 
-  const again = (await pods()).find(({ metadata }) => metadata.uid === first.metadata.uid);
+  const again = (await guardPods()).find(({ metadata }) => metadata.uid === first.metadata.uid);
   lab.check('its probes never failed it', again?.['status'].containerStatuses[0].restartCount === 0);
   lab.check('its log does not have the password', !log.text().includes(password));
   log.end();
-  const holder = (await ask(LEASE))['spec'].holderIdentity;
+  const holder = await leader();
   const beganMs = Date.now();
-  await ask(`${PODS}/${first.metadata.name}`, { method: 'DELETE' });
-  const second = await readyPod(first.metadata.uid);
+  await ask(`${GUARD_PODS}/${first.metadata.name}`, { method: 'DELETE' });
+  const [second] = await readyPods(1, first.metadata.uid);
   await until('another one leads', async () => {
-    const now = (await ask(LEASE))['spec'].holderIdentity;
+    const now = await leader();
     return (now !== '' && now !== holder) || null;
   });
   lab.figure(
@@ -274,8 +121,95 @@ async function play(lab: Lab, bmc: Bmc, password: string): Promise<void> {
   );
   lab.check(
     'the pod that leads is deleted: the one that waited takes its place and leads',
-    second.metadata.uid !== first.metadata.uid,
+    second?.metadata.uid !== first.metadata.uid,
   );
 }
 
-export const DEPLOYMENT: readonly LabScene[] = [deployment];
+/** Two machines that run pods are more than this one has. */
+const ON_ONE_MACHINE: Changes = [['topologyKey: kubernetes.io/hostname', 'topologyKey: lab/none']];
+const ARMED: Changes = [
+  ['dryRun: true', 'dryRun: false\n    settle: 30s\n    recovery: { stableFor: 5s }\n    patrol: { every: 1m }'],
+];
+
+const armed: LabScene = {
+  name: 'as an armed Deployment',
+  point: 5,
+  body: (lab) => withDeployment(lab, armed, [...ON_ONE_MACHINE, ...ARMED], (bmc) => fences(lab, bmc)),
+};
+
+const preferring = (name: string) => ({
+  preferredDuringSchedulingIgnoredDuringExecution: [
+    {
+      weight: 100,
+      preference: { matchExpressions: [{ key: 'kubernetes.io/hostname', operator: 'In', values: [name] }] },
+    },
+  ],
+});
+
+/** The pod that leads is killed right after it has sent the off. */
+async function fences(lab: Lab, bmc: Bmc): Promise<void> {
+  const fleet = await lab.fleet(machines());
+  const host = fleet.machine('host0');
+  bmc.of(host);
+  await aStatefulSet('db', MEMBERS, false, { affinity: { nodeAffinity: preferring(host.name) } });
+  const before = await until('its member runs', () => memberAt('db-0'));
+  lab.check('the member runs on the machine that is to die', before.node === host.name, before.node);
+  const both = await readyPods(2);
+  lab.check('both pods are Ready at once', both.length === 2);
+  const logs = new Map(both.map((pod) => [pod.metadata.name ?? '', followLog(pod)]));
+  const logText = (): string => [...logs].map(([name, log]) => `--- ${name}\n${log.text().slice(-3_000)}`).join('\n');
+  const leads = async (): Promise<KubeObject> =>
+    until('one of them leads', async () => {
+      const holder = await leader();
+      return both.find(({ metadata: { name } }) => name !== undefined && holder.includes(name)) ?? null;
+    });
+  const first = await leads();
+  const holder = await leader();
+  await patrolled([host]);
+  // What the patrol has heard is in its record of devices by then, and it may decide.
+  await sleep(clock, 60_000);
+  host.kubelet('silent');
+  const diedMs = Date.now();
+  const off = await until('it is powered off', () => host.changes().find(({ to }) => to === 'off') ?? null, 600_000);
+  killContainer(first);
+  lab.figure('s from the last sign of life to the power-off', ((off.atMs - diedMs) / 1_000).toFixed(0));
+  const mark = await until(
+    'it has the taint',
+    () => fleet.marks.find(({ node, isTainted }) => node === host.name && isTainted) ?? null,
+    300_000,
+  ).catch((error: Error) => {
+    throw new Error(`${error.message}\n${logText()}`);
+  });
+  lab.figure(
+    's from the power-off, when its leader is killed, to the taint',
+    ((mark.atMs - off.atMs) / 1_000).toFixed(0),
+  );
+  const second = await leads();
+  lab.check('another one goes on with it', (await leader()) !== holder, second.metadata.name);
+  const after = await until(
+    'its member runs elsewhere',
+    async () => {
+      const now = await memberAt('db-0');
+      return now !== null && now.uid !== before.uid ? now : null;
+    },
+    300_000,
+  );
+  lab.check('its member runs elsewhere', after.node !== host.name, after.node);
+  host.kubelet('up');
+  await until('it is back without a mark', () => fleet.isBack(host.name) || null, 600_000);
+  await until('its record is closed', async () => (await areClosed()) || null, 300_000);
+  lab.check('off once and on once, by two leaders', switched(host) === 'off on', switched(host));
+  lab.check('one record', (await fencings()).length === 1);
+  lab.check(
+    'nobody else was touched',
+    fleet.marks.every(({ node }) => node === host.name),
+  );
+  const again = await readyPods(2);
+  const restarts = again.map(({ status }) => status.containerStatuses[0].restartCount).sort();
+  lab.check('the one that was killed stands by again', restarts.join() === '0,1', restarts.join());
+  const history = await guard(second, 'history');
+  lab.check('history in its pod tells of it', history.said.includes(host.name), history.said);
+  for (const log of logs.values()) log.end();
+}
+
+export const DEPLOYMENT: readonly LabScene[] = [dryRun, armed];
