@@ -9,6 +9,7 @@ import { askDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
 import { type Addressee, askLook, type Failure, fail, OTHER_VERSION, ofAnswers } from './daemon-answer.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
+import { isRecordHung } from './hung-record.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 import { rehearseReport } from './rehearse-report.ts';
 import { type PhaseForm, rehearseText } from './rehearse-text.ts';
@@ -62,8 +63,8 @@ async function run({ config: file, output }: Options, socket: string, clock: Clo
   const { pods } = observation;
   if (!pods.known)
     return cannotAsk({ kind: 'failed', detail: `the pods are unknown: ${pods.where}: ${pods.detail}` }, of);
-  const record = readRecord(stateDirectory);
-  for (const why of record.unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
+  const record = (await isRecordHung(stateDirectory)) ? null : readRecord(stateDirectory);
+  for (const why of record?.unreadable ?? []) process.stderr.write(`not read: ${clean(why)}\n`);
   const { effective } = loadConfig(file ?? null);
   const report = rehearseReport({
     node,
@@ -72,7 +73,7 @@ async function run({ config: file, output }: Options, socket: string, clock: Clo
     pods: pods.value,
     status: status.shutdown,
     findings: status.findings,
-    observed: observedStops(joinDecisions(record.entries)),
+    observed: observedStops(joinDecisions(record?.entries ?? [])),
     // Only in mode standalone may pods be units.
     timeouts:
       effective?.mode === 'kubelet'

@@ -9,6 +9,7 @@ import { entryOf, sayEntry } from '../../src/record/entry.ts';
 import { statusReport } from '../../src/serve/status.ts';
 import { anObservation } from '../a.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
 import { hasDbusDaemon } from '../host/private-bus.ts';
 import { aContext, aVerdict, NO_SHUTDOWN } from '../serve/a-report.ts';
 import { aCommand } from './a-command.ts';
@@ -73,6 +74,23 @@ describe('nodewarden rehearse shutdown', () => {
     expect([well.code, well.err]).toEqual([0, '']);
     expect(well.out).toMatch(/no pod is known to need more time than it gets \(1 pod\)\n$/);
   });
+
+  it.skipIf(noHungMount !== null)(
+    `answers without a record whose file system hangs [${noHungMount ?? 'root'}]`,
+    async () => {
+      await serve([web]);
+      mkdirSync(command.path('state'));
+      writeFileSync(command.path('config.yaml'), `stateDirectory: ${command.path('state')}\n`, { flag: 'a' });
+      const hung = await mountHungFileSystem(command.path('state'));
+      try {
+        const { code, out, err } = await run('-o', 'json');
+        expect([code, JSON.parse(out).cannotFinish]).toEqual([0, []]);
+        expect(err).toMatch(/^not read: .*\/state: no answer within 2 s; the mount may hang\n$/);
+      } finally {
+        await hung.release();
+      }
+    },
+  );
 
   it.skipIf(!hasDbusDaemon)(
     "uses the manifests' units, systemd's timeouts, and earlier stops from the record [needs dbus-daemon]",
