@@ -27,8 +27,10 @@ const SLICE_MS = 5;
 const REST_MS = 15;
 // The way back from deeper levels is "..", and is proven by what is found there.
 const MAX_HELD = 256;
-// Directories listed but not entered yet, on all levels together.
+// Directories listed but not entered yet, on all levels together. A long name takes the place of several, so that whoever names
+// them cannot fill this process's memory.
 const MAX_PENDING = 200_000;
+const NAME_BYTES = 64;
 // Without an earlier walk to compare with, what was created within this time counts as growth.
 const FRESH_MS = 60_000;
 const MAX_PATHS = 64;
@@ -43,6 +45,7 @@ const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ESRCH'];
 const nowMs = () => performance.now();
 const never = new Int32Array(new SharedArrayBuffer(4));
 const rest = () => Atomics.wait(never, 0, 0, REST_MS);
+const placesOf = ({ name }) => 1 + Math.floor(name.length / NAME_BYTES);
 const identity = (stats) => stats.dev + ':' + stats.ino;
 const say = (...words) => fs.writeSync(1, JSON.stringify(words) + '\n');
 
@@ -133,7 +136,7 @@ function tree(state, fd, stats, enter, entry) {
         goBack(state, levels, fd);
         continue;
       }
-      state.pending -= 1;
+      state.pending -= placesOf(next);
       if (isOutOfTime(state)) return;
       let inner = null;
       try {
@@ -173,7 +176,7 @@ function goBack(state, levels, root) {
 
 function leave(state, levels, root) {
   const level = levels.pop();
-  state.pending -= level.pending.length;
+  for (const left of level.pending) state.pending -= placesOf(left);
   if (level.fd !== null && level.fd !== root) fs.closeSync(level.fd);
   state.left?.(level, levels);
 }
@@ -192,8 +195,9 @@ function list(state, level, entry) {
         state.isComplete = false;
         continue;
       }
-      state.pending += 1;
-      level.pending.push({ name, identity: identity(stats) });
+      const inner = { name, identity: identity(stats) };
+      state.pending += placesOf(inner);
+      level.pending.push(inner);
     }
   } catch (error) {
     if (!GONE.includes(error.code)) state.isComplete = false;

@@ -2,6 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chownSync,
+  existsSync,
   linkSync,
   mkdirSync,
   mkdtempSync,
@@ -159,6 +160,17 @@ describe('a walk over directories', () => {
     expect(reading).toMatchObject({ known: true, value: { isComplete: false } });
     expect(reading.known && reading.value.inodes > 0 && reading.value.inodes < 6_001).toBe(true);
   });
+
+  it('survives more directories with the longest of names than fit its memory', async () => {
+    // A disk would take minutes.
+    const many = existsSync('/dev/shm') ? mkdtempSync('/dev/shm/nodewarden-walk-') : root;
+    try {
+      for (let i = 0; i < 180_000; i++) mkdirSync(join(many, String(i).padEnd(251, 'x')));
+      expect(await walk([many])).toMatchObject({ known: true, value: { isComplete: false } });
+    } finally {
+      rmSync(many, { recursive: true });
+    }
+  }, 120_000);
 
   it('reports lower bounds meanwhile', async () => {
     for (let i = 0; i < 6_000; i++) writeFileSync(join(root, `f${i}`), '');
