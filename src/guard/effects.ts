@@ -65,6 +65,7 @@ type Seen = Pick<GuardObservation, 'self' | 'records' | 'wallMs'>;
 
 const PRUNE_EVERY_MS = 60_000;
 const FAILED = { store: { kind: 'failed' }, act: null } as const;
+const NOT_STORED = { isAccepted: false, gate: null, why: 'not-stored' } as const;
 const NO_AUTHORITY = 'authority has ended';
 const TAKEN_BACK = 'its order was taken back, or could not be answered';
 type Ended = Pick<GuardOutcome, 'store' | 'act'>;
@@ -141,10 +142,11 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
       case 'unmark':
         return { store: null, act: await perform(decision.act, decision.node, idOf(decision.value)) };
       case 'answer': {
+        const { order, answer, keeps } = decision;
         // A pause that a person was told of outlives this leader.
-        await kept?.keeper.settled();
-        const version = await answers.store(decision.order, decision.answer);
-        return version === null ? FAILED : { store: { kind: 'stored', version }, act: null };
+        if (!keeps || (await kept?.keeper.stored())) return { store: await answers.store(order, answer), act: null };
+        await answers.store(order, NOT_STORED);
+        return { store: { kind: 'conflict' }, act: null };
       }
       default:
         return storeThenAct(decision.node, decision);

@@ -12,8 +12,8 @@ const DEVICES_EVERY_MS = 60_000;
 export type Keeper = {
   /** At each look of a leader that has adopted what its predecessors kept. */
   readonly keep: (state: GuardState, config: GuardConfig) => void;
-  /** When no pause and no hold is being written. */
-  readonly settled: () => Promise<void>;
+  /** Whether the pause and the holds that were last given are stored. */
+  readonly stored: () => Promise<boolean>;
 };
 
 export function createKeeper(needs: OwnMapNeeds): Keeper {
@@ -24,6 +24,6 @@ export function createKeeper(needs: OwnMapNeeds): Keeper {
       states.keep(stateData(keptState(state)));
       if (devices.isDue()) devices.keep(devicesData(keptDevices(state, config)));
     },
-    settled: states.settled,
+    stored: states.stored,
   };
 }

@@ -1,4 +1,5 @@
 import { isObject, isText, partOf } from '../core/shape.ts';
+import { sleep } from '../host/clock.ts';
 import type { ApiGet } from '../kube/connection.ts';
 import { notDone } from '../kube/write-failure.ts';
 import type { Clock } from '../ports.ts';
@@ -64,11 +65,13 @@ export type KeptMap = {
   readonly isDue: () => boolean;
   /** Stores it in the background, if it is not stored so already. Call it again: what failed is tried again then. */
   readonly keep: (data: MapData) => void;
-  /** When nothing is being written. */
-  readonly settled: () => Promise<void>;
+  /** Whether what was last given, or what came after it, could be stored: it is tried for as long as a person may wait. */
+  readonly stored: () => Promise<boolean>;
 };
 
 const AGAIN_MS = 5_000;
+/** A person waits for 30 s, and an answer is to be stored after it. */
+const STORED_WITHIN_MS = 15_000;
 
 /** One for each leadership: what is stored is read before it is replaced, and a foreign write since makes ours fail. */
 export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: number): KeptMap {
@@ -76,8 +79,12 @@ export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: numbe
   let stored: (Pick<OwnMap, 'version' | 'labels'> & { readonly text: string }) | null = null;
   let notBeforeMs = Number.NEGATIVE_INFINITY;
   let writing: Promise<void> | null = null;
+  /** The last of `given` that is not stored. */
+  let latest: MapData | null = null;
+  let given = 0;
+  let storedGiven = 0;
 
-  async function put(data: MapData): Promise<void> {
+  async function put(data: MapData, mine: number): Promise<void> {
     const text = JSON.stringify(data);
     if (stored === null) {
       const read = await readOwnMap(needs, name);
@@ -91,6 +98,8 @@ export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: numbe
       stored = { ...stored, text, version: put.version };
     }
     notBeforeMs = clock.monoMs() + everyMs;
+    storedGiven = mine;
+    if (given === mine) latest = null;
   }
   function again({ kind, detail }: NotWritten): void {
     // Whoever wrote it: it is read before the next write.
@@ -98,19 +107,31 @@ export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: numbe
     notBeforeMs = clock.monoMs() + AGAIN_MS;
     failed(`${name}: ${kind}: ${detail}`);
   }
+  function begin(data: MapData): void {
+    writing = put(data, given)
+      .catch((cause: unknown) => failed(`${name}: ${cause}`))
+      .finally(() => {
+        writing = null;
+      });
+  }
   const isDue = (): boolean => writing === null && clock.monoMs() >= notBeforeMs && mayAct();
   return {
     isDue,
     keep: (data) => {
-      if (!isDue()) return;
-      writing = put(data)
-        .catch((cause: unknown) => failed(`${name}: ${cause}`))
-        .finally(() => {
-          writing = null;
-        });
+      given += 1;
+      latest = data;
+      if (isDue()) begin(data);
     },
-    settled: async () => {
-      await writing;
+    stored: async () => {
+      const mine = given;
+      const untilMs = clock.monoMs() + STORED_WITHIN_MS;
+      while (storedGiven < mine && latest !== null) {
+        const leftMs = untilMs - clock.monoMs();
+        if (leftMs <= 0 || !mayAct()) return false;
+        if (writing === null && isDue()) begin(latest);
+        await (writing ?? sleep(clock, Math.min(leftMs, notBeforeMs - clock.monoMs())));
+      }
+      return true;
     },
   };
 }

@@ -91,6 +91,7 @@ const REFUSAL: { readonly [R in Refusal]: string } = {
   'no-fencing': 'no fencing of this node is open',
   'wrong-phase': 'its fencing is in a phase that has no use for it',
   'not-known-in-time': 'what has to be known first was not known in time',
+  'not-stored': 'it could not be stored, so that it would be forgotten',
 };
 
 /** The deciding gate in words, with what was compared. */

@@ -224,7 +224,7 @@ describe('a decision', () => {
 describe('an order', () => {
   const fence = { ...advance(null, OFF, { phase: 'decided' }), id: '8' };
   const answer: GuardDecision = {
-    ...{ id: '9', atMs: 0, kind: 'answer', order: 'a', carries: '8' },
+    ...{ id: '9', atMs: 0, kind: 'answer', order: 'a', carries: '8', keeps: false },
     answer: { isAccepted: true, fencing: ID },
   };
   const ends = async (): Promise<readonly (readonly unknown[])[]> => {
@@ -246,7 +246,7 @@ describe('an order', () => {
   it('that was taken back is not carried out', async () => {
     api.putMap('guard-orders', {});
     expect(await ends()).toEqual([
-      ['9', 'failed'],
+      ['9', 'conflict'],
       ['8', 'failed'],
     ]);
     expect(api.writes()).toEqual([]);
@@ -263,7 +263,15 @@ describe('a dry run', () => {
       advance(version, OFF),
       { ...advance(null, null), kind: 'fence', id: '8', isDry: true } as unknown as GuardDecision,
       { id: '9', atMs: 0, kind: 'unmark', node: W1, value: `nodewarden.${ID}`, act: { kind: 'clear' } },
-      { id: '10', atMs: 0, kind: 'answer', order: 'a', answer: { isAccepted: true, fencing: null }, carries: null },
+      {
+        id: '10',
+        atMs: 0,
+        kind: 'answer',
+        order: 'a',
+        answer: { isAccepted: true, fencing: null },
+        carries: null,
+        keeps: false,
+      },
       { id: '11', atMs: 0, kind: 'hold', node: W1, gates: [] },
     ];
     api.putMap('guard-orders', { 'order-a': '{}' });

@@ -141,8 +141,8 @@ describe('a leader', () => {
 });
 
 describe('an order', () => {
-  const answer = (order = 'a'): GuardDecision => ({
-    ...{ id: '3', atMs: 0, kind: 'answer', order, carries: null },
+  const answer = (keeps = false): GuardDecision => ({
+    ...{ id: '3', atMs: 0, kind: 'answer', order: 'a', carries: null, keeps },
     answer: { isAccepted: true, fencing: null },
   });
 
@@ -171,9 +171,41 @@ describe('an order', () => {
       if (method === 'PUT' && path.includes('guard-orders')) pausedAtAnswer = pausedIn();
     });
     const effects = someEffects();
-    effects.carryOut(verdict(stateOf({ paused: PAUSED }), [answer()]), seen());
+    effects.carryOut(verdict(stateOf({ paused: PAUSED }), [answer(true)]), seen());
     await until(() => effects.outcomes().length > 0);
     expect(pausedAtAnswer).toEqual(PAUSED);
+  });
+
+  it.each([
+    ['could not be written at first', () => api.stub.fault(/guard-state/, { kind: 'status', status: 500 }), 1],
+    ['is just being written as it was before', () => undefined, 0],
+  ])('to pause is answered only when it is stored, also if that %s', async (_, meanwhile, failures) => {
+    api.putMap('guard-orders', { 'order-a': '{}' });
+    api.putMap('guard-state', { state: '{}' });
+    let pausedAtAnswer: unknown = 'not answered';
+    api.before(({ method, path }) => {
+      if (method === 'PUT' && path.includes('guard-orders')) pausedAtAnswer = pausedIn();
+    });
+    meanwhile();
+    const effects = someEffects();
+    effects.carryOut(verdict(stateOf()), seen());
+    if (failures > 0) await until(() => told.length === failures);
+    effects.carryOut(verdict(stateOf({ paused: PAUSED }), [answer(true)]), seen());
+    await until(() => effects.outcomes().some(({ store }) => store?.kind === 'stored'));
+    expect(pausedAtAnswer).toEqual(PAUSED);
+  });
+
+  it('to pause that cannot be stored is refused', async () => {
+    api.putMap('guard-orders', { 'order-a': '{}' });
+    api.stub.fault(/guard-state/, { kind: 'status', status: 403 }, 100);
+    const effects = someEffects();
+    effects.carryOut(verdict(stateOf({ paused: PAUSED }), [answer(true)]), seen());
+    const outcomes: GuardOutcome[] = [];
+    await until(() => outcomes.push(...effects.outcomes()) > 0);
+    expect(outcomes).toMatchObject([{ of: '3', store: { kind: 'conflict' } }]);
+    expect(JSON.parse(String(dataOf('guard-orders')?.['answer-a']))).toMatchObject({
+      answer: { isAccepted: false, why: 'not-stored' },
+    });
   });
 
   it.each([
@@ -186,7 +218,7 @@ describe('an order', () => {
     effects.carryOut(verdict(stateOf({}, null), [answer()]), seen());
     const outcomes: GuardOutcome[] = [];
     await until(() => outcomes.push(...effects.outcomes()) > 0);
-    expect(outcomes).toMatchObject([{ of: '3', fencing: null, store: { kind: 'failed' }, act: null }]);
+    expect(outcomes).toMatchObject([{ of: '3', fencing: null, store: { kind: 'conflict' }, act: null }]);
     expect(api.writes()).toEqual([]);
   });
 

@@ -1,3 +1,4 @@
+import { stepAnswering } from './answering.ts';
 import { deadNodes, fenceOne, withHolds } from './candidates.ts';
 import type { GuardConfig } from './config.ts';
 import type { GuardReason, GuardVerdict } from './decision.ts';
@@ -65,7 +66,8 @@ export function takeIn(before: GuardState, observation: GuardObservation, config
   const { nodes } = signed.startsAnew
     ? stepNodes(before.nodes, observation, config, { isSettled: false, startsAnew: true })
     : seen;
-  const adopted = adoptKept({ ...before, self: signed.self, nodes }, observation);
+  const kept = adoptKept({ ...before, self: signed.self, nodes }, observation);
+  const adopted = stepAnswering(kept, observation.outcomes, atMs);
   const devices = stepDevices(adopted.devices, observation.answers, nodes, wallMs);
   const fencings = stepFencings(adopted, observation);
   const time = { atMs, asOfMs: observation.nodes.known ? observation.nodes.value.asOfMs : atMs, isSettled: settled };

@@ -49,13 +49,15 @@ export type GuardDecision = {
   | { readonly kind: 'unmark'; readonly node: NodeRef; readonly value: string; readonly act: Act }
   /**
    * To be stored in `guard-orders`. `carries`: the decision by which the order is carried out, and only once this is stored: the
-   * person may have taken the order back. Null: there is none.
+   * person may have taken the order back. Null: there is none. `keeps`: it is a pause, which must outlive this leader before a
+   * person relies on it: first `guard-state` is stored as of this verdict.
    */
   | {
       readonly kind: 'answer';
       readonly order: string;
       readonly answer: OrderAnswer;
       readonly carries: DecisionId | null;
+      readonly keeps: boolean;
     }
   /** Give the lease back and do not run for this long: the own node is suspect. */
   | { readonly kind: 'resign'; readonly forMs: number }
@@ -108,7 +110,8 @@ export type Refusal =
   | 'device-says-on'
   | 'no-fencing'
   | 'wrong-phase'
-  | 'not-known-in-time';
+  | 'not-known-in-time'
+  | 'not-stored';
 
 export const GATES = ['self', 'scope', 'planned', 'dead', 'witness', 'worth', 'device', 'storm', 'rate'] as const;
 export type GateName = (typeof GATES)[number];

@@ -161,8 +161,8 @@ export type DeviceAnswer = {
 
 /**
  * How a decision with a store ended: exactly one for each, after its act is over as well. `stored`: the record's new
- * resourceVersion. `conflict`: somebody else wrote it (or, for a new one, it exists): nothing was done. `failed`: it is not
- * known whether it was stored; nothing was done.
+ * resourceVersion. `conflict`: somebody else wrote it (or, for a new one, it exists; or, for an answer, the order was taken
+ * back): nothing was done. `failed`: it is not known whether it was stored; nothing was done.
  */
 export type GuardOutcome = {
   readonly of: DecisionId;

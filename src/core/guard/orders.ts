@@ -1,3 +1,4 @@
+import { isPauseAnswered, withAnswering } from './answering.ts';
 import { freesAt, isSettled, recordOf } from './candidates.ts';
 import { planOf } from './config.ts';
 import type { Because, GateName, GateRow, OrderAnswer, Refusal } from './decision.ts';
@@ -7,11 +8,11 @@ import type { Order, Witness } from './observation.ts';
 import { isProvenBefore } from './phase-proven.ts';
 import { ORDER_SKIPS } from './phases-off.ts';
 import { powerOn } from './phases-on.ts';
-import { type Progress, with_, withDecision, withMove, withNewFencing } from './progress.ts';
+import { nextId, type Progress, with_, withDecision, withMove, withNewFencing } from './progress.ts';
 import type { FencingRecord, Phase } from './record.ts';
 import { leftOnIdle } from './rehearsal.ts';
 import { isAdopted } from './self.ts';
-import { deviceKey, type Fencing, type GuardState, leftBehind, type NodeMemory } from './state.ts';
+import { type Answering, deviceKey, type Fencing, type GuardState, leftBehind, type NodeMemory } from './state.ts';
 import { covers } from './storm.ts';
 import { DEVICE_IS_WRONG, type Move } from './turn.ts';
 
@@ -24,7 +25,8 @@ type Result =
   /** Something has to be known first. */
   | 'await'
   | { readonly isAccepted: false; readonly gate: GateName | null; readonly why: Because | Refusal }
-  | { readonly isAccepted: true; readonly fencing: string | null; readonly apply: (progress: Progress) => Progress };
+  | { readonly isAccepted: true; readonly fencing: string; readonly apply: (progress: Progress) => Progress }
+  | { readonly isAccepted: true; readonly fencing: null; readonly brings: Answering };
 
 /** The orders of this look: answered, or awaiting what has to be known first of the nodes `awaited` (uids). */
 export function stepOrders(
@@ -54,11 +56,17 @@ const NOT_KNOWN = refuse('not-known-in-time');
 
 function answered(progress: Progress, look: Look, id: string, result: Exclude<Result, 'await'>): Progress {
   if (!result.isAccepted)
-    return withDecision(progress, look, { kind: 'answer', order: id, answer: result, carries: null });
+    return withDecision(progress, look, { kind: 'answer', order: id, answer: result, carries: null, keeps: false });
   const answer: OrderAnswer = { isAccepted: true, fencing: result.fencing };
+  if (result.fencing === null) {
+    const { brings } = result;
+    const state = withAnswering(progress.state, nextId(progress.state), brings);
+    const said = { kind: 'answer', order: id, answer, carries: null, keeps: brings.verb === 'pause' } as const;
+    return withDecision({ ...progress, state }, look, said);
+  }
   const applied = result.apply(progress);
   const [carried] = applied.decisions.slice(progress.decisions.length);
-  return withDecision(applied, look, { kind: 'answer', order: id, answer, carries: carried?.id ?? null });
+  return withDecision(applied, look, { kind: 'answer', order: id, answer, carries: carried?.id ?? null, keeps: false });
 }
 
 function withSeen(
@@ -83,9 +91,12 @@ function resultOf(order: Order, look: Look): Result {
   if (look.config.dryRun) return refuse('dry-run');
   switch (order.verb) {
     case 'pause':
-      return afterAdoption(look, () => accept((progress) => withPaused(progress, pausedBy(order, look))));
+      return afterPause(look, () => {
+        const paused = { by: order.by, because: order.because, wallMs: look.observation.wallMs };
+        return bring({ verb: 'pause', paused, before: look.state.paused });
+      });
     case 'resume':
-      return afterAdoption(look, () => accept((progress) => withPaused(progress, null)));
+      return afterPause(look, () => bring({ verb: 'resume' }));
     case 'release':
       return afterAdoption(look, () => release(order, look));
     case 'fence':
@@ -101,21 +112,20 @@ function resultOf(order: Order, look: Look): Result {
   }
 }
 
-const accept = (apply: (progress: Progress) => Progress, fencing: string | null = null): Result => ({
+const accept = (fencing: string, apply: (progress: Progress) => Progress): Result => ({
   isAccepted: true,
   fencing,
   apply,
 });
+const bring = (brings: Answering): Result => ({ isAccepted: true, fencing: null, brings });
 
 /** What earlier leaders kept would take its place. */
 const afterAdoption = ({ state, observation }: Look, then: () => Result): Result =>
   isAdopted(state, observation.self) ? then() : 'await';
 
-const pausedBy = ({ by, because }: Order, { observation: { wallMs } }: Look) => ({ by, because, wallMs });
-
-function withPaused(progress: Progress, paused: GuardState['paused']): Progress {
-  return { ...progress, state: { ...progress.state, paused } };
-}
+/** One pause after the other: what a person takes back leaves what was before. */
+const afterPause = (look: Look, then: () => Result): Result =>
+  isPauseAnswered(look.state) ? 'await' : afterAdoption(look, then);
 
 function release({ scope, forMs, by }: Extract<Order, { verb: 'release' }>, look: Look): Result {
   const { atMs } = look.observation;
@@ -123,11 +133,7 @@ function release({ scope, forMs, by }: Extract<Order, { verb: 'release' }>, look
   const isDomain = scope.kind !== 'domain' || look.config.domainLabels.includes(scope.label);
   const isMet = [...look.state.nodes.values()].some(({ object }) => covers(scope, object));
   if (!isDomain || !isMet) return refuse(scope.kind === 'node' ? 'no-such-node' : 'no-such-domain', 'scope');
-  return accept((progress) => {
-    const { state } = progress;
-    const lasting = state.releases.filter(({ untilMs }) => untilMs > atMs);
-    return { ...progress, state: { ...state, releases: [...lasting, { scope, untilMs: atMs + forMs, by }] } };
-  });
+  return bring({ verb: 'release', release: { scope, untilMs: atMs + forMs, by } });
 }
 
 /** The person's node, unless another one has its name by now. */
@@ -147,7 +153,7 @@ const openFencing = ({ fencings }: GuardState, uid: string): Fencing | undefined
 const saidBy = ({ by, because }: Order, verb: NonNullable<FencingRecord['order']>['verb']) => ({ verb, by, because });
 
 const move = (look: Look, fencing: Fencing, arrow: Move): Result =>
-  accept((progress) => withMove(progress, look, fencing, arrow), fencing.record.id);
+  accept(fencing.record.id, (progress) => withMove(progress, look, fencing, arrow));
 
 /** Passes over "dead", "nothing to free" and the storm; never over own health, G9 or proof. */
 function fence(order: Order, memory: NodeMemory, look: Look): Result {
@@ -163,9 +169,8 @@ function fence(order: Order, memory: NodeMemory, look: Look): Result {
     return move(look, open, { to: 'decided', change, act: null });
   }
   const record = recordOf(at, said);
-  return accept(
-    (progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: freesAt(at) }),
-    record.id,
+  return accept(record.id, (progress) =>
+    withNewFencing(progress, look, record, { gates: gatesOf(at), frees: freesAt(at) }),
   );
 }
 const isBegunAgain = ({ record }: Fencing): boolean =>
@@ -191,7 +196,7 @@ function rehearse(order: Order, memory: NodeMemory, look: Look): Result {
   const closed = firstShut(at, ORDER_SKIPS.rehearse);
   if (closed !== null) return closedTo(order, closed, look);
   const record = recordOf(at, saidBy(order, 'rehearse'));
-  return accept((progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: left }), record.id);
+  return accept(record.id, (progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: left }));
 }
 
 /** A person stands for the proof (G1), not against what a device says now. */
@@ -221,9 +226,8 @@ function confirmOff(order: Extract<Order, { verb: 'confirm-off' }>, memory: Node
   }
   const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), null);
   const record: FencingRecord = { ...recordOf(at, said), phase: 'proving', proof, why };
-  return accept(
-    (progress) => withNewFencing(progress, look, record, { gates: gatesOf(at), frees: freesAt(at) }),
-    record.id,
+  return accept(record.id, (progress) =>
+    withNewFencing(progress, look, record, { gates: gatesOf(at), frees: freesAt(at) }),
   );
 }
 const CONFIRMED: ReadonlySet<Phase> = new Set(['proving', 'failed', 'stuck']);

@@ -51,7 +51,7 @@ export function withDecisions(progress: Progress, { observation }: Look, bodies:
   };
 }
 
-const nextId = ({ nextDecision }: GuardState): DecisionId => String(nextDecision);
+export const nextId = ({ nextDecision }: GuardState): DecisionId => String(nextDecision);
 
 /** An arrow of an open fencing: the whole record is stored before the act begins. */
 export function withMove(progress: Progress, look: Look, fencing: Fencing, move: Move): Progress {

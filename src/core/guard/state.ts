@@ -36,6 +36,8 @@ export type GuardState = {
   readonly pastHolds: readonly PastHold[];
   /** By order id: when it was first seen, and whether it was answered. */
   readonly orders: ReadonlyMap<string, { readonly seenMs: MonoMs; readonly isAnswered: boolean }>;
+  /** By the decision that answers it: what an accepted order brings by itself, once its answer is known to be stored. */
+  readonly answering: ReadonlyMap<DecisionId, Answering>;
   /** By node uid: what would have been fenced in dry run, until it lives again. */
   readonly dryFenced: ReadonlyMap<string, { readonly wallMs: number }>;
   /** By node uid: the gate that was last told to hold it, so that it is told once. */
@@ -169,6 +171,12 @@ export type Release = {
   readonly by: string;
 };
 
+/** `before`: what stood in the place of a pause, which is in force already. */
+export type Answering =
+  | { readonly verb: 'pause'; readonly paused: KeptState['paused']; readonly before: KeptState['paused'] }
+  | { readonly verb: 'resume' }
+  | { readonly verb: 'release'; readonly release: Release };
+
 /** The key of `GuardState.devices`. */
 export const deviceKey = (uid: string, method: MethodKey): string => `${uid} ${method}`;
 
@@ -193,6 +201,7 @@ export function initialGuardState(atMs: MonoMs, settleMs: number): GuardState {
     releases: [],
     pastHolds: [],
     orders: new Map(),
+    answering: new Map(),
     dryFenced: new Map(),
     held: new Map(),
     marks: new Map(),

@@ -67,6 +67,8 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     isLeader: true,
     skewMs: 0,
     self: null as string | null,
+    /** What becomes of the answer to an order. */
+    answersEnd: 'stored' as 'stored' | 'conflict' | 'failed',
     /** Happens while a record is being stored. */
     meanwhile: (_: FencingRecord): void => undefined,
     machine: (name: string): Machine => {
@@ -202,7 +204,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
   function carryOut(decision: GuardDecision): void {
     if (decision.kind === 'fence' && decision.isDry) return;
     if (!('fencing' in decision) || !('record' in decision)) {
-      if (decision.kind === 'answer') world.orders = world.orders.filter(({ id }) => id !== decision.order);
+      if (decision.kind === 'answer') answerOrder(decision);
       if (decision.kind === 'unmark')
         patch(decision.node.name, decision.act, decision.value.replace('nodewarden.', ''));
       return;
@@ -217,6 +219,13 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     if (!world.isApiUp) after(1_000, () => end({ kind: 'failed' }, null));
     else if (isStale || world.conflicts || edited.has(fencing)) end({ kind: 'conflict' }, null);
     else stored(decision, (before?.version ?? 0) + 1, end);
+  }
+
+  function answerOrder({ id, order }: Extract<GuardDecision, { kind: 'answer' }>): void {
+    world.orders = world.orders.filter((one) => one.id !== order);
+    const kind = world.answersEnd;
+    const store = kind === 'stored' ? { kind, version: '1' } : { kind };
+    outcomes.push({ of: id, fencing: null, atMs: nowMs, store, act: null });
   }
 
   function stored({ fencing, record, act }: Store, version: number, end: End): void {

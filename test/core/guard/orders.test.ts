@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { stepAnswering } from '../../../src/core/guard/answering.ts';
 import type { Order } from '../../../src/core/guard/observation.ts';
 import { pruneOrders, stepOrders } from '../../../src/core/guard/orders.ts';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
@@ -155,11 +156,16 @@ describe('an order', () => {
 });
 
 describe('pause, resume and release', () => {
+  const afterAnswer = (said: Said<Order>, rest: Case): GuardState => {
+    const { state, decisions } = ordered(said, rest).progress;
+    const store = { kind: 'stored', version: '2' } as const;
+    return stepAnswering(state, [{ of: decisions[0]?.id ?? '', fencing: null, atMs: AT, store, act: null }], AT);
+  };
   const paused = { by: 'bob', because: 'maintenance', wallMs: 7 };
   it('pause and resume', () => {
     const { progress } = ordered({ verb: 'pause' });
     expect(progress.state.paused).toEqual({ by: 'ana', because: 'a test', wallMs: WALL + AT });
-    expect(ordered({ verb: 'resume' }, { state: { paused } }).progress.state.paused).toBeNull();
+    expect(afterAnswer({ verb: 'resume' }, { state: { paused } }).paused).toBeNull();
   });
   const scope = { kind: 'node', name: 'w1' } as const;
   it.each([
@@ -194,8 +200,8 @@ describe('pause, resume and release', () => {
   it('release ends by itself, and the ended ones are forgotten', () => {
     const other = (untilMs: number) => ({ scope: { kind: 'cluster' } as const, untilMs, by: 'bob' });
     const releases = [other(AT), other(AT + 1)];
-    const { progress } = ordered({ verb: 'release', scope, forMs: 60_000 }, { state: { releases } });
-    expect(progress.state.releases).toEqual([other(AT + 1), { scope, untilMs: AT + 60_000, by: 'ana' }]);
+    const state = afterAnswer({ verb: 'release', scope, forMs: 60_000 }, { state: { releases } });
+    expect(state.releases).toEqual([other(AT + 1), { scope, untilMs: AT + 60_000, by: 'ana' }]);
   });
 });
 
