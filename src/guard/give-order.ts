@@ -7,7 +7,7 @@ import { notDone } from '../kube/write-failure.ts';
 import type { Clock } from '../ports.ts';
 import { createGuardWrites, type GuardWrites, LEADER_LEASE, type MapData } from './api-writes.ts';
 import { readLeaderLease } from './leader-lease.ts';
-import { type AnsweredOrder, answerIn, GUARD_ORDERS, withOrder, withoutOrder } from './orders.ts';
+import { type AnsweredOrder, answerIn, GUARD_ORDERS, isOrdered, withOrder, withoutOrder } from './orders.ts';
 import { readOwnMap } from './own-map.ts';
 
 type Distribute<O, K extends string> = O extends unknown ? Omit<O, K> : never;
@@ -59,7 +59,7 @@ export async function giveOrder(given: OrderGiven, { api, clock, namespace, id }
   // The compiler cannot follow that exactly the verbs with a node have one.
   const order = { ...given, ...(node === null ? {} : { node }), id, to: leader.name } as Order;
   const written = await change(map, (data) => withOrder(data, order, leader.lease));
-  if (written !== null) return written;
+  if (written !== null && !(written.isSent && (await mayStand(map, id)))) return written.end;
   const endMs = clock.monoMs() + ANSWER_MS;
   while (clock.monoMs() < endMs) {
     await sleep(clock, LOOK_MS);
@@ -104,24 +104,36 @@ async function nodeOf(get: ApiGet, name: string): Promise<Pick<NodeRef, 'name' |
   return { kind: 'failed', what: `read the Node ${name}`, detail: failed?.text ?? 'it has no uid' };
 }
 
-/** Read, changed and written back, again while somebody else writes in between. Null: done, or there is nothing to do. */
+/** After a write that failed, maybe without an answer. One that is not there is overtaken, so that it does not come late. */
+async function mayStand(map: OrdersMap, id: string): Promise<boolean> {
+  let stands = true;
+  await change(map, (data) => {
+    stands = isOrdered(data, id);
+    return stands ? null : data;
+  });
+  return stands;
+}
+
+/**
+ * Read, changed and written back, again while somebody else writes in between. Null: done, or there is nothing to do.
+ * `isSent`: it may have been written all the same.
+ */
 async function change(
   { get, namespace, writes }: OrdersMap,
   next: (data: MapData) => MapData | null,
-): Promise<OrderEnd | null> {
-  const failed = (detail: string): OrderEnd => ({
-    kind: 'failed',
-    what: `write the ConfigMap ${GUARD_ORDERS}`,
-    detail,
+): Promise<{ readonly end: OrderEnd; readonly isSent: boolean } | null> {
+  const failed = (detail: string, isSent: boolean) => ({
+    end: { kind: 'failed', what: `write the ConfigMap ${GUARD_ORDERS}`, detail } as const,
+    isSent,
   });
   for (let tried = 1; ; tried++) {
     const read = await readOwnMap({ get, namespace }, GUARD_ORDERS);
-    if (read.kind !== 'read') return failed(read.detail);
+    if (read.kind !== 'read') return failed(read.detail, false);
     const data = next(read.data);
     if (data === null) return null;
     const stored = await writes.putMap(GUARD_ORDERS, data, read.version, read.labels);
     if (stored.kind === 'stored') return null;
-    if (stored.kind === 'failed' || tried === TRIES) return failed(stored.detail);
+    if (stored.kind === 'failed' || tried === TRIES) return failed(stored.detail, stored.kind === 'failed');
   }
 }
 type OrdersMap = { readonly get: ApiGet; readonly namespace: string; readonly writes: Pick<GuardWrites, 'putMap'> };

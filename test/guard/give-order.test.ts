@@ -124,6 +124,46 @@ describe('an order of a person', () => {
     expect(server.writes).toBe(0);
   });
 
+  it.each([
+    ['is answered', accept, { kind: 'answered', answer: accepted.answer }],
+    ['is taken back', () => undefined, { kind: 'no-answer', isWithdrawn: true }],
+  ] as const)('whose write was done, and its answer lost, %s', async (_, seen, end) => {
+    const server = aServer({ holder: 'g1' }, seen);
+    const { send } = server;
+    server.send = async (request) => {
+      const answer = await send(request);
+      return server.writes === 1 ? { kind: 'none', detail: 'no answer within 5000 ms', isTimeout: true } : answer;
+    };
+    expect(await give(server)).toMatchObject(end);
+    expect(readOrders({ data: server.data }, ofLease7)).toEqual([]);
+  });
+
+  it('whose write may come late is overtaken, and said not to be given', async () => {
+    const server = aServer({ holder: 'g1' });
+    const { send } = server;
+    let late: ApiRequest | null = null;
+    server.send = async (request) => {
+      if (late !== null) return send(request);
+      late = request;
+      return { kind: 'none', detail: 'no answer within 5000 ms', isTimeout: true };
+    };
+    expect(await give(server)).toMatchObject({ kind: 'failed', what: 'write the ConfigMap guard-orders' });
+    if (late !== null) expect(await send(late)).toMatchObject({ status: 409 });
+    expect(server.data).toEqual({});
+  });
+
+  it('whose write got no answer, and that cannot be looked for, may still be carried out', async () => {
+    const server = aServer({ holder: 'g1' });
+    const { get, send } = server;
+    const none: ApiAnswer = { kind: 'none', detail: 'no answer within 5000 ms', isTimeout: true };
+    server.send = async (request) => {
+      await send(request);
+      return none;
+    };
+    server.get = async (path) => (path === MAP && server.writes > 0 ? none : get(path));
+    expect(await give(server)).toEqual({ kind: 'no-answer', leader: 'g1', isWithdrawn: false });
+  });
+
   it('that cannot be written says why', async () => {
     const server = aServer({ holder: 'g1' });
     const forbidden = { kind: 'Status', message: 'configmaps "guard-orders" is forbidden' };
