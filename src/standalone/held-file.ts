@@ -18,6 +18,8 @@ export type HeldUnit = {
   readonly conditions: readonly NodeCondition[];
   /** The run that was stopped; a different one means that something else started it. '' = systemd reported none. */
   readonly invocationId: string;
+  /** What the agent asks systemd for, written before; null: its stop is over. A stop may also end a later run, which then counts. */
+  readonly asked: 'stop' | 'start' | null;
   /** How many times the back-off has doubled. */
   readonly level: number;
   /** When it is started; null: it may not come back yet. */
@@ -74,6 +76,8 @@ const isHeldUnit = shape<HeldUnit>({
   after: isOneOf('restart', 'stay'),
   conditions,
   invocationId: isText,
+  // Missing in files of earlier versions.
+  asked: optional(isOneOf('stop', 'start', null)),
   level: isNumber,
   dueMs: orNull(isNumber),
 });
@@ -89,5 +93,9 @@ const isHeld = shape<Held>({
 
 /** Null if it is not what `saveHeld` writes. */
 export function readHeld(value: unknown): Held | null {
-  return isHeld(value) ? { ...nothingHeld(value.bootId), ...value } : null;
+  if (!isHeld(value)) return null;
+  const units = value.units.map(
+    (unit) => ({ ...unit, asked: unit.asked === undefined ? 'stop' : unit.asked }) as const,
+  );
+  return { ...nothingHeld(value.bootId), ...value, units };
 }

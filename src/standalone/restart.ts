@@ -7,6 +7,7 @@ import type { UnitFacts } from '../host/unit-facts.ts';
 import { currentRun } from '../host/unit-path.ts';
 import type { Clock, Findings, Log, RecordNote } from '../ports.ts';
 import {
+  KEPT_STARTING,
   keptStartingId,
   leftRunning,
   notRestarted,
@@ -76,9 +77,8 @@ export function createRestart(needs: RestartNeeds): Restart {
   };
   const adoptedMs = clock.monoMs();
   const confirmed = new Set<NodeCondition>(needs.conditions);
-  /** Seen inactive since it was stopped: before that a job that ends is the stop itself, also one of an earlier run of ours. */
-  const seenDown = new Set<string>();
-  let foreignJobs: readonly JobEnd[] = [];
+  /** Those of held units, in order, until their unit is judged. */
+  let jobs: readonly JobEnd[] = [];
   let ticking: Promise<void> | null = null;
   let isPaused = false;
   let isClosed = false;
@@ -88,14 +88,18 @@ export function createRestart(needs: RestartNeeds): Restart {
 
   function keep(next: Held): void {
     held = next;
-    for (const unit of seenDown) if (!next.units.some((other) => other.unit === unit)) seenDown.delete(unit);
+    jobs = jobs.filter((job) => next.units.some(({ unit }) => unit === job.unit));
     const complaint = saveHeld(runtimeDirectory, next);
     if (complaint === null) findings.clear(STOPS_NOT_SAVED.eviction);
     else findings.raise(stopsNotSaved('eviction', complaint));
   }
   const put = (unit: HeldUnit): void =>
     keep({ ...held, units: [...held.units.filter((other) => other.unit !== unit.unit), unit].slice(-MAX_REMEMBERED) });
+  const forgetJobs = (units: readonly HeldUnit[]): void => {
+    jobs = jobs.filter((job) => !units.some(({ unit }) => unit === job.unit));
+  };
   const drop = (unit: HeldUnit, why: string): void => {
+    findings.clear(restartId(unit.unit));
     keep({ ...held, units: held.units.filter((other) => other.unit !== unit.unit) });
     log.info(
       { event: 'restarted', unit: unit.unit, pod: unit.pod, started: false },
@@ -127,46 +131,60 @@ export function createRestart(needs: RestartNeeds): Restart {
   }
 
   async function stepAll(): Promise<void> {
-    const jobs = foreignJobs;
-    foreignJobs = [];
     // One instant for all: units start in the order in which they were held, however long systemd takes to answer.
     const nowMs = clock.monoMs();
     for (const { unit } of held.units) {
       if (isClosed) return;
+      const asked = held.units.find((other) => other.unit === unit);
+      // What ends during the query may have ended after what it reports.
+      const ended = jobs.filter((job) => job.unit === unit);
       const facts = await systemd.unit(unit);
-      // Held again, or released, during the query to systemd.
       const now = held.units.find((other) => other.unit === unit);
-      if (isClosed || isPaused || now === undefined || !facts.known) continue;
-      const isForeign = jobs.some((job) => job.unit === unit && job.result === 'done' && !job.isOurs());
-      await step(now, facts.value, isForeign, nowMs);
+      // Held again, or released, during the query to systemd.
+      if (isClosed || isPaused || now === undefined || now !== asked || !facts.known) continue;
+      if (facts.value.activeState === 'deactivating') continue;
+      jobs = jobs.filter((job) => !ended.includes(job));
+      await step(now, facts.value, ended, nowMs);
     }
   }
 
-  async function step(unit: HeldUnit, facts: UnitFacts, isForeign: boolean, nowMs: MonoMs): Promise<void> {
-    const hasRun = facts.invocationId !== '' && unit.invocationId !== '';
-    const isAnotherRun = hasRun && facts.invocationId !== unit.invocationId;
-    /** It was unknown which run was stopped. */
-    const isUnnamed = unit.invocationId === '';
+  async function step(unit: HeldUnit, facts: UnitFacts, ended: readonly JobEnd[], nowMs: MonoMs): Promise<void> {
+    /** It is unknown which run is being stopped. */
+    const isUnnamed = unit.invocationId === '' && unit.asked === 'stop';
+    const isAnotherRun = !isUnnamed && facts.invocationId !== '' && facts.invocationId !== unit.invocationId;
+    const lastOurs = ended.findLastIndex((job) => job.isOurs());
+    // What is answered late is not known as ours: until its stop is over, any job may be that stop.
+    const isStopping = unit.asked === 'stop' && lastOurs < 0;
+    const isForeign = !isStopping && ended.slice(lastOurs + 1).some(({ result }) => result === 'done');
     const mayRunNow = mayRun(unit);
-    if (facts.activeState === 'deactivating') return;
     if (isRunning(facts)) {
-      // The same run that is being stopped: systemd may not have processed the job yet.
-      const isStopping = hasRun && !isAnotherRun;
-      if (!mayRunNow) return isStopping ? undefined : stopAgain(unit, facts);
-      if (!isStopping && !isUnnamed) {
+      // The same run: systemd may not have processed the job yet.
+      if (!mayRunNow) return isAnotherRun || isUnnamed ? stopAgain(unit, facts) : undefined;
+      if (isAnotherRun) {
         const puller = pulledInBy(facts);
-        return puller === null ? drop(unit, 'something else started it') : cameBack(unit, ` with ${puller}`);
+        if (unit.asked === 'start') return cameBack(unit, '');
+        if (puller !== null) return cameBack(unit, ` with ${puller}`);
+        // Restart= may have started it, and the stop is still on its way.
+        if (!isStopping) return drop(unit, 'something else started it');
       }
-      if (unit.dueMs !== null && clock.monoMs() >= unit.dueMs) return drop(unit, 'it did not stop');
-      return unit.dueMs === null ? setDue(unit) : undefined;
+      if (unit.dueMs === null) return setDue(unit);
+      if (clock.monoMs() < unit.dueMs) return;
+      return drop(unit, isAnotherRun ? 'something else started it' : 'it did not stop');
     }
-    seenDown.add(unit.unit);
     if (facts.loadState !== 'loaded') return drop(unit, `its unit is ${facts.loadState}`);
-    if (isAnotherRun || isForeign) return drop(unit, 'something else has started or stopped it since');
-    if (isUnnamed && facts.invocationId !== '') return put({ ...unit, invocationId: facts.invocationId });
+    if (isForeign) return drop(unit, 'something else has started or stopped it since');
+    if (unit.asked === 'stop') {
+      if (facts.hasJob) return;
+      forgetJobs([unit]);
+      // Whichever run the stop ended: Restart= may have started that one after the first signal.
+      return put({ ...unit, invocationId: facts.invocationId || unit.invocationId, asked: null });
+    }
+    if (isAnotherRun && unit.asked === 'start') return cameBack(unit, '');
+    if (isAnotherRun) return drop(unit, 'something else has started or stopped it since');
     if (!mayRunNow) {
-      if (unit.dueMs !== null) put({ ...unit, dueMs: null });
-      return;
+      if (unit.dueMs === null) return;
+      findings.clear(restartId(unit.unit));
+      return put({ ...unit, dueMs: null });
     }
     if (unit.after === 'stay') return drop(unit, 'its manifest keeps it stopped after an eviction');
     if (unit.dueMs === null) return setDue(unit);
@@ -181,11 +199,13 @@ export function createRestart(needs: RestartNeeds): Restart {
   const setDue = (unit: HeldUnit): void => put({ ...unit, dueMs: clock.monoMs() + backOffMs(unit.level) });
 
   async function startAgain(unit: HeldUnit): Promise<void> {
+    const asking = { ...unit, asked: 'start' } as const;
+    put(asking);
     const started = await systemd.start(unit.unit);
     if (isAbandoned) return;
-    if (!started.known) return startLater(unit, started.detail);
-    findings.clear(restartId(unit.unit));
-    cameBack(unit, '');
+    if (started.known) return cameBack(unit, '');
+    // Without an answer, it may still be started.
+    startLater(started.why === 'unreadable' ? unit : asking, started.detail);
   }
 
   function startLater(unit: HeldUnit, why: string): void {
@@ -195,6 +215,7 @@ export function createRestart(needs: RestartNeeds): Restart {
   }
 
   function cameBack(unit: HeldUnit, how: string): void {
+    findings.clear(restartId(unit.unit));
     const startedMs = clock.monoMs();
     const restarted = [
       ...held.restarted.filter((other) => other.unit !== unit.unit && startedMs - other.startedMs < HEALTHY_MS),
@@ -214,9 +235,6 @@ export function createRestart(needs: RestartNeeds): Restart {
   }
 
   async function stopAgain(unit: HeldUnit, facts: UnitFacts): Promise<void> {
-    seenDown.delete(unit.unit);
-    // The start itself was a job too.
-    foreignJobs = foreignJobs.filter((job) => job.unit !== unit.unit);
     const atMs = clock.monoMs();
     const recent = held.stoppedAgain.filter((past) => atMs - past.atMs < STOPPED_AGAIN.withinMs);
     const times = recent.filter((past) => past.unit === unit.unit).length;
@@ -230,9 +248,13 @@ export function createRestart(needs: RestartNeeds): Restart {
       findings.raise(leftRunning(unit.unit, unit.pod, needer));
       return drop(unit, `${needer} needs it`);
     }
+    const asking = { ...unit, asked: 'stop' } as const;
+    // The start itself was a job too.
+    forgetJobs([unit]);
+    put(asking);
     const stopped = await systemd.stop(unit.unit);
     if (!stopped.known || isAbandoned) return;
-    put({ ...unit, invocationId: facts.invocationId });
+    put({ ...asking, invocationId: facts.invocationId });
     keep({ ...held, stoppedAgain: [...recent, { unit: unit.unit, atMs }].slice(-MAX_REMEMBERED) });
     log.info(
       { event: 'evict', unit: unit.unit, pod: unit.pod, again: times + 1 },
@@ -269,7 +291,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     const invocationId = run.known ? run.value : facts?.invocationId;
     const wasHeld = held.units.find((other) => other.unit === unit);
     // A resumed eviction: what was written before the crash says how it was.
-    if (wasHeld !== undefined) return { ...wasHeld, invocationId: invocationId ?? wasHeld.invocationId };
+    if (wasHeld !== undefined) return { ...wasHeld, invocationId: invocationId ?? wasHeld.invocationId, asked: 'stop' };
     const { qos, tolerations, isStaticCritical } = manifest.declared;
     return {
       unit,
@@ -280,14 +302,14 @@ export function createRestart(needs: RestartNeeds): Restart {
       after: manifest.afterEviction,
       conditions: conditions(),
       invocationId: invocationId ?? '',
+      asked: 'stop',
       level: levelOf(unit),
       dueMs: null,
     };
   }
 
   const endJobs = systemd.whenJobEnds((job) => {
-    if (!seenDown.has(job.unit)) return;
-    foreignJobs = [...foreignJobs, job].slice(-MAX_REMEMBERED);
+    if (held.units.some(({ unit }) => unit === job.unit)) jobs = [...jobs, job].slice(-MAX_REMEMBERED);
   });
   schedule(0);
   return {
@@ -298,6 +320,7 @@ export function createRestart(needs: RestartNeeds): Restart {
       const services = units.filter((name) => name.endsWith('.service'));
       const own = services.map((name) => heldNow(manifest, name, isSlice ? null : facts));
       const holding = isSlice ? own : [...own, ...alongWith(manifest, unit)];
+      forgetJobs(holding);
       const others = held.units.filter((other) => !holding.some((now) => now.unit === other.unit));
       if (holding.length > 0) keep({ ...held, units: [...others, ...holding].slice(-MAX_REMEMBERED) });
       for (const name of services) findings.clear(keptStartingId(name));
@@ -310,6 +333,9 @@ export function createRestart(needs: RestartNeeds): Restart {
       confirmed.add(condition);
       const others = held.conditions.filter((other) => other !== condition);
       keep({ ...held, conditions: status ? [...others, condition] : others });
+      if (conditions().length === 0) {
+        for (const { id } of findings.all()) if (id.startsWith(KEPT_STARTING)) findings.clear(id);
+      }
       schedule(0);
     },
     setPaused: (next) => {

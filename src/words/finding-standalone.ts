@@ -87,7 +87,9 @@ export function notRestarted(unit: string, detail: string): Finding {
   return { id: restartId(unit), text: `${unit} could not be restarted: ${detail}; retrying` };
 }
 
-export const keptStartingId = (unit: string): string => `kept-starting/${unit}`;
+/** Begins the id of each finding about one. */
+export const KEPT_STARTING = 'kept-starting/';
+export const keptStartingId = (unit: string): string => `${KEPT_STARTING}${unit}`;
 /** `needer`: the unit that needs it; null: what starts it is unknown. */
 export function leftRunning(unit: string, pod: string, needer: string | null): Finding {
   const why =

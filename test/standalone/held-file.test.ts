@@ -10,6 +10,7 @@ const unit = {
   after: 'restart',
   conditions: ['MemoryPressure'],
   invocationId: '',
+  asked: null,
   level: 0,
   dueMs: null,
 };
@@ -24,6 +25,11 @@ describe('what an eviction holds down', () => {
   it('may come from a version that did not count stops separately', () => {
     const { stoppedAgain: _, ...earlier } = nothingHeld('boot');
     expect(readHeld({ ...earlier, units: [{ ...unit, stoppedAgainMs: [1] }] })?.units).toHaveLength(1);
+  });
+
+  it('may come from a version that did not write what it asks for: its stop may not be over', () => {
+    const { asked: _, ...earlier } = unit;
+    expect(readHeld({ ...nothingHeld('boot'), units: [earlier] })?.units).toMatchObject([{ asked: 'stop' }]);
   });
 
   it.each([
