@@ -168,7 +168,9 @@ function valueWarnings(effective: Effective, capacities: Capacities): readonly s
         ? 'the whole capacity'
         : `the whole capacity of ${ownerOf(signal, capacities)} (${sayAmount(signal, capacity)})`;
     return [
-      `${place} is ${beyond > 0 ? 'more than ' : ''}${all}: it is ${beyond > 0 ? 'always met' : 'met as soon as anything is used'}`,
+      beyond > 0
+        ? `${place} is more than ${all}: it is always met`
+        : `${place} is ${all}: it is met as soon as anything is used`,
     ];
   });
 }

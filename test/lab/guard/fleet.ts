@@ -1,6 +1,6 @@
 // The machines of a scene, ticked in turn, and what nobody may ever see of them.
 import path from 'node:path';
-import { ask, type KubeObject, MERGE, watch } from '../kube/api.ts';
+import { ask, type KubeObject, MERGE, saysReady, watch } from '../kube/api.ts';
 import { RUN } from '../kube/cluster.ts';
 import { clock, until } from '../scene.ts';
 import { aMachine, deleteNode, type Machine, type MachineSpec, type PodStarted } from './machine.ts';
@@ -104,7 +104,7 @@ export async function aFleet(
   };
   const ticking = machines.map(tick);
 
-  await until('every node is Ready', () => (machines.every(({ name }) => isReady(nodes.get(name))) ? true : null));
+  await until('every node is Ready', () => (machines.every(({ name }) => saysReady(nodes.get(name))) ? true : null));
   const machine = (name: string): Machine => {
     const found = byName.get(name);
     if (found === undefined) throw new Error(`no machine ${name}`);
@@ -117,7 +117,7 @@ export async function aFleet(
   };
   return {
     ...{ machines, marks, wrong, overlaps, machine, node },
-    isBack: (name) => machine(name).isOn() && isReady(nodes.get(name)) && marksOf(node(name)).length === 0,
+    isBack: (name) => machine(name).isOn() && saysReady(nodes.get(name)) && marksOf(node(name)).length === 0,
     believe: (name) => believed.add(name),
     close: async () => {
       isOver = true;
@@ -173,11 +173,6 @@ export function marksOf(node: KubeObject): readonly string[] {
       .filter(({ type, status }) => type === 'NodewardenFenced' && status === 'True')
       .map(({ type }) => type),
   ];
-}
-
-export function isReady(node: KubeObject | undefined): boolean {
-  const conditions: readonly { readonly type: string; readonly status: string }[] = node?.['status'].conditions ?? [];
-  return conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
 }
 
 /**

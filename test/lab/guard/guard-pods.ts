@@ -114,11 +114,6 @@ export const guardPods = async (): Promise<readonly KubeObject[]> => (await ask(
 /** "" while none leads. */
 export const leader = async (): Promise<string> => (await ask(LEASE))['spec'].holderIdentity ?? '';
 
-export const isPodReady = ({ status }: KubeObject): boolean =>
-  (status.conditions ?? []).some(
-    (one: { type: string; status: string }) => one.type === 'Ready' && one.status === 'True',
-  );
-
 export type Log = { readonly text: () => string; readonly end: () => void };
 /** From now on. It is read while it grows: a kubelet of another cluster of this machine removes logs of pods that it does not know. */
 export function followLog({ metadata: { name, uid } }: KubeObject): Log {

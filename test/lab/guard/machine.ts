@@ -2,7 +2,7 @@
 // the real API server.
 import fs from 'node:fs';
 import path from 'node:path';
-import { ask, type KubeObject, MERGE, STRATEGIC } from '../kube/api.ts';
+import { ask, type KubeObject, MERGE, STRATEGIC, saysReady } from '../kube/api.ts';
 import type { Ledger } from './ledger.ts';
 import { createPort, type Port, type PortState } from './port.ts';
 import { isOn, type Qemu } from './qemu.ts';
@@ -139,10 +139,7 @@ export async function aMachine(spec: MachineSpec, machines: string, started: Pod
       pods.delete(uid);
       return;
     }
-    const isReady = pod['status'].conditions?.some(
-      ({ type, status }: { type: string; status: string }) => type === 'Ready' && status === 'True',
-    );
-    if (running.get(key) === uid && isReady) return;
+    if (running.get(key) === uid && saysReady(pod)) return;
     if (running.get(key) !== uid && !(await mounts(pod, uid))) return;
     if (running.get(key) !== uid) {
       started(name, key, uid);

@@ -3,10 +3,10 @@
 //   node that is not Ready and has the taint is deleted without waiting for its kubelet;
 // - the attach/detach controller (pkg/controller/volume/attachdetach/reconciler, hasOutOfServiceTaint): it does not wait for
 //   the unmount of a volume on such a node. Here, nothing is mounted on it any more.
-import { ask, type KubeObject, MERGE } from '../kube/api.ts';
+import { ask, type KubeObject, MERGE, saysReady } from '../kube/api.ts';
 import { minorVersion } from '../kube/cluster.ts';
 import { clock } from '../scene.ts';
-import { isReady, OUT_OF_SERVICE } from './fleet.ts';
+import { OUT_OF_SERVICE } from './fleet.ts';
 
 const GC_MS = 20_000;
 const DETACH_MS = 1_000;
@@ -19,7 +19,7 @@ export const outOfService = (): 'assume' | 'detect' => (isEmulated() ? 'assume' 
 export function emulate(nodes: () => readonly KubeObject[]): { readonly close: () => void } {
   const out = (): readonly KubeObject[] => nodes().filter(hasTaint);
   const collect = async (): Promise<void> => {
-    const names = new Set(out().flatMap((node) => (isReady(node) ? [] : [node.metadata.name])));
+    const names = new Set(out().flatMap((node) => (saysReady(node) ? [] : [node.metadata.name])));
     if (names.size === 0) return;
     const { items } = await ask('/api/v1/pods');
     for (const { metadata, spec } of items as readonly KubeObject[]) {

@@ -24,6 +24,12 @@ export type KubeObject = {
   readonly [field: string]: any;
 };
 
+/** Its condition Ready is True: of a node or a pod. */
+export const saysReady = (object: KubeObject | undefined): boolean =>
+  (object?.['status']?.conditions ?? []).some(
+    ({ type, status }: { type: string; status: string }) => type === 'Ready' && status === 'True',
+  );
+
 const PLACES: { readonly [kind: string]: string } = {
   Pod: '/api/v1/namespaces/default/pods',
   Deployment: '/apis/apps/v1/namespaces/default/deployments',

@@ -8,7 +8,7 @@ import { readRecord } from '../../../src/record/reading/record-file.ts';
 import type { StatusReport } from '../../../src/serve/status.ts';
 import { type Agent, ownAgent } from '../agent.ts';
 import { askStatus, clock, until } from '../scene.ts';
-import { ask, create, EVENTS, type KubeObject, list, NODE, OWNERS, remove } from './api.ts';
+import { ask, create, EVENTS, type KubeObject, list, NODE, OWNERS, remove, saysReady } from './api.ts';
 import { CGROUP_ROOT, MIB, NODE_NAME, podCgroups, podsMemory, RUN, SHARE, STATIC } from './cluster.ts';
 import { type Life, type Lives, type Version, watchLives } from './lives.ts';
 import { PRIORITIES } from './manifests.ts';
@@ -78,11 +78,7 @@ export const has = (kind: string, { outcomes }: DecisionRecord): boolean =>
   outcomes.some((outcome) => outcome.kind === kind);
 export const isOver = ({ outcomes }: DecisionRecord): boolean => outcomes.length > 0;
 export const podLabel = (pod: KubeObject): string => pod.metadata.labels?.['pod'] ?? '';
-export const isReady = (pod: KubeObject): boolean =>
-  pod.metadata.deletionTimestamp === undefined &&
-  (pod['status'].conditions ?? []).some(
-    (condition: { type: string; status: string }) => condition.type === 'Ready' && condition.status === 'True',
-  );
+export const isReady = (pod: KubeObject): boolean => pod.metadata.deletionTimestamp === undefined && saysReady(pod);
 export const restarts = (pod: KubeObject): number => pod['status'].containerStatuses?.[0]?.restartCount ?? 0;
 const isStarted = (pod: KubeObject): boolean => pod['status'].containerStatuses?.[0]?.state?.running !== undefined;
 const isEvictedByKubelet = (pod: KubeObject): boolean =>

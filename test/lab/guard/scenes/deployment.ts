@@ -1,6 +1,6 @@
 // The Deployment of config/kubernetes: in dry run as it is, and armed, with both of its pods on one machine.
 import { sleep } from '../../../../src/host/clock.ts';
-import { ask, type KubeObject, MERGE } from '../../kube/api.ts';
+import { ask, type KubeObject, MERGE, saysReady } from '../../kube/api.ts';
 import { clock, until } from '../../scene.ts';
 import type { Bmc } from '../bmc.ts';
 import { aStatefulSet, patrolled } from '../fleet.ts';
@@ -12,7 +12,6 @@ import {
   guard,
   guardPods,
   inside,
-  isPodReady,
   KUBELETS,
   killContainer,
   leader,
@@ -31,7 +30,7 @@ const readyPods = (count: number, not = ''): Promise<readonly KubeObject[]> =>
   until(
     `${count} pods of the guard are Ready`,
     async () => {
-      const ready = (await guardPods()).filter((pod) => isPodReady(pod) && pod.metadata.uid !== not);
+      const ready = (await guardPods()).filter((pod) => saysReady(pod) && pod.metadata.uid !== not);
       return ready.length >= count ? ready : null;
     },
     300_000,

@@ -4,9 +4,10 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../../../src/host/clock.ts';
+import { saysReady } from '../../kube/api.ts';
 import { RUN } from '../../kube/cluster.ts';
 import { clock, until } from '../../scene.ts';
-import { aStatefulSet, type Fleet, isReady, patrolled } from '../fleet.ts';
+import { aStatefulSet, type Fleet, patrolled } from '../fleet.ts';
 import { fencingByQemu } from '../guard.ts';
 import type { Lab, LabScene } from '../lab.ts';
 import { switched } from '../machine.ts';
@@ -64,7 +65,7 @@ async function play(lab: Lab, qemu: Qemu, fleet: Fleet): Promise<void> {
   lab.check('QEMU stopped: its status hangs, and nobody is fenced', fleet.marks.length === 0 && qemu.pid() === first);
   process.kill(first, 'SIGCONT');
   machine.kubelet('up');
-  await until('it lives again', () => isReady(fleet.node(machine.name)) || null);
+  await until('it lives again', () => saysReady(fleet.node(machine.name)) || null);
   await sleep(clock, 90_000);
 
   await qemu.tell('stop');

@@ -1,5 +1,5 @@
 // A machine dies: what becomes of its member of a StatefulSet, and of the machine.
-import { ask } from '../../kube/api.ts';
+import { ask, saysReady } from '../../kube/api.ts';
 import { until } from '../../scene.ts';
 import { aStatefulSet } from '../fleet.ts';
 import { areClosed, fencings } from '../guard.ts';
@@ -21,9 +21,7 @@ export const someMachines = (count: number, prefix = 'm', lane = 1) =>
 export async function memberAt(name: string): Promise<{ readonly node: string; readonly uid: string } | null> {
   const pod = await ask(`/api/v1/namespaces/default/pods/${name}`).catch(() => null);
   if (pod === null) return null;
-  const conditions: readonly { readonly type: string; readonly status: string }[] = pod['status'].conditions ?? [];
-  const isRunning = conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
-  return isRunning ? { node: pod['spec'].nodeName, uid: pod.metadata.uid ?? '' } : null;
+  return saysReady(pod) ? { node: pod['spec'].nodeName, uid: pod.metadata.uid ?? '' } : null;
 }
 
 const dies: LabScene = {
