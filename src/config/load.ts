@@ -1,7 +1,7 @@
 import { check } from '../document/check.ts';
 import { inOrder, type YamlDocument } from '../document/document.ts';
 import { nearestName } from '../document/nearest.ts';
-import { type Problem, sayPath } from '../document/problem.ts';
+import { type Problem, problemOfFile, sayPath } from '../document/problem.ts';
 import { type Effective, effectiveOf } from './effective.ts';
 import { readEviction } from './eviction.ts';
 import { createFields, entryOf, type Fields, type Source } from './field.ts';
@@ -38,10 +38,21 @@ type Kind = Effective['kind'];
  * file must exist. `sizes`: what warnings and margins may know about the host.
  */
 export function loadConfig(path: string | null, sizes: HostSizes = readHostSizes()): LoadedConfig {
-  const file = path ?? DEFAULT_CONFIG_FILE;
+  const absent = (): LoadedConfig => (path === null ? defaultConfig(sizes) : failed([missing(path)]));
+  return loadFile(path ?? DEFAULT_CONFIG_FILE, sizes) ?? absent();
+}
+
+/** Loads a file that was read before: if it is gone, that is a mistake, also of the one at the default path. */
+export function loadConfigAgain(file: string): LoadedConfig {
+  const gone = problemOfFile(file, 'was read before, and does not exist any more');
+  return loadFile(file, readHostSizes()) ?? failed([gone]);
+}
+
+/** Null: no such file. */
+function loadFile(file: string, sizes: HostSizes): LoadedConfig | null {
   const text = readConfigFile(file, 'owner');
   if (typeof text === 'string') return configOf(text, file, sizes);
-  return text === null && path === null ? defaultConfig(sizes) : failed([missing(file, text)]);
+  return text === null ? null : failed([text]);
 }
 
 /**

@@ -83,6 +83,6 @@ export function readConfigFile(file: string, trust: Trust, maxBytes = MAX_DOCUME
   return text.why === 'absent' ? null : problemOfFile(file, `cannot be read: ${text.detail}`);
 }
 
-export function missing(file: string, problem: Problem | null): Problem {
-  return problem ?? problemOfFile(file, 'does not exist; name another file, or omit it to use the defaults');
+export function missing(file: string): Problem {
+  return problemOfFile(file, 'does not exist; name another file, or omit it to use the defaults');
 }

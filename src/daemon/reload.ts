@@ -1,6 +1,6 @@
 import type { Effective } from '../config/effective.ts';
 import { lastGoodPath, loadLastGood, sayLastGood } from '../config/last-good.ts';
-import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { DEFAULT_CONFIG_FILE, type LoadedConfig, loadConfig, loadConfigAgain } from '../config/load.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
 import { watchPath, writeBeside } from '../host/files.ts';
 import type { Clock, Finding, Findings, Log } from '../ports.ts';
@@ -23,9 +23,9 @@ type Reload = {
   readonly close: () => void;
 };
 
-/** Whether the file on disk has the same text as the loaded one. */
-function isAsLoaded({ texts }: Loaded, configFile: string | null): boolean {
-  return JSON.stringify(loadConfig(configFile).texts) === JSON.stringify(texts);
+/** The configuration on the disk now. Without a file that was read, the defaults would end a dry run. */
+function loadAgain({ effective: { file } }: Loaded, configFile: string | null): LoadedConfig {
+  return file === null ? loadConfig(configFile) : loadConfigAgain(file);
 }
 
 /**
@@ -97,7 +97,7 @@ export function createReload(needs: {
     needs.apply(loaded);
   };
   const reload = (): void => {
-    const { effective, problems, ...rest } = loadConfig(configFile);
+    const { effective, problems, ...rest } = loadAgain(inForce, configFile);
     if (effective === null || problems.length > 0) {
       refuse(notReloaded(sayFirst(problems)));
     } else if (effective.mode !== needs.loaded.effective.mode) {
@@ -108,10 +108,12 @@ export function createReload(needs: {
   if (needs.loaded.refused === null) void keepGood(needs.loaded, clock);
   else refuse(needs.loaded.refused);
   process.on('SIGHUP', reload);
-  const watched = [needs.loaded.effective.file, needs.loaded.effective.kubeletConfig].filter((path) => path !== null);
+  const { file, kubeletConfig } = needs.loaded.effective;
+  const watched = [file ?? DEFAULT_CONFIG_FILE, kubeletConfig].filter((path) => path !== null);
   const unwatch = watched.map((path) => watchPath(path, reload, clock));
   // The file was not watched while the parts were rebuilt.
-  if (needs.loaded.refused === null && !isAsLoaded(needs.loaded, configFile)) reload();
+  const isAsLoaded = JSON.stringify(loadAgain(inForce, configFile).texts) === JSON.stringify(inForce.texts);
+  if (needs.loaded.refused === null && !isAsLoaded) reload();
   return {
     last: () => last,
     now: reload,
