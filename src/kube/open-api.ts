@@ -205,7 +205,7 @@ export function openKubeApi(
     refresh: watch.refresh,
     isElsewhere: watch.isElsewhere,
     lookUp: createPodLookup({
-      ...{ clock, get, learn: watch.learn, answered: needs.wake },
+      ...{ clock, get, asking: watch.asking, answered: needs.wake },
       isUp: () => isUp() && isOurs === true,
     }),
     tell,

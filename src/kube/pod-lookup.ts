@@ -8,9 +8,9 @@ type LookupNeeds = {
   readonly clock: Clock;
   readonly get: ApiGet;
   readonly isUp: () => boolean;
-  /** An object of the API, which may be anything. */
-  readonly learn: (object: unknown, uid: PodUid) => void;
-  /** Called after every answer, and after `learn` if that is called. */
+  /** Called before each request; its result with the object of the answer, which may be anything; null: there is none. */
+  readonly asking: (uid: PodUid) => (object: unknown) => void;
+  /** Called after every answer, when it was taken in. */
   readonly answered: () => void;
 };
 
@@ -28,7 +28,7 @@ const WAIT_MS = 100;
  * Asks the API server for single pods that run here but are in neither its list nor its watch (beside-a-kubelet.md C9). True
  * while the answer about this pod is due within 100 ms of the request.
  */
-export function createPodLookup({ clock, get, isUp, learn, answered }: LookupNeeds): (pod: PodRef) => boolean {
+export function createPodLookup({ clock, get, isUp, asking, answered }: LookupNeeds): (pod: PodRef) => boolean {
   const askedMs = new Map<PodUid, MonoMs>();
   const underWay = new Set<PodUid>();
   const forget = (): void => {
@@ -37,9 +37,10 @@ export function createPodLookup({ clock, get, isUp, learn, answered }: LookupNee
   const ask = ({ namespace, name, uid }: PodRef): void => {
     askedMs.set(uid, clock.monoMs());
     underWay.add(uid);
+    const learn = asking(uid);
     void get(`/api/v1/namespaces/${namespace}/pods/${name}`, ASK_MS).then((answer) => {
       underWay.delete(uid);
-      if (answer.kind === 'answer' && answer.status === 200) learn(answer.body, uid);
+      learn(answer.kind === 'answer' && answer.status === 200 ? answer.body : null);
       answered();
     });
   };

@@ -44,9 +44,12 @@ export type PodWatch = {
   readonly lists: () => number;
   /** Lists the pods soon if no watch is open, whatever the back-off. */
   readonly refresh: () => void;
-  /** Takes in an object that was requested by the name of the pod with this uid. */
-  readonly learn: (object: unknown, uid: PodUid) => void;
-  /** By such an object, the pod belongs to another node. */
+  /**
+   * Call before requesting an object by the name of the pod with this uid. The result takes in the answer, or null if there is
+   * none, unless list or watch have told of the pod since: that may be newer.
+   */
+  readonly asking: (uid: PodUid) => (object: unknown) => void;
+  /** By such an answer, the pod belongs to another node. */
   readonly isElsewhere: (uid: PodUid) => boolean;
   readonly close: () => void;
 };
@@ -67,6 +70,10 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   let hasListed = false;
   let isClosed = false;
   const elsewhere = new Set<PodUid>();
+  const asked = new Set<{ readonly uid: PodUid; isOutdated: boolean }>();
+  const heardOf = (uid?: string): void => {
+    for (const one of asked) if (uid === undefined || one.uid === uid) one.isOutdated = true;
+  };
   let cancelTell: (() => void) | null = null;
 
   const watch = watchObjects({
@@ -75,15 +82,18 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     path: pathWith('/api/v1/pods', { fieldSelector: `spec.nodeName=${nodeName}` }),
     reduce: (object) => readPod(object, protectNamespaces, nodeName),
     replace: (all) => {
+      heardOf();
       cache.replace(all);
       hasListed = true;
       tell();
     },
     put: (one) => {
+      heardOf(one.uid);
       cache.put(one);
       tell();
     },
     remove: (one) => {
+      heardOf(one.uid);
       cache.remove(one);
       tell();
     },
@@ -121,21 +131,30 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     });
   }
 
+  function learn(object: unknown, uid: PodUid): void {
+    const read = readPod(object, protectNamespaces, nodeName);
+    if (isClosed || !hasListed || read.uid !== uid) return;
+    if (read.isElsewhere) {
+      const [oldest] = elsewhere;
+      if (elsewhere.size >= MAX_ELSEWHERE && oldest !== undefined) elsewhere.delete(oldest);
+      elsewhere.add(uid);
+      return;
+    }
+    cache.put(read);
+    tell();
+  }
+
   return {
     pods: () => (hasListed ? known(cache.pods()) : stoodIn()),
     stoodIn,
     isCurrent: watch.isOpen,
-    learn: (object, uid) => {
-      const read = readPod(object, protectNamespaces, nodeName);
-      if (isClosed || !hasListed || read.uid !== uid) return;
-      if (read.isElsewhere) {
-        const [oldest] = elsewhere;
-        if (elsewhere.size >= MAX_ELSEWHERE && oldest !== undefined) elsewhere.delete(oldest);
-        elsewhere.add(uid);
-        return;
-      }
-      cache.put(read);
-      tell();
+    asking: (uid) => {
+      const one = { uid, isOutdated: false };
+      asked.add(one);
+      return (object) => {
+        asked.delete(one);
+        if (!one.isOutdated && object !== null) learn(object, uid);
+      };
     },
     isElsewhere: (uid) => elsewhere.has(uid),
     atMs: () => (watch.isOpen() || hasListed || kept === null ? watch.atMs() : kept.atMs),

@@ -25,7 +25,7 @@ describe('running pods that neither list nor watch contains', () => {
           };
         });
       },
-      learn: (object, uid) => learned.push([object, uid]),
+      asking: (uid) => (object) => learned.push([object, uid]),
       answered: () => undefined,
     });
     lookUp(pod('1'));
@@ -57,7 +57,7 @@ describe('running pods that neither list nor watch contains', () => {
         new Promise((resolve) => {
           answer = () => resolve({ kind: 'answer', status: 404, body: null, retryAfterMs: null });
         }),
-      learn: () => expect.fail('there is nothing to learn'),
+      asking: () => (object) => expect(object).toBeNull(),
       answered: () => {
         answers += 1;
       },

@@ -256,14 +256,41 @@ describe('the pods of the node', () => {
     await clock.advance(100);
     const pod = aV1Pod({ name: 'late', metadata: { resourceVersion: '7' } });
     const { uid } = pod['metadata'] as { readonly uid: string };
-    watch.learn(pod, aUid('9'));
-    watch.learn({ ...pod, spec: { ...(pod['spec'] as Json), nodeName: 'other' } }, uid);
-    watch.learn('nothing', uid);
+    watch.asking(aUid('9'))(pod);
+    watch.asking(uid)({ ...pod, spec: { ...(pod['spec'] as Json), nodeName: 'other' } });
+    watch.asking(uid)('nothing');
     expect(seen(watch)).toEqual([]);
     expect([uid, aUid('9')].map(watch.isElsewhere)).toEqual([true, false]);
-    watch.learn(pod, uid);
+    watch.asking(uid)(pod);
     expect(seen(watch)).toEqual([`late ${uid} 7`]);
   });
+
+  it.each(['watch', 'list'])(
+    'that were requested by name do not replace what the %s has told of them since',
+    async (by) => {
+      const { clock, store, start } = aWatch();
+      const watch = start();
+      await clock.advance(100);
+      const hears = async (change: () => void): Promise<void> => {
+        if (by === 'list') store.cut();
+        change();
+        if (by === 'list') watch.refresh();
+        await clock.advance(by === 'list' ? 1_000 : 100);
+      };
+      const pod = aV1Pod({ name: 'late' });
+      const { uid } = pod['metadata'] as { readonly uid: string };
+      const early = watch.asking(uid);
+      await hears(() => store.put(pod));
+      const [current] = stored(store.of(NODE));
+      early({ ...pod, metadata: { ...(pod['metadata'] as Json), resourceVersion: '7' } });
+      expect(seen(watch)).toEqual([current]);
+      const late = watch.asking(uid);
+      await hears(() => store.remove('default/late'));
+      late(pod);
+      await clock.advance(24 * 60 * MINUTE);
+      expect(seen(watch)).toEqual([]);
+    },
+  );
 
   it('that were rejected are not kept, however many there are', async () => {
     const { clock, store, start, present } = aWatch();
