@@ -32,7 +32,7 @@ export function proven(turn: Turn): Turned {
   if (record.purpose === 'rehearse') return go('on-sent', onChange(record), onAct(record));
   if (fencing.acted?.kind === 'patched') return go('tainted');
   // It may have been taken all the same: what it may have written is removed first.
-  if (lifeSign(turn) !== null) return go('untainting', { isAlive: true }, { kind: 'untell' });
+  if (lifeSign(turn) !== null || saysOn(turn)) return go('untainting', { isAlive: true }, { kind: 'untell' });
   const roundsSinceMs = fencing.isTakenOver
     ? fencing.sinceMs
     : (fencing.offReturnedMs ?? fencing.sinceMs - STATUS_FRESH_MS);
@@ -48,7 +48,6 @@ export function proven(turn: Turn): Turned {
       return ask(proof.asks, proof.dueMs);
     case 'rounds':
     case 'too-slow':
-      if (saysOn(turn)) return go('untainting', { isAlive: true }, { kind: 'untell' });
       if (observation.atMs >= Math.min(offKnownUntilMs(turn), fencing.sinceMs + roundsWithinMs(config)))
         return proofLost(turn);
       return ask({ status: levelOf(record) });

@@ -261,12 +261,15 @@ function aborted({ fencing, observation: { atMs } }: Turn): Turned {
 /** Its node lives, or its moment is over. What was switched off is switched on, if not by this arrow then by the next. */
 function ended({ record }: Turn, why: string): Turned {
   const isAlive = why === 'life';
-  if (record.offSent.length === 0) return go('aborted', { why, isAlive });
+  const change = { why, isAlive, ...withoutWord(record) };
+  if (record.offSent.length === 0) return go('aborted', change);
   const isRecovered = isAlive && ['isolating', 'failed', 'stuck'].includes(record.phase);
-  return isRecovered
-    ? go('on-sent', { why, isAlive, ...onChange(record) }, onAct(record))
-    : go('failed', { why, isAlive });
+  return isRecovered ? go('on-sent', { ...change, ...onChange(record) }, onAct(record)) : go('failed', change);
 }
+
+/** G1: a person spoke of the machine as it was then. Once that is refuted, or an `off` follows, it is no proof any more. */
+const withoutWord = ({ proof }: FencingRecord): Partial<FencingRecord> =>
+  proof?.by === 'person' ? { proof: null } : {};
 
 /** The same phase once more: authority ended before its command was begun, or another process left some of it undone. */
 const again = (turn: Turn, phase: OffSending, methods: readonly MethodKey[]): Turned =>
@@ -299,7 +302,7 @@ function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods
   // A heartbeat that was not heard of before: its silence is not as long as it seemed.
   const isSign = turn.memory.signMs !== null && turn.memory.signMs > turn.fencing.sinceMs;
   if (record.renewed !== null && isSign) return ended(turn, 'not-silent-enough');
-  return go(to, { ...change, offSent: withSent(record, methods) }, { kind: 'off', methods });
+  return go(to, { ...change, ...withoutWord(record), offSent: withSent(record, methods) }, { kind: 'off', methods });
 }
 
 /** Why an `off` that was decided must not be sent any more; null: it may. */

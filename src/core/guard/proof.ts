@@ -2,7 +2,18 @@ import type { MonoMs } from '../reading.ts';
 import type { Act } from './decision.ts';
 import { IN_TIME_MS, ROUND_VALID_MS } from './devices.ts';
 import type { FencingRecord } from './record.ts';
-import { type Asks, isUnchanged, levelOf, lookSince, ROUND_MS, roundsOff, type Turn } from './turn.ts';
+import { deviceKey } from './state.ts';
+import {
+  ANSWER_RESERVE_MS,
+  type Asks,
+  isUnchanged,
+  levelOf,
+  lookSince,
+  ROUND_MS,
+  roundsOff,
+  type Turn,
+  watchedOf,
+} from './turn.ts';
 
 /** A node that was alive at the decision has missed two renewals of its lease. */
 const TWO_RENEWALS_MS = 20_000;
@@ -24,7 +35,11 @@ export type ProofStep =
 export function proofOf(turn: Turn, roundsSinceMs: MonoMs, lookSinceMs: MonoMs): ProofStep {
   const { record, observation } = turn;
   const { atMs } = observation;
-  if (record.proof?.by === 'person') return looked(turn, Math.max(lookSinceMs, atMs - ROUND_VALID_MS), null);
+  if (record.proof?.by === 'person') {
+    const dueMs = heardByMs(turn);
+    if (atMs < dueMs) return { kind: 'wait', asks: { status: watchedOf(record) }, dueMs };
+    return looked(turn, Math.max(lookSinceMs, atMs - ROUND_VALID_MS), null);
+  }
   const status = levelOf(record);
   const rounds = roundsOff(turn, roundsSinceMs);
   if (rounds === null) return { kind: 'rounds' };
@@ -34,10 +49,19 @@ export function proofOf(turn: Turn, roundsSinceMs: MonoMs, lookSinceMs: MonoMs):
   return looked(turn, Math.max(lookSinceMs, rounds.endedMs), validUntilMs);
 }
 
+/** What devices said when a person spoke, another process heard: they are asked once more, and silence does not count. */
+function heardByMs({ record, fencing, state, config }: Turn): MonoMs {
+  const isHeard = watchedOf(record).every((method) => {
+    const begunMs = state.devices.get(deviceKey(record.node.uid, method))?.begunMs ?? null;
+    return begunMs !== null && begunMs >= fencing.sinceMs;
+  });
+  return fencing.isTakenOver && !isHeard ? fencing.sinceMs + config.deadlineMs + ANSWER_RESERVE_MS : fencing.sinceMs;
+}
+
 /** (d): the same lease and boot, and Ready no longer True: Kubernetes frees nothing before (k/k podgc, gcTerminating). */
 function looked(turn: Turn, sinceMs: MonoMs, validUntilMs: MonoMs | null): ProofStep {
   const { record, fencing, observation } = turn;
-  const asks: Partial<Asks> = { look: true, status: record.proof?.by === 'person' ? [] : levelOf(record) };
+  const asks: Partial<Asks> = { look: true, status: watchedOf(record) };
   const quietMs = wasAlive(record) && record.renewed !== null ? fencing.sinceMs + TWO_RENEWALS_MS : sinceMs;
   const look = lookSince(turn, Math.max(sinceMs, quietMs));
   if (look === null) {

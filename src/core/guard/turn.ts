@@ -187,11 +187,12 @@ export function watchedOf(record: FencingRecord): readonly MethodKey[] {
 }
 export const DEVICE_IS_WRONG = 'device-is-wrong';
 
-/** One of them says on, in this phase. */
-export const saysOn = (turn: Turn): boolean =>
-  watchedOf(turn.record).some(
-    (method) => saidSince(turn, [method], turn.fencing.sinceMs)?.some(({ says }) => says === 'on') === true,
-  );
+/** One of them said so in this phase, whenever it was asked. */
+export const saysOn = ({ record, fencing, state }: Turn): boolean =>
+  watchedOf(record).some((method) => {
+    const device = state.devices.get(deviceKey(record.node.uid, method));
+    return device?.says === 'on' && (device.recent.at(-1)?.endedMs ?? Number.NEGATIVE_INFINITY) >= fencing.sinceMs;
+  });
 
 /** Everything that its gates depend on. */
 export const askGates = ({ record }: Turn): Turned =>

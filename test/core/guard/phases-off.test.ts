@@ -238,7 +238,7 @@ describe('a fencing that asks for its proof', () => {
     [
       'of a person ends when a device says on after all',
       { ...ON(1), record: { proof: PERSON, offSent: [] } },
-      '> aborted why=device-says-on isAlive=false',
+      '> aborted why=device-says-on isAlive=false proof=null',
     ],
     [
       'unless that device was overruled',
@@ -378,7 +378,11 @@ describe('a fencing that is proven', () => {
       { said: { 'vm w1': ['off@-6000', 'off@3000'] }, fencing: { isTakenOver: true, offReturnedMs: SINCE - 9_000 } },
       '? vm w1/6000',
     ],
-    ['takes no look from before', { ...TWICE_OFF, fencing: conflict, record: { proof: PERSON }, lookMs: -1 }, '? look'],
+    [
+      'takes no look from before',
+      { ...TWICE_OFF, fencing: conflict, record: { proof: PERSON }, lookMs: -1 },
+      '? look vm w1/6000',
+    ],
     ['has no token yet', { ...TWICE_OFF, fencing: conflict, record: { ...ordered('fence'), renewed: null } }, 'stays'],
   ]);
 });

@@ -49,7 +49,8 @@ describe('a fencing whose node is tainted', () => {
       },
       WATCH,
     ],
-    ['not for an on from before', { said: { 'vm w1': ['on@-1'] } }, WATCH],
+    ['not for an on from before', { said: { 'vm w1': ['on@-501'] } }, WATCH],
+    ['but for one that was asked before and came in this phase', { said: { 'vm w1': ['on@-500'] } }, LIVES],
     ['nor for silence', { said: { 'vm w1': ['unknown@1'] } }, WATCH],
     ['also if a person was believed', { record: PERSON, said: { 'vm w1': ['on@1'] } }, LIVES],
     [

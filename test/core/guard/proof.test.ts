@@ -88,7 +88,7 @@ describe('proof of off', () => {
     expect(proof({ record: { ...ORDERED, silentMs: 20_000 } }).kind).toBe('proven');
     expect(proof({ record: { silentMs: 5_000 } }).kind).toBe('proven');
   });
-  it('by a person needs no device, and a look that is at most 15 s old', () => {
+  it('by a person needs no word of a device, which is asked all the same, and a look that is at most 15 s old', () => {
     const act = { kind: 'tell', resourceVersion: '7', notAfterMs: SINCE + 25_000 };
     expect(proof({ record: { proof: PERSON }, rounds: [] })).toEqual({
       kind: 'proven',
@@ -96,6 +96,6 @@ describe('proof of off', () => {
       act,
     });
     const stale = proof({ record: { proof: PERSON }, rounds: [], atMs: 23_001 });
-    expect(stale).toEqual({ kind: 'wait', asks: { look: true, status: [] }, dueMs: null });
+    expect(stale).toEqual({ kind: 'wait', asks: { look: true, ...STATUS }, dueMs: null });
   });
 });
