@@ -211,8 +211,8 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     cancelBeat = clock.after(HEARTBEAT_MS, beat);
     unsaid.clear();
     if (wants.conditions) conditions.poke();
-    // Someone else may have removed them.
-    if (wants.taints !== null && pressures.size > 0) taints.poke();
+    // Someone else may have removed them, or the server may have carried out late what got no answer.
+    if (wants.taints !== null) taints.poke();
   }
   const stop = async (): Promise<void> => {
     cancelBeat();

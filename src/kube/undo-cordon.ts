@@ -5,7 +5,7 @@ import { isMarkVoid, type Uncordoned } from './node-edits.ts';
 import type { OwnNode } from './own-node.ts';
 import type { NotDone } from './write-failure.ts';
 import { reportWrite } from './write-findings.ts';
-import { CORDONED_BY, readMark } from './write-rules.ts';
+import { CORDONED_BY, readMark, SHUTDOWN_TAINTS } from './write-rules.ts';
 
 type TakeBackNeeds = {
   readonly clock: Clock;
@@ -26,7 +26,7 @@ type UndoCordon = {
 };
 
 const AGAIN_MS = 5_000;
-/** The interval for what only others can change. */
+/** The interval for what only others can change, or an earlier write that is carried out late. */
 const WATCH_MS = 60_000;
 /** An agent that was restarted during a shutdown knows of it by then. */
 const OVER_MS = 30_000;
@@ -45,23 +45,28 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
   let isLooking = false;
   let cancel = (): void => undefined;
 
-  /** Delay until the next check; null: none is needed. */
-  async function look(): Promise<number | null> {
+  /** Delay until the next check. */
+  async function look(): Promise<number> {
     const node = needs.isUp() ? await writes.verify() : null;
-    if (node?.kind !== 'node') return AGAIN_MS;
-    const watchMs = tellOutOfService(node) ? WATCH_MS : null;
-    if (isDone) return watchMs;
+    const againMs = isDone ? WATCH_MS : AGAIN_MS;
+    if (node?.kind !== 'node') return againMs;
+    tellOutOfService(node);
     // At once: a cordon that somebody sets later would look like ours.
     if (isMarkVoid(node)) await writes.dropVoidMark();
-    if (isShuttingDown || !isReady(node)) return AGAIN_MS;
+    if (isShuttingDown || !isReady(node)) return againMs;
     const mark = readMark(node.annotations[CORDONED_BY]);
     const isOfThisBoot = mark !== null && mark.bootId === needs.bootId;
-    if (isOfThisBoot && clock.monoMs() - staysSinceMs < OVER_MS) return AGAIN_MS;
-    const said = await writes.uncordon(isOfThisBoot ? mark : null);
+    // A taint alone does not say of which boot it is.
+    const mayLast = isOfThisBoot || (mark === null && hasOurTaint(node));
+    if (mayLast && clock.monoMs() - staysSinceMs < OVER_MS) return AGAIN_MS;
+    const isOurs = mark !== null || hasOurTaint(node);
+    const said: Uncordoned | NotDone = isOurs ? await writes.uncordon(isOfThisBoot ? mark : null) : NOTHING_OF_OURS;
     if (!tellUncordoned(said)) return said.kind === 'autoscaler' || said.kind === 'forbidden' ? WATCH_MS : AGAIN_MS;
-    isDone = !isShuttingDown;
-    if (isDone) for (const run of waiting.splice(0)) run();
-    return isDone ? watchMs : AGAIN_MS;
+    if (isShuttingDown) return AGAIN_MS;
+    isDone = true;
+    for (const run of waiting.splice(0)) run();
+    // A cordon that got no answer in time may still be carried out.
+    return WATCH_MS;
   }
 
   /** Whether nothing of ours is left. */
@@ -83,11 +88,10 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
   }
 
   /** E24. */
-  function tellOutOfService({ taints }: OwnNode): boolean {
+  function tellOutOfService({ taints }: OwnNode): void {
     const taint = taints.find(({ key }) => key === OUT_OF_SERVICE_TAINT);
     if (taint === undefined) findings.clear(OUT_OF_SERVICE);
     else findings.raise(outOfService(needs.nodeName, String(taint['value'] ?? '')));
-    return taint !== undefined;
   }
 
   async function run(): Promise<void> {
@@ -96,7 +100,7 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
     const againMs = await look();
     isLooking = false;
     cancel();
-    if (againMs !== null && !isClosed) cancel = clock.after(againMs, () => void run());
+    if (!isClosed) cancel = clock.after(againMs, () => void run());
   }
   cancel = clock.after(0, () => void run());
 
@@ -120,6 +124,10 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
     },
   };
 }
+
+const NOTHING_OF_OURS: Uncordoned = { kind: 'nothing-of-ours' };
+const hasOurTaint = ({ taints }: OwnNode): boolean =>
+  taints.some(({ key }) => SHUTDOWN_TAINTS.some((ours) => ours === key));
 
 function isReady({ conditions }: OwnNode): boolean {
   return conditions.some(({ type, status }) => type === 'Ready' && status === 'True');

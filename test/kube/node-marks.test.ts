@@ -210,6 +210,16 @@ describe('taints', () => {
     await clock.advance(61_000);
     expect(api.node.spec.taints).toEqual([taint('memory-pressure')]);
   });
+  it('that the server sets late, when the pressure is over, are removed', async () => {
+    const api = anApi();
+    const { clock, marks } = someMarks(api, { wants: { conditions: false, taints: 'own' } });
+    marks.setCondition('MemoryPressure', true, '');
+    marks.setCondition('MemoryPressure', false, '');
+    await clock.advance(0);
+    api.node.spec.taints = [taint('memory-pressure')];
+    await clock.advance(61_000);
+    expect(api.node.spec.taints).toEqual([]);
+  });
 });
 
 describe('what is not wanted, and the end of the agent', () => {

@@ -64,18 +64,18 @@ describe('after a boot', () => {
     const kured = { key: 'weave.works/kured-node-reboot', effect: 'NoSchedule' };
     api.node.spec = { unschedulable: true, taints: [kured, TAINT] };
     const { clock, done } = take(api);
-    await clock.advance(5_000);
+    await clock.advance(35_000);
     expect(api.node.spec).toEqual({ unschedulable: true, taints: [kured] });
     expect(done()).toBe(1);
   });
-  it('nothing is written without a mark, and it is not queried again', async () => {
+  it('nothing is written without a mark, and it is queried again once a minute', async () => {
     const api = anApi();
     const { clock, done } = take(api);
     await clock.advance(0);
     expect(done()).toBe(1);
     const asked = api.asked.length;
     await clock.advance(600_000);
-    expect(api.asked.length).toBe(asked);
+    expect(api.asked.length).toBe(asked + 10);
     expect(api.sent()).toEqual([]);
   });
   it('the server may come late', async () => {
@@ -137,6 +137,39 @@ describe('in the boot of the shutdown', () => {
     expect(api.node.spec.unschedulable).toBe(true);
     await clock.advance(10_000);
     expect(api.node.spec).toEqual({ taints: [] });
+  });
+});
+
+describe('a cordon that the server carries out late', () => {
+  it('is taken back, whenever it appears', async () => {
+    const api = anApi();
+    const { clock, takeBack, lines, done } = take(api);
+    takeBack.setShuttingDown(true);
+    await clock.advance(3_000);
+    takeBack.setShuttingDown(false);
+    await clock.advance(40_000);
+    expect(done()).toBe(1);
+    someNode(`${BOOT}/shutdown-1`, api);
+    await clock.advance(60_000);
+    expect(api.node.spec).toEqual({ taints: [] });
+    expect(lines).toEqual([`cordon: the node ${NODE} was uncordoned: the shutdown is over`]);
+    expect(done()).toBe(1);
+  });
+});
+
+describe('after a restart of the agent', () => {
+  it('a taint alone, on a node that others had cordoned, stays until it is certain that no shutdown continues', async () => {
+    const api = anApi();
+    api.node.spec = { unschedulable: true, taints: [TAINT] };
+    const { clock, takeBack } = take(api);
+    await clock.advance(25_000);
+    expect(api.node.spec.taints).toEqual([TAINT]);
+    takeBack.setShuttingDown(true);
+    await clock.advance(60_000);
+    expect(api.node.spec.taints).toEqual([TAINT]);
+    takeBack.setShuttingDown(false);
+    await clock.advance(35_000);
+    expect(api.node.spec).toEqual({ unschedulable: true, taints: [] });
   });
 });
 
