@@ -373,15 +373,15 @@ async function askInTime(
 }
 
 type Ending =
-  | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes' | 'detail'>
+  | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes' | 'unreaped' | 'detail'>
   | Pick<Extract<Outcome, { kind: 'survived' }>, 'kind' | 'left' | 'detail' | 'escaped'>
   | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'>;
 
 function toOutcome(end: KillEnd, gone: (isStartedAnew: boolean) => Ending): Ending {
   switch (end.kind) {
     case 'ended': {
-      const { unreaped: _, ...ending } = end;
-      return ending;
+      const { unreaped: count, ...ending } = end;
+      return count === 0 ? ending : end;
     }
     case 'survived':
       return end;

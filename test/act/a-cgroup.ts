@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   closeSync,
   existsSync,
@@ -9,6 +10,7 @@ import {
   rmdirSync,
   writeFileSync,
 } from 'node:fs';
+import { onTestFinished } from 'vitest';
 import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
 import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
@@ -105,6 +107,16 @@ export function makeCgroup(): TestCgroup {
       }
     },
   };
+}
+
+/** A process in these directories whose parent is not, and reaps it by its own end. */
+export async function unreapedIn(roots: readonly string[], seconds: string): Promise<ChildProcess> {
+  const script = `if (!fork) { for (@ARGV) { open F, '>', $_; print F 0; close F } $| = 1; print 'up'; sleep 1000 } select(undef, undef, undef, ${seconds})`;
+  const files = roots.map((root) => `${root}/cgroup.procs`);
+  const parent = spawn('perl', ['-e', script, ...files], { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(() => void parent.kill('SIGKILL'));
+  await once(parent.stdout, 'data');
+  return parent;
 }
 
 const FIND_TRIES = 10;

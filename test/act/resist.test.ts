@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -9,7 +8,7 @@ import { countUnreaped } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { createDyingHelp } from '../../src/host/dying-help.ts';
 import type { Workload } from '../../src/host/workload.ts';
-import { HEADLESS, makeCgroup, mounts, needsCgroups, type TestCgroup } from './a-cgroup.ts';
+import { HEADLESS, makeCgroup, mounts, needsCgroups, type TestCgroup, unreapedIn } from './a-cgroup.ts';
 
 const clock = createClock();
 const DEADLINE_MS = 60_000;
@@ -167,7 +166,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
   });
 
   it('spares what joins the cgroup after it was empty', async () => {
-    const orphan = await unreapedFor('2.5');
+    const orphan = await unreapedIn(cgroup.roots, '2.5');
     const reaped = once(orphan, 'exit');
     const killing = kill({ givesBack: 'pids' });
     while (cgroup.pids().length > 0) await sleep(clock, 5);
@@ -179,7 +178,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
   });
 
   it('says how many dead processes hold their process IDs, and waits at most 3 s until they are reaped', async () => {
-    await unreapedFor('15');
+    await unreapedIn(cgroup.roots, '15');
     const { end, tookMs } = await kill({ givesBack: 'pids' });
     expect(end).toMatchObject({ kind: 'ended', unreaped: 1 });
     // 10 s would be those in which a victim may hold back others.
@@ -187,20 +186,10 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
   });
 
   it('counts the dead processes, not the living ones beside them', async () => {
-    await unreapedFor('15');
+    await unreapedIn(cgroup.roots, '15');
     expect((await kill({ givesBack: 'memory' })).end).toMatchObject({ kind: 'ended', unreaped: 1 });
     await cgroup.run('echo up; exec sleep 1000');
     if (mounts === null) throw new Error('no cgroups');
     expect(countUnreaped(mounts, cgroup.ref)).toEqual({ known: true, value: 1 });
   });
-
-  /** A process in the cgroup whose parent is not, and reaps it by its own end. */
-  async function unreapedFor(seconds: string): Promise<ChildProcess> {
-    const script = `if (!fork) { for (@ARGV) { open F, '>', $_; print F 0; close F } $| = 1; print 'up'; sleep 1000 } select(undef, undef, undef, ${seconds})`;
-    const files = cgroup.roots.map((root) => `${root}/cgroup.procs`);
-    const parent = spawn('perl', ['-e', script, ...files], { stdio: ['ignore', 'pipe', 'inherit'] });
-    onTestFinished(() => void parent.kill('SIGKILL'));
-    await once(parent.stdout, 'data');
-    return parent;
-  }
 });

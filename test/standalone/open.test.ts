@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { sleep } from '../../src/host/clock.ts';
 import { ENVIRONMENT } from '../../src/host/exec.ts';
-import { mounts, needsCgroups } from '../act/a-cgroup.ts';
+import { mounts, needsCgroups, unreapedIn } from '../act/a-cgroup.ts';
 import { until } from '../host/private-bus.ts';
 import {
   cgroup,
@@ -75,6 +75,13 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     // Whoever starts it again in this cgroup is told apart by it.
     expect(podOf('one').stops).toBe(1);
     expect(await stop('one')).toMatchObject({ kind: 'dropped', because: 'gone' });
+  });
+
+  it('that leave dead processes, which their parent has not reaped, say how many', async () => {
+    await unreapedIn(cgroup(0).roots, '15');
+    write('one', `cgroup: ${cgroup(0).path}`);
+    await open();
+    expect(await stop('one')).toMatchObject({ kind: 'ended', unreaped: 1 });
   });
 
   it('that started after a decision are not its victims when it is resumed', async () => {

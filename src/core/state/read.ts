@@ -15,7 +15,7 @@ import {
 } from '../shape.ts';
 import { SIGNAL_FACTS, SIGNALS, type SignalSample } from '../signal.ts';
 import type { Quantity } from '../units/quantity.ts';
-import type { EscapedFrom, Eviction, Point, Proof, Reclaim, ShutdownStop, State, Stopping } from './state.ts';
+import type { EscapedFrom, Eviction, Point, Proof, Reclaim, ShutdownStop, State, Stopping, Unreaped } from './state.ts';
 
 /** What a saved state must look like to be trusted; anything else is a corrupt file. Bounds as in the docstrings of State. */
 export function readState(json: unknown): State | null {
@@ -23,11 +23,12 @@ export function readState(json: unknown): State | null {
   return isState(json) ? { ...NOTHING_KEPT, ...json } : null;
 }
 
-const NOTHING_KEPT: Pick<State, 'reclaims' | 'proofs' | 'trail' | 'escaped'> = {
+const NOTHING_KEPT: Pick<State, 'reclaims' | 'proofs' | 'trail' | 'escaped' | 'unreaped'> = {
   reclaims: [],
   proofs: {},
   trail: {},
   escaped: [],
+  unreaped: [],
 };
 const LIST_MAX = 10_000;
 
@@ -84,6 +85,12 @@ const isEviction = shape<Eviction>({
   }),
   alsoFor: optional(listOf(isMetThreshold)),
 });
+const aProof = {
+  decision: isText,
+  atMs: isNumber,
+  available: recordOf(isSignalName, isNumber),
+  releasedBytes: optional(isNumber),
+};
 const isState = shape<State>({
   schema: isOneOf(1),
   bootId: isText,
@@ -111,17 +118,7 @@ const isState = shape<State>({
     evicting: { evictions: listOf(isEviction) },
   }),
   reclaims: optional(listOf(shape<Reclaim>({ decision: isText, threshold: isMetThreshold, deadlineMs: isNumber }))),
-  proofs: optional(
-    recordOf(
-      isOneOf(...SHORTAGES),
-      shape<Proof>({
-        decision: isText,
-        atMs: isNumber,
-        available: recordOf(isSignalName, isNumber),
-        releasedBytes: optional(isNumber),
-      }),
-    ),
-  ),
+  proofs: optional(recordOf(isOneOf(...SHORTAGES), shape<Proof>(aProof))),
   vainReclaims: optional(recordOf(isOneOf(...SHORTAGES), shape({ untilMs: isNumber, pauseMs: isNumber }))),
   heldBackMs: optional(recordOf(isOneOf(...SHORTAGES), isNumber)),
   trail: optional(recordOf(isSignalName, listOf(shape<Point>({ atMs: isNumber, available: isNumber })))),
@@ -134,6 +131,7 @@ const isState = shape<State>({
       }),
     ),
   ),
+  unreaped: optional(listOf(shape<Unreaped>({ ...aProof, count: isNumber }))),
   ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
   stops: listOf(
     shape<ShutdownStop>({

@@ -43,6 +43,8 @@ export type State = {
   readonly trail: { readonly [S in Signal]?: readonly Point[] };
   /** What victims that survived hold outside their cgroups, as long as it is anything; the last 16. */
   readonly escaped: readonly EscapedFrom[];
+  /** D15: whose dead processes held process IDs at their proven end, kept while their cleanup is awaited; the last 16. */
+  readonly unreaped: readonly Unreaped[];
   readonly ownerKills: readonly { readonly ownerKey: string; readonly atMs: MonoMs }[];
   /** Stops for a shutdown in progress, of every phase. They outlast a cancelled shutdown. */
   readonly stops: readonly ShutdownStop[];
@@ -124,6 +126,7 @@ export type Proof = {
   /** What the kill gave back. Absent: not known. */
   readonly releasedBytes?: number;
 };
+export type Unreaped = Proof & { readonly count: number };
 export type EscapedFrom = Escaped & { readonly decision: DecisionId };
 export type Eviction = {
   readonly decision: DecisionId;
@@ -167,6 +170,7 @@ export function initialState(bootId: string): State {
     proofs: {},
     trail: {},
     escaped: [],
+    unreaped: [],
     ownerKills: [],
     stops: [],
     shutdown: { kind: 'unarmed', why: 'not started' },

@@ -194,6 +194,7 @@ describe('what a dry run dropped', () => {
       dryDropped: [memory.id],
       dryOverLimit: ['uid-a-2'],
       escaped: [],
+      unreaped: [],
     });
   });
 
@@ -224,7 +225,8 @@ describe('what a dry run dropped', () => {
       [met('memory.available')],
       'nodefs-only',
     );
-    expect(settled).toEqual({ act: { kind: 'idle' }, proofs: {}, dryDropped: [], dryOverLimit: [], escaped: [] });
+    const nothing = { proofs: {}, dryDropped: [], dryOverLimit: [], escaped: [], unreaped: [] };
+    expect(settled).toEqual({ act: { kind: 'idle' }, ...nothing });
   });
 
   it('is forgotten once its threshold is no longer met', () => {

@@ -125,6 +125,7 @@ function fullState(shutdown: State['shutdown']): Required<State> {
     heldBackMs: { memory: 1, pids: 2 },
     trail: { 'memory.available': [{ atMs: 1, available: 2 }] },
     escaped: [{ decision: 'a-4', cgroup: { path: '/a', inode: 1 }, processes: [{ pid: 2, startTicks: 3 }] }],
+    unreaped: [{ decision: 'a-5', atMs: 1, available: { 'pid.available': 2 }, releasedBytes: 3, count: 4 }],
     ownerKills: [{ ownerKey: 'o', atMs: 1 }],
     stops: [stop],
     shutdown,
@@ -232,15 +233,17 @@ describe('a saved state with every field', () => {
       'signalledMs',
       'tier',
       'trail',
+      'unreaped',
       'unsaid',
       'vainReclaims',
       'windowMs',
     ]);
   });
 
-  it('had none if its version kept no reclaims, proofs, trail or escaped processes', () => {
-    const { reclaims: _, proofs: __, trail: ___, heldBackMs: ____, escaped: _____, ...old } = fullState(stopping);
-    const kept = { reclaims: [], proofs: {}, trail: {}, escaped: [] };
+  it('had none if its version kept no reclaims, proofs, trail, escaped or unreaped processes', () => {
+    const { reclaims: _, proofs: __, trail: ___, heldBackMs: ____, escaped: _____, ...rest } = fullState(stopping);
+    const { unreaped: ______, ...old } = rest;
+    const kept = { reclaims: [], proofs: {}, trail: {}, escaped: [], unreaped: [] };
     expect(readState(JSON.parse(JSON.stringify(old)))).toEqual({ ...old, ...kept });
   });
 
