@@ -1,6 +1,7 @@
 import { Option } from 'commander';
 import { createClock } from '../host/clock.ts';
-import type { GuardConnection } from '../kube/connection.ts';
+import { kindOf } from '../host/files.ts';
+import { type GuardConnection, IN_CLUSTER } from '../kube/connection.ts';
 import type { Clock, Findings } from '../ports.ts';
 
 export type Api = { readonly clock: Clock; readonly connection: GuardConnection };
@@ -29,5 +30,16 @@ const NO_FINDINGS: Findings = { raise: () => undefined, clear: () => undefined, 
 export function personsKubeconfig(named: string | undefined): string {
   const { KUBECONFIG = '', HOME = '/root' } = process.env;
   const [first = ''] = KUBECONFIG.split(':');
-  return named ?? (first === '' ? `${HOME}/.kube/config` : first);
+  return named ?? (first === '' ? `${HOME === '/' ? '' : HOME}/.kube/config` : first);
+}
+
+/**
+ * As kubectl: in a pod without a kubeconfig, its ServiceAccount. Only to read: an order is given with a person's own
+ * credentials, which the audit log of the API server names.
+ */
+export function readersKubeconfig(named: string | undefined): string {
+  const file = personsKubeconfig(named);
+  const isNamed = named !== undefined || (process.env['KUBECONFIG'] ?? '') !== '';
+  const isInPod = process.env['KUBERNETES_SERVICE_HOST'] !== undefined;
+  return isInPod && !isNamed && kindOf(file) === null ? IN_CLUSTER : file;
 }

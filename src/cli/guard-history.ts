@@ -10,7 +10,7 @@ import { sayPastHold, sayScope } from '../words/guard-decision.ts';
 import { beganWallMs, sayFreed, sayPhaseOf, sayPurpose, saySilence } from '../words/guard-history.ts';
 import { sayNotGiven } from '../words/guard-order.ts';
 import { guardPlacesOf } from './guard-answer.ts';
-import { kubeconfigOption, namespaceOption, personsKubeconfig, withApi } from './guard-api.ts';
+import { kubeconfigOption, namespaceOption, readersKubeconfig, withApi } from './guard-api.ts';
 import { showLocalHistory } from './guard-history-local.ts';
 import { clean, type Format, formatOption, type Paint, printAs, sayWhen } from './print.ts';
 
@@ -30,8 +30,8 @@ Examples:
   nodewarden guard history w3 -o json
   nodewarden guard history --local
 
-It reads the records with your own kubeconfig, and needs no running guard. A dry run writes none: with --local, it reads
-what the guard of this machine keeps on its disk while it leads.
+It reads the records with your own kubeconfig, or in a pod without one with its ServiceAccount, and needs no running guard.
+A dry run writes none: with --local, it reads what the guard of this machine keeps on its disk while it leads.
 Exit status: 0, 1 when the records cannot be read, or 2 for a usage error.`;
 
 export function guardHistoryCommand(): Command {
@@ -49,7 +49,7 @@ export function guardHistoryCommand(): Command {
         process.exitCode = showLocalHistory(guardPlacesOf(config ?? null).stateDirectory, node, output);
         return;
       }
-      const file = personsKubeconfig(kubeconfig);
+      const file = readersKubeconfig(kubeconfig);
       const listed = await withApi(file, ({ connection }) => listHistory(connection.get, namespace));
       if (typeof listed === 'string') {
         process.stderr.write(`${clean(sayNotGiven(`list the ConfigMaps of ${namespace} with ${file}`, listed))}\n`);

@@ -1,3 +1,6 @@
+/** In place of the path of a kubeconfig: the ServiceAccount of the pod that this runs in. */
+export const IN_CLUSTER = 'in-cluster';
+
 /** The API server's answer to one request. `none`: no answer within the deadline, or no connection. */
 export type ApiAnswer =
   | {

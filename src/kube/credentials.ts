@@ -8,6 +8,7 @@ import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
 import { isDenied } from '../host/file-error.ts';
 import { distrust, readDocument, readText } from '../host/files.ts';
+import { IN_CLUSTER } from './connection.ts';
 
 /** The address of the API server and our credentials, as read from the files. */
 export type Credentials = {
@@ -49,8 +50,6 @@ export async function readCredentials(
   }
 }
 
-/** In place of a path: the ServiceAccount of the pod that this runs in. */
-export const IN_CLUSTER = 'in-cluster';
 const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /** As client-go finds it; whoever mounts the files is the kubelet. */

@@ -14,8 +14,8 @@ import {
   credentialsUnusable,
 } from '../words/finding-api.ts';
 
-import type { ApiAnswer, ApiState, GuardConnection } from './connection.ts';
-import { type Credentials, IN_CLUSTER, readCredentials } from './credentials.ts';
+import { type ApiAnswer, type ApiState, type GuardConnection, IN_CLUSTER } from './connection.ts';
+import { type Credentials, readCredentials } from './credentials.ts';
 
 import { type Exchanged, exchange, type Wire } from './exchange.ts';
 import { CLOSED, type LineStream, openLines } from './line-stream.ts';

@@ -1,4 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { PastHold } from '../../src/core/guard/record.ts';
 import { stateData } from '../../src/guard/kept.ts';
 import { recordData } from '../../src/guard/records.ts';
@@ -78,5 +81,16 @@ describe('guard history', () => {
     const { code, out, err } = await command.run(['guard', 'history', '--kubeconfig', kubeconfig]);
     expect({ code, out }).toEqual({ code: 1, out: '' });
     expect(err).toContain(`cannot list the ConfigMaps of nodewarden-guard with ${kubeconfig}: `);
+  });
+
+  it('reads with the ServiceAccount of its pod if there is no kubeconfig', async () => {
+    vi.stubEnv('HOME', mkdtempSync(join(tmpdir(), 'nodewarden-home-')));
+    vi.stubEnv('KUBECONFIG', '');
+    const asked = async () => (await command.run(['guard', 'history'])).err;
+    expect(await asked()).toContain('/.kube/config');
+    vi.stubEnv('KUBERNETES_SERVICE_HOST', '127.0.0.1');
+    vi.stubEnv('KUBERNETES_SERVICE_PORT', '1');
+    expect(await asked()).toContain('/var/run/secrets/kubernetes.io/serviceaccount');
+    vi.unstubAllEnvs();
   });
 });

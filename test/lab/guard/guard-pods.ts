@@ -112,7 +112,11 @@ export async function withDeployment(
 
 export const guardPods = async (): Promise<readonly KubeObject[]> => (await ask(GUARD_PODS))['items'];
 /** "" while none leads. */
-export const leader = async (): Promise<string> => (await ask(LEASE))['spec'].holderIdentity ?? '';
+export const leader = (): Promise<string> =>
+  ask(LEASE).then(
+    ({ spec }) => spec.holderIdentity ?? '',
+    () => '',
+  );
 
 export type Log = { readonly text: () => string; readonly end: () => void };
 /** From now on. It is read while it grows: a kubelet of another cluster of this machine removes logs of pods that it does not know. */
