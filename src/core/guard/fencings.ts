@@ -117,12 +117,21 @@ function adopt(
   }
   if (known === undefined && record.phase === 'closed') return;
   // The outcome of what is under way will say who was first.
-  if (known !== undefined && (known.pending !== null || known.record.revision > record.revision)) return;
+  if (known !== undefined && known.pending !== null) return;
+  if (known !== undefined && isOlder(record, known.record)) {
+    // What this process knows stands (G4). Not read late, it was put back by somebody: it is replaced by the next store.
+    if (known.version !== version && atMs - known.sinceMs > READ_LAG_MS) fencings.set(id, { ...known, version });
+    return;
+  }
   if (record.phase === 'closed') {
     fencings.delete(id);
     return;
   }
-  if (known?.record.revision === record.revision) return;
+  if (known?.record.revision === record.revision && (known.version === version || isSame(record, known.record))) {
+    // Somebody labelled its ConfigMap.
+    if (known.version !== version) fencings.set(id, { ...known, version });
+    return;
+  }
   if (record.writer !== writer || known === undefined) {
     reasons.push({ code: 'taken-over', node: record.node, fencing: id, phase: record.phase, by: record.writer });
   }
@@ -139,6 +148,17 @@ function adopt(
     readyMs: null,
   });
 }
+
+const isOlder = (record: FencingRecord, known: FencingRecord): boolean =>
+  record.revision < known.revision && record.epoch <= known.epoch;
+
+/** But for what this process has not stored yet, or what it stored as sent and was not begun. */
+const isSame = (record: FencingRecord, known: FencingRecord): boolean => {
+  const { answers, freed, offSent, ...stored } = record;
+  return Object.entries(stored).every(
+    ([field, value]) => JSON.stringify(value) === JSON.stringify(known[field as keyof FencingRecord]),
+  );
+};
 
 /** Somebody deleted the ConfigMap: the fencing is over, and its marks are removed as those of none (guard.md 14). */
 function dropDeleted(fencings: Map<FencingId, Fencing>, records: readonly StoredRecord[], atMs: MonoMs): void {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { five } from './a-machine.ts';
+import { aPodOn, five } from './a-machine.ts';
 import { aWorld } from './a-world.ts';
 
 const MINUTE = 60_000;
@@ -51,5 +51,26 @@ describe('what holds a dead machine', () => {
     mute.machine('w1').lies = { 'vm w1': 'mute' };
     mute.run(5 * MINUTE);
     expect(mute.kinds()).toEqual(['hold w1 device silent']);
+  });
+});
+
+/** `kubectl annotate`: another resourceVersion, and the same record. */
+function touch({ records }: ReturnType<typeof aWorld>): void {
+  for (const [id, stored] of records) records.set(id, { ...stored, version: stored.version + 1 });
+}
+
+describe('a fencing of which somebody annotates the ConfigMap', () => {
+  it('goes on: the taint goes within 10 s when somebody switches the machine on', () => {
+    const world = aWorld(five()).run(5 * MINUTE);
+    const machine = world.machine('w1');
+    Object.assign(machine, { isHeard: false, pods: [aPodOn({ finalizers: ['it-stays'] })] });
+    const isTainted = (): boolean => machine.taints.some(({ key }) => key.endsWith('/out-of-service'));
+    for (let ticks = 0; ticks < 1_000 && !isTainted(); ticks += 1) world.run(500);
+    touch(world.run(5_000));
+    Object.assign(machine, { isOn: true, isHeard: true, boots: 2, bootedMs: 0 });
+    expect(isTainted()).toBe(true);
+    world.run(15_000);
+    expect(isTainted()).toBe(false);
+    expect(world.reasons.filter(({ reason }) => reason.code === 'conflict')).toEqual([]);
   });
 });

@@ -14,6 +14,7 @@ const stored = (rest: Partial<FencingRecord> = {}, version = '1'): StoredRecord 
   record: aRecord({ phase: 'proving', revision: 5, ...rest }),
 });
 const UNREADABLE: StoredRecord = { id: 'w1-1', version: '2', record: null, problem: 'no JSON', nodeKey: 'w1' };
+const ANSWER = { method: 'vm w1', act: 'status', says: 'off', phase: 'proving', wallMs: WALL, tookMs: 250 } as const;
 const PROVING = aRecord({ phase: 'proving', revision: 5 });
 
 function stepped(fencing: Fencing | null, seen: Partial<GuardObservation> = {}, nodes: readonly NodeMemory[] = []) {
@@ -156,6 +157,27 @@ describe('a record that is read', () => {
     const { now, reasons } = read(fencing, record);
     expect(now).toBe(fencing);
     expect(reasons).toEqual([]);
+  });
+  it.each<[string, Partial<Fencing>, Partial<FencingRecord>]>([
+    ['the same', {}, {}],
+    ['the same but for answers that are not stored yet', { record: { ...PROVING, answers: [ANSWER] } }, {}],
+    ['the same, of which the off was not begun', {}, { offSent: ['vm w1'] }],
+    ['an older one, which is not read late', { sinceMs: AT - 10_001 }, { revision: 4, writer: 'other' }],
+    ['an older one that was closed', { sinceMs: AT - 10_001 }, { revision: 4, phase: 'closed' }],
+  ])('has another version in a ConfigMap that somebody touched: %s', (_, rest, record) => {
+    const fencing = { ...known5, ...rest };
+    expect(read(fencing, stored(record, '7'))).toMatchObject({ now: { ...fencing, version: '7' }, reasons: [] });
+  });
+  it('keeps its version when an older one is read late, or a decision is stored', () => {
+    const fencing = { ...known5, sinceMs: AT - 10_000 };
+    expect(read(fencing, stored({ revision: 4 }, '7')).now).toBe(fencing);
+    const waiting = { ...known5, sinceMs: 0, pending: { decision: '7', atMs: 0, becomes: PROVING } };
+    for (const revision of [4, 5]) expect(read(waiting, stored({ revision }, '7')).now).toBe(waiting);
+  });
+  it('is taken over when somebody wrote another one, or a later leader an older one', () => {
+    expect(read(known5, stored({ phase: 'failed' }, '7')).now).toMatchObject({ isTakenOver: true, version: '7' });
+    const later = read(known5, stored({ revision: 4, epoch: 4, writer: 'other' }, '7')).now;
+    expect(later).toMatchObject({ isTakenOver: true, version: '7', record: { revision: 4 } });
   });
   it('is over when it has become unreadable', () => {
     expect(read(known5, UNREADABLE)).toMatchObject({ now: undefined, reasons: [] });
