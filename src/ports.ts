@@ -394,4 +394,6 @@ export type Parts = {
   readonly prepare?: (decision: Decision) => void;
   readonly begin: (decision: Decision) => void;
   readonly publish: (observation: Observation, verdict: Verdict) => void;
+  /** Asked before each look but the first. True: no look follows, which could decide once more. */
+  readonly isOver?: () => boolean;
 };

@@ -97,15 +97,12 @@ export function createActor(needs: ActorNeeds): Actor {
       const detail = sayCause(error);
       return { of, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
     });
-    void ended
-      .then((outcome) => {
-        recorder.outcome(outcome);
-        inbox.put(outcome);
-      })
-      .finally(() => {
-        hastenOf.delete(of);
-        underWay--;
-      });
+    void ended.then((outcome) => {
+      hastenOf.delete(of);
+      underWay--;
+      recorder.outcome(outcome);
+      inbox.put(outcome);
+    });
     return ended;
   }
 

@@ -213,7 +213,8 @@ function configText({ config }: StatusReport, paint: Paint): string {
   const file = config.path === null ? 'no file, all defaults' : clean(config.path);
   const { lastReload } = config;
   if (lastReload === null) return `config      ${file}, loaded ${sayWhen(config.loadedWallMs)}\n`;
-  const how = lastReload.ok ? 'reloaded' : paint('red', 'refused, the running one stays in force');
+  const good = lastReload.isPending ? paint('yellow', 'read, not in force yet') : 'reloaded';
+  const how = lastReload.ok ? good : paint('red', 'refused, the running one stays in force');
   return `config      ${file}, ${how} ${sayWhen(lastReload.atWallMs)}: ${clean(lastReload.text)}\n`;
 }
 

@@ -75,6 +75,7 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
     for (const decision of verdict.decisions) parts.begin(decision);
     for (const step of steps) if (step !== undefined) parts.publish(step.observation, step.verdict);
     next = await untilNextLook(verdict.next, parts);
+    if (parts.isOver?.() === true) break;
   }
   return state;
 }

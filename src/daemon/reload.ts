@@ -5,11 +5,25 @@ import { type Problem, sayProblem } from '../document/problem.ts';
 import { watchPath, writeBeside } from '../host/files.ts';
 import type { Clock, Finding, Findings, Log } from '../ports.ts';
 import { PRE_KILL } from '../words/finding-eviction.ts';
-import { CONFIG, lastGoodInForce, modeNotReloaded, NOTIFY, notReloaded } from '../words/finding-own.ts';
+import {
+  CONFIG,
+  configInForce,
+  configPending,
+  lastGoodInForce,
+  modeNotReloaded,
+  NOTIFY,
+  notReloaded,
+} from '../words/finding-own.ts';
 import { sayInstant } from '../words/phrases.ts';
 
 /** The last reload of the configuration; null = none yet. */
-export type LastReload = { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
+export type LastReload = {
+  readonly atWallMs: number;
+  readonly ok: boolean;
+  /** It is good, and not in force yet. Absent: it is in force, or refused. */
+  readonly isPending?: true;
+  readonly text: string;
+} | null;
 export type Loaded = Pick<LoadedConfig, 'warnings' | 'texts'> & {
   readonly effective: Effective;
   /** Why a configuration other than the file's is in force; null: the file's is. */
@@ -22,6 +36,10 @@ type Reload = {
   readonly keep: () => void;
   readonly close: () => void;
 };
+
+export function withDryRun({ effective, ...loaded }: Loaded, dryRun: boolean): Loaded {
+  return { ...loaded, effective: { ...effective, dryRun: effective.dryRun || dryRun } };
+}
 
 /** The configuration on the disk now. Without a file that was read, the defaults would end a dry run. */
 function loadAgain({ effective: { file } }: Loaded, configFile: string | null): LoadedConfig {
@@ -64,17 +82,25 @@ async function keepGood({ effective, texts, refused }: Loaded, clock: Clock): Pr
 
 /**
  * Reloads the configuration on SIGHUP and when its file or the imported one changes. A bad file changes nothing:
- * the running configuration stays in force, and log, finding and status say so (product.md section 3).
+ * the running configuration stays in force, and log, finding and status say so (product.md section 3). Nor does one that
+ * needs other parts, before they are there: its thresholds are not for the node that is observed until then.
  */
 export function createReload(needs: {
   readonly clock: Clock;
   readonly log: Log;
   readonly findings: Findings;
   readonly configFile: string | null;
+  /** Whatever the file says. */
+  readonly dryRun: boolean;
+  /** What the parts were made of. */
   readonly loaded: Loaded;
-  readonly apply: (loaded: Loaded) => void;
+  /** These parts replace others. */
+  readonly isRebuild: boolean;
+  /** `next`: the parts are to be replaced by those of this configuration. */
+  readonly apply: (inForce: Loaded, next: Loaded | null) => void;
 }): Reload {
   const { clock, log, findings, configFile } = needs;
+  const made = needs.loaded.effective;
   let last: LastReload = null;
   let inForce = needs.loaded;
 
@@ -84,32 +110,43 @@ export function createReload(needs: {
     last = { atWallMs: clock.wallMs(), ok: false, text };
     log.error({ event: 'config' }, text);
   };
-  const accept = (loaded: Loaded): void => {
-    const text = `the configuration ${loaded.effective.file ?? '(all defaults)'} is in force`;
+  const take = (how: { readonly isPending?: true }, text: string): void => {
+    last = { atWallMs: clock.wallMs(), ok: true, ...how, text };
+    log.info({ event: 'config' }, text);
+  };
+  const takeNow = (): void => {
+    const { file, notify, preKill } = inForce.effective;
     findings.clear(CONFIG);
     // A command that is no longer configured cannot recover.
-    if (loaded.effective.notify === null) findings.clear(NOTIFY);
-    if (loaded.effective.preKill === null) findings.clear(PRE_KILL);
-    last = { atWallMs: clock.wallMs(), ok: true, text };
-    log.info({ event: 'config' }, text);
-    inForce = loaded;
+    if (notify === null) findings.clear(NOTIFY);
+    if (preKill === null) findings.clear(PRE_KILL);
+    take({}, configInForce(file));
     void keepGood(inForce, clock);
-    needs.apply(loaded);
+  };
+  const accept = (loaded: Loaded): void => {
+    const { effective } = loaded;
+    // Parts that were made live and then served a dry run are not live again: what they hold is mixed.
+    const isPending = inForce.effective.dryRun !== made.dryRun || !hasSameParts(made, effective);
+    // Dry run is the kill switch.
+    inForce = isPending ? withDryRun(inForce, effective.dryRun) : loaded;
+    if (isPending) take({ isPending }, configPending(effective.file));
+    else takeNow();
+    needs.apply(inForce, isPending ? loaded : null);
   };
   const reload = (): void => {
     const { effective, problems, ...rest } = loadAgain(inForce, configFile);
     if (effective === null || problems.length > 0) {
       refuse(notReloaded(sayFirst(problems)));
-    } else if (effective.mode !== needs.loaded.effective.mode) {
+    } else if (effective.mode !== made.mode) {
       refuse(modeNotReloaded(effective.mode));
-    } else accept({ ...rest, effective, refused: null });
+    } else accept(withDryRun({ ...rest, effective, refused: null }, needs.dryRun));
   };
 
-  if (needs.loaded.refused === null) void keepGood(needs.loaded, clock);
-  else refuse(needs.loaded.refused);
+  if (needs.loaded.refused !== null) refuse(needs.loaded.refused);
+  else if (needs.isRebuild) takeNow();
+  else void keepGood(needs.loaded, clock);
   process.on('SIGHUP', reload);
-  const { file, kubeletConfig } = needs.loaded.effective;
-  const watched = [file ?? DEFAULT_CONFIG_FILE, kubeletConfig].filter((path) => path !== null);
+  const watched = [made.file ?? DEFAULT_CONFIG_FILE, made.kubeletConfig].filter((path) => path !== null);
   const unwatch = watched.map((path) => watchPath(path, reload, clock));
   // The file was not watched while the parts were rebuilt.
   const isAsLoaded = JSON.stringify(loadAgain(inForce, configFile).texts) === JSON.stringify(inForce.texts);
@@ -155,7 +192,7 @@ const AT_NEXT_LOOK: readonly string[] = [
   'http',
 ] satisfies readonly (keyof Effective)[];
 
-export function hasSameParts(a: Effective, b: Effective): boolean {
+function hasSameParts(a: Effective, b: Effective): boolean {
   const partsOf = (effective: Effective) => Object.entries(effective).filter(([name]) => !AT_NEXT_LOOK.includes(name));
   return JSON.stringify(partsOf(a)) === JSON.stringify(partsOf(b));
 }

@@ -37,7 +37,7 @@ import { createGoingDown } from './going-down.ts';
 import { runLoop } from './loop.ts';
 import { createNotifier } from './notifier.ts';
 import { distrustOwn } from './own-files.ts';
-import { createReload, hasSameParts, type Loaded, loadToRun } from './reload.ts';
+import { createReload, type Loaded, loadToRun, withDryRun } from './reload.ts';
 
 type DaemonOptions = {
   /** null = the default path, or all defaults if no file exists there. */
@@ -71,9 +71,11 @@ const BESIDE_MS = 1_000;
 export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Promise<0 | 1 | 2> {
   const complain = options.complain ?? (() => {});
   const clock = createClock();
-  const loaded = loadToRun(options.configFile, complain);
-  if (loaded === null) return 2;
-  const { mode, kubernetes } = loaded.effective;
+  const read = loadToRun(options.configFile, complain);
+  if (read === null) return 2;
+  const loaded = withDryRun(read, options.dryRun);
+  const { effective } = loaded;
+  const { mode, kubernetes, dryRun, runtimeDirectory } = effective;
   if (mode === 'kubelet' && kubernetes === null) {
     complain(NO_KUBECONFIG);
     return 1;
@@ -82,8 +84,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const bootId = readBootId();
   for (const fact of [mounts, bootId]) if (!fact.known) complain(`${fact.where}: ${fact.detail}`);
   if (!mounts.known || !bootId.known) return 1;
-  const dryRun = loaded.effective.dryRun || options.dryRun;
-  const inTheWay = distrustOwn(loaded.effective) ?? (await refuseBeside(loaded.effective.socket, dryRun, clock));
+  const inTheWay = distrustOwn(effective) ?? (await refuseBeside(effective.socket, dryRun, clock));
   if (inTheWay !== null) {
     complain(inTheWay);
     return 1;
@@ -91,8 +92,6 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const { log } = options;
   const sayOnConsole = log === 'none' ? () => {} : consoleOf(clock);
   const notify = openNotify(process.env, clock, sayOnConsole);
-  const { effective } = loaded;
-  const { runtimeDirectory } = effective;
   const wasGoingDown = wasPreparing(stateFilePath(runtimeDirectory, dryRun), bootId.value);
   const shutdown = openShutdown(clock, runtimeDirectory, wasGoingDown);
   const run = createCommandRunner({ systemd: shutdown.systemd, clock });
@@ -167,11 +166,12 @@ function consoleOf(clock: Clock): (line: string) => void {
  * Builds the parts, runs the loop, closes the parts. Null: stopped; otherwise the configuration to continue with, whose parts
  * differ. What must outlive this is in the state file, or belongs to the host.
  */
-async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<Loaded | null> {
+async function runParts(host: Host, made: Loaded, stop: AbortSignal): Promise<Loaded | null> {
   const { clock, notify, options } = host;
-  let now = withOptions(given, options);
-  let next: Loaded | null = null;
-  const parts = openParts(host, now.effective, () => now.effective);
+  /** In force. */
+  let now = made;
+  let next = null as Loaded | null;
+  const parts = openParts(host, made.effective, () => now.effective);
   // Before an eviction is resumed, which needs its pod.
   await parts.mode.pods.opened?.();
   const { actor, inbox, observer, recorder, findings, log } = parts;
@@ -179,12 +179,11 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
     clock,
     log,
     findings,
-    configFile: options.configFile,
-    loaded: now,
-    apply: (loaded) => {
-      const before = now.effective;
-      now = withOptions(loaded, options);
-      next = hasSameParts(before, now.effective) ? next : loaded;
+    ...{ configFile: options.configFile, dryRun: options.dryRun },
+    loaded: made,
+    isRebuild: !host.isFirst,
+    apply: (...loaded) => {
+      [now, next] = loaded;
       inbox.wake();
     },
   });
@@ -209,6 +208,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
     lastReload: reload.last,
     shutdownContext,
   });
+  const isOver = (): boolean => next !== null && !stop.aborted && actor.underWay() === 0 && !goingDown.isBusy();
   const tell = createAnnouncer({ log, findings });
   for (const { text } of now.warnings) log.warn({ event: 'config' }, text);
   const ready = (): void => {
@@ -255,8 +255,9 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
         answers.seen(observation, verdict);
         pulse(observation);
         if (goingDown.isOver()) end();
-        if (next !== null && !stop.aborted && actor.underWay() === 0 && !goingDown.isBusy()) end();
+        if (isOver()) end();
       },
+      isOver,
     },
     ended.signal,
   );
@@ -273,8 +274,8 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   await settled(clock, actor);
   await answers.close();
   // A dry run changes nothing, so the agent's marks are removed from the node before it begins.
-  const isOver = next === null || withOptions(next, options).effective.dryRun;
-  await parts.close(isOver && goingDown.machine() === 'stays');
+  const isLast = next === null || next.effective.dryRun;
+  await parts.close(isLast && goingDown.machine() === 'stays');
   const taken = parts.ownFiles.isTaken();
   if (taken !== null) throw new Error(`this agent stops: its directory was removed and ${taken}`);
   if (isNodeTaken(parts)) throw new Error(`this agent stops: ${parts.mode.isTaken?.()}`);
@@ -290,10 +291,6 @@ function timedLook({ clock, counters }: Host, look: () => Observation): Observat
 
 /** beside-a-kubelet.md F18. */
 const isNodeTaken = ({ mode }: OpenParts): boolean => (mode.isTaken?.() ?? null) !== null;
-
-function withOptions({ effective, ...loaded }: Loaded, options: DaemonOptions): Loaded {
-  return { ...loaded, effective: { ...effective, dryRun: effective.dryRun || options.dryRun } };
-}
 
 async function settled(clock: Clock, actor: Actor): Promise<void> {
   const untilMs = clock.monoMs() + LAST_EFFECTS_MS;

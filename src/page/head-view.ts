@@ -26,20 +26,24 @@ export function showHead({ node, config }: StatusReport, nowWallMs: number): voi
 
 function footOf({ path, loadedWallMs, lastReload }: StatusReport['config'], nowWallMs: number): HTMLElement {
   const file = path ?? 'no file, all defaults';
-  const { atWallMs, how } =
-    lastReload === null
-      ? { atWallMs: loadedWallMs, how: 'loaded' }
-      : { atWallMs: lastReload.atWallMs, how: lastReload.ok ? 'reloaded' : 'refused, the running one stays in force:' };
-  const refused = lastReload !== null && !lastReload.ok ? `: ${lastReload.text}` : '';
+  const atWallMs = lastReload?.atWallMs ?? loadedWallMs;
+  const notInForce =
+    lastReload === null || (lastReload.ok && lastReload.isPending === undefined) ? '' : `: ${lastReload.text}`;
   return el(
     'p',
     {},
     'Configuration: ',
     el('code', {}, file),
-    `, ${how} `,
+    `, ${howLoaded(lastReload)} `,
     timeOf(atWallMs, sayWhen(atWallMs, nowWallMs)),
-    `${refused}. This page is read-only.`,
+    `${notInForce}. This page is read-only.`,
   );
+}
+
+function howLoaded(lastReload: StatusReport['config']['lastReload']): string {
+  if (lastReload === null) return 'loaded';
+  if (!lastReload.ok) return 'refused, the running one stays in force:';
+  return lastReload.isPending ? 'read, not in force yet' : 'reloaded';
 }
 
 /** One sentence about the overall state, and why. */

@@ -152,8 +152,13 @@ type ConfigStatus = {
   /** null: no file, all defaults. */
   readonly path: string | null;
   readonly loadedWallMs: number;
-  /** The last reload; a bad file leaves the running configuration in force. */
-  readonly lastReload: { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
+  /** The last reload; a bad file leaves the running configuration in force. `isPending`: it is good, and not in force yet. */
+  readonly lastReload: {
+    readonly atWallMs: number;
+    readonly ok: boolean;
+    readonly isPending?: true;
+    readonly text: string;
+  } | null;
 };
 
 /** Facts that are not part of a look. */

@@ -10,6 +10,12 @@ export const CONFIG = 'config';
 export function notReloaded(problem: string): Finding {
   return { id: CONFIG, text: `the configuration was not reloaded, and the running one stays in force: ${problem}` };
 }
+/** Of a good one. `file` null: the defaults. */
+export const configInForce = (file: string | null): string => `the configuration ${sayFile(file)} is in force`;
+export function configPending(file: string | null): string {
+  return `the configuration ${sayFile(file)} was read; it comes into force once no eviction, reclaim or shutdown is in progress`;
+}
+const sayFile = (file: string | null): string => file ?? '(all defaults)';
 export function modeNotReloaded(mode: string): Finding {
   return { id: CONFIG, text: `mode ${mode} needs a restart; the running configuration stays in force` };
 }

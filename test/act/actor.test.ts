@@ -33,6 +33,15 @@ describe('an eviction', () => {
     expect(actor.underWay()).toBe(0);
   });
 
+  it('is no longer in progress when its outcome is heard', async () => {
+    const inProgress = await new Promise<number>((resolve) => {
+      const inbox: ActorNeeds['inbox'] = { put: (heard) => 'of' in heard && isEnd(heard) && resolve(actor.underWay()) };
+      const { actor } = stage({ inbox });
+      actor.begin(evict(hard, 1));
+    });
+    expect(inProgress).toBe(0);
+  });
+
   it('is reported once it is accepted or signalled, and never for a pod that its budget protects', async () => {
     const stopAs = (how: 'sigterm' | null, end: Promise<unknown>, outcome: Partial<Outcome>) => ({
       stop: async ({ decision: of }: StopOrder, _: unknown, signalled?: (with_: 'sigterm') => void) => {

@@ -70,7 +70,11 @@ describe('the inbox', () => {
 
 describe('the loop', () => {
   /** A node whose memory is short from the beginning; ends after so many decisions were begun. */
-  async function run(pods: readonly string[], ends: (did: readonly string[]) => boolean): Promise<readonly string[]> {
+  async function run(
+    pods: readonly string[],
+    ends: (did: readonly string[]) => boolean,
+    rest: Partial<Parts> = {},
+  ): Promise<readonly string[]> {
     const did: string[] = [];
     const stop = new AbortController();
     const say = (what: string): void => {
@@ -104,6 +108,7 @@ describe('the loop', () => {
       prepare: ({ kind }) => say(`prepare ${kind}`),
       begin: ({ kind }) => say(`begin ${kind}`),
       publish: (_, verdict) => say(`publish ${verdict.decisions.map(({ kind }) => kind).join()}`),
+      ...rest,
     };
     await runLoop({ ...initialState('boot'), lastLookMs: 0 }, parts, stop.signal);
     return did;
@@ -122,6 +127,12 @@ describe('the loop', () => {
       'publish set-condition',
       'publish evict',
     ]);
+  });
+
+  it('ends before another look could decide something, if it is over by then', async () => {
+    const did = await run(['web'], (did) => did.length > 20, { isOver: () => true });
+    expect(did.filter((what) => what.startsWith('publish'))).toEqual(['publish set-condition', 'publish evict']);
+    expect(did.at(-1)).toBe('publish evict');
   });
 
   it('counts for a soft grace period only the time in which it looked, at most a second between two looks', async () => {

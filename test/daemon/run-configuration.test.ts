@@ -1,11 +1,8 @@
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { sayValue } from '../../src/config/setting.ts';
-import { createReload, loadToRun } from '../../src/daemon/reload.ts';
 import { runDaemon } from '../../src/daemon/run.ts';
 import { sleep } from '../../src/host/clock.ts';
-import { createLog } from '../../src/record/writing/log.ts';
 import { clock, directory, file, pidLimit, running, until, write } from './a-daemon.ts';
 
 describe('the configuration of the daemon', () => {
@@ -38,29 +35,12 @@ describe('the configuration of the daemon', () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async (report) => {
       write(['evictionHard: { pid.available: "7" }', 'dryRun: true']);
-      const dry = await until(report, (now) => now.node.dryRun);
+      const dry = await until(report, (now) => now.node.dryRun && now.config.lastReload?.isPending === undefined);
       expect(dry.node.pid).toBe(process.pid);
+      expect(dry.config.lastReload?.text).toBe(`the configuration ${file} is in force`);
       write(['evictionHard: { pid.available: "7" }']);
       await until(report, (now) => !now.node.dryRun);
     });
-  });
-
-  it('notices a change that was written before it was watched', async () => {
-    write(['evictionHard: { pid.available: "7" }']);
-    const loaded = loadToRun(file, () => {});
-    write(['evictionHard: { pid.available: "8" }']);
-    const applied: unknown[] = [];
-    if (loaded === null) throw new Error('not loaded');
-    const reload = createReload({
-      clock,
-      log: createLog('error', { writeLine: () => {} }),
-      findings: { raise: () => {}, clear: () => {}, all: () => [] },
-      configFile: file,
-      loaded,
-      apply: ({ effective }) => applied.push(effective.thresholds.map(({ value }) => sayValue(value))),
-    });
-    reload.close();
-    expect(applied).toEqual([['8']]);
   });
 
   it('answers for the configuration in force, whatever is written to its directory during the change', async () => {

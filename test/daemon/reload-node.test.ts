@@ -1,0 +1,47 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { MI } from '../a.ts';
+import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+import { directory, running, until, write } from './a-daemon.ts';
+
+/** A node of so much memory. */
+function aNode(mib: number): TestCgroup {
+  const node = makeCgroup();
+  const limit = mounts?.version === 2 ? 'memory.max' : 'memory.limit_in_bytes';
+  writeFileSync(`${mounts?.memory}${node.path}/${limit}`, String(mib * MI));
+  return node;
+}
+
+function declare(name: string): void {
+  const text = `apiVersion: v1
+kind: Pod
+metadata: { name: ${name}, annotations: { nodewarden.dev/cgroup: ${name} } }
+spec: { containers: [{ name: a }] }
+`;
+  writeFileSync(join(directory, 'pods.d', `${name}.yaml`), text);
+}
+
+describe.skipIf(needsCgroups !== '')(`a reload with pods in cgroups ${needsCgroups}`, () => {
+  it('does not judge the old node by the thresholds of the new one', async () => {
+    const [small, large] = [aNode(300), aNode(2_000)];
+    try {
+      const innocent = await small.child('web');
+      mkdirSync(`${mounts?.memory}${large.path}/web`);
+      declare('web');
+      const at = (root: string, least: string) =>
+        write([`cgroupRoot: ${root}`, `evictionHard: { memory.available: "${least}" }`]);
+      at(small.path, '20Mi');
+      await running(async (report) => {
+        await until(report, (now) => now.pods.known && now.pods.order.length === 1);
+        at(large.path, '500Mi');
+        const there = await until(report, (now) => now.node.cgroupRoot === large.path);
+        expect(there.config.lastReload).toMatchObject({ ok: true });
+      });
+      expect(innocent.isAlive()).toBe(true);
+    } finally {
+      await small.remove();
+      await large.remove();
+    }
+  });
+});
