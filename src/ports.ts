@@ -111,10 +111,10 @@ export type Killer = {
   /**
    * Stops every process of the victim. Never rejects. Resolves with
    * - `ended` once no process is left and what `givesBack` names is free again, or 10 s after SIGKILL if none is left;
-   * - `survived` if processes are left, its unit is still active, or its cgroup is not known;
+   * - `survived` if processes are left, its unit is still active, or its cgroup or its manifest is not known;
    * - `unknown` if it has ended, and whether by this agent's request nobody can say yet;
-   * - `dropped` if it had ended before, its manifest now names another place, its shutdown was cancelled before its turn,
-   *   systemd stops it later, or this is a dry run.
+   * - `dropped` if it had ended before, it was not signalled before it was bound to another place, its shutdown was cancelled
+   *   before its turn, systemd stops it later, or this is a dry run.
    *
    * `hasten` cuts the grace period; its `reason` is `{ first: 'sigterm' | 'sigkill', graceMs }`.
    * `signalled` is called at the first request to stop and at the first SIGKILL; later signals may call it again. `atMs`: when

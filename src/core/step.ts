@@ -40,12 +40,14 @@ export function victimOf({
   priority,
   boundTo,
   cgroupInode,
+  cgroupPath,
   unsaid,
 }: Pick<PodView, keyof Victim>): Victim {
   return {
     ...{ uid, namespace, name, qos, priority },
     ...(boundTo === undefined ? {} : { boundTo }),
     ...(cgroupInode === undefined ? {} : { cgroupInode }),
+    ...(cgroupPath === undefined ? {} : { cgroupPath }),
     ...(unsaid === undefined ? {} : { unsaid }),
   };
 }

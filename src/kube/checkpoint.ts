@@ -178,6 +178,7 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   // Fields that only standalone mode and the observer set.
   boundTo: isAbsent,
   cgroupInode: isAbsent,
+  cgroupPath: isAbsent,
   inherited: isAbsent,
   takesAlong: isAbsent,
   stopsAfter: isAbsent,

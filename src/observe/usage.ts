@@ -209,7 +209,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
     return {
       ...pod.declared,
-      ...(pod.cgroup.known ? { cgroupInode: pod.cgroup.value.inode } : {}),
+      ...(pod.cgroup.known ? { cgroupInode: pod.cgroup.value.inode, cgroupPath: pod.cgroup.value.path } : {}),
       ...(relief === undefined ? {} : { diskRelief: relief }),
       limitedBy: pod.declared.limitedBy ?? (isPopulated.known ? null : 'maybe-empty'),
       ...(needs.isStalledByOwnLimit?.(pod.declared.uid) ? { isStalledByOwnLimit: true } : {}),

@@ -114,7 +114,6 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     killer: createStandaloneKiller({
       clock,
       mounts,
-      cgroupRoot: needs.cgroupRoot,
       systemd,
       source,
       restart,

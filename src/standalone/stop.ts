@@ -25,13 +25,12 @@ import type { ShutdownStops } from './shutdown-stops.ts';
 import { lastWordIn } from './slice-units.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
 import { stopIdle } from './stop-idle.ts';
+import { askedBy, askMeasured, type Ending, type StopTarget, savedRef, stopTarget } from './stop-target.ts';
 import { askUnit, isStopping, isUnitDown } from './stop-units.ts';
-import { findUnlisted, stopUnlisted } from './stop-unlisted.ts';
 
 type StandaloneKillerNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
-  readonly cgroupRoot: string;
   readonly systemd: Systemd;
   readonly source: Pick<StandaloneSource, 'find' | 'pods' | 'stopBegan' | 'stopEnded' | 'askedAnew'>;
   /** Null: nothing is restarted (dry run). */
@@ -84,14 +83,10 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
   }
 
   /** What was measured, whatever has its path by now. */
-  function measuredAs({ cgroupInode }: StopOrder['victim'], ref: CgroupRef): CgroupRef {
-    const measured = { ...ref, inode: cgroupInode ?? ref.inode };
-    return whereIs(mounts, measured) ?? measured;
-  }
-
   function measured(victim: StopOrder['victim']): Reading<CgroupRef> {
-    const cgroup = source.find(victim.uid)?.cgroup ?? unknown('absent', victim.uid, 'no such pod');
-    return ifKnown(cgroup, (ref) => known(measuredAs(victim, ref)));
+    const saved = savedRef(victim);
+    if (saved !== null) return known(whereIs(mounts, saved) ?? saved);
+    return source.find(victim.uid)?.cgroup ?? unknown('absent', victim.uid, 'no such pod');
   }
 
   function isEmpty({ cgroup }: LivePod): boolean {
@@ -108,32 +103,11 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     if (live !== null && order.why === 'shutdown' && needs.isIdle?.(order.victim.uid) === true && isEmpty(live)) {
       return stopIdle(needs, live, order, signalled);
     }
-    const { boundTo } = order.victim;
-    const isUnlisted = live === null || (boundTo !== undefined && boundTo !== live.manifest.declared.boundTo);
-    const unlisted = isUnlisted ? await findUnlisted(needs, order) : null;
-    if (unlisted !== null) {
-      const end = await stopUnlisted(needs, unlisted, order, { hasten, signalled });
-      return {
-        ...outcome,
-        atMs: clock.monoMs(),
-        ...toOutcome(end, (isAnew) => gone(order, unlisted.ref, unlisted.unit, isAnew)),
-      };
-    }
-    if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
-      const released = live === null ? NOT_MEASURED : (order.usedBefore ?? NOT_MEASURED);
-      return { ...outcome, atMs: clock.monoMs(), ...goneAs(order, askedBy(live?.unit ?? null), released) };
-    }
-    // The manifest was edited while no agent ran.
-    if (order.resumedFromMs !== null && isUnlisted) {
-      return { ...outcome, atMs: clock.monoMs(), kind: 'dropped', because: 'rebound' };
-    }
-    if (!live.cgroup.known) {
-      const detail = `its cgroup is not known: ${live.cgroup.where}: ${live.cgroup.detail}`;
-      return { ...outcome, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
-    }
-    const ref = order.why === 'eviction' ? measuredAs(order.victim, live.cgroup.value) : live.cgroup.value;
-    const end = await stopLive(needs, live, ref, order, { hasten, signalled });
-    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, (isAnew) => gone(order, ref, live.unit, isAnew)) };
+    const target = stopTarget(needs, order, live);
+    if ('kind' in target) return { ...outcome, atMs: clock.monoMs(), ...target };
+    const { ref, unit } = target;
+    const end = await stopIt(needs, target, order, { hasten, signalled });
+    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, (isAnew) => gone(order, ref, unit, isAnew)) };
   }
 
   async function stopForShutdown(order: StopOrder, hasten: AbortSignal, signalled?: SignalHeard): Promise<Outcome> {
@@ -171,16 +145,14 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
   };
 }
 
-async function stopLive(
+async function stopIt(
   needs: StandaloneKillerNeeds,
-  live: LivePod,
-  ref: CgroupRef,
+  { ref, unit, live }: StopTarget,
   order: StopOrder,
   { hasten, signalled }: { readonly hasten: AbortSignal; readonly signalled: SignalHeard | undefined },
 ): Promise<KillEnd> {
-  const { manifest, unit, facts } = live;
   const { clock, mounts, source, restart } = needs;
-  const { uid } = manifest.declared;
+  const { uid } = order.victim;
   const follow = followed(needs, ref, order);
   const populated = isPopulated(mounts, ref);
   const isEmpty = populated.known ? !populated.value : !isSame(mounts, ref);
@@ -191,10 +163,10 @@ async function stopLive(
     const outside = follow === undefined ? null : createEscapes(mounts, ref, follow).left();
     return outside === null ? { kind: 'gone', isStartedAnew: true } : { kind: 'survived', ...outside };
   }
-  source.stopBegan(uid);
-  const isUnit = manifest.target.kind === 'unit';
-  if (isUnit && unit !== null && order.why === 'eviction') restart?.hold(manifest, unit, facts);
-  const request = requestOf(needs, live, order);
+  if (live !== null) source.stopBegan(uid);
+  const isUnit = live?.manifest.target.kind === 'unit';
+  if (isUnit && unit !== null && order.why === 'eviction') restart?.hold(live.manifest, unit, live.facts);
+  const request = requestOf(needs, { ref, unit, live }, order);
   // D12: sent first, so that Restart= does not answer the SIGKILL, and not awaited.
   const isAtOnce = order.first === 'sigkill';
   if (isAtOnce) void request?.();
@@ -203,7 +175,7 @@ async function stopLive(
   const { first, graceMs, givesBack, usedBefore, turn } = order;
   const graceFrom = turn === undefined ? undefined : (toldMs: number): number => graceOf(turn, toldMs);
   const { help, findings } = needs;
-  const pod = podName(manifest.declared);
+  const pod = podName(order.victim);
   const tellLeft = (who: string | null): void => {
     if (who === null) {
       findings.clear(resistsId(uid));
@@ -215,7 +187,7 @@ async function stopLive(
   // A share of the phase is for those that wait: where nobody does, ending it sooner frees nobody's time.
   const isLast = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isAwaited(uid) === false;
   const leastGraceMs = (toldMs: number): number => {
-    if (isCalledOff()) return manifest.declared.terminationGraceSeconds * 1_000;
+    if (isCalledOff()) return (live?.manifest.declared.terminationGraceSeconds ?? 0) * 1_000;
     return turn !== undefined && isLast() ? Math.min(turn.graceMs, turn.endsMs - toldMs) : 0;
   };
   const isCleaningUp =
@@ -247,7 +219,7 @@ async function stopLive(
   lastWord?.cancel();
   findings.clear(resistsId(uid));
   if (end.kind === 'ended' && end.unreaped > 0) clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
-  source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended', ref.inode);
+  if (live !== null) source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended', ref.inode);
   if (end.kind === 'survived') clearWhenEmpty(needs, ref, order.victim, end.escaped);
   if (end.kind === 'ended' && (await isTimedOut(needs.systemd, order, unit, end.via))) {
     return { ...end, via: 'stop-timeout' };
@@ -350,32 +322,31 @@ function tellUnreaped(needs: StandaloneKillerNeeds, ref: CgroupRef, pod: string)
 }
 
 /** How it is asked to stop if not by SIGTERM; null: by SIGTERM. */
-function requestOf(needs: StandaloneKillerNeeds, live: LivePod, order: StopOrder): (() => Promise<Asked>) | null {
-  const { unit } = live;
+function requestOf(
+  needs: StandaloneKillerNeeds,
+  { ref, unit, live }: StopTarget,
+  order: StopOrder,
+): (() => Promise<Asked>) | null {
+  if (live === null) return unit === null ? null : () => askMeasured(needs, unit, ref, order);
   if (order.why === 'shutdown' && needs.shutdownStops !== null) return needs.shutdownStops.request(live, order);
-  return unit === null ? null : () => askInTime(needs, unit, live.cgroup, order);
+  return unit === null ? null : () => askInTime(needs, unit, ref, order);
 }
 
 /** An eviction is resumed before the bus is connected, which takes milliseconds. */
 async function askInTime(
   needs: StandaloneKillerNeeds,
   unit: string,
-  cgroup: LivePod['cgroup'],
+  ref: CgroupRef,
   { resumedFromMs, first }: StopOrder,
 ): Promise<Asked> {
   if (resumedFromMs !== null && !needs.systemd.isUp()) {
     await busUp(needs.systemd, needs.clock);
     // It may have ended and been started again. What was sent SIGKILL is kept down, despite Restart= (D12).
-    const oldestMs = cgroup.known ? oldestStartMs(needs.mounts, cgroup.value) : null;
+    const oldestMs = oldestStartMs(needs.mounts, ref);
     if (first === 'sigterm' && (oldestMs === null || oldestMs > resumedFromMs)) return 'not-told';
   }
   return askUnit(needs, unit);
 }
-
-type Ending =
-  | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes' | 'unreaped' | 'detail'>
-  | Pick<Extract<Outcome, { kind: 'survived' }>, 'kind' | 'left' | 'detail' | 'escaped'>
-  | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'>;
 
 function toOutcome(end: KillEnd, gone: (isStartedAnew: boolean) => Ending): Ending {
   switch (end.kind) {
@@ -393,5 +364,3 @@ function toOutcome(end: KillEnd, gone: (isStartedAnew: boolean) => Ending): Endi
       return assertNever(end);
   }
 }
-
-const askedBy = (unit: string | null): 'sigterm' | 'stop-unit' => (unit === null ? 'sigterm' : 'stop-unit');

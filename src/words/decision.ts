@@ -125,8 +125,8 @@ const DROPPED: { readonly [B in Dropped]: string } = {
   'budget-refused': 'its disruption budget refuses it',
   'eviction-not-taken': 'the API server has not accepted it, so that no disruption budget was asked',
   'not-deleted': 'the API server has not taken its deletion, so it is stopped with the agent',
-  moved: 'the cgroup that was measured was renamed or replaced',
-  rebound: 'its manifest now names another cgroup, unit or container',
+  moved: 'its cgroup is no longer the one that was measured',
+  rebound: 'its manifest was removed, or now names another cgroup, unit or container',
 };
 
 type Ended = Extract<Outcome, { kind: 'ended' }>;

@@ -19,6 +19,7 @@ function amount(text: string) {
 type LeftOut =
   | 'boundTo'
   | 'cgroupInode'
+  | 'cgroupPath'
   | 'inherited'
   | 'isGraceDefault'
   | 'takesAlong'

@@ -47,7 +47,12 @@ export const write = (name: string, annotation: string, more = ''): void =>
     `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\n${more}spec: { containers: [{ name: a }] }\n`,
   );
 export const open = async (
-  more: { readonly clock?: Clock; readonly wake?: () => void; readonly systemd?: Systemd } = {},
+  more: {
+    readonly clock?: Clock;
+    readonly wake?: () => void;
+    readonly systemd?: Systemd;
+    readonly cgroupRoot?: string;
+  } = {},
 ): Promise<void> => {
   if (mounts === null) return;
   const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
@@ -66,8 +71,11 @@ export const podOf = (name: string): BoundPod => {
   return found;
 };
 export const order = (name: string, more: Partial<StopOrder> = {}): StopOrder => {
-  const { uid, namespace, qos, priority, boundTo } = podOf(name).declared;
-  const victim = { uid, namespace, name, qos, priority, ...(boundTo === undefined ? {} : { boundTo }) };
+  const { cgroup: at, declared } = podOf(name);
+  const { uid, namespace, qos, priority, boundTo } = declared;
+  const bound = boundTo === undefined ? {} : { boundTo };
+  const measured = at.known ? { cgroupInode: at.value.inode, cgroupPath: at.value.path } : {};
+  const victim = { uid, namespace, name, qos, priority, ...bound, ...measured };
   return {
     decision: 'd1',
     victim,

@@ -1,9 +1,21 @@
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import type { StopOrder } from '../../src/ports.ts';
 import { needsCgroups } from '../act/a-cgroup.ts';
 import { type HungMount, mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
 import { until } from '../host/private-bus.ts';
-import { cgroup, directory, heard, open, podsAtChoice, standalone, write } from './a-standalone.ts';
+import {
+  cgroup,
+  clock,
+  directory,
+  heard,
+  IGNORES,
+  open,
+  order,
+  podsAtChoice,
+  standalone,
+  write,
+} from './a-standalone.ts';
 
 const needs = needsCgroups || (noHungMount === null ? '' : `[${noHungMount}]`);
 
@@ -42,5 +54,21 @@ describe.skipIf(needs !== '')(`manifests on a file system that hangs ${needs}`, 
       return pods.known && pods.value.length === 2;
     });
     await until(() => !heard.present.has('manifests'));
+  });
+
+  it('do not keep an agent that starts meanwhile from ending a victim that was signalled, and it says of no other that it ended', async () => {
+    const running = await cgroup(0).run(IGNORES);
+    write('web', `cgroup: ${cgroup(0).path}`);
+    await open();
+    const chosen = order('web', { resumedFromMs: clock.monoMs() + 20 });
+    await standalone.close();
+    await hang();
+    await open();
+    const end = (more: Partial<StopOrder>) =>
+      standalone.killer.stop({ ...chosen, ...more }, new AbortController().signal);
+    expect(await end({})).toMatchObject({ kind: 'survived', detail: expect.stringContaining('manifest is not known') });
+    expect(running.isAlive()).toBe(true);
+    expect(await end({ sentBefore: 'sigterm' })).toMatchObject({ kind: 'ended', releasedBytes: { known: true } });
+    await until(() => !running.isAlive());
   });
 });

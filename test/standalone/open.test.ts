@@ -132,10 +132,11 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     await open();
     const { victim } = order('one');
     expect(victim.boundTo).toBe(`cgroup ${cgroup(0).path}`);
-    const resumed = { resumedFromMs: clock.monoMs() + 1_000, victim: { ...victim, boundTo: 'cgroup /before' } };
-    const dropped = { kind: 'dropped', because: 'rebound' };
-    expect(await stop('one', resumed)).toMatchObject(dropped);
-    expect(await stop('one', { ...resumed, sentBefore: 'sigterm' })).toMatchObject(dropped);
+    const before = { ...victim, boundTo: 'cgroup /before', cgroupPath: '/before', cgroupInode: 1 };
+    const resumed = { resumedFromMs: clock.monoMs() + 1_000, victim: before };
+    expect(await stop('one', resumed)).toMatchObject({ kind: 'dropped', because: 'rebound' });
+    const ended = { kind: 'ended', via: 'sigterm' };
+    expect(await stop('one', { ...resumed, sentBefore: 'sigterm' })).toMatchObject(ended);
     expect(cgroup(0).pids()).not.toEqual([]);
   });
 

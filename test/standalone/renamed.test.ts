@@ -2,7 +2,7 @@ import { renameSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { until } from '../../src/demo/cast.ts';
 import { mounts, needsCgroups } from '../act/a-cgroup.ts';
-import { cgroup, clock, IGNORES, open, order, podOf, stop, write } from './a-standalone.ts';
+import { cgroup, clock, IGNORES, open, order, podOf, standalone, stop, write } from './a-standalone.ts';
 
 const needsV1 = needsCgroups || (mounts?.version === 1 ? '' : '[needs cgroup v1: version 2 renames none]');
 const at = (i: number): string => `${mounts?.memory}${cgroup(i).path}`;
@@ -32,6 +32,23 @@ describe.skipIf(needsV1 !== '')(`pods whose cgroup is renamed ${needsV1}`, () =>
       expect(other.isAlive()).toBe(true);
     } finally {
       swapNames();
+    }
+  });
+
+  it('are ended where it is now if they were signalled before the agent restarted', async () => {
+    const victim = await cgroup(0).run(IGNORES);
+    write('one', `cgroup: ${cgroup(0).path}`);
+    await open();
+    const signalled = order('one', { resumedFromMs: clock.monoMs() + 20, sentBefore: 'sigterm' });
+    await standalone.close();
+    renameSync(at(0), aside());
+    try {
+      await open();
+      const end = await standalone.killer.stop(signalled, new AbortController().signal);
+      expect(end).toMatchObject({ kind: 'ended', releasedBytes: { known: true } });
+      await until(clock, () => victim.ended() !== null, 10_000);
+    } finally {
+      renameSync(aside(), at(0));
     }
   });
 

@@ -12,6 +12,8 @@ export type PodView = {
   readonly boundTo?: string;
   /** Identifies the cgroup whose usage this is: another one may have its path by now. Absent: not measured in one. */
   readonly cgroupInode?: number;
+  /** Where that cgroup was when it was measured, below the mount. */
+  readonly cgroupPath?: string;
   readonly qos: 'Guaranteed' | 'Burstable' | 'BestEffort';
   readonly priority: number;
   /** Effective, for the ranking; rounded up to whole bytes. */
@@ -172,7 +174,7 @@ export type DiskRelief = {
 export type Inherited = { readonly priority: number; readonly from: string };
 export type Victim = Pick<
   PodView,
-  'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo' | 'cgroupInode' | 'unsaid'
+  'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo' | 'cgroupInode' | 'cgroupPath' | 'unsaid'
 >;
 /** `startTicks`: when it started, in clock ticks since boot; with its pid, the identity of a process. */
 export type ProcessId = { readonly pid: number; readonly startTicks: number };

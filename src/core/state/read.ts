@@ -69,6 +69,7 @@ const isEviction = shape<Eviction>({
     priority: isNumber,
     boundTo: optional(isText),
     cgroupInode: optional(isNumber),
+    cgroupPath: optional(isText),
     unsaid: optional(shape<Unsaid>({ why: isOneOf('undeclared', 'unreadable'), priority: isFlag, requests: isFlag })),
   }),
   atChoice: optional(

@@ -72,7 +72,7 @@ describe('a hard threshold', () => {
 
   it.each<Partial<PodView>>([
     { boundTo: 'unit leaker.service' },
-    { cgroupInode: 7 },
+    { cgroupInode: 7, cgroupPath: '/web' },
     { unsaid: { why: 'unreadable', priority: true, requests: true } },
   ])('says of its victim, if it is so: %j', (said) => {
     const [first] = looks(aConfig([hard]), memory(0, 50, { pods: known([{ ...leaker, ...said }]) }));

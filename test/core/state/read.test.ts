@@ -75,6 +75,7 @@ function fullState(shutdown: State['shutdown']): Required<State> {
     priority: 0,
     boundTo: 'web.service',
     cgroupInode: 17,
+    cgroupPath: '/system.slice/web.service',
     unsaid: { why: 'undeclared', priority: true, requests: false },
   };
   const times = { decidedMs: 1, signalledMs: 2, killedMs: 3, graceEndsMs: 4, deadlineMs: 5, settledMs: 6 };
@@ -218,6 +219,7 @@ describe('a saved state with every field', () => {
       'boundTo',
       'byKubelet',
       'cgroupInode',
+      'cgroupPath',
       'chain',
       'confirm',
       'endsMs',
