@@ -1,7 +1,7 @@
 import { EVICT_FOR, parseEvictFor } from '../core/pod/evict-for.ts';
 import type { PodTrait, PodView } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { isObject, isText } from '../core/shape.ts';
+import { isObject, isText, type Json } from '../core/shape.ts';
 import { checkValue } from '../document/check.ts';
 import { parseInstant } from '../document/instant.ts';
 import { apiPodSchema, isUid, type V1ApiPod, type V1Container } from '../document/pod.ts';
@@ -20,6 +20,8 @@ export type ApiPod = {
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
   /** F6 (i): it is Failed for the reason Evicted, and was not merely refused by the kubelet: it ran. */
   readonly isEvictedByKubelet: boolean;
+  /** When the kubelet began to end it; absent: it does not say so, as before 1.26. */
+  readonly evictedWallMs?: number;
   /** A mirror pod: never deleted (A20). */
   readonly isMirror: boolean;
   /** Absent: not ready. 0: ready since an unknown time. */
@@ -77,7 +79,7 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
     object: { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid },
     resourceVersion: metadata.resourceVersion,
     phase: PHASES.find((phase) => phase === pod.status?.phase) ?? 'Unknown',
-    isEvictedByKubelet: isEvicted(pod),
+    ...evictionOf(pod),
     isMirror,
     ...readinessOf(pod),
     restartPolicy: RESTART_POLICIES.find((policy) => policy === pod.spec.restartPolicy) ?? 'Always',
@@ -92,16 +94,24 @@ export const isTerminal = ({ phase }: Pick<ApiPod, 'phase'>): boolean => phase =
 
 /** kubelet-eviction.md 7.1.8: how a kubelet reports that it rejected a pod at admission, with or without a prefix. */
 const NOT_ADMITTED = 'The node had condition: ';
-function isEvicted({ status }: V1ApiPod): boolean {
-  return status?.phase === 'Failed' && status.reason === 'Evicted' && !status.message?.includes(NOT_ADMITTED);
+function evictionOf({ status }: V1ApiPod): Pick<ApiPod, 'isEvictedByKubelet' | 'evictedWallMs'> {
+  const isEvicted = status?.phase === 'Failed' && status.reason === 'Evicted';
+  if (!isEvicted || status.message?.includes(NOT_ADMITTED)) return { isEvictedByKubelet: false };
+  const told = conditionOf(status, 'DisruptionTarget');
+  const wallMs = told?.['reason'] === 'TerminationByKubelet' ? sinceOf(told) : null;
+  return { isEvictedByKubelet: true, ...(wallMs === null ? {} : { evictedWallMs: wallMs }) };
 }
 
 function readinessOf({ status }: V1ApiPod): Pick<ApiPod, 'readySinceWallMs'> {
-  const ready = (status?.conditions ?? []).filter(isObject).find(({ type }) => type === 'Ready');
-  if (ready?.['status'] !== 'True') return {};
-  const { lastTransitionTime: since } = ready;
-  return { readySinceWallMs: (isText(since) ? parseInstant(since) : null) ?? 0 };
+  const ready = conditionOf(status, 'Ready');
+  return ready === undefined ? {} : { readySinceWallMs: sinceOf(ready) ?? 0 };
 }
+
+/** Undefined: it is not true. */
+function conditionOf(status: V1ApiPod['status'], wanted: string): Json | undefined {
+  return (status?.conditions ?? []).filter(isObject).find((at) => at['type'] === wanted && at['status'] === 'True');
+}
+const sinceOf = ({ lastTransitionTime: since }: Json): number | null => (isText(since) ? parseInstant(since) : null);
 
 /**
  * H7: anybody can write the annotation. If the owner is this very node, either the kubelet wrote it, or the kubelet removes

@@ -194,6 +194,7 @@ const isApiPod = shape<ApiPod>({
   resourceVersion: isOneOf(''),
   phase: isOneOf('Pending', 'Running', 'Succeeded', 'Failed', 'Unknown'),
   isEvictedByKubelet: isFlag,
+  evictedWallMs: optional(isNumber),
   isMirror: isFlag,
   readySinceWallMs: optional(isNumber),
   restartPolicy: isOneOf('Always', 'OnFailure', 'Never'),

@@ -74,7 +74,6 @@ export function openKubeApi(
   let version: EvictionVersion | null = null;
   let isOurs: boolean | null = null;
   let whyNot = 'the API server has not confirmed yet that this machine is its node';
-  let lists = 0;
   let isClosed = false;
   let cancel = (): void => undefined;
 
@@ -100,15 +99,12 @@ export function openKubeApi(
     ...{ connection, clock, nodeName, findings },
     kept: saved,
     protectNamespaces: settings.protectNamespaces,
-    onChange: () => {
+    onChange: (isListed) => {
       const pods = watch.pods();
-      if (pods.known) evictions.see(pods.value.values());
+      if (pods.known) evictions.see(pods.value.values(), isListed);
       // C7: what could not be sent is sent after a list, which shows which pods still exist.
       // A list that is slow is still to come when the last known pods stand in for it.
-      if (watch.hasListed() && watch.lists() !== lists) {
-        lists = watch.lists();
-        if (!dry) spool.flush(isThere);
-      }
+      if (isListed && watch.hasListed() && !dry) spool.flush(isThere);
       kept.changed();
       needs.wake();
     },

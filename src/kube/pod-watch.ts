@@ -22,8 +22,11 @@ type WatchNeeds = {
   readonly nodeName: string;
   readonly protectNamespaces: readonly string[];
   readonly findings: Findings;
-  /** The pods have changed; at most once per turn of the event loop. */
-  readonly onChange: () => void;
+  /**
+   * The pods have changed; at most once per turn of the event loop. `isListed`: they were listed, or those of an earlier run
+   * stand in, since the last call.
+   */
+  readonly onChange: (isListed: boolean) => void;
   /** From an earlier run in this boot: used until the first list arrives (D15). */
   readonly kept?: { readonly pods: ReadonlyMap<PodUid, ApiPod>; readonly atMs: MonoMs } | null | undefined;
   /** A random number from 0 to below 1. */
@@ -68,6 +71,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   const cache = createPodCache();
   let isKeptInForce = false;
   let hasListed = false;
+  let isNewlyListed = false;
   let isClosed = false;
   const elsewhere = new Set<PodUid>();
   const asked = new Set<{ readonly uid: PodUid; isOutdated: boolean }>();
@@ -85,6 +89,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
       heardOf();
       cache.replace(all);
       hasListed = true;
+      isNewlyListed = true;
       tell();
     },
     put: (one) => {
@@ -107,6 +112,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     cancelStandIn();
     if (isKeptInForce || kept === null) return;
     isKeptInForce = true;
+    isNewlyListed = true;
     tell();
   }
   const cancelStandIn = kept === null ? () => undefined : clock.after(STAND_IN_MS, standIn);
@@ -127,7 +133,8 @@ export function watchPods(needs: WatchNeeds): PodWatch {
       else findings.clear(PODS_ANNOTATED);
       if (cache.leftOut() > 0) findings.raise(tooManyPods(cache.leftOut()));
       else findings.clear(TOO_MANY_PODS);
-      onChange();
+      onChange(isNewlyListed);
+      isNewlyListed = false;
     });
   }
 

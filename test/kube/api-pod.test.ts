@@ -28,6 +28,16 @@ describe('a pod of the API', () => {
     expect(pod.isEvictedByKubelet).toBe(isEvictedByKubelet);
   });
 
+  it.each([
+    ['TerminationByKubelet', 'True', Date.parse('2026-01-31T11:00:00Z')],
+    ['EvictionByEvictionAPI', 'True', undefined],
+    ['TerminationByKubelet', 'False', undefined],
+  ])('was evicted by the kubelet when its condition %s became %s', (reason, is, evictedWallMs) => {
+    const told = { type: 'DisruptionTarget', status: is, reason, lastTransitionTime: '2026-01-31T11:00:00Z' };
+    const status = { phase: 'Failed', reason: 'Evicted', message: 'low', conditions: [told] };
+    expect(read(aV1Pod({ name: 'web-1', status })).evictedWallMs).toBe(evictedWallMs);
+  });
+
   it('is read with what an eviction needs, and nothing secret', () => {
     const pod = read(
       aV1Pod({
