@@ -29,6 +29,7 @@ const NOT_NOW: { readonly [code: string]: string } = {
   'record-gone': 'its record was removed',
   paused: 'a person has paused the guard',
   held: 'it is held',
+  'devices-changed': 'its devices are configured otherwise by now',
   'not-cordoned': 'it was uncordoned',
   'not-drained': 'pods have come to it',
   'foreign-taint': 'somebody else has set it out of service',

@@ -70,6 +70,7 @@ const PHASES: { readonly [P in Phase]: string } = {
 export const sayWhy = (why: string): string => saidOf(WHY, why) ?? why;
 const WHY: { readonly [code: string]: string } = {
   'too-slow': 'its devices answer too late for a proof',
+  'devices-changed': 'its devices are configured otherwise by now',
   'made-anew': 'a Node that was made anew with its name lives',
   'proof-lost': 'it was proven off, and its devices do not say so any more',
 };

@@ -1,10 +1,11 @@
 import type { MonoMs } from '../reading.ts';
-import { type MethodKey, planOf } from './config.ts';
+import type { MethodKey } from './config.ts';
 import type { GateName, GateRow, LevelLack } from './decision.ts';
 import { levelOffAlready, useOf } from './devices.ts';
 import { atGate, firstShut } from './gates.ts';
 import { ageOf, withObject } from './health.ts';
 import { isTooSlow, lackNow, levelAfter, levelToUse } from './levels.ts';
+import { hasNoMethod, isOutdated, OUTDATED } from './outdated.ts';
 import { isProvenBefore, PROOF_LOST, proven } from './phase-proven.ts';
 import { proofOf } from './proof.ts';
 import { controlPlaneHold } from './rate.ts';
@@ -75,6 +76,8 @@ function decided(turn: Turn): Turned {
   const { record, fencing, observation } = turn;
   if (lifeSign(turn) !== null) return ended(turn, 'life');
   if (isTooLate(turn)) return givenUp(turn, 'too-late');
+  const old = ofOldDevices(turn);
+  if (old !== null) return old;
   const isNew = !fencing.isTakenOver && observation.atMs - fencing.sinceMs <= FRESH_MS;
   const closed = gateOf(turn, isNew ? PASSED_AT_DECISION : []);
   // Somebody else decided, or long ago: what has changed since is looked at from the start, and waits for a better moment.
@@ -150,6 +153,8 @@ function proving(turn: Turn): Turned {
   const { record, fencing } = turn;
   if (lifeSign(turn) !== null) return ended(turn, 'life');
   if (record.proof?.by === 'person' && saysOn(turn)) return ended(turn, 'device-says-on');
+  // Off already, as devices said that may be those of another machine.
+  if (record.proof === null && record.offSent.length === 0 && isOutdated(turn)) return givenUp(turn, OUTDATED);
   const sinceMs = fencing.isTakenOver ? fencing.sinceMs : (fencing.offReturnedMs ?? fencing.sinceMs);
   const proof = proofOf(turn, sinceMs, sinceMs);
   switch (proof.kind) {
@@ -236,21 +241,14 @@ function failedAfterProof(turn: Turn): Turned {
 
 function stuck(turn: Turn): Turned {
   if (lifeSign(turn) !== null || livesOn(turn)) return ended(turn, 'life');
-  return isOutdated(turn) ? givenUp(turn, OUTDATED) : stay();
+  return isOutdated(turn) && turn.record.staysOff === null ? givenUp(turn, OUTDATED) : stay();
 }
 
-/**
- * Its devices are configured otherwise by now. It keeps those that it began with, which did not prove it off: it ends, and the
- * node may be fenced anew.
- */
-function isOutdated({ record, config }: Turn): boolean {
-  const now = planOf(config, record.node.name);
-  if (now === null || record.purpose !== 'fence' || record.onSent.length > 0) return false;
-  const sayPlan = ({ isolation, levels }: typeof now): string => JSON.stringify([isolation, levels]);
-  return sayPlan(now) !== sayPlan(record.plan) || config.outdated?.includes(record.node.name) === true;
+/** No `off` goes to a device that is configured otherwise by now, or not at all: it may be that of another machine. */
+function ofOldDevices(turn: Turn): Turned | null {
+  if (isOutdated(turn)) return givenUp(turn, OUTDATED);
+  return hasNoMethod(turn) ? ended(turn, OUTDATED) : null;
 }
-/** Why such a one ended. */
-export const OUTDATED = 'devices-changed';
 
 /** Nothing was sent: it stays for a moment, so that it is seen. */
 function aborted({ fencing, observation: { atMs } }: Turn): Turned {
@@ -291,13 +289,15 @@ function off(turn: Turn, to: OffSending, change: Partial<FencingRecord>, methods
   if (isProvenBefore(record)) return ended(turn, PROOF_LOST);
   if (isTheirs(turn, record.offSent, turn.fencing.offReturnedMs)) return backToThem(record);
   if (isTooLate(turn)) return givenUp(turn, 'too-late');
+  const old = ofOldDevices(turn);
+  if (old !== null) return old;
   const left = record.purpose === 'rehearse' ? leftOnIdle(turn.memory, turn) : null;
   if (left === 'not-cordoned' || left === 'not-drained') return givenUp(turn, left);
   if (left === 'unknown' || isHeld(turn)) return askGates(turn);
   const closed = gateOf(turn, NOT_OF_ITS_NODE);
   if (closed?.because === 'witness-unknown' || isWitnessOld(turn)) return askGates(turn);
   // A machine that runs needs its storage.
-  if (closed?.gate === 'witness' && record.phase === 'isolating') return givenUp(turn, closed.because);
+  if (closed?.gate === 'witness' && record.phase === 'isolating') return givenBack(record, closed.because);
   if (closed !== null) return ended(turn, closed.because);
   // A heartbeat that was not heard of before: its silence is not as long as it seemed.
   const isSign = turn.memory.signMs !== null && turn.memory.signMs > turn.fencing.sinceMs;
@@ -336,11 +336,13 @@ function isTooLate({ record, fencing, observation, config }: Turn, waitMs = 0): 
   return fencing.isTakenOver || observation.atMs > untilMs;
 }
 
-/** Nothing more is sent but the way back. */
+/** Nothing more is sent but the way back; of a machine that is to stay off, not even that: a person is asked. */
 function givenUp({ record }: Turn, why: string): Turned {
-  if (record.offSent.length === 0) return go('aborted', { why });
-  return go('on-sent', { why, ...onChange(record) }, onAct(record));
+  return record.staysOff !== null && record.offSent.length > 0 ? go('stuck', { why }) : givenBack(record, why);
 }
+
+const givenBack = (record: FencingRecord, why: string): Turned =>
+  record.offSent.length === 0 ? go('aborted', { why }) : go('on-sent', { why, ...onChange(record) }, onAct(record));
 
 /** Since the decision, or since the last command, a person paused, a storm began, or another control-plane node fell silent. */
 function isHeld({ memory, record, observation, state }: Turn): boolean {

@@ -1,6 +1,6 @@
 import { isFreedNews } from './freed.ts';
+import { OUTDATED } from './outdated.ts';
 import { offKnownUntilMs, proofLost } from './phase-proven.ts';
-import { OUTDATED } from './phases-off.ts';
 import type { FencingRecord, Phase, StaysOff } from './record.ts';
 import { liedOff, rehearsedBy } from './rehearsal.ts';
 import {

@@ -178,7 +178,9 @@ export function aLook(given: Given = {}): Look {
     orders: [],
     ...given.seen,
   };
-  return lookOf(state, observation, aGuardConfig(given.config));
+  // Its devices are configured as when it was decided.
+  const plans = given.record?.plan === undefined ? {} : { [NODE.name]: given.record.plan };
+  return lookOf(state, observation, aGuardConfig({ plans, ...given.config }));
 }
 
 /** What its fencing does at this look. */

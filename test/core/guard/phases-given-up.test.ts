@@ -4,6 +4,11 @@ import { RENEWED, SINCE, turnRows } from './a-turn.ts';
 const TAKEN = { fencing: { isTakenOver: true } };
 const UNFENCED = { order: { verb: 'fence', by: 'ana', because: '' }, renewed: null } as const;
 
+const REHEARSAL = { purpose: 'rehearse', order: { verb: 'rehearse', by: 'ana', because: '' } } as const;
+const NOT_BEGUN = { kind: 'not-begun', detail: '' } as const;
+const TWICE_OFF = { 'vm w1': ['off@1000', 'off@7000'] } as const;
+const SAYS_ON = ' !not-proven says-on';
+
 const rows = turnRows();
 
 describe('a fencing that failed', () => {
@@ -96,6 +101,44 @@ describe('a fencing of which the devices were corrected since', () => {
   rows('stuck', sent, [
     ['also when it is stuck', other, OVER],
     ['but is stuck if it was switched on once', { ...other, record: { onSent: ['vm w1'] } }, 'stays'],
+  ]);
+  const NONE = { config: { defaultPlan: null } };
+  rows('decided', {}, [
+    ['has sent nothing, and sends nothing', other, '> aborted why=devices-changed'],
+    ['also if only the way to call one is another', { config: { outdated: ['w1'] } }, '> aborted why=devices-changed'],
+    ['also if it has none any more', NONE, '> aborted why=devices-changed isAlive=false'],
+    ['and a rehearsal', { ...other, record: REHEARSAL }, '> aborted why=devices-changed'],
+  ]);
+  rows('off-sent', { ...sent, attempt: 1 }, [
+    ['sends no off that was not begun', { ...other, fencing: { acted: NOT_BEGUN } }, OVER],
+    ['nor a rehearsal', { ...other, fencing: { acted: NOT_BEGUN }, record: REHEARSAL }, OVER],
+  ]);
+  rows('proving', { ...sent, attempt: 1 }, [
+    ['sends no second off', { ...other, said: { 'vm w1': ['on@7000'] } }, `${OVER}${SAYS_ON}`],
+    [
+      'also if it has none any more',
+      { ...NONE, said: { 'vm w1': ['on@7000'] } },
+      `> failed why=devices-changed isAlive=false${SAYS_ON}`,
+    ],
+  ]);
+  rows('proving', {}, [
+    ['is not off already by their word', { ...other, said: TWICE_OFF }, '> aborted why=devices-changed'],
+  ]);
+  rows('failed', { ...sent, staysOff: 'loop' }, [
+    ['is not switched on if it is to stay off', other, '> stuck why=devices-changed'],
+    [
+      'also after its proof',
+      { ...other, record: { proof: { by: 'devices', level: 0 } }, said: {}, fencing: { acted: { kind: 'patched' } } },
+      '> stuck why=devices-changed',
+    ],
+  ]);
+  rows('stuck', { ...sent, staysOff: 'loop' }, [['and stays so', other, 'stays']]);
+  rows('isolating', { offSent: ['f'], plan: { isolation: ['f'], levels: [['vm w1']] }, staysOff: 'power-on-off' }, [
+    [
+      'but a machine that runs is given back its storage',
+      { witness: 'answers', fencing: { acted: NOT_BEGUN } },
+      '> on-sent why=kubelet-answers onSent=f onAttempt=1 [on f]',
+    ],
   ]);
   rows('on-sent', { ...sent, onSent: ['vm w1'], why: 'devices-changed' }, [
     ['makes room for another one, whatever they say', { said: { 'vm w1': ['unknown@1'] } }, '> aborted'],

@@ -53,7 +53,7 @@ describe('the fencings at a look', () => {
   const OFF_TWICE = { said: { 'vm w1': ['off@1000', 'off@7000'] } } as const;
   it.each<readonly [string, Partial<FencingRecord>, Case & { readonly fencing?: Partial<Fencing> }]>([
     ['advance failed > decided', { ...SENT, phase: 'failed', proof: null }, { atMs: 60_000 }],
-    ['advance decided > isolating', { plan: FABRIC }, {}],
+    ['advance decided > isolating', { plan: FABRIC }, { config: { plans: { w1: FABRIC } } }],
     ['advance decided > proving', {}, OFF_TWICE],
     ['advance proving > proven', { ...SENT, phase: 'proving', proof: null }, OFF_TWICE],
     ['advance proven > tainted', { ...SENT, phase: 'proven' }, { fencing: { acted: { kind: 'patched' } } }],
