@@ -4,7 +4,7 @@ import type { PodStatus } from './core/eviction/pod-status.ts';
 import type { Observation, ShutdownEvent, Unconfirmed } from './core/observation.ts';
 import type { Emptied, Heard, Outcome, Removed, Rung, Signalled } from './core/outcome.ts';
 import type { DiskRound, DiskWalk, OpenFiles, SharedFiles, WalkedRound } from './core/pod/disk-walk.ts';
-import type { PodUid, PodView, ProcessView, Victim } from './core/pod/pod.ts';
+import type { PodView, ProcessView, Victim } from './core/pod/pod.ts';
 import type { MonoMs, Reading, Unknown } from './core/reading.ts';
 import type { PhaseEnd } from './core/reason.ts';
 import type { ReclaimCall } from './core/reclaim/calls.ts';
@@ -139,8 +139,8 @@ export type Killer = {
 export type NodeReclaim = (calls: readonly ReclaimCall[]) => Promise<Removed>;
 /** Directories that a pod declares as scratch. */
 export type Scratch = {
-  /** Call it once the pod is proven dead. Null: it has none. Never rejects, and resolves within a few seconds. */
-  readonly empty: (uid: PodUid) => Promise<Emptied | null>;
+  /** Call it once the pod is proven dead. Null: it has none. Never rejects, and resolves within some ten seconds. */
+  readonly empty: (victim: Pick<Victim, 'uid' | 'boundTo'>) => Promise<Emptied | null>;
 };
 export type NodeMarks = {
   readonly setCondition: (condition: NodeCondition, status: boolean, message: string) => void;

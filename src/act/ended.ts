@@ -91,11 +91,11 @@ export function reported(
 /** Makes an eviction for a disk useful: once the pod is dead, its scratch directories are emptied. */
 async function emptyScratch(
   { scratch }: EndNeeds,
-  { uid }: Victim,
+  victim: Victim,
   threshold: MetThreshold | null,
 ): Promise<Pick<Extract<Outcome, { kind: 'ended' }>, 'emptied'>> {
   if (threshold !== null && !isDisk(threshold.signal)) return {};
-  const emptied = await scratch?.empty(uid);
+  const emptied = await scratch?.empty(victim);
   return emptied ? { emptied } : {};
 }
 

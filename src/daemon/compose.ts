@@ -234,7 +234,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
         .then((detail) => inbox.put({ kind: 'announced', detail })),
     undoStops,
     reclaim: (decision) => acting().reclaim(decision),
-    scratch: { empty: (uid) => acting().scratch.empty(uid) },
+    scratch: { empty: (victim) => acting().scratch.empty(victim) },
     preKill: { collect: (decision) => acting().preKill.collect(decision), skipped: () => acting().preKill.skipped() },
   });
   for (const reclaim of saved.cutOff) {

@@ -1,5 +1,5 @@
 import type { Emptied } from '../core/outcome.ts';
-import { podName } from '../core/pod/pod.ts';
+import { podName, type Victim } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
@@ -11,17 +11,19 @@ import { emptyDirectory, type NotEmptied, type ToEmpty } from '../host/empty-dir
 import type { CommandRunner } from '../host/transient.ts';
 import type { Clock, Findings, Scratch } from '../ports.ts';
 import { scratchId, scratchNotEmptied } from '../words/finding-standalone.ts';
-import type { ManifestPod } from './manifest.ts';
-import type { StandaloneSource } from './source.ts';
+import type { LivePod, StandaloneSource } from './source.ts';
+import { isBoundAs } from './stop-target.ts';
 
-type Live = { readonly manifest: ManifestPod; readonly path: string | null };
+type Live = Pick<LivePod, 'manifest' | 'cgroup' | 'path'>;
 type ScratchNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly run: CommandRunner;
   readonly walker: DiskWalker;
   readonly findings: Findings;
-  readonly source: Pick<StandaloneSource, 'declared' | 'seen'> & { readonly find: (uid: string) => Live | null };
+  readonly source: Pick<StandaloneSource, 'declared' | 'seen' | 'scratchTold'> & {
+    readonly find: (uid: string) => Live | null;
+  };
 };
 
 /** For all directories of a pod together. */
@@ -37,6 +39,8 @@ const COUNT_AFTER_MS = 3_000;
  * certain than what it writes when it runs again.
  */
 const SETTLE_MS = 25;
+/** How long to wait after a start, or a change of the manifests, until it was seen which directories the pods have. */
+const TOLD_MS = 2_000;
 
 export function createScratch({ clock, mounts, run, walker, findings, source }: ScratchNeeds): Scratch {
   const count = (paths: readonly string[], withinMs: number): Promise<Reading<WalkedDisk>> => {
@@ -83,21 +87,29 @@ export function createScratch({ clock, mounts, run, walker, findings, source }: 
     return { freedBytes: freedOf(before, after), problem: left.length > 0 ? said : null };
   }
 
-  const runs = ({ path }: Live): boolean => {
-    const ref = path === null ? null : refOf(mounts, path);
-    return ref?.known === true && hasProcesses(mounts, ref.value);
-  };
+  /** Why its files stay; null: it is down, and they are its own. */
+  function whyKept(victim: Pick<Victim, 'boundTo'>, { manifest, cgroup, path }: Live): string | null {
+    if (!isBoundAs(victim, { manifest })) return 'its manifest names another place by now: what is in it stays';
+    if (path === null || (!cgroup.known && cgroup.why !== 'absent')) {
+      return 'it is not known whether the pod runs again: what is in it stays';
+    }
+    const ref = refOf(mounts, path);
+    const isRunning = ref.known && hasProcesses(mounts, ref.value);
+    return isRunning ? 'the pod runs again: what is left stays' : null;
+  }
 
   return {
-    empty: async (uid) => {
+    empty: async (victim) => {
+      const { uid } = victim;
       if ((source.find(uid)?.manifest.scratch.length ?? 0) === 0) return null;
+      await within(clock, TOLD_MS, source.scratchTold(), () => undefined);
       await sleep(clock, SETTLE_MS);
       // Before the question: a pod that is not running then was dead at this moment.
       const end = momentNow();
       const live = source.find(uid);
       if (live === null) return null;
-      // It may have been started again already, and a running pod needs its files.
-      if (runs(live)) return { freedBytes: known(0), problem: 'the pod runs again: what is left stays' };
+      const kept = whyKept(victim, live);
+      if (kept !== null) return { freedBytes: known(0), problem: kept };
       const emptied = emptyAll(live, end);
       const late = {
         freedBytes: unknown('not-asked', 'scratch', 'not counted yet'),

@@ -2,6 +2,7 @@ import { goneAs } from '../act/ended.ts';
 import type { Asked } from '../act/kill-order.ts';
 import { NOT_MEASURED } from '../act/released-memory.ts';
 import type { Outcome } from '../core/outcome.ts';
+import type { Victim } from '../core/pod/pod.ts';
 import type { Unknown } from '../core/reading.ts';
 import { busUp } from '../host/bus.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
@@ -78,7 +79,8 @@ function signalledTarget(
   return { ref: whereIs(mounts, saved) ?? saved, unit: unitOf(victim, saved), live: null };
 }
 
-const isBoundAs = ({ boundTo }: StopOrder['victim'], { manifest }: LivePod): boolean =>
+/** Its manifest names what it named at the choice. */
+export const isBoundAs = ({ boundTo }: Pick<Victim, 'boundTo'>, { manifest }: Pick<LivePod, 'manifest'>): boolean =>
   boundTo === undefined || boundTo === manifest.declared.boundTo;
 
 function notKnown(what: string, { where, detail }: Unknown): Ending {

@@ -3,6 +3,7 @@ import type { ActorNeeds } from '../../src/act/actor.ts';
 import { dryParts } from '../../src/act/dry-run.ts';
 import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
 import { type Emptied, type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
+import type { Victim } from '../../src/core/pod/pod.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { SignalSample } from '../../src/core/signal.ts';
 import type { Eviction } from '../../src/core/state/state.ts';
@@ -74,7 +75,7 @@ describe('an eviction', () => {
   it("for a disk empties the pod's scratch directories once it is dead, before the signal is read again", async () => {
     const threshold: MetThreshold = { ...hard, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' };
     const scratch = {
-      empty: async (uid: string) => {
+      empty: async ({ uid }: Pick<Victim, 'uid'>) => {
         stages[1]?.did.push(`empty ${uid}`);
         return { freedBytes: known(7 * MI), problem: null };
       },

@@ -15,10 +15,11 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { known } from '../../src/core/reading.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { createDiskWalker, type DiskWalker } from '../../src/host/disk-walk.ts';
 import type { CommandRunner } from '../../src/host/transient.ts';
+import type { CgroupRef } from '../../src/ports.ts';
 import { createScratch } from '../../src/standalone/scratch.ts';
 import { createSeenDirectories } from '../../src/standalone/seen-directories.ts';
 import { makeCgroup, mounts, needsCgroups } from '../act/a-cgroup.ts';
@@ -28,6 +29,8 @@ import { heardParts } from './needs.ts';
 
 const clock = createClock();
 const [TENANT, OTHER] = [65_534, 1];
+const WEB = { uid: 'uid' };
+const DOWN = unknown('absent', 'web', 'it is not running');
 
 describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, () => {
   let root: string;
@@ -40,19 +43,29 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     walker.close();
     rmSync(root, { recursive: true, force: true });
   });
-  type Made = { readonly path?: string; readonly other?: readonly string[]; readonly run?: CommandRunner };
-  function open(scratch: readonly string[], { path = undefined, other = [], run = asChild }: Made = {}) {
+  type Made = {
+    readonly path?: string | null;
+    readonly cgroup?: Reading<CgroupRef>;
+    readonly other?: readonly string[];
+    readonly run?: CommandRunner;
+    readonly scratchTold?: () => Promise<void>;
+    readonly patience?: number;
+  };
+  function open(scratch: readonly string[], made: Made = {}) {
+    const { path = '/nodewarden-test-gone', cgroup = DOWN, other = [], run = asChild } = made;
+    const { scratchTold = async () => undefined, patience = 50 } = made;
     if (mounts === null) throw new Error('no cgroups here');
     const heard = heardParts();
     const manifest = { ...podOf('web', []), scratch };
     const seen = createSeenDirectories();
     const source = {
-      find: (uid: string) => (uid === 'uid' ? { manifest, path: path ?? null } : null),
+      find: (uid: string) => (uid === 'uid' ? { manifest, path, cgroup } : null),
       declared: () => [manifest, { ...podOf('db', []), disk: other }],
       seen,
+      scratchTold,
     };
     // A busy machine has the time to count: how long that may take is not what is tested.
-    const patient = { ...clock, after: (ms: number, then: () => void) => clock.after(ms * 50, then) };
+    const patient = { ...clock, after: (ms: number, then: () => void) => clock.after(ms * patience, then) };
     const needs = { clock: patient, mounts, run, walker, findings: heard.findings, source };
     return { ...createScratch(needs), present: heard.present, seen };
   }
@@ -63,7 +76,7 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
       mkdirSync(path);
       writeFileSync(join(path, 'file'), 'x'.repeat(1_000_000));
     }
-    const emptied = await open([one, two, join(root, 'gone')]).empty('uid');
+    const emptied = await open([one, two, join(root, 'gone')]).empty(WEB);
     expect(emptied?.problem).toBeNull();
     expect(emptied?.freedBytes.known && emptied.freedBytes.value).toBeGreaterThanOrEqual(2_000_000);
     expect([...readdirSync(one), ...readdirSync(two)]).toEqual([]);
@@ -74,11 +87,11 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     writeFileSync(join(root, 'precious/data'), 'x');
     symlinkSync(join(root, 'precious'), join(root, 'link'));
     const { empty, present } = open([join(root, 'link')]);
-    expect((await empty('uid'))?.problem).toContain('is not empty: it, or a directory above it, is a symbolic link');
+    expect((await empty(WEB))?.problem).toContain('is not empty: it, or a directory above it, is a symbolic link');
     expect([...present.values()]).toEqual([expect.stringContaining('default/web was evicted')]);
     expect(readdirSync(join(root, 'precious'))).toEqual(['data']);
-    expect(await empty('another')).toBeNull();
-    expect(await open([]).empty('uid')).toBeNull();
+    expect(await empty({ ...WEB, uid: 'another' })).toBeNull();
+    expect(await open([]).empty(WEB)).toBeNull();
   });
 
   /** Beside the directory of another user, and where the pod's user may put it in its place. */
@@ -101,7 +114,7 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     chmodSync(join(root, 'shared'), 0o777);
     const { empty, present } = open([web]);
     replace();
-    const emptied = await empty('uid');
+    const emptied = await empty(WEB);
     expect(emptied).toMatchObject({
       freedBytes: known(0),
       problem: expect.stringContaining(`chmod go-w ${root}/shared`),
@@ -120,8 +133,40 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     const { dev, ino } = lstatSync(of);
     seen.note(path, { device: dev, inode: ino });
     replace();
-    expect((await empty('uid'))?.problem).toContain(expected);
+    expect((await empty(WEB))?.problem).toContain(expected);
     expect(readdirSync(web)).toEqual(['data']);
+  });
+
+  it.each([
+    ['its manifest names another place by now', { boundTo: 'unit before.service' }, {}],
+    ['it is not known where it runs', {}, { path: null, cgroup: unknown('absent', 'web', 'podman knows none') }],
+    ['its cgroup is not known', {}, { cgroup: unknown('not-asked', 'binding', 'not looked up yet') }],
+  ])('is left alone if %s', async (_, victim, made) => {
+    const kept = join(root, 'kept');
+    mkdirSync(kept);
+    writeFileSync(join(kept, 'file'), 'x');
+    const { empty, present } = open([kept], made);
+    const left = { freedBytes: known(0), problem: expect.stringMatching(/: what is in it stays$/) };
+    expect(await empty({ ...WEB, ...victim })).toEqual(left);
+    expect(readdirSync(kept)).toEqual(['file']);
+    expect([...present]).toEqual([]);
+  });
+
+  it('is emptied only once it was seen which directories the pods have, for which it waits a moment', async () => {
+    const { web, db, replace } = beside();
+    const { dev, ino } = lstatSync(web);
+    const { empty, seen } = open([web], {
+      other: [db],
+      scratchTold: async () => {
+        await sleep(clock, 200);
+        seen.note(web, { device: dev, inode: ino });
+      },
+    });
+    replace();
+    expect((await empty(WEB))?.problem).toContain('another directory is at this path than the one that was measured');
+    expect(readdirSync(web)).toEqual(['data']);
+    const hung = open([web], { scratchTold: () => new Promise(() => undefined), patience: 1 });
+    expect((await hung.empty(WEB))?.problem).toBeNull();
   });
 
   it('is left as it is if the pod runs again, and says so', async () => {
@@ -131,7 +176,7 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     const cgroup = makeCgroup();
     try {
       await cgroup.run('echo up; exec sleep 1000');
-      expect(await open([kept], { path: cgroup.path }).empty('uid')).toEqual({
+      expect(await open([kept], { path: cgroup.path }).empty(WEB)).toEqual({
         freedBytes: known(0),
         problem: 'the pod runs again: what is left stays',
       });
@@ -155,7 +200,7 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     try {
       const { empty } = open([tmp], { path: cgroup.path, run: again });
       writeFileSync(join(tmp, 'old'), 'x');
-      const emptied = await empty('uid');
+      const emptied = await empty(WEB);
       expect(runs).toBe(1);
       expect(emptied?.problem).toContain('what was created or changed in it after the end of the pod stays');
       expect([existsSync(join(tmp, 'old')), existsSync(join(tmp, 'new'))]).toEqual([false, true]);
@@ -176,7 +221,7 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     };
     try {
       const { empty, present } = open([tmp], { path: cgroup.path, run: again });
-      expect((await empty('uid'))?.problem).toContain('the pod runs again: nothing in it was removed');
+      expect((await empty(WEB))?.problem).toContain('the pod runs again: nothing in it was removed');
       expect([...present]).toEqual([]);
       expect(readdirSync(tmp)).toEqual(['old']);
     } finally {
