@@ -63,6 +63,7 @@ function settle(
     isTakenOver: false,
     pending: null,
     acted: act,
+    offBegunMs: fencing.offBegunMs ?? offBegunMs(becomes, act),
     offReturnedMs: becomes.phase === 'off-sent' && act?.kind === 'ran' ? atMs : fencing.offReturnedMs,
     failedMs: act?.kind === 'failed' || act?.kind === 'not-begun' ? atMs : null,
     isOverdue: becomes.phase === fencing.record.phase && fencing.isOverdue,
@@ -73,6 +74,11 @@ function settle(
 /** What was stored as sent and was never begun was not sent. */
 const sentOf = (before: FencingRecord, becomes: FencingRecord, act: GuardOutcome['act']): FencingRecord['offSent'] =>
   act?.kind === 'not-begun' ? before.offSent : becomes.offSent;
+
+function offBegunMs({ phase }: FencingRecord, act: GuardOutcome['act']): MonoMs | null {
+  if (act?.kind !== 'ran' || act.runs.length === 0 || phase === 'on-sent') return null;
+  return Math.min(...act.runs.map(({ begunMs }) => begunMs));
+}
 
 function failuresOf({ node, id }: FencingRecord, act: GuardOutcome['act']): readonly GuardReason[] {
   if (act?.kind === 'failed') return [{ code: 'act-failed', node, fencing: id, detail: act.detail }];
@@ -141,6 +147,7 @@ function adopt(
     sinceMs: atMs,
     isTakenOver: true,
     pending: null,
+    offBegunMs: null,
     offReturnedMs: null,
     acted: null,
     failedMs: null,

@@ -85,6 +85,7 @@ export function withNewFencing(
     sinceMs: atMs,
     isTakenOver: false,
     pending: { decision: nextId(progress.state), atMs, becomes: record },
+    offBegunMs: null,
     offReturnedMs: null,
     acted: null,
     failedMs: null,

@@ -49,11 +49,12 @@ export type Rehearsed = 'rehearsed' | 'not-alone' | 'beside-another' | 'not-watc
 /** guard.md 11.3: this node was cut and no other one, as far as this process watched; null: it has not proven off. */
 export function rehearsedBy({ record, fencing, memory, state }: Turn): Rehearsed | null {
   if (record.purpose !== 'rehearse' || record.proof?.by !== 'devices') return null;
-  const { offReturnedMs } = fencing;
-  if (offReturnedMs === null || memory.sinceMs > offReturnedMs) return 'not-watched';
+  // Its device may have cut at once, and answered long after it.
+  const { offBegunMs } = fencing;
+  if (offBegunMs === null || memory.sinceMs > offBegunMs) return 'not-watched';
   const disturbed = [...state.nodes.values()].filter(
     ({ object, disturbedMs }) =>
-      object.uid !== record.node.uid && disturbedMs !== null && disturbedMs >= offReturnedMs - WITH_IT_MS,
+      object.uid !== record.node.uid && disturbedMs !== null && disturbedMs >= offBegunMs - WITH_IT_MS,
   );
   const decidedWallMs = record.steps[0]?.wallMs ?? 0;
   const causes = disturbed.map((other) => causeOf(other, state.fencings, decidedWallMs));

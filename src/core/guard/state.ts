@@ -130,6 +130,8 @@ export type Fencing = {
   readonly isTakenOver: boolean;
   /** A decision whose outcome is awaited: nothing else is decided meanwhile. `becomes`: the record if it is stored. */
   readonly pending: { readonly decision: DecisionId; readonly atMs: MonoMs; readonly becomes: FencingRecord } | null;
+  /** When its first `off` began; null: none did while this process watched. */
+  readonly offBegunMs: MonoMs | null;
   /** When the last `off` returned; null: none did while this process watched. */
   readonly offReturnedMs: MonoMs | null;
   /** How the act of the present revision ended; null: it had none, or another process began it. */

@@ -63,6 +63,7 @@ export const aFencing = (record: FencingRecord, rest: Partial<Fencing> = {}): Fe
   sinceMs: SINCE,
   isTakenOver: false,
   pending: null,
+  offBegunMs: null,
   offReturnedMs: null,
   acted: null,
   failedMs: null,
@@ -237,7 +238,7 @@ function sayAct(act: NonNullable<Turned['move']>['act']): string {
 /** Ready again with another boot, for so long at the look. */
 export const back = (readyMs: number, bootId = 'boot-2'): Given => ({
   memory: { of: { bootId, conditions: [aCondition()] }, ...RENEWED, isSuspect: false },
-  fencing: { readyMs: SINCE + readyMs, offReturnedMs: SINCE - 100_000 },
+  fencing: { readyMs: SINCE + readyMs, offBegunMs: SINCE - 100_000, offReturnedMs: SINCE - 62_000 },
 });
 
 type Row = readonly [what: string, given: Given, does: string];

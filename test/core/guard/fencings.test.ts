@@ -66,13 +66,20 @@ describe('a decision that was stored', () => {
   it('has its off returned, and what the agents said', () => {
     const act = { kind: 'ran', runs: [run(), run({ method: 'b', isOk: false })] } as const;
     const { now, reasons } = settled(waiting(), outcome({ act }));
-    expect(now).toMatchObject({ acted: act, offReturnedMs: AT - 5, failedMs: null });
+    expect(now).toMatchObject({ acted: act, offBegunMs: 100, offReturnedMs: AT - 5, failedMs: null });
     const said = { phase: 'off-sent', act: 'off', wallMs: WALL, tookMs: 250 };
     expect(now?.record.answers).toEqual([
       { ...said, method: 'vm w1', says: 'ok' },
       { ...said, method: 'b', says: 'error' },
     ]);
     expect(reasons).toEqual([{ code: 'agent-failed', node: NODE, fencing: 'w1-1', method: 'b', detail: 'timed out' }]);
+  });
+  it('knows when its first off began, that of its storage included', () => {
+    const act = { kind: 'ran', runs: [run(), run({ begunMs: 90 })] } as const;
+    expect(settled(waiting('isolating'), outcome({ act })).now?.offBegunMs).toBe(90);
+    expect(settled(waiting('off-sent', { offBegunMs: 9 }), outcome({ act })).now?.offBegunMs).toBe(9);
+    expect(settled(waiting('on-sent'), outcome({ act })).now?.offBegunMs).toBeNull();
+    expect(settled(waiting(), outcome({ act: { kind: 'ran', runs: [] } })).now?.offBegunMs).toBeNull();
   });
   it('keeps when the off returned, whatever comes after it', () => {
     const act = { kind: 'ran', runs: [run()] } as const;

@@ -117,6 +117,11 @@ describe('a rehearsal whose machine boots', () => {
       at({ others: [other(SINCE - 130_000)] }),
       '> closed why=not-alone [clear]',
     ],
+    [
+      'and counts from the begin of the off, which took 38 s',
+      at({ others: [other(SINCE - 105_000)] }),
+      '> closed why=not-alone [clear]',
+    ],
     ['long before does not count', at({ others: [other(SINCE - 130_001), other(null, 'w3')] }), DONE],
     ['nor that of one whose own fencing was over before', at({ others: [fenced(0)] }), DONE],
     [
@@ -139,7 +144,7 @@ describe('a rehearsal whose machine boots', () => {
     ['or a person proved it', at({ record: PERSON }), '> closed [clear]'],
     [
       'unless this process did not watch it',
-      at({ fencing: { readyMs: SINCE, offReturnedMs: null } }),
+      at({ fencing: { readyMs: SINCE, offReturnedMs: SINCE - 62_000 } }),
       '> closed why=not-watched [clear]',
     ],
     [

@@ -232,7 +232,7 @@ describe('what they tell', () => {
   const booted = (record: Partial<FencingRecord>) =>
     inPhase(
       { phase: 'booting', proof: { by: 'devices', level: 0 }, ...record },
-      { readyMs: SINCE, offReturnedMs: SINCE },
+      { readyMs: SINCE, offBegunMs: SINCE, offReturnedMs: SINCE },
     );
   it('a device that is not believed any more, and hold that against it', () => {
     const { reasons, state } = stepped({ open: [booted({})], ...back });
