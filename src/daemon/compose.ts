@@ -115,7 +115,11 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const findings = createFindings({ clock, log });
   const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
   const ownFiles = openOwnFiles({ ...made, clock, bootId, findings, stateFile });
-  const saved = loadState(stateFile, bootId, clock, { recordDirectory: made.stateDirectory, dry: made.dryRun });
+  const saved = loadState(stateFile, bootId, clock, {
+    recordDirectory: made.stateDirectory,
+    dry: made.dryRun,
+    measured: JSON.stringify(observedOf(made)),
+  });
   const recorder = host.openRecorder({
     clock,
     stateFile,

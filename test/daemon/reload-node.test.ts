@@ -1,9 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { sleep } from '../../src/host/clock.ts';
 import { MI } from '../a.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
-import { directory, running, until, write } from './a-daemon.ts';
+import { clock, directory, running, until, write } from './a-daemon.ts';
 
 /** A node of so much memory. */
 function aNode(mib: number): TestCgroup {
@@ -42,6 +43,45 @@ describe.skipIf(needsCgroups !== '')(`a reload with pods in cgroups ${needsCgrou
     } finally {
       await small.remove();
       await large.remove();
+    }
+  });
+
+  it.each([
+    ['another node', '500Mi'],
+    ['another value of the threshold', '400Mi'],
+  ])('counts a soft grace period anew for %s', async (what, least) => {
+    const [one, two] = [aNode(300), aNode(310)];
+    const then = what === 'another node' ? two : one;
+    try {
+      await then.child('web');
+      declare('web');
+      const at = (root: string, least: string) =>
+        write([
+          `cgroupRoot: ${root}`,
+          `evictionSoft: { memory.available: "${least}" }`,
+          'evictionSoftGracePeriod: { memory.available: "3s" }',
+          'evictionHard: { memory.available: "1Mi" }',
+        ]);
+      at(one.path, '500Mi');
+      let changedMs = Number.POSITIVE_INFINITY;
+      const sinceMs: number[] = [];
+      await running(
+        async (report) => {
+          await until(report, (now) => now.reasons.some(({ code }) => code === 'grace-running'));
+          await sleep(clock, 300);
+          changedMs = clock.monoMs();
+          at(then.path, least);
+          await until(report, () => sinceMs.length > 0);
+        },
+        (entry) => {
+          if (entry.kind === 'decision' && entry.decision.kind === 'evict')
+            sinceMs.push(entry.decision.threshold.sinceMs);
+        },
+      );
+      expect(sinceMs[0]).toBeGreaterThan(changedMs);
+    } finally {
+      await one.remove();
+      await two.remove();
     }
   });
 });

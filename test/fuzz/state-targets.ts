@@ -67,7 +67,7 @@ const states: Target = {
     const clock = createClock();
     return (input) => {
       writeFileSync(path, input);
-      const decided = { recordDirectory: scratch, dry: false };
+      const decided = { recordDirectory: scratch, dry: false, measured: 'node' };
       const { state, findings } = loadState(path, 'boot', clock, decided);
       for (const { text } of findings) sentence(escapeUnsafe(text), 'a finding');
       goOn(state);

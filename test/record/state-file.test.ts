@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { initialState } from '../../src/core/state/state.ts';
+import { initialState, type State } from '../../src/core/state/state.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { entryOf, sayEntry } from '../../src/record/entry.ts';
 import { pendingLinesPath } from '../../src/record/writing/pending-lines.ts';
@@ -13,7 +13,8 @@ import { loadState, stateFilePath } from '../../src/record/writing/state-file.ts
 const clock = createClock();
 let directory: string;
 let path: string;
-const decided = { recordDirectory: '/nowhere', dry: false };
+const decided = { recordDirectory: '/nowhere', dry: false, measured: 'node' };
+const fresh = { ...initialState('boot'), measured: 'node' };
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'nodewarden-state-'));
@@ -27,11 +28,41 @@ describe('the state file', () => {
   it('returns what this boot left', () => {
     const saved = { ...initialState('boot'), nextDecision: 7, firstMetMs: { 'memory.available/evictionSoft': 12 } };
     writeFileSync(path, JSON.stringify(saved));
-    expect(loadState(path, 'boot', clock, decided)).toEqual({ state: saved, cutOff: [], findings: [] });
+    expect(loadState(path, 'boot', clock, decided)).toEqual({
+      state: { ...saved, measured: 'node' },
+      cutOff: [],
+      findings: [],
+    });
+  });
+
+  it('forgets what was observed of another node, and keeps what is done about pods', () => {
+    const observed: Partial<State> = {
+      measured: 'another',
+      firstMetMs: { 'memory.available/evictionSoft': 12 },
+      metValues: { 'memory.available/evictionSoft': '7n' },
+      unmetSinceMs: { 'memory.available/evictionSoft': 13 },
+      unresolved: ['memory.available/evictionSoft'],
+      lastSample: { 'memory.available': { available: 1, capacity: 2, sampledAtMs: 3 } },
+      failedLooks: { 'nodefs.available': { count: 1, sinceMs: 2 } },
+      proofs: { memory: { decision: 'boot-1', atMs: 1, available: {} } },
+      heldBackMs: { memory: 1 },
+      vainReclaims: { nodefs: { untilMs: 1, pauseMs: 2 } },
+      trail: { 'memory.available': [{ atMs: 1, available: 2 }] },
+      dryDropped: ['memory.available/evictionSoft'],
+    };
+    const done: Partial<State> = {
+      nextDecision: 7,
+      conditionLastMetMs: { MemoryPressure: 1 },
+      ownerKills: [{ ownerKey: 'o', atMs: 1 }],
+    };
+    writeFileSync(path, JSON.stringify({ ...initialState('boot'), ...done, ...observed }));
+    expect(loadState(path, 'boot', clock, { ...decided, dry: true }).state).toEqual({ ...fresh, ...done });
+    const same = loadState(path, 'boot', clock, { ...decided, dry: true, measured: 'another' });
+    expect(same.state).toEqual({ ...fresh, ...done, ...observed });
   });
 
   it('is fresh without a file', () => {
-    expect(loadState(path, 'boot', clock, decided)).toEqual({ state: initialState('boot'), cutOff: [], findings: [] });
+    expect(loadState(path, 'boot', clock, decided)).toEqual({ state: fresh, cutOff: [], findings: [] });
   });
 
   it('that is lost within a boot starts with ids that no decision of the boot has', () => {
@@ -45,7 +76,7 @@ describe('the state file', () => {
         ),
       );
     const note = sayEntry(entryOf({ ...head, bootId: 'boot' }, { kind: 'note', note: { kind: 'started', atMs: 1 } }));
-    const here = { recordDirectory: directory, dry: false };
+    const here = { ...decided, recordDirectory: directory };
     const next = (): number => loadState(path, 'boot', clock, here).state.nextDecision;
     const record = join(directory, 'record.jsonl');
     writeFileSync(record, line('old', 70));
@@ -64,7 +95,7 @@ describe('the state file', () => {
       path,
       JSON.stringify({ ...initialState('old'), firstMetMs: { 'memory.available/evictionSoft': 12 } }),
     );
-    expect(loadState(path, 'boot', clock, decided).state).toEqual(initialState('boot'));
+    expect(loadState(path, 'boot', clock, decided).state).toEqual(fresh);
   });
 
   it.each([
@@ -79,7 +110,7 @@ describe('the state file', () => {
   ])('that is %s is set aside and is a finding, and a new state begins', (_, text) => {
     writeFileSync(path, text);
     const { state, findings } = loadState(path, 'boot', clock, decided);
-    expect(state).toEqual(initialState('boot'));
+    expect(state).toEqual(fresh);
     expect(findings.map(({ id }) => id)).toEqual(['state-corrupt']);
     const [aside = ''] = readdirSync(directory);
     expect(aside).toMatch(/^state\.json\.corrupt-\d{8}T\d{6}Z$/);

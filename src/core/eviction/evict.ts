@@ -91,7 +91,7 @@ function conditionStep(state: State, { observation, config, layout }: Look, time
     const sample = signals[signal];
     if (sample.known) lastSample[signal] = sample.value;
   }
-  const settled = settleEvictions(state, observation, timers.met, layout, config.isLive);
+  const settled = settleEvictions({ ...state, ...timers.kept }, observation, timers.met, layout, config.isLive);
   const isWaiting = isKubeletWaitedFor(observation);
   const isTrailed = (signal: Signal): boolean => isWaiting || isActedOn(settled, shortageOf(signal, layout), layout);
   let step: Step = {

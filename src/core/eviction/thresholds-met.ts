@@ -41,12 +41,13 @@ export type Timers = {
   readonly met: readonly MetThreshold[];
   /** Of these, those whose grace is over. */
   readonly ripe: readonly MetThreshold[];
-  readonly kept: Pick<State, 'firstMetMs' | 'unmetSinceMs' | 'unresolved' | 'failedLooks'>;
+  readonly kept: Pick<State, 'firstMetMs' | 'metValues' | 'unmetSinceMs' | 'unresolved' | 'failedLooks' | 'dryDropped'>;
   readonly reasons: readonly Reason[];
 };
 
-export function timersNow(state: State, observation: Observation, thresholds: readonly Threshold[]): Timers {
+export function timersNow(given: State, observation: Observation, thresholds: readonly Threshold[]): Timers {
   const { atMs } = observation;
+  const state = withoutOtherValues(given, thresholds);
   const firstMetMs: { [T in ThresholdId]?: MonoMs } = {};
   const unmetSinceMs: { [T in ThresholdId]?: MonoMs } = {};
   const met: MetThreshold[] = [];
@@ -84,13 +85,40 @@ export function timersNow(state: State, observation: Observation, thresholds: re
     );
   }
   const failed = failedNow(state, observation);
+  const metValues = Object.fromEntries(
+    thresholds.flatMap(({ id, value }) => (firstMetMs[id] === undefined ? [] : [[id, sayValue(value)]])),
+  );
+  const { dryDropped } = state;
   return {
     met,
     ripe,
-    kept: { firstMetMs, unmetSinceMs, unresolved, failedLooks: failed.failedLooks },
+    kept: { firstMetMs, metValues, unmetSinceMs, unresolved, failedLooks: failed.failedLooks, dryDropped },
     reasons: [...failed.reasons, ...reasons],
   };
 }
+
+/** What is remembered of a threshold was about its value then. The kubelet restarts for another one, and forgets it too. */
+function withoutOtherValues(state: State, thresholds: readonly Threshold[]): State {
+  const isSame = (id: string): boolean => {
+    const value = thresholds.find((threshold) => threshold.id === id)?.value;
+    const before = state.metValues[id as ThresholdId];
+    return value === undefined || before === undefined || before === sayValue(value);
+  };
+  const ids = Object.keys(state.metValues);
+  if (ids.every(isSame)) return state;
+  const same = <T>(times: { readonly [id: string]: T }): { readonly [id: string]: T } =>
+    Object.fromEntries(Object.entries(times).filter(([id]) => isSame(id)));
+  return {
+    ...state,
+    firstMetMs: same(state.firstMetMs),
+    unmetSinceMs: same(state.unmetSinceMs),
+    unresolved: state.unresolved.filter(isSame),
+    dryDropped: state.dryDropped.filter(isSame),
+  };
+}
+
+const sayValue = (value: ThresholdValue): string =>
+  value.kind === 'quantity' ? `${value.amount.nanos}n` : String(value.fraction);
 
 function metBy(
   threshold: Threshold,

@@ -5,19 +5,44 @@ import { initialState, type Reclaim, type State } from './state.ts';
 /**
  * Adapts a saved state to the present boot, at `atMs`. Timers of another boot are dropped, and an interrupted shutdown is
  * reported. A running reclaim died with the agent and is decided again; `cutOff`: nobody else will record its outcome.
- * Evictions in progress stay, so that no pod is chosen twice.
+ * Evictions in progress stay, so that no pod is chosen twice. `measured` as in `State`: what was observed of another node is
+ * dropped.
  */
 export function adoptState(
   saved: State,
   bootId: string,
   atMs: MonoMs,
+  measured?: string,
 ): { readonly state: State; readonly isInterrupted: boolean; readonly cutOff: readonly Reclaim[] } {
   if (saved.bootId === bootId) {
-    const state = { ...resumeEvictions(saved, atMs), reclaims: [], shutdown: adoptShutdown(saved.shutdown) };
+    const isSameNode = saved.measured === undefined || saved.measured === measured;
+    const known = isSameNode ? saved : withoutObserved(saved);
+    const state = { ...resumeEvictions(known, atMs), reclaims: [], shutdown: adoptShutdown(saved.shutdown) };
     return { state, isInterrupted: false, cutOff: saved.reclaims };
   }
   const state = { ...initialState(bootId), nextDecision: saved.nextDecision };
   return { state, isInterrupted: saved.shutdown.kind === 'stopping', cutOff: [] };
+}
+
+/** A kubelet restarts for such a change, and forgets it too. Conditions and evictions stay: the API and the victims know of them. */
+function withoutObserved({ heldBackMs: _, vainReclaims: __, ...state }: State): State {
+  const { firstMetMs, metValues, unmetSinceMs, unresolved, lastSample, failedLooks, dryDropped } = initialState('');
+  const { proofs, trail, unreaped } = initialState('');
+  return {
+    ...state,
+    ...{
+      firstMetMs,
+      metValues,
+      unmetSinceMs,
+      unresolved,
+      lastSample,
+      failedLooks,
+      dryDropped,
+      proofs,
+      trail,
+      unreaped,
+    },
+  };
 }
 
 /** The lock died with the agent that held it. A shutdown in progress continues as long as the machine allows. */

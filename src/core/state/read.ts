@@ -23,7 +23,8 @@ export function readState(json: unknown): State | null {
   return isState(json) ? { ...NOTHING_KEPT, ...json } : null;
 }
 
-const NOTHING_KEPT: Pick<State, 'reclaims' | 'proofs' | 'trail' | 'escaped' | 'unreaped'> = {
+const NOTHING_KEPT: Pick<State, 'metValues' | 'reclaims' | 'proofs' | 'trail' | 'escaped' | 'unreaped'> = {
+  metValues: {},
   reclaims: [],
   proofs: {},
   trail: {},
@@ -96,7 +97,9 @@ const isState = shape<State>({
   schema: isOneOf(1),
   bootId: isText,
   nextDecision: (value) => Number.isSafeInteger(value),
+  measured: optional((value) => typeof value === 'string'),
   firstMetMs: recordOf(isThresholdName, isNumber),
+  metValues: optional(recordOf(isThresholdName, isText)),
   unmetSinceMs: recordOf(isThresholdName, isNumber),
   lastLookMs: isNumberOrNull,
   unresolved: listOf(isThresholdName),

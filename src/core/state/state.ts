@@ -15,7 +15,11 @@ export type State = {
   /** Every MonoMs below belongs to this boot. */
   readonly bootId: string;
   readonly nextDecision: number;
+  /** What the samples are made of: the cgroup, the file systems, how memory is counted. Absent: an older version did not say. */
+  readonly measured?: string;
   readonly firstMetMs: { readonly [T in ThresholdId]?: MonoMs };
+  /** Of each of these, the value that was met: with another value, it starts anew. */
+  readonly metValues: { readonly [T in ThresholdId]?: string };
   /** Since when a soft threshold with a running timer has been unmet: after 1 s it has recovered (D2). */
   readonly unmetSinceMs: { readonly [T in ThresholdId]?: MonoMs };
   readonly lastLookMs: MonoMs | null;
@@ -156,6 +160,7 @@ export function initialState(bootId: string): State {
     bootId,
     nextDecision: 1,
     firstMetMs: {},
+    metValues: {},
     unmetSinceMs: {},
     lastLookMs: null,
     unresolved: [],

@@ -20,26 +20,33 @@ export function stateFilePath(runtimeDirectory: string, dry: boolean): string {
   return `${runtimeDirectory}/${dry ? 'state-dry.json' : 'state.json'}`;
 }
 
-/** Other places with a boot's decisions, whose ids must not be reused if the state is lost. */
-type Decided = { readonly recordDirectory: string; readonly dry: boolean };
+type Loading = {
+  /** Another place with a boot's decisions, whose ids must not be reused if the state is lost. */
+  readonly recordDirectory: string;
+  readonly dry: boolean;
+  /** As in `State`. */
+  readonly measured: string;
+};
 
 /**
  * The state that the last run of this boot left, or a fresh one. An invalid file is kept aside as `.corrupt-<time>`, with a
  * finding (product.md section 11).
  */
-export function loadState(path: string, bootId: string, clock: Clock, decided: Decided): LoadedState {
-  const fresh = (): State => ({ ...initialState(bootId), nextDecision: lastDecision(path, bootId, decided) + 1 });
+export function loadState(path: string, bootId: string, clock: Clock, loading: Loading): LoadedState {
+  const { measured } = loading;
+  const nextDecision = (): number => lastDecision(path, bootId, loading) + 1;
+  const fresh = (): State => ({ ...initialState(bootId), measured, nextDecision: nextDecision() });
   const saved = readOwnFile(path, readState);
   if (!saved.known && saved.why === 'absent') return { state: fresh(), cutOff: [], findings: [] };
   if (!saved.known || saved.value === null) {
     const why = saved.known ? 'it is not a state file of nodewarden' : saved.detail;
     return { state: fresh(), cutOff: [], findings: [stateUnusable(path, why, `it ${keepAside(path, clock)}`)] };
   }
-  const { state, isInterrupted, cutOff } = adoptState(saved.value, bootId, clock.monoMs());
-  return { state, cutOff, findings: isInterrupted ? [SHUTDOWN_INTERRUPTED] : [] };
+  const { state, isInterrupted, cutOff } = adoptState(saved.value, bootId, clock.monoMs(), measured);
+  return { state: { ...state, measured }, cutOff, findings: isInterrupted ? [SHUTDOWN_INTERRUPTED] : [] };
 }
 
-function lastDecision(path: string, bootId: string, { recordDirectory, dry }: Decided): number {
+function lastDecision(path: string, bootId: string, { recordDirectory, dry }: Loading): number {
   return Math.max(lastDecisionNumber(recordDirectory, bootId, dry), lastPendingNumber(pendingLinesPath(path), bootId));
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Threshold } from '../../../src/core/eviction/threshold.ts';
 import { isMet, timersNow, withoutUnseen } from '../../../src/core/eviction/thresholds-met.ts';
 import type { Observation } from '../../../src/core/observation.ts';
 import { unknown } from '../../../src/core/reading.ts';
@@ -39,7 +40,14 @@ describe('the timers of a look', () => {
 
   it('are removed if the node has no such source', () => {
     const { kept } = timersNow(running(100), blind(200, 'not-applicable'), [SOFT, HARD]);
-    expect(kept).toEqual({ firstMetMs: {}, unmetSinceMs: {}, unresolved: [], failedLooks: {} });
+    expect(kept).toEqual({
+      firstMetMs: {},
+      metValues: {},
+      unmetSinceMs: {},
+      unresolved: [],
+      failedLooks: {},
+      dryDropped: [],
+    });
   });
 
   it('of a hard threshold end with the first look above its min reclaim, those of a soft one after a second of such looks (D2)', () => {
@@ -72,6 +80,45 @@ describe('the timers of a look', () => {
   it('keep the latch of a soft threshold that has not recovered', () => {
     const state = running(100, { unresolved: [SOFT.id] });
     expect(timersNow(state, look(110, 500), [SOFT]).kept.unresolved).toEqual([SOFT.id]);
+  });
+
+  it('start anew if the value of their threshold has changed, as does its latch', () => {
+    const thresholds = [SOFT, HARD];
+    const { kept } = timersNow({ ...initialState('boot'), lastLookMs: 0 }, look(100, 50), thresholds);
+    const ripe = timersNow({ ...initialState('boot'), ...kept, lastLookMs: 100 }, look(40_100, 50), thresholds);
+    expect(ripe.ripe).toHaveLength(2);
+    const state: State = { ...initialState('boot'), ...ripe.kept, dryDropped: [SOFT.id], lastLookMs: 40_100 };
+    const isAt = (thresholds: readonly Threshold[], availableMi: number) => {
+      const now = timersNow(JSON.parse(JSON.stringify(state)), look(40_200, availableMi), thresholds);
+      return [now.met.map(({ id, sinceMs }) => [id, sinceMs]), now.kept.unresolved, now.kept.dryDropped];
+    };
+    const lower = { ...SOFT, value: aThreshold('memory.available', 150 * MI).value };
+    expect(isAt([lower, HARD], 50)).toEqual([
+      [
+        [SOFT.id, 40_200],
+        [HARD.id, 100],
+      ],
+      [HARD.id],
+      [],
+    ]);
+    // A lower one that is not met is not held by the min reclaim of the former one, nor by the second of a recovery.
+    const hard = { ...HARD, value: aThreshold('memory.available', 40 * MI).value };
+    expect(isAt([lower, hard], 160)).toEqual([[], [], []]);
+    // As before: another grace period, or the same amount written in another way.
+    const same = { ...SOFT, graceMs: 60_000, value: aThreshold('memory.available', 200 * MI).value };
+    expect(isAt([same, HARD], 120)).toEqual([
+      [
+        [SOFT.id, 100],
+        [HARD.id, 100],
+      ],
+      [HARD.id],
+      [SOFT.id],
+    ]);
+  });
+
+  it('of a state that does not say for which value they ran go on', () => {
+    const { met } = timersNow(running(100), look(200, 150), [SOFT]);
+    expect(met).toMatchObject([{ id: SOFT.id, sinceMs: 0 }]);
   });
 
   it('count consecutive looks without a number, and remember since when', () => {

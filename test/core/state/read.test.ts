@@ -109,7 +109,9 @@ function fullState(shutdown: State['shutdown']): Required<State> {
     schema: 1,
     bootId: 'boot',
     nextDecision: 7,
+    measured: '{"cgroupRoot":"/"}',
     firstMetMs: { 'nodefs.available/evictionSoft': 1 },
+    metValues: { 'nodefs.available/evictionSoft': '100n' },
     unmetSinceMs: { 'containerfs.available/evictionHard/twin': 1 },
     lastLookMs: 5,
     unresolved: ['pid.available/evictionHard'],
@@ -229,6 +231,8 @@ describe('a saved state with every field', () => {
       'heldBackMs',
       'isUntimed',
       'killedMs',
+      'measured',
+      'metValues',
       'proofs',
       'reclaims',
       'releasedBytes',
@@ -242,10 +246,10 @@ describe('a saved state with every field', () => {
     ]);
   });
 
-  it('had none if its version kept no reclaims, proofs, trail, escaped or unreaped processes', () => {
+  it('had none if its version kept no reclaims, proofs, trail, escaped or unreaped processes, or values that were met', () => {
     const { reclaims: _, proofs: __, trail: ___, heldBackMs: ____, escaped: _____, ...rest } = fullState(stopping);
-    const { unreaped: ______, ...old } = rest;
-    const kept = { reclaims: [], proofs: {}, trail: {}, escaped: [], unreaped: [] };
+    const { unreaped: ______, metValues: _______, ...old } = rest;
+    const kept = { metValues: {}, reclaims: [], proofs: {}, trail: {}, escaped: [], unreaped: [] };
     expect(readState(JSON.parse(JSON.stringify(old)))).toEqual({ ...old, ...kept });
   });
 
