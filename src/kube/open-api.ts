@@ -54,6 +54,8 @@ const ASK_MS = 5_000;
 /** D3: how often to verify that the node is this machine. */
 const VERIFY_MS = 30_000;
 const RECOVERED_MS = 60_000;
+/** Right after a list, no watch is open yet. */
+const FRESH_MS = 5_000;
 
 export function openKubeApi(
   needs: Pick<ModeNeeds, 'clock' | 'runtimeDirectory' | 'findings' | 'log' | 'note' | 'wake' | 'dry'> & {
@@ -128,18 +130,19 @@ export function openKubeApi(
       known([...pods.values()].find(({ object }) => object.uid === objectUid) ?? null),
     );
   }
-  /** On this node, and to be deleted yet. */
+  /** On this node, and to be deleted yet. A pod may run here that is in no list of ours. */
   function isThere(uid: PodUid): boolean | null {
     const pod = podOf(uid);
-    if (!pod.known) return null;
-    return pod.value !== null && pod.value.isElsewhere !== true && pod.value.deletionWallMs === null;
+    if (!pod.known || pod.value === null || pod.value.isElsewhere === true) return null;
+    return pod.value.deletionWallMs === null;
   }
   /** C5. Whether the signal is clear is not checked: while it is not, the pod can be chosen again. */
-  function hasRecovered(uid: PodUid, sinceMs: MonoMs): boolean {
+  function hasRecovered(uid: PodUid, sinceMs: MonoMs): boolean | null {
     const pod = podOf(uid);
+    if (clock.monoMs() - sinceMs < RECOVERED_MS) return false;
+    if (clock.monoMs() - (watch.atMs() ?? 0) > FRESH_MS) return null;
     if (!pod.known || pod.value?.readySinceWallMs === undefined) return false;
-    const readyMs = Math.min(clock.monoMs() - sinceMs, clock.wallMs() - pod.value.readySinceWallMs);
-    return readyMs >= RECOVERED_MS && needs.isRunning(pod.value.declared.uid);
+    return clock.wallMs() - pod.value.readySinceWallMs >= RECOVERED_MS && needs.isRunning(pod.value.declared.uid);
   }
 
   /** Whether the node is this machine, and which eviction API the server accepts. */

@@ -34,9 +34,9 @@ export type Spool = {
   /** It was sent elsewhere, or can never be sent; an entry that replaced it meanwhile stays. */
   readonly said: (entry: Spooled) => void;
   /**
-   * Sends what waits, after a relist: acts first, facts last. `isThere`, by the uid of the object: an act for a pod that is
-   * gone or being deleted (false) is dropped; if the pods are unknown (null), it is kept. Nothing is sent before the first
-   * call.
+   * Sends what waits, after a relist: acts first, facts last. `isThere`, by the uid of the object: an act for a pod that is being
+   * deleted (false) is dropped; for one that is in no list (null), the server is asked first whether it is on this node. Nothing
+   * is sent before the first call.
    */
   readonly flush: (isThere: IsThere) => void;
   /** Its end was accepted after all. */
@@ -54,9 +54,9 @@ type SpoolNeeds = {
   /** On tmpfs: the acts that the disk does not have yet, so that an agent that is killed loses none. */
   readonly unsavedPath: string;
   readonly bootId: string;
-  readonly writes: Pick<ApiWrites, 'deletePod' | 'rehearseDelete' | 'markDisruption' | 'createEvent'>;
-  /** C5: it has been ready again for long enough that ending it now would be a second disruption. */
-  readonly hasRecovered: (uid: PodUid, sinceMs: MonoMs) => boolean;
+  readonly writes: Pick<ApiWrites, 'whyNotHere' | 'deletePod' | 'rehearseDelete' | 'markDisruption' | 'createEvent'>;
+  /** C5: it has been ready again for long enough that ending it now would be a second disruption. Null: not known now. */
+  readonly hasRecovered: (uid: PodUid, sinceMs: MonoMs) => boolean | null;
   readonly isUp: () => boolean;
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
   readonly log: Pick<Log, 'info' | 'warn'>;
@@ -79,7 +79,8 @@ const NAME = 'spool.jsonl';
 /** Why an act is not sent any more. `isEnding`: what that says about the end of its pod; null: nothing. */
 type Moot = { readonly answer: string; readonly isEnding: boolean | null };
 const TOO_LATE: Moot = { answer: 'it could not be sent in time', isEnding: null };
-const NOT_THERE: Moot = { answer: 'the API server shows the pod as gone, or as being deleted', isEnding: true };
+const ENDING: Moot = { answer: 'the API server shows the pod as being deleted', isEnding: true };
+const GONE = 'the API server shows the pod as gone';
 const RECOVERED: Moot = { answer: 'the pod had run again, ready, for a minute', isEnding: false };
 
 export function openSpool(needs: SpoolNeeds): Spool {
@@ -186,7 +187,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
     const ageMs = clock.monoMs() - madeAtMs;
     if (bootId !== needs.bootId || ageMs > ACT_MAX_AGE_MS || ageMs < 0) return TOO_LATE;
     if (isThere === null) return null;
-    if (isThere(victim.uid) === false) return NOT_THERE;
+    if (isThere(victim.uid) === false) return ENDING;
     return needs.hasRecovered(victim.uid, madeAtMs) ? RECOVERED : null;
   };
   const expire = (): void => {
@@ -237,13 +238,18 @@ export function openSpool(needs: SpoolNeeds): Spool {
     }
     const act = entry;
     const { victim, graceSeconds, why, message } = act;
-    const rehearsed = await writes.rehearseDelete(victim, graceSeconds);
+    const elsewhere = isThere?.(victim.uid) ? null : await writes.whyNotHere(victim);
+    if (elsewhere?.kind === 'rejected') {
+      if (entries.get(keyOf(act)) === act) withdraw(act, { answer: elsewhere.text, isEnding: null });
+      return PACE_MS;
+    }
+    const rehearsed = elsewhere ?? (await writes.rehearseDelete(victim, graceSeconds));
     // The first request was answered meanwhile.
     if (!entries.has(keyOf(act))) return PACE_MS;
     const isOpen = rehearsed.kind === 'accepted' || rehearsed.kind === 'rejected';
     const ended = isOpen ? await markAndDelete() : rehearsed;
     const isGone = ended.kind === 'gone' || ended.kind === 'replaced';
-    if (!isOpen && isGone) tell(act, { atMs: clock.monoMs(), act: 'withdraw', answer: NOT_THERE.answer });
+    if (!isOpen && isGone) tell(act, { atMs: clock.monoMs(), act: 'withdraw', answer: GONE });
     const isDone = ended.kind === 'accepted' || isGone;
     if (isDone && entries.get(keyOf(act)) === act) endIs(true, victim.uid);
     const waitMs = after(isDone ? null : ended, entry, blocked);
@@ -263,7 +269,9 @@ export function openSpool(needs: SpoolNeeds): Spool {
   };
   const next = (blocked: ReadonlySet<Spooled['kind']>): Spooled | null => {
     expire();
-    const open = [...entries.values()].filter(({ kind }) => !blocked.has(kind));
+    const mayBeWell = (entry: Spooled): boolean =>
+      entry.kind === 'delete' && needs.hasRecovered(entry.victim.uid, entry.madeAtMs) === null;
+    const open = [...entries.values()].filter((entry) => !blocked.has(entry.kind) && !mayBeWell(entry));
     return open.find(({ kind }) => kind === 'delete') ?? open[0] ?? null;
   };
   const run = async (): Promise<void> => {

@@ -59,9 +59,10 @@ export function aSpool(api = anApi(), clock = aClock()) {
   const noted: unknown[] = [];
   const log = (_: unknown, msg: string) => void logged.push(msg);
   const ready = new Set<string>();
+  const stale = { is: false };
   const spool = openSpool({
     clock,
-    hasRecovered: (uid, sinceMs) => ready.has(uid) && clock.monoMs() - sinceMs >= 60_000,
+    hasRecovered: (uid, sinceMs) => clock.monoMs() - sinceMs >= 60_000 && (stale.is ? null : ready.has(uid)),
     directory,
     unsavedPath,
     bootId: BOOT,
@@ -73,7 +74,7 @@ export function aSpool(api = anApi(), clock = aClock()) {
   });
   open.push(spool);
   const said = () => api.sent().map(({ method, path: at }) => `${method} ${at.slice(at.lastIndexOf('/') + 1)}`);
-  return { spool, clock, api, found, logged, noted, said, ready };
+  return { spool, clock, api, found, logged, noted, said, ready, stale };
 }
 export type Staged = ReturnType<typeof aSpool>;
 export const thereAre = () => true;

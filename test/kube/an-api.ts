@@ -45,8 +45,9 @@ export function anApi(script: Script = () => undefined) {
     spec: {} as { unschedulable?: boolean; taints?: Json[] },
     status: { nodeInfo: { bootID: BOOT }, conditions: [{ type: 'Ready', status: 'True' }] as Json[] },
   };
-  const pods = new Map<string, { metadata: Json }>([
-    [POD_PATH, { metadata: { name: VICTIM.name, namespace: VICTIM.namespace, uid: VICTIM.uid } }],
+  const { name, namespace, uid } = VICTIM;
+  const pods = new Map<string, { metadata: Json; spec?: Json }>([
+    [POD_PATH, { metadata: { name, namespace, uid }, spec: { nodeName: NODE } }],
   ]);
   const events = new Map<string, Json>();
   const asked: { method: string; path: string; body: Json | null; contentType: string | null }[] = [];
@@ -125,6 +126,8 @@ export function anApi(script: Script = () => undefined) {
     }
     if (pods.has(path)) return { status: 200, body: structuredClone(pods.get(path)) };
     if (path.endsWith('/status')) return { status: 200, body: {} };
+    const [, gone] = /\/pods\/([^/]+)$/.exec(path) ?? [];
+    if (gone !== undefined) return notFound('pods', gone);
     return status(404, 'NotFound', 'the server could not find the requested resource');
   };
   const ask = (method: string, path: string, body: object | null, contentType: string | null): ApiAnswer => {

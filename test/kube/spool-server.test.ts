@@ -48,6 +48,22 @@ describe('saved requests: a server', () => {
     expect(said()).toEqual([]);
     expect(spool.waiting().acts).toBe(0);
   });
+  it('that has not listed the pods anew gets no deletion of one that may have recovered', async () => {
+    let isSilent = true;
+    const api = anApi((method) => (isSilent && method === 'DELETE' ? 'silence' : undefined));
+    const { spool, clock, said, stale } = aSpool(api);
+    spool.put(act());
+    spool.flush(thereAre);
+    stale.is = true;
+    await clock.advance(60_000);
+    isSilent = false;
+    await clock.advance(60_000);
+    expect([said(), spool.waiting().acts]).toEqual([[], 1]);
+    stale.is = false;
+    spool.flush(thereAre);
+    await clock.advance(1_000);
+    expect(said()).toEqual(['PATCH status', 'DELETE web-0']);
+  });
   it('whose webhook has no dry run still gets the mark and the deletion', async () => {
     const noDryRun = status(400, 'BadRequest', 'admission webhook "x" does not support dry run');
     const api = anApi((_, __, body) => (body?.['dryRun'] === undefined ? undefined : noDryRun));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { act, aSpool, event, type Staged, thereAre } from './a-spool.ts';
-import { anApi, EARLIER_BOOT, VICTIM } from './an-api.ts';
+import { anApi, EARLIER_BOOT, NODE, POD_PATH, VICTIM } from './an-api.ts';
 
 async function tooLate({ spool, clock }: Staged): Promise<void> {
   await clock.advance(300_001);
@@ -38,7 +38,7 @@ describe('saved requests', () => {
     }
     expect(said()).toHaveLength(22);
   });
-  it('are dropped if the relist does not show the pod, or shows another one of that name', async () => {
+  it('are dropped if the relist shows the pod as being deleted', async () => {
     const { spool, clock, said } = aSpool();
     spool.put(act());
     spool.put(event('e-1'));
@@ -46,6 +46,30 @@ describe('saved requests', () => {
     await clock.advance(1_000);
     expect(said()).toEqual(['POST events']);
   });
+  it.each([
+    ['no pod of that name', {}, null, 'the API server shows the pod as gone', true],
+    ['another one', { uid: 'other' }, NODE, 'the API server shows the pod as gone', true],
+    ['it on another node', {}, 'node-2', 'not sent: the API server does not show it on this node', null],
+    ['it here', {}, NODE, 'accepted', true],
+  ])(
+    'of a deletion of a pod that is in no list depend on the server, which shows %s',
+    async (_, more, on, how, ends) => {
+      const { spool, clock, api, noted, said } = aSpool();
+      const metadata = { name: VICTIM.name, namespace: VICTIM.namespace, uid: VICTIM.uid, ...more };
+      if (on === null) api.pods.delete(POD_PATH);
+      else api.pods.set(POD_PATH, { metadata, spec: { nodeName: on } });
+      const known: boolean[] = [];
+      spool.put(act(), (isSo) => void known.push(isSo));
+      spool.flush(() => null);
+      await clock.advance(1_000);
+      expect(said()).toEqual(how === 'accepted' ? ['PATCH status', 'DELETE web-0'] : []);
+      expect(noted).toContainEqual(
+        how === 'accepted' ? ['d-1', 'delete', how, true] : ['d-1', 'withdraw', how, undefined],
+      );
+      expect(known).toEqual(ends === null ? [] : [ends]);
+      expect(spool.waiting().acts).toBe(0);
+    },
+  );
   it('are kept while it is unknown which pods exist', async () => {
     let pods: boolean | null = null;
     const { spool, clock, said } = aSpool(
@@ -140,12 +164,7 @@ describe('a saved deletion', () => {
     expect(noted.at(-1)).toEqual(['d-1', 'delete', expect.stringContaining('no answer'), undefined]);
     spool.flush(() => false);
     await clock.advance(12_000);
-    expect(noted.at(-1)).toEqual([
-      'd-1',
-      'withdraw',
-      'the API server shows the pod as gone, or as being deleted',
-      undefined,
-    ]);
+    expect(noted.at(-1)).toEqual(['d-1', 'withdraw', 'the API server shows the pod as being deleted', undefined]);
   });
   it('records nothing if the first answer came while it was being sent again', async () => {
     const api = anApi((method, _, body) => {

@@ -54,6 +54,7 @@ describe('the end of a pod that is in no list of this node', () => {
     const silent = anApi((method, path) => (method === 'GET' && path === POD_PATH ? 'silence' : undefined));
     expect(await stopping(silent).remove(unplaced, 5)).toMatchObject({ kind: 'not-said', because: 'unheard' });
     const unbound = anApi();
+    delete unbound.pods.get(POD_PATH)?.spec;
     expect(await stopping(unbound).remove(unplaced, 5)).toMatchObject({ kind: 'not-said' });
     expect([...silent.sent(), ...unbound.sent()]).toEqual([]);
   });
