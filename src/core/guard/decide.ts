@@ -1,5 +1,6 @@
 import { stepAnswering } from './answering.ts';
 import { deadNodes, fenceOne, withHolds } from './candidates.ts';
+import { stepCarried } from './carried.ts';
 import type { GuardConfig } from './config.ts';
 import type { GuardReason, GuardVerdict } from './decision.ts';
 import { adoptDevices, stepDevices } from './devices.ts';
@@ -67,7 +68,7 @@ export function takeIn(before: GuardState, observation: GuardObservation, config
     ? stepNodes(before.nodes, observation, config, { isSettled: false, startsAnew: true })
     : seen;
   const kept = adoptKept({ ...before, self: signed.self, nodes }, observation);
-  const adopted = stepAnswering(kept, observation.outcomes, atMs);
+  const adopted = stepCarried(stepAnswering(kept, observation.outcomes, atMs), observation.outcomes);
   const devices = stepDevices(adopted.devices, observation.answers, nodes, wallMs);
   const fencings = stepFencings(adopted, observation);
   const time = { atMs, asOfMs: observation.nodes.known ? observation.nodes.value.asOfMs : atMs, isSettled: settled };
@@ -79,7 +80,7 @@ export function takeIn(before: GuardState, observation: GuardObservation, config
     fencings: fencings.fencings,
     holds: storm.holds,
     // Unread orders are not gone: one that was answered would be carried out again.
-    orders: observation.records.known ? pruneOrders(adopted.orders, observation.orders) : adopted.orders,
+    orders: observation.records.known ? pruneOrders(adopted, observation.orders) : adopted.orders,
     dryFenced: stillSilent(adopted.dryFenced, nodes),
     unreadable: unreadableOf(adopted, observation),
   };

@@ -47,7 +47,7 @@ export function nextLook(
   const isAttachmentsDue = !attachments.known || atMs - attachments.value.asOfMs >= ATTACHMENTS_AGAIN_MS;
   const isUnderWay = [...state.fencings.values()].some(({ record }) => !AT_REST.has(record.phase));
   const isHurried = suspects.length > 0 && suspects.length <= MAX_HURRIED;
-  const isBusy = isUnderWay || isHurried || observation.orders.length > 0;
+  const isBusy = isUnderWay || isHurried || observation.orders.length > 0 || state.carried.size > 0;
   const quietMs = state.nodes.size > LARGE ? LARGE_LOOK_MS : LOOK_MS;
   return {
     afterMs: Math.max(0, Math.min(isBusy ? BUSY_LOOK_MS : quietMs, wanted.dueMs - atMs)),

@@ -1,5 +1,6 @@
 import { isPauseAnswered, withAnswering } from './answering.ts';
 import { freesAt, isSettled, recordOf } from './candidates.ts';
+import { lostOf, NOT_STORED, withCarried, withoutCarried } from './carried.ts';
 import { planOf } from './config.ts';
 import type { Because, GateName, GateRow, OrderAnswer, Refusal } from './decision.ts';
 import { atGate, authorityShut, epochShut, firstShut, gatesOf, type Look, recordShut, scopeShut } from './gates.ts';
@@ -46,7 +47,19 @@ export function stepOrders(
     const isAwaited = result === 'await' && observation.atMs - seenMs < AWAIT_MS;
     if (isAwaited && 'node' in order) awaited.add(order.node.uid);
     progress = withSeen(progress, order.id, { seenMs, isAnswered: !isAwaited });
-    if (!isAwaited) progress = answered(progress, look, order.id, result === 'await' ? NOT_KNOWN : result);
+    if (!isAwaited) progress = answered(progress, look, order, result === 'await' ? NOT_KNOWN : result);
+  }
+  for (const carried of progress.state.carried.values()) {
+    const { order, sinceMs } = carried;
+    const lost = lostOf(carried, observation);
+    if (lost === 'waits') continue;
+    const result = lost === 'again' ? resultOf(order, { ...look, state: progress.state }) : NOT_STORED;
+    if (result === 'await') {
+      if ('node' in order) awaited.add(order.node.uid);
+      continue;
+    }
+    progress = { ...progress, state: withoutCarried(progress.state, order.id) };
+    if (lost !== 'done') progress = answered(progress, look, order, result, sinceMs);
   }
   return { progress, awaited };
 }
@@ -54,7 +67,15 @@ export function stepOrders(
 const refuse = (why: Because | Refusal, gate: GateName | null = null) => ({ isAccepted: false, gate, why }) as const;
 const NOT_KNOWN = refuse('not-known-in-time');
 
-function answered(progress: Progress, look: Look, id: string, result: Exclude<Result, 'await'>): Progress {
+/** `sinceMs`: when it was first accepted. */
+function answered(
+  progress: Progress,
+  look: Look,
+  order: Order,
+  result: Exclude<Result, 'await'>,
+  sinceMs = look.observation.atMs,
+): Progress {
+  const { id } = order;
   if (!result.isAccepted)
     return withDecision(progress, look, { kind: 'answer', order: id, answer: result, carries: null, keeps: false });
   const answer: OrderAnswer = { isAccepted: true, fencing: result.fencing };
@@ -66,7 +87,9 @@ function answered(progress: Progress, look: Look, id: string, result: Exclude<Re
   }
   const applied = result.apply(progress);
   const [carried] = applied.decisions.slice(progress.decisions.length);
-  return withDecision(applied, look, { kind: 'answer', order: id, answer, carries: carried?.id ?? null, keeps: false });
+  const state = withCarried(applied.state, order, carried, nextId(applied.state), sinceMs);
+  const said = { kind: 'answer', order: id, answer, carries: carried?.id ?? null, keeps: false } as const;
+  return withDecision({ ...applied, state }, look, said);
 }
 
 function withSeen(
@@ -78,10 +101,13 @@ function withSeen(
   return { ...progress, state: { ...state, orders: with_(state.orders, id, seen) } };
 }
 
-/** Answered orders that are gone from where they were written. */
-export function pruneOrders(orders: GuardState['orders'], present: readonly Order[]): GuardState['orders'] {
+/** Answered orders that are gone from where they were written, and are not to be carried out any more. */
+export function pruneOrders(
+  { orders, carried }: Pick<GuardState, 'orders' | 'carried'>,
+  present: readonly Order[],
+): GuardState['orders'] {
   if (orders.size === 0) return orders;
-  const ids = new Set(present.map(({ id }) => id));
+  const ids = new Set([...present.map(({ id }) => id), ...carried.keys()]);
   return [...orders.keys()].every((id) => ids.has(id)) ? orders : new Map([...orders].filter(([id]) => ids.has(id)));
 }
 

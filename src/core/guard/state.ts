@@ -1,7 +1,7 @@
 import type { MonoMs } from '../reading.ts';
 import type { MethodKey } from './config.ts';
 import type { Announcement, NodeFacts } from './node-facts.ts';
-import type { ActResult, LeaseView, NodeObject, ReleaseScope } from './observation.ts';
+import type { ActResult, LeaseView, NodeObject, Order, ReleaseScope } from './observation.ts';
 import type {
   Contradiction,
   DecisionId,
@@ -38,6 +38,8 @@ export type GuardState = {
   readonly orders: ReadonlyMap<string, { readonly seenMs: MonoMs; readonly isAnswered: boolean }>;
   /** By the decision that answers it: what an accepted order brings by itself, once its answer is known to be stored. */
   readonly answering: ReadonlyMap<DecisionId, Answering>;
+  /** By order id: accepted orders of which it is not known that they are carried out. */
+  readonly carried: ReadonlyMap<string, Carried>;
   /** By node uid: what would have been fenced in dry run, until it lives again. */
   readonly dryFenced: ReadonlyMap<string, { readonly wallMs: number }>;
   /** By node uid: the gate that was last told to hold it, so that it is told once. */
@@ -179,6 +181,20 @@ export type Answering =
   | { readonly verb: 'resume' }
   | { readonly verb: 'release'; readonly release: Release };
 
+/** `by`: the decision that carries it out, by storing the `revision` of that fencing. */
+export type Carried = {
+  readonly order: Order;
+  readonly answer: DecisionId;
+  readonly by: DecisionId;
+  readonly fencing: FencingId;
+  readonly revision: number;
+  readonly sinceMs: MonoMs;
+  /** The answer is known to be stored. */
+  readonly isAnswered: boolean;
+  /** When it was heard that the record is not known to be; null: it was not. */
+  readonly lostMs: MonoMs | null;
+};
+
 /** The key of `GuardState.devices`. */
 export const deviceKey = (uid: string, method: MethodKey): string => `${uid} ${method}`;
 
@@ -204,6 +220,7 @@ export function initialGuardState(atMs: MonoMs, settleMs: number): GuardState {
     pastHolds: [],
     orders: new Map(),
     answering: new Map(),
+    carried: new Map(),
     dryFenced: new Map(),
     held: new Map(),
     marks: new Map(),
