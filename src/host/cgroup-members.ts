@@ -21,8 +21,7 @@ const KILLS_LAST_MS = 10_000;
 
 /** Where a thread, or the main thread of a process, is in the hierarchy whose paths a CgroupRef has. */
 export function cgroupPathOf(mounts: CgroupMounts, process: number | Thread): Reading<string> {
-  const path = pathIn(mounts, cgroupPathsOf(process), process);
-  return path.known ? known(Buffer.from(path.value, 'latin1').toString()) : path;
+  return decoded(pathIn(mounts, cgroupPathsOf(process), process));
 }
 
 function pathIn(mounts: CgroupMounts, paths: ReturnType<typeof cgroupPathsOf>, pid: number | Thread): Reading<string> {
@@ -30,6 +29,14 @@ function pathIn(mounts: CgroupMounts, paths: ReturnType<typeof cgroupPathsOf>, p
   const path = paths.value.get(mounts.version === 1 ? 'memory' : '');
   return path === undefined ? unknown('absent', `/proc/${pid}/cgroup`, 'the hierarchy is not listed') : known(path);
 }
+
+/** The same for a process of which only other threads than the main one may live. Absent: it has ended. */
+export function livePathOf(mounts: CgroupMounts, pid: number): Reading<string> {
+  return decoded(placeOf(mounts, pid));
+}
+
+const decoded = (path: Reading<string>): Reading<string> =>
+  path.known ? known(Buffer.from(path.value, 'latin1').toString()) : path;
 
 /**
  * Whether any live thread of the process is in the cgroup or below it. On version 1 the file of a process whose main

@@ -32,7 +32,7 @@ export function ownerOf(
 }
 
 /** The path down to the first unit: what is below it is delegated to that unit, whatever its name. Null: there is none. */
-function unitIn(path: string): string | null {
+export function unitIn(path: string): string | null {
   const parts = path.split('/');
   const at = parts.findIndex((part) => UNIT.test(part));
   return at < 0 ? null : parts.slice(0, at + 1).join('/');

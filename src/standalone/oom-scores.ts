@@ -1,19 +1,20 @@
 import { type OomScore, oomScoreAdj } from '../core/pod/oom-score.ts';
 import { podName } from '../core/pod/pod.ts';
 import { known, type Reading } from '../core/reading.ts';
-import { isNumber, isOneOf, isText, shape } from '../core/shape.ts';
+import { isNumber, isOneOf, isText, listOf, shape } from '../core/shape.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { processesOf, refOf } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
-import { readOomScoreAdj, writeOomScoreAdj } from '../host/oom-score.ts';
+import { oomScoreCommand, readOomScoreAdj, writeOomScoreAdj } from '../host/oom-score.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import { startTicks } from '../host/workload.ts';
-import type { BoundPod, CgroupRef, Clock, Findings } from '../ports.ts';
+import type { BoundPod, Clock, Findings } from '../ports.ts';
 import { OOM_SCORES, oomScoresKept } from '../words/finding-eviction.ts';
-import { loadRuntimeFile, remembered, saveRuntimeFile } from './runtime-file.ts';
+import { createOwnScores, judgeScores, type ScoreGroup } from './oom-score-groups.ts';
+import { loadRuntimeFile, saveRuntimeFile } from './runtime-file.ts';
 
 export type OomScores = {
   /** The pods have changed. */
@@ -25,7 +26,7 @@ export type OomScoresNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;
-  readonly systemd: Pick<Systemd, 'isUp' | 'oomScoreAdjust'>;
+  readonly systemd: Pick<Systemd, 'isUp' | 'oomScoreAdjust' | 'unit'>;
   readonly run: CommandRunner;
   readonly pods: () => readonly BoundPod[];
   /** Null: it is bound by its cgroup. */
@@ -41,7 +42,9 @@ const SOON_MS = 300;
 /** The maximum in one pass; the next one continues. */
 const MOST_CHANGED = 2_000;
 const SLICE_PODS = 8;
-const CHOOM_MS = 10_000;
+const SET_MS = 10_000;
+/** What is not noted could not be restored: where so many cgroups have changed, no others are set. */
+const MOST_NOTED = 10_000;
 
 /** For restoring at uninstall: processes in this cgroup had `before`, and now have `set`. */
 type Changed = { readonly path: string; readonly inode: number; readonly before: number; readonly set: number };
@@ -52,7 +55,7 @@ const notePath = (runtimeDirectory: string): string => `${runtimeDirectory}/oom-
 const isNote = shape<Note>({
   schema: isOneOf(1),
   bootId: isText,
-  changed: remembered(shape<Changed>({ path: isText, inode: isNumber, before: isNumber, set: isNumber })),
+  changed: listOf(shape<Changed>({ path: isText, inode: isNumber, before: isNumber, set: isNumber }), MOST_NOTED),
 });
 
 function loadNote(runtimeDirectory: string, bootId: string, clock: Clock): readonly Changed[] {
@@ -60,13 +63,7 @@ function loadNote(runtimeDirectory: string, bootId: string, clock: Clock): reado
   return value?.bootId === bootId ? value.changed : [];
 }
 
-type Process = { readonly pid: number; readonly ticks: number | null };
-type Wanted = {
-  readonly pod: string;
-  readonly ref: CgroupRef;
-  readonly value: number;
-  readonly processes: readonly Process[];
-};
+type Wanted = ScoreGroup & { readonly pod: string; readonly value: number };
 
 /**
  * product.md section 7, "the kernel's choice": the processes of a pod have the oom_score_adj of its QoS class. Children
@@ -117,91 +114,88 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
     const usual = inherited.known ? inherited.value : 0;
     const found: OomScore[] = [];
     const wanted: Wanted[] = [];
+    const own = createOwnScores(needs.systemd, usual);
     let left = MOST_CHANGED;
     for (const [i, { declared, cgroup, isTerminating }] of needs.pods().map(flat).entries()) {
       if (i > 0 && i % SLICE_PODS === 0) await sleep(clock, 1);
       if (isClosed) return;
       if (!cgroup.known || isTerminating) continue;
       const pod = podName(declared);
-      const own = await ownValue(needs.unitOf(declared.uid), usual);
+      const unit = needs.unitOf(declared.uid);
+      const service = unit?.endsWith('.service') === true ? unit : null;
+      const ofUnit = service === null ? known(null) : await own.ofService(service);
       // Its unit's setting is unknown: it may have a value of its own.
-      if (!own.known) continue;
+      if (!ofUnit.known) continue;
       // Without a process nobody carries a value.
       const pids = processesOf(mounts, cgroup.value);
       if (!pids.known || pids.value.length === 0) continue;
-      if (own.value !== null) {
-        found.push({ pod, oomScoreAdj: own.value, from: 'unit', others: 0 });
+      if (ofUnit.value !== null) {
+        found.push({ pod, oomScoreAdj: ofUnit.value, from: 'unit', others: 0 });
         continue;
       }
       const value = oomScoreAdj(declared, bytes.value);
-      const ref = cgroup.value;
-      const others = othersAmong(pids.value, value, left);
-      left -= others.length;
-      found.push({ pod, oomScoreAdj: value, from: 'qos', others: others.length });
-      if (others.length > 0) wanted.push({ pod, ref, value, processes: others });
+      const of = { ref: cgroup.value, pids: pids.value, value, most: left };
+      const judged = await judgeScores(needs, of, service === null ? own : null);
+      const count = judged.others.reduce((sum, { processes }) => sum + processes.length, 0);
+      left -= count;
+      wanted.push(...judged.others.map((group) => ({ ...group, pod, value })));
+      const isAllKept = judged.kept === pids.value.length;
+      if (isAllKept) found.push({ pod, oomScoreAdj: judged.highestKept, from: 'unit', others: 0 });
+      else if (judged.isWhole) found.push({ pod, oomScoreAdj: value, from: 'qos', others: count });
     }
     scores = found;
     if (wanted.length === 0) {
       findings.clear(OOM_SCORES);
       return;
     }
-    remember(wanted, usual);
-    const failed = await set(wanted);
+    const failed = await set(wanted, remember(wanted, usual));
     scores = found.map((score) => ({ ...score, others: failed.get(score.pod)?.count ?? 0 }));
     tell(failed);
   }
 
-  /** Null: none of its own. */
-  async function ownValue(unit: string | null, usual: number): Promise<Reading<number | null>> {
-    if (unit === null || !unit.endsWith('.service')) return known(null);
-    const value = await needs.systemd.oomScoreAdjust(unit);
-    if (!value.known) return value;
-    return known(value.value === usual ? null : value.value);
-  }
-
-  function othersAmong(pids: readonly number[], value: number, most: number): readonly Process[] {
-    const others: Process[] = [];
-    for (const pid of pids) {
-      if (others.length >= most) break;
-      const now = readOomScoreAdj(pid);
-      if (now.known && now.value !== value) others.push({ pid, ticks: startTicks(pid) });
-    }
-    return others;
-  }
-
-  /** Called before anything is changed; forgets cgroups that are gone. */
-  function remember(wanted: readonly Wanted[], usual: number): void {
+  /** Called before anything is changed; forgets cgroups that are gone. Returns those that are noted: only these may change. */
+  function remember(wanted: readonly Wanted[], usual: number): readonly Wanted[] {
     const isThere = ({ path, inode }: Changed): boolean => {
       const ref = refOf(mounts, path);
       return ref.known && ref.value.inode === inode;
     };
-    const kept = changed.filter(isThere);
-    const added = wanted.flatMap(({ ref, value, processes }) => {
-      const before = kept.find(({ inode }) => inode === ref.inode);
-      if (before?.set === value) return [];
+    const noted = new Map(changed.filter(isThere).map((one) => [one.inode, one]));
+    let isSame = noted.size === changed.length;
+    for (const { ref, value, processes } of wanted) {
+      const before = noted.get(ref.inode);
+      if (before?.set === value || (before === undefined && noted.size >= MOST_NOTED)) continue;
       const first = processes[0] === undefined ? null : readOomScoreAdj(processes[0].pid);
       const was = before?.before ?? (first?.known === true ? first.value : usual);
-      return [{ path: ref.path, inode: ref.inode, before: was, set: value }];
-    });
-    if (added.length === 0 && kept.length === changed.length) return;
-    const isAdded = ({ inode }: Changed): boolean => added.some((one) => one.inode === inode);
-    changed = [...kept.filter((one) => !isAdded(one)), ...added];
-    const note: Note = { schema: 1, bootId, changed };
-    saveRuntimeFile(notePath(runtimeDirectory), note);
+      noted.set(ref.inode, { path: ref.path, inode: ref.inode, before: was, set: value });
+      isSame = false;
+    }
+    if (!isSame) {
+      changed = [...noted.values()];
+      const note: Note = { schema: 1, bootId, changed };
+      saveRuntimeFile(notePath(runtimeDirectory), note);
+    }
+    return wanted.filter(({ ref, value }) => noted.get(ref.inode)?.set === value);
   }
 
   /** Processes that still have another value, by pod. */
   async function set(
     wanted: readonly Wanted[],
+    noted: readonly Wanted[],
   ): Promise<ReadonlyMap<string, { readonly count: number; readonly why: string }>> {
-    const why = needs.systemd.isUp() ? await setByChoom(wanted) : setDirectly(wanted);
+    const why = needs.systemd.isUp() ? await setByProgram(noted) : setDirectly(noted);
     const failed = new Map<string, { readonly count: number; readonly why: string }>();
-    for (const { pod, ref, value, processes } of wanted) {
+    for (const one of wanted) {
+      const { pod, ref, value, processes } = one;
       const count = processes.filter(({ pid, ticks }) => {
         const now = readOomScoreAdj(pid);
         return startTicks(pid) === ticks && ticks !== null && now.known && now.value !== value;
       }).length;
-      if (count > 0) failed.set(pod, { count, why: why.get(ref.inode) ?? 'the value did not change' });
+      if (count === 0) continue;
+      const otherwise = noted.includes(one)
+        ? 'the value did not change'
+        : `more than ${MOST_NOTED} cgroups have changed`;
+      const before = failed.get(pod)?.count ?? 0;
+      failed.set(pod, { count: before + count, why: why.get(ref.inode) ?? otherwise });
     }
     return failed;
   }
@@ -217,27 +211,19 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
     return why;
   }
 
-  /** Not allowed in the agent's own sandbox: done by transient units, one per value. */
-  async function setByChoom(wanted: readonly Wanted[]): Promise<ReadonlyMap<number, string>> {
-    const why = new Map<number, string>();
-    for (const value of new Set(wanted.map((one) => one.value))) {
-      const these = wanted.filter((one) => one.value === value);
-      const stdin = these.flatMap(({ processes }) => processes.map(({ pid }) => `${pid}\n`)).join('');
-      const end = await needs.run({
-        argv: ['xargs', '-n', '1', 'choom', '-n', String(value), '-p'],
-        timeoutMs: CHOOM_MS,
-        stdin,
-      });
-      if (end.kind === 'exited' && end.code === 0) continue;
-      const said =
-        end.kind === 'exited'
-          ? `choom: exit status ${end.code}`
-          : end.kind === 'failed'
-            ? end.detail
-            : 'choom timed out';
-      for (const { ref } of these) why.set(ref.inode, `${value} was refused: ${said}`);
-    }
-    return why;
+  /** Not allowed in the agent's own sandbox: done by a transient unit. */
+  async function setByProgram(wanted: readonly Wanted[]): Promise<ReadonlyMap<number, string>> {
+    if (wanted.length === 0) return new Map();
+    const scores = wanted.map(({ ref, value, processes }) => ({ ref, value, pids: processes.map(({ pid }) => pid) }));
+    const end = await needs.run({ ...oomScoreCommand(mounts, scores), timeoutMs: SET_MS });
+    if (end.kind === 'exited' && end.code === 0) return new Map();
+    const said =
+      end.kind === 'exited'
+        ? `exit status ${end.code}`
+        : end.kind === 'failed'
+          ? end.detail
+          : `no end within ${SET_MS / 1_000} s`;
+    return new Map(wanted.map(({ ref, value }) => [ref.inode, `${value} was refused: ${said}`]));
   }
 
   function tell(failed: ReadonlyMap<string, { readonly count: number; readonly why: string }>): void {

@@ -1,12 +1,15 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { openSystemBus } from '../../src/host/bus.ts';
 import { createClock } from '../../src/host/clock.ts';
+import { run as exec } from '../../src/host/exec.ts';
 import { createSystemd } from '../../src/host/systemd.ts';
 import { createCommandRunner } from '../../src/host/transient.ts';
+import type { UnitFacts } from '../../src/host/unit-facts.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import {
   createOomScores,
@@ -14,15 +17,30 @@ import {
   type OomScoresNeeds,
   putBackOomScores,
 } from '../../src/standalone/oom-scores.ts';
-import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+import { HEADLESS, makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
 import { until } from '../host/private-bus.ts';
 import { aBoundPod } from '../observe/a-bound-pod.ts';
 import { heardParts } from './needs.ts';
 
 const clock = createClock();
 const RUNS = 'echo up; while :; do sleep 1000; done';
+const ALONE = 'echo up; exec sleep 1000';
 const adjOf = (pid: number): number => Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'latin1'));
 const usual = adjOf(1);
+const aUnit: UnitFacts = {
+  ...{ id: '', loadState: 'loaded', activeState: 'active', subState: 'running', controlGroup: null, slice: null },
+  ...{ invocationId: '', activeSinceWallMs: null, hasJob: false, stopsUnneeded: false, relations: {} },
+};
+const NS_LAST_PID = '/proc/sys/kernel/ns_last_pid';
+
+function isPidChosen(): boolean {
+  try {
+    accessSync(NS_LAST_PID, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 describe.skipIf(needsCgroups !== '')(`the kernel's OOM killer ${needsCgroups}`, () => {
   let directory: string;
@@ -76,18 +94,124 @@ describe.skipIf(needsCgroups !== '')(`the kernel's OOM killer ${needsCgroups}`, 
     expect(scores.now().map(({ pod }) => pod)).toEqual(['default/web']);
   });
 
-  it('is configured through choom if systemd answers', async () => {
+  /** All services are below the pod's cgroup. */
+  const setting = (own: (unit: string) => number): OomScoresNeeds['systemd'] => ({
+    isUp: () => true,
+    oomScoreAdjust: async (unit) => known(own(unit)),
+    unit: async (name) => known({ ...aUnit, controlGroup: `${cgroup.path}/${name}` }),
+  });
+  const answering = setting(() => usual);
+
+  it('is configured through a program of its own if systemd answers', async () => {
     const { pid } = await cgroup.run(RUNS);
-    open(() => [podOf('BestEffort')], {
-      systemd: { isUp: () => true, oomScoreAdjust: async () => known(usual) },
+    const below = await cgroup.child('a b', RUNS);
+    open(() => [podOf('BestEffort')], { systemd: answering });
+    await until(() => adjOf(pid) === 1000 && adjOf(below.pid) === 1000);
+    expect(heard.findings.all()).toEqual([]);
+  });
+
+  it.skipIf(!isPidChosen())(
+    'sets nothing of a process that has got the id of one that ended [needs root]',
+    async () => {
+      const worker = await cgroup.run(ALONE);
+      let stranger = 0;
+      let isDone = false;
+      const run: OomScoresNeeds['run'] = async ({ argv, timeoutMs, stdin = '' }) => {
+        worker.kill('SIGKILL');
+        await until(() => !existsSync(`/proc/${worker.pid}`));
+        for (let tries = 0; tries < 50 && stranger !== worker.pid; tries++) {
+          writeFileSync(NS_LAST_PID, String(worker.pid - 1));
+          const child = spawn('sleep', ['1000'], { stdio: 'ignore' });
+          onTestFinished(() => void child.kill('SIGKILL'));
+          stranger = child.pid ?? 0;
+        }
+        const end = await exec(argv, { timeoutMs, maxOutputBytes: 1_000, stdin });
+        isDone = true;
+        return end;
+      };
+      open(() => [podOf('BestEffort')], { systemd: answering, run });
+      await until(() => isDone);
+      expect(stranger).toBe(worker.pid);
+      expect(adjOf(stranger)).toBe(usual);
+    },
+  );
+
+  describe('of a slice', () => {
+    const inSlice: Partial<OomScoresNeeds> = {
+      systemd: setting((unit) => (unit === 'db.service' ? 500 : usual)),
+      unitOf: () => 'app.slice',
+    };
+    const OWN = `echo 500 > /proc/self/oom_score_adj; ${RUNS}`;
+
+    it.each([
+      ['slice', 'app.slice'],
+      ['cgroup', null],
+    ])('keeps what one of its services sets, and sets the others (bound as a %s)', async (_, unit) => {
+      const db = await cgroup.child('db.service', OWN);
+      const web = await cgroup.child('web.service', RUNS);
+      const scores = open(() => [podOf('BestEffort')], { ...inSlice, unitOf: () => unit });
+      await until(() => adjOf(web.pid) === 1000);
+      await until(() => scores.now().some(({ others }) => others === 0));
+      expect(scores.now()).toEqual([{ pod: 'default/web', oomScoreAdj: 1000, from: 'qos', others: 0 }]);
+      expect(adjOf(db.pid)).toBe(500);
     });
+
+    it('is not kept by a cgroup that only has the name of such a service', async () => {
+      await cgroup.child('tenant', RUNS);
+      const { pid } = await cgroup.child('tenant/db.service', RUNS);
+      open(() => [podOf('BestEffort')], inSlice);
+      await until(() => adjOf(pid) === 1000);
+    });
+
+    it('is kept also by a process whose main thread has ended', async () => {
+      const headless = await cgroup.child('db.service', `echo 500 > /proc/self/oom_score_adj; ${HEADLESS}`);
+      const web = await cgroup.child('web.service', RUNS);
+      await until(() => readFileSync(`/proc/${headless.pid}/stat`, 'latin1').includes(') Z'));
+      open(() => [podOf('BestEffort')], inSlice);
+      await until(() => adjOf(web.pid) === 1000);
+      expect(adjOf(headless.pid)).toBe(500);
+    });
+
+    it('is what its services set if all of them do', async () => {
+      const { pid } = await cgroup.child('db.service', OWN);
+      const scores = open(() => [podOf('BestEffort')], inSlice);
+      await until(() => scores.now().length > 0);
+      expect(scores.now()).toEqual([{ pod: 'default/web', oomScoreAdj: 500, from: 'unit', others: 0 }]);
+      expect(adjOf(pid)).toBe(500);
+    });
+
+    it('is not changed by an uninstall where it was not set', async () => {
+      if (mounts === null) return;
+      const db = await cgroup.child('db.service', `echo 1000 > /proc/self/oom_score_adj; ${ALONE}`);
+      const web = await cgroup.child('web.service', ALONE);
+      open(() => [podOf('BestEffort')], inSlice);
+      await until(() => adjOf(web.pid) === 1000);
+      expect(putBackOomScores({ clock, mounts, runtimeDirectory: directory, bootId: 'boot' })).toEqual({
+        count: 1,
+        problems: [],
+      });
+      expect([adjOf(db.pid), adjOf(web.pid)]).toEqual([1000, usual]);
+    });
+  });
+
+  it('gets the old values back even if very many cgroups were changed', async () => {
+    if (mounts === null) return;
+    const { pid } = await cgroup.run(ALONE);
+    open(() => [podOf('BestEffort')]);
     await until(() => adjOf(pid) === 1000);
+    const path = join(directory, 'oom-scores.json');
+    await until(() => existsSync(path));
+    const note = JSON.parse(readFileSync(path, 'utf8'));
+    const others = Array.from({ length: 2_000 }, (_, i) => ({ path: `/gone${i}`, inode: i, before: 0, set: 1000 }));
+    writeFileSync(path, JSON.stringify({ ...note, changed: [...others, ...note.changed] }));
+    expect(putBackOomScores({ clock, mounts, runtimeDirectory: directory, bootId: 'boot' }).count).toBe(1);
+    expect(adjOf(pid)).toBe(usual);
   });
 
   it("keeps a unit's own value", async () => {
     const { pid } = await cgroup.run(RUNS);
     const scores = open(() => [podOf('BestEffort')], {
-      systemd: { isUp: () => true, oomScoreAdjust: async () => known(usual + 50) },
+      systemd: setting(() => usual + 50),
       unitOf: () => 'web.service',
     });
     await until(() => scores.now().length > 0);
