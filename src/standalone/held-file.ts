@@ -27,6 +27,8 @@ export type HeldUnit = {
 };
 /** A unit that the agent restarted; forgotten after ten minutes of health. */
 type RestartedUnit = { readonly unit: string; readonly level: number; readonly startedMs: MonoMs };
+/** `run`: as `invocationId`; missing in files of earlier versions. */
+export type StoppedAgain = { readonly unit: string; readonly atMs: MonoMs; readonly run?: string };
 export type Held = {
   readonly schema: 1;
   /** All times belong to this boot. */
@@ -34,8 +36,8 @@ export type Held = {
   readonly conditions: readonly NodeCondition[];
   readonly units: readonly HeldUnit[];
   readonly restarted: readonly RestartedUnit[];
-  /** Each time it was stopped again because something else had started it while it was held. */
-  readonly stoppedAgain: readonly { readonly unit: string; readonly atMs: MonoMs }[];
+  /** Each run that was stopped again because something else had started it while it was held. */
+  readonly stoppedAgain: readonly StoppedAgain[];
 };
 
 export const heldPath = (runtimeDirectory: string): string => `${runtimeDirectory}/held.json`;
@@ -88,7 +90,7 @@ const isHeld = shape<Held>({
   units: remembered(isHeldUnit),
   restarted: remembered(shape<RestartedUnit>({ unit: isText, level: isNumber, startedMs: isNumber })),
   // Missing in files of earlier versions.
-  stoppedAgain: optional(remembered(shape({ unit: isText, atMs: isNumber }))),
+  stoppedAgain: optional(remembered(shape<StoppedAgain>({ unit: isText, atMs: isNumber, run: optional(isText) }))),
 });
 
 /** Null if it is not what `saveHeld` writes. */

@@ -12,14 +12,12 @@ import {
   leftRunning,
   notRestarted,
   restartId,
-  STOPS_NOT_SAVED,
-  stopsNotSaved,
   stopsUnusable,
 } from '../words/finding-standalone.ts';
 import { sayNames } from '../words/phrases.ts';
-import { type Held, type HeldUnit, loadHeld, saveHeld } from './held-file.ts';
+import { type Held, type HeldUnit, loadHeld, type StoppedAgain, saveHeld } from './held-file.ts';
 import type { ManifestPod } from './manifest.ts';
-import { MAX_REMEMBERED } from './runtime-file.ts';
+import { createStopsSaver, MAX_REMEMBERED } from './runtime-file.ts';
 import { isNeededBy, isRunning, whoForbids } from './start-effects.ts';
 import { stopsWith } from './tie-graph.ts';
 
@@ -85,13 +83,12 @@ export function createRestart(needs: RestartNeeds): Restart {
   /** Another agent may own the file by now. */
   let isAbandoned = false;
   let cancelTimer: () => void = () => undefined;
+  const saver = createStopsSaver(needs, 'eviction', () => saveHeld(runtimeDirectory, held));
 
   function keep(next: Held): void {
     held = next;
     jobs = jobs.filter((job) => next.units.some(({ unit }) => unit === job.unit));
-    const complaint = saveHeld(runtimeDirectory, next);
-    if (complaint === null) findings.clear(STOPS_NOT_SAVED.eviction);
-    else findings.raise(stopsNotSaved('eviction', complaint));
+    saver.save();
   }
   const put = (unit: HeldUnit): void =>
     keep({ ...held, units: [...held.units.filter((other) => other.unit !== unit.unit), unit].slice(-MAX_REMEMBERED) });
@@ -237,7 +234,9 @@ export function createRestart(needs: RestartNeeds): Restart {
   async function stopAgain(unit: HeldUnit, facts: UnitFacts): Promise<void> {
     const atMs = clock.monoMs();
     const recent = held.stoppedAgain.filter((past) => atMs - past.atMs < STOPPED_AGAIN.withinMs);
-    const times = recent.filter((past) => past.unit === unit.unit).length;
+    const isThisRun = (past: StoppedAgain): boolean => past.unit === unit.unit && past.run === facts.invocationId;
+    const before = recent.filter((past) => !isThisRun(past));
+    const times = before.filter((past) => past.unit === unit.unit).length;
     if (times >= STOPPED_AGAIN.times) {
       findings.raise(leftRunning(unit.unit, unit.pod, null));
       return drop(unit, 'it was stopped again 3 times within 10 minutes');
@@ -251,11 +250,17 @@ export function createRestart(needs: RestartNeeds): Restart {
     const asking = { ...unit, asked: 'stop' } as const;
     // The start itself was a job too.
     forgetJobs([unit]);
+    // Counted before: without an answer it may be stopped all the same. Each run counts once.
+    const asked = recent.find(isThisRun) ?? { unit: unit.unit, atMs, run: facts.invocationId };
+    held = { ...held, stoppedAgain: [...before, asked].slice(-MAX_REMEMBERED) };
     put(asking);
     const stopped = await systemd.stop(unit.unit);
-    if (!stopped.known || isAbandoned) return;
+    if (isAbandoned) return;
+    if (!stopped.known) {
+      if (stopped.why === 'unreadable') keep({ ...held, stoppedAgain: before });
+      return;
+    }
     put({ ...asking, invocationId: facts.invocationId });
-    keep({ ...held, stoppedAgain: [...recent, { unit: unit.unit, atMs }].slice(-MAX_REMEMBERED) });
     log.info(
       { event: 'evict', unit: unit.unit, pod: unit.pod, again: times + 1 },
       `${unit.unit} was started while the condition that evicted it is still true: it is stopped again`,
@@ -350,6 +355,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     close: async () => {
       isClosed = true;
       cancelTimer();
+      saver.close();
       endJobs();
       await new Promise<void>((resolve) => {
         const cancel = clock.after(CLOSE_MS, resolve);

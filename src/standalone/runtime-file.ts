@@ -2,7 +2,8 @@ import type { Reading } from '../core/reading.ts';
 import { type Check, listOf } from '../core/shape.ts';
 import { writeAtomic } from '../host/files.ts';
 import { keepAside, readOwnFile } from '../host/own-file.ts';
-import type { Clock } from '../ports.ts';
+import type { Clock, Findings } from '../ports.ts';
+import { STOPS_NOT_SAVED, stopsNotSaved } from '../words/finding-standalone.ts';
 
 /** The maximum number of manifests. */
 export const MAX_REMEMBERED = 1_000;
@@ -26,4 +27,30 @@ export function saveRuntimeFile(path: string, value: object): string | null {
   // Its content is meaningless after this boot, and a kill may wait for the write.
   const written: Reading<true> = writeAtomic(path, `${JSON.stringify(value)}\n`, MODE, 'boot');
   return written.known ? null : `${written.where}: ${written.detail}`;
+}
+
+const SAVE_AGAIN_MS = 10_000;
+
+/** Keeps the file of what was stopped: while it cannot be written, a finding says so, and it is tried again. */
+export function createStopsSaver(
+  { clock, findings }: { readonly clock: Clock; readonly findings: Findings },
+  by: keyof typeof STOPS_NOT_SAVED,
+  write: () => string | null,
+): { readonly save: () => void; readonly close: () => void } {
+  let cancel: () => void = () => undefined;
+  let isClosed = false;
+  const save = (): void => {
+    cancel();
+    const complaint = write();
+    if (complaint === null) findings.clear(STOPS_NOT_SAVED[by]);
+    else findings.raise(stopsNotSaved(by, complaint));
+    if (complaint !== null && !isClosed) cancel = clock.after(SAVE_AGAIN_MS, save);
+  };
+  return {
+    save,
+    close: () => {
+      isClosed = true;
+      cancel();
+    },
+  };
 }

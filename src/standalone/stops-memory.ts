@@ -1,8 +1,8 @@
 import type { DecisionId } from '../core/decision.ts';
 import type { JobEnd, Systemd } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
-import { STOPS_NOT_SAVED, stopsNotSaved, stopsUnusable } from '../words/finding-standalone.ts';
-import { MAX_REMEMBERED } from './runtime-file.ts';
+import { stopsUnusable } from '../words/finding-standalone.ts';
+import { createStopsSaver, MAX_REMEMBERED } from './runtime-file.ts';
 import { loadStops, type StoppedPod, saveStops } from './stops-file.ts';
 
 export type StopsMemoryNeeds = {
@@ -43,6 +43,7 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
   const loaded = loadStops(runtimeDirectory, bootId, clock);
   if (loaded.complaint !== null) findings.raise(stopsUnusable('shutdown', loaded.complaint));
   let pods = loaded.pods;
+  const saver = createStopsSaver(needs, 'shutdown', () => saveStops(runtimeDirectory, bootId, pods));
   /** Units seen inactive since they were asked to stop: before that, a job that ends is the stop itself, also of an earlier run. */
   const seenDown = new Set<string>();
   /** Of the pods' units, in their order. */
@@ -53,9 +54,7 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
     const units = new Set(pods.map(({ unit }) => unit));
     for (const unit of seenDown) if (!units.has(unit)) seenDown.delete(unit);
     ends = ends.filter(({ unit }) => units.has(unit));
-    const complaint = saveStops(runtimeDirectory, bootId, pods);
-    if (complaint === null) findings.clear(STOPS_NOT_SAVED.shutdown);
-    else findings.raise(stopsNotSaved('shutdown', complaint));
+    saver.save();
   }
 
   /** `noted` only advances to `told`, and `told` to `ended`. */
@@ -123,6 +122,7 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
       if (pods.length > 0) keep(pods);
     },
     close: () => {
+      saver.close();
       endJobs();
       endUps();
     },

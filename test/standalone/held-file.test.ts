@@ -17,14 +17,16 @@ const unit = {
 
 describe('what an eviction holds down', () => {
   it('is read back as it was written', () => {
-    const stoppedAgain = [{ unit: 'web.service', atMs: 7 }];
+    const stoppedAgain = [{ unit: 'web.service', atMs: 7, run: '01' }];
     const held = { ...nothingHeld('boot'), conditions: ['MemoryPressure'], units: [unit], stoppedAgain };
     expect(readHeld(JSON.parse(JSON.stringify(held)))).toEqual(held);
   });
 
-  it('may come from a version that did not count stops separately', () => {
+  it('may come from a version that did not count stops separately, or by run', () => {
     const { stoppedAgain: _, ...earlier } = nothingHeld('boot');
     expect(readHeld({ ...earlier, units: [{ ...unit, stoppedAgainMs: [1] }] })?.units).toHaveLength(1);
+    const stoppedAgain = [{ unit: 'web.service', atMs: 7 }];
+    expect(readHeld({ ...earlier, stoppedAgain })?.stoppedAgain).toEqual(stoppedAgain);
   });
 
   it('may come from a version that did not write what it asks for: its stop may not be over', () => {

@@ -94,6 +94,44 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, if systemd is 
     await until(isUp);
   });
 
+  it('is stopped again three times within ten minutes and no more, also if no answer comes in time', async () => {
+    let late: typeof LATE | null = null;
+    await reopen({ stop: (name) => then(fake.systemd.stop(name), () => late) });
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    await until(isDown);
+    await sleep(clock, 100);
+    late = LATE;
+    for (let times = 1; times <= 3; times++) {
+      fake.byOthers('start', UNIT);
+      await until(() => stops() > times && isDown());
+      await sleep(clock, 100);
+    }
+    fake.byOthers('start', UNIT);
+    await until(() => heard.present.has(`kept-starting/${UNIT}`) || stops() > 4);
+    expect(stops()).toBe(4);
+    expect(heard.lines).toEqual([
+      'restarted: web.service is no longer held: it was stopped again 3 times within 10 minutes',
+    ]);
+  });
+
+  it('counts each run once, however often it has to be asked to stop', async () => {
+    let isLost = false;
+    await reopen({ stop: (name) => (isLost ? Promise.resolve(LATE) : fake.systemd.stop(name)) });
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    await until(isDown);
+    await sleep(clock, 100);
+    isLost = true;
+    fake.byOthers('start', UNIT);
+    await until(isUp);
+    await sleep(clock, 300);
+    isLost = false;
+    await until(isDown);
+    expect(held()).toMatchObject([{ unit: UNIT }]);
+    expect(heard.findings.all()).toEqual([]);
+  });
+
   it('comes back after it was stopped again by an agent that ended before the answer', async () => {
     let isEnding = false;
     await reopen({

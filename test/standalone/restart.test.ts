@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
@@ -99,6 +99,17 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(held()).toMatchObject([{ unit: UNIT }]);
     restart.setCondition('MemoryPressure', false);
     await until(() => heard.notes.length > 0);
+  });
+
+  it('is written down once there is room for it, and a finding says so only as long as there is none', async () => {
+    rmSync(directory, { recursive: true });
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    expect(heard.present.has('held-not-saved')).toBe(true);
+    await sleep(clock, 200);
+    mkdirSync(directory);
+    await until(() => !heard.present.has('held-not-saved'));
+    expect(held()).toMatchObject([{ unit: UNIT }]);
   });
 
   it('is left alone if it was not running, or was being stopped, at its eviction', async () => {
