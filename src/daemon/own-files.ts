@@ -95,11 +95,15 @@ export function openOwnFiles(needs: OwnFilesNeeds): OwnFiles {
   let checkedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let taken: string | null = null;
   let isLockLost = false;
+  /** It has been there: it appears with the first look that can write it. */
+  let wasState = false;
 
   const check = (rewrite: () => void): void => {
     checkedMs = clock.monoMs();
-    const is = checkDirectory(directory, stateFile);
-    if (is.kind === 'there' && !isLockLost) return;
+    const is = checkDirectory(directory);
+    const hasState = is.kind === 'there' && directory.has(stateFile);
+    wasState ||= hasState;
+    if (hasState && !isLockLost) return;
     if (is.kind === 'not-ours') {
       findings.raise(directoryNotMade(runtimeDirectory, is.why));
       return;
@@ -109,8 +113,11 @@ export function openOwnFiles(needs: OwnFilesNeeds): OwnFiles {
     if (failed?.isHeld === true) taken = failed.why;
     else if (failed !== null) findings.raise(lockNotMade(failed.why));
     else findings.clear(DIRECTORY_NOT_MADE);
-    if (taken !== null || is.kind === 'there') return;
+    if (taken !== null || hasState) return;
     rewrite();
+    const isBack = directory.has(stateFile);
+    if (is.kind === 'there' && !(wasState && isBack)) return;
+    wasState = isBack;
     lost.tell(runtimeDirectory, 'from-memory');
   };
   return {
@@ -148,8 +155,8 @@ type Checked =
   | { readonly kind: 'made-again' }
   | { readonly kind: 'not-ours'; readonly why: string };
 
-function checkDirectory(directory: OwnDirectory, stateFile: string): Checked {
-  if (directory.isThere()) return directory.has(stateFile) ? { kind: 'there' } : { kind: 'made-again' };
+function checkDirectory(directory: OwnDirectory): Checked {
+  if (directory.isThere()) return { kind: 'there' };
   const why = distrustRuntime(directory.path) ?? directory.remake();
   return why === null ? { kind: 'made-again' } : { kind: 'not-ours', why };
 }

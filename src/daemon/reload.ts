@@ -68,16 +68,31 @@ function sayFirst(problems: readonly Problem[]): string {
   return first === undefined ? 'no reason was given' : `${sayProblem(first)}${more}`;
 }
 
-/** The delay of the retry while the state directory is missing. */
+/** The delays of the retries while the state directory is missing, or has no room. */
 const KEEP_AGAIN_MS = 2_000;
+const MAX_KEEP_AGAIN_MS = 60_000;
 
-/** Stores the configuration in force for a start with a broken file, and retries once if the directory is missing. */
-async function keepGood({ effective, texts, refused }: Loaded, clock: Clock): Promise<void> {
-  const text = sayLastGood({ effective, texts, warnings: [], problems: [] }, clock.wallMs());
-  if (text === null || refused !== null) return;
-  const keep = () => writeBeside(lastGoodPath(effective.stateDirectory), text, 0o600);
-  const kept = await keep();
-  if (!kept.known && kept.why === 'absent') clock.after(KEEP_AGAIN_MS, () => void keep());
+/** Stores the configuration in force for a start with a broken file, until that succeeds. */
+function createKeeper(clock: Clock, inForce: () => Loaded): { readonly keep: () => void; readonly close: () => void } {
+  let cancel: () => void = () => undefined;
+  let isClosed = false;
+  const keep = async (againMs: number): Promise<void> => {
+    cancel();
+    const { effective, texts, refused } = inForce();
+    const text = sayLastGood({ effective, texts, warnings: [], problems: [] }, clock.wallMs());
+    if (text === null || refused !== null) return;
+    const kept = await writeBeside(lastGoodPath(effective.stateDirectory), text, 0o600);
+    cancel();
+    if (kept.known || isClosed) return;
+    cancel = clock.after(againMs, () => void keep(Math.min(MAX_KEEP_AGAIN_MS, 2 * againMs)));
+  };
+  return {
+    keep: () => void keep(KEEP_AGAIN_MS),
+    close: () => {
+      isClosed = true;
+      cancel();
+    },
+  };
 }
 
 /**
@@ -103,6 +118,7 @@ export function createReload(needs: {
   const made = needs.loaded.effective;
   let last: LastReload = null;
   let inForce = needs.loaded;
+  const keeper = createKeeper(clock, () => inForce);
 
   const refuse = (why: Finding): void => {
     const { text } = why;
@@ -121,7 +137,7 @@ export function createReload(needs: {
     if (notify === null) findings.clear(NOTIFY);
     if (preKill === null) findings.clear(PRE_KILL);
     take({}, configInForce(file));
-    void keepGood(inForce, clock);
+    keeper.keep();
   };
   const accept = (loaded: Loaded): void => {
     const { effective } = loaded;
@@ -144,7 +160,7 @@ export function createReload(needs: {
 
   if (needs.loaded.refused !== null) refuse(needs.loaded.refused);
   else if (needs.isRebuild) takeNow();
-  else void keepGood(needs.loaded, clock);
+  else keeper.keep();
   process.on('SIGHUP', reload);
   const watched = [made.file ?? DEFAULT_CONFIG_FILE, made.kubeletConfig].filter((path) => path !== null);
   const unwatch = watched.map((path) => watchPath(path, reload, clock));
@@ -154,8 +170,9 @@ export function createReload(needs: {
   return {
     last: () => last,
     now: reload,
-    keep: () => void keepGood(inForce, clock),
+    keep: keeper.keep,
     close: () => {
+      keeper.close();
       process.off('SIGHUP', reload);
       for (const end of unwatch) end();
     },

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runDaemon } from '../../src/daemon/run.ts';
@@ -90,6 +90,18 @@ describe('the configuration of the daemon', () => {
     chmodSync(kept, 0o666);
     const start = () => runDaemon({ configFile: file, dryRun: false, log: 'none' }, AbortSignal.abort());
     expect(await start()).toBe(2);
+  });
+
+  it('keeps the good configuration once there is room for it', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    const kept = join(directory, 'state', 'config-last-good.json');
+    mkdirSync(kept, { recursive: true, mode: 0o750 });
+    await running(async (report) => {
+      await report();
+      await sleep(clock, 2_500);
+      rmdirSync(kept);
+      await until(report, () => existsSync(kept) && statSync(kept).isFile());
+    });
   });
 
   it('does not start with an invalid file (2), nor in mode kubelet without credentials (1)', async () => {
