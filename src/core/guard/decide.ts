@@ -3,7 +3,7 @@ import { deadNodes, fenceOne, withHolds } from './candidates.ts';
 import { stepCarried } from './carried.ts';
 import type { GuardConfig } from './config.ts';
 import type { GuardReason, GuardVerdict } from './decision.ts';
-import { adoptDevices, stepDevices } from './devices.ts';
+import { adoptDevices, stepDevices, withoutUnused } from './devices.ts';
 import { stepFencings } from './fencings.ts';
 import { authorityShut, type Look, lookOf } from './gates.ts';
 import { stepNodes } from './health.ts';
@@ -22,6 +22,8 @@ import { stepTurns } from './turns.ts';
 
 /** A leader whose own node is suspect does not run for this long (guard.md 7.1). */
 const RESIGN_MS = 300_000;
+/** How often devices are forgotten that left the configuration or the cluster. */
+const FORGET_MS = 60_000;
 
 /**
  * One look of the guard (guard.md 6): what it remembers, decides, and wants to know next. The same for the daemon, the
@@ -73,10 +75,14 @@ export function takeIn(before: GuardState, observation: GuardObservation, config
   const fencings = stepFencings(adopted, observation);
   const time = { atMs, asOfMs: observation.nodes.known ? observation.nodes.value.asOfMs : atMs, isSettled: settled };
   const storm = stepStorm({ ...adopted, fencings: fencings.fencings }, time, config);
+  // In a large cluster, that takes a while.
+  const forgets = observation.nodes.known && atMs - adopted.forgotMs >= FORGET_MS;
+  const heard = { nodes, devices: devices.devices, fencings: fencings.fencings };
   const state: GuardState = {
     ...adopted,
+    forgotMs: forgets ? atMs : adopted.forgotMs,
     nodes: withExplained(nodes, adopted.fencings, fencings.fencings, wallMs),
-    devices: devices.devices,
+    devices: forgets ? withoutUnused(heard, config) : devices.devices,
     fencings: fencings.fencings,
     holds: storm.holds,
     // Unread orders are not gone: one that was answered would be carried out again.

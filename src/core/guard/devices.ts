@@ -99,19 +99,35 @@ export function adoptDevices(own: Devices, kept: readonly KeptDevice[]): Devices
   return devices;
 }
 
-/** To be stored in `guard-devices`: only nodes that exist and methods that are configured. */
-export function keptDevices(
-  { devices, nodes }: Pick<GuardState, 'devices' | 'nodes'>,
-  config: GuardConfig,
-): readonly KeptDevice[] {
-  const kept: KeptDevice[] = [];
-  for (const { node, method, says, wallMs, hasSaidOn, contradicted, rehearsedWallMs } of devices.values()) {
+type Asked = Pick<GuardState, 'devices' | 'nodes' | 'fencings'>;
+
+/** Devices of nodes that exist by methods that are configured, and those that an open fencing began with. */
+function devicesInUse({ devices, nodes, fencings }: Asked, config: GuardConfig): readonly DeviceMemory[] {
+  const begunWith = new Set(
+    [...fencings.values()].flatMap(({ record: { node, plan } }) => keysOf(plan).map((key) => deviceKey(node.uid, key))),
+  );
+  return [...devices.values()].filter(({ node, method }) => {
+    if (begunWith.has(deviceKey(node, method))) return true;
     const memory = nodes.get(node);
     const plan = memory === undefined ? null : planOf(config, memory.object.name);
-    if (plan === null || !keysOf(plan).includes(method)) continue;
-    kept.push({ node, method, says, wallMs, hasSaidOn, contradicted, rehearsedWallMs });
-  }
-  return kept;
+    return plan !== null && keysOf(plan).includes(method);
+  });
+}
+
+/** What left the configuration or the cluster says nothing any more. `state`: its nodes are those that were listed last. */
+export function withoutUnused(state: Asked, config: GuardConfig): Devices {
+  const used = devicesInUse(state, config);
+  if (used.length === state.devices.size) return state.devices;
+  return new Map(used.map((device) => [deviceKey(device.node, device.method), device]));
+}
+
+/** To be stored in `guard-devices`. */
+export function keptDevices(state: Asked, config: GuardConfig): readonly KeptDevice[] {
+  return devicesInUse(state, config).map(
+    ({ node, method, says, wallMs, hasSaidOn, contradicted, rehearsedWallMs }): KeptDevice => ({
+      ...{ node, method, says, wallMs, hasSaidOn, contradicted, rehearsedWallMs },
+    }),
+  );
 }
 
 /** Everything that was said by these methods of a node is not believed any more. */

@@ -28,6 +28,8 @@ export type GuardState = {
   readonly fencings: ReadonlyMap<FencingId, Fencing>;
   /** By `deviceKey`. The leader stores it in `guard-devices` when it changed, at most once a minute. */
   readonly devices: ReadonlyMap<string, DeviceMemory>;
+  /** When those that are not in use any more were last forgotten. */
+  readonly forgotMs: MonoMs;
   /** The leader stores it, with the holds, in `guard-state` when it changed. */
   readonly paused: KeptState['paused'];
   readonly holds: readonly Hold[];
@@ -214,6 +216,7 @@ export function initialGuardState(atMs: MonoMs, settleMs: number): GuardState {
     nodes: new Map(),
     fencings: new Map(),
     devices: new Map(),
+    forgotMs: atMs,
     paused: null,
     holds: [],
     releases: [],

@@ -17,7 +17,10 @@ import type { KeptDevice } from '../../../src/core/guard/record.ts';
 import { deviceKey, type GuardState, type NodeMemory } from '../../../src/core/guard/state.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aGuardConfig } from './a-guard-config.ts';
+import { five } from './a-machine.ts';
 import { aMemory, aView, byUid } from './a-node.ts';
+import { aFencing, aRecord } from './a-turn.ts';
+import { aWorld } from './a-world.ts';
 
 type Devices = GuardState['devices'];
 const UID = 'uid-w1';
@@ -239,7 +242,27 @@ describe('what outlives a leader', () => {
   });
   it('is of nodes that exist and methods that are configured', () => {
     const devices = adoptDevices(new Map(), [kept, { ...kept, method: 'old' }, { ...kept, node: 'gone' }]);
-    expect(keptDevices({ devices, nodes: byUid([aMemory()]) }, aGuardConfig())).toEqual([kept]);
+    const nodes = byUid([aMemory()]);
+    expect(keptDevices({ devices, nodes, fencings: new Map() }, aGuardConfig())).toEqual([kept]);
+  });
+  it('also of those that an open fencing began with', () => {
+    const devices = adoptDevices(new Map(), [kept, { ...kept, method: 'old' }]);
+    const record = aRecord({ plan: { isolation: [], levels: [['old']] } });
+    const fencings = new Map([[record.id, aFencing(record)]]);
+    expect(keptDevices({ devices, nodes: byUid([]), fencings }, aGuardConfig())).toEqual([{ ...kept, method: 'old' }]);
+  });
+  it('is forgotten when it leaves the cluster or the configuration', () => {
+    const config = { ...aGuardConfig() };
+    const world = aWorld(five(), config).run(5 * 60_000);
+    world.machine('w2').isDeleted = true;
+    Object.assign(config, { plans: { w1: { isolation: [], levels: [['bmc w1']] } } });
+    const asked = [
+      ...world
+        .run(3 * 60_000)
+        .state()
+        .devices.values(),
+    ].map(({ method }) => method);
+    expect(asked.toSorted()).toEqual(['bmc w1', 'vm w3', 'vm w4', 'vm w5']);
   });
   it('does not answer for now', () => {
     expect(lackOfLevel(UID, [METHOD], adoptDevices(new Map(), [{ ...kept, contradicted: null }]), 0, 'fence')).toBe(
