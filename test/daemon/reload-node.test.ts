@@ -84,4 +84,41 @@ describe.skipIf(needsCgroups !== '')(`a reload with pods in cgroups ${needsCgrou
       await two.remove();
     }
   });
+
+  it.each(['off', 'on and off again'])(
+    'with dry run switched %s together with a threshold does what it says',
+    async (how) => {
+      const node = aNode(300);
+      try {
+        const victim = await node.child('web');
+        declare('web');
+        const config = (least: string) => [
+          `cgroupRoot: ${node.path}`,
+          `evictionHard: { memory.available: "${least}" }`,
+        ];
+        const isSwitchedOff = how === 'off';
+        write([...config('20Mi'), ...(isSwitchedOff ? ['dryRun: true'] : [])]);
+        const ends: (readonly [boolean, string])[] = [];
+        await running(
+          async (report) => {
+            await until(report, (now) => now.pods.known && now.pods.order.length === 1);
+            if (!isSwitchedOff) {
+              write([...config('500Mi'), 'dryRun: true']);
+              await until(report, () => ends.length > 0);
+              expect(victim.isAlive()).toBe(true);
+            }
+            write(config('500Mi'));
+            await until(report, () => ends.some(([, kind]) => kind === 'ended'));
+          },
+          (entry) => {
+            if (entry.kind === 'outcome') ends.push([entry.dry, entry.outcome.kind]);
+          },
+        );
+        expect(victim.isAlive()).toBe(false);
+        expect(ends).toEqual([...(isSwitchedOff ? [] : [[true, 'dropped']]), [false, 'ended']]);
+      } finally {
+        await node.remove();
+      }
+    },
+  );
 });

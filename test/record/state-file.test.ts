@@ -61,6 +61,13 @@ describe('the state file', () => {
     expect(same.state).toEqual({ ...fresh, ...done, ...observed });
   });
 
+  it('of a live agent hides nothing because a dry run dropped it', () => {
+    const dropped = { dryDropped: ['memory.available/evictionHard'], dryOverLimit: ['uid'] };
+    writeFileSync(path, JSON.stringify({ ...initialState('boot'), ...dropped }));
+    expect(loadState(path, 'boot', clock, decided).state).toEqual(fresh);
+    expect(loadState(path, 'boot', clock, { ...decided, dry: true }).state).toEqual({ ...fresh, ...dropped });
+  });
+
   it('is fresh without a file', () => {
     expect(loadState(path, 'boot', clock, decided)).toEqual({ state: fresh, cutOff: [], findings: [] });
   });

@@ -43,7 +43,9 @@ export function loadState(path: string, bootId: string, clock: Clock, loading: L
     return { state: fresh(), cutOff: [], findings: [stateUnusable(path, why, `it ${keepAside(path, clock)}`)] };
   }
   const { state, isInterrupted, cutOff } = adoptState(saved.value, bootId, clock.monoMs(), measured);
-  return { state: { ...state, measured }, cutOff, findings: isInterrupted ? [SHUTDOWN_INTERRUPTED] : [] };
+  // A dry run that was switched on may have served its first decisions with this state; the live agent decides them anew.
+  const undropped = loading.dry ? {} : { dryDropped: [], dryOverLimit: [] };
+  return { state: { ...state, ...undropped, measured }, cutOff, findings: isInterrupted ? [SHUTDOWN_INTERRUPTED] : [] };
 }
 
 function lastDecision(path: string, bootId: string, { recordDirectory, dry }: Loading): number {
