@@ -44,7 +44,8 @@ export type NodeEvent = {
  */
 export type NotWritten =
   | { readonly kind: 'conflict' | 'gone'; readonly detail: string }
-  | { readonly kind: 'failed'; readonly detail: string };
+  /** `mayBeDone` absent: it was not done. */
+  | { readonly kind: 'failed'; readonly detail: string; readonly mayBeDone?: boolean };
 export type Written = { readonly kind: 'done' } | NotWritten;
 /** `body`: the object as the server has it now. */
 export type Stored = { readonly kind: 'stored'; readonly version: string; readonly body: unknown } | NotWritten;
@@ -114,7 +115,7 @@ export function createGuardWrites({
     const stored = answer.kind === 'answer' ? answer.body : null;
     const now = versionOf(stored);
     return now === null
-      ? { kind: 'failed', detail: `the answer to the write of ${name} has no resourceVersion` }
+      ? { kind: 'failed', detail: `the answer to the write of ${name} has no resourceVersion`, mayBeDone: true }
       : { kind: 'stored', version: now, body: stored };
   };
 
@@ -184,9 +185,11 @@ function notWritten(answer: ApiAnswer): NotWritten | null {
   const failed = notDone(answer, null);
   if (failed === null) return null;
   const detail = failed.text;
-  if (answer.kind !== 'answer') return { kind: 'failed', detail };
+  if (answer.kind !== 'answer') return { kind: 'failed', detail, mayBeDone: true };
   if (answer.status === 404 || isOfAnotherUid(answer)) return { kind: 'gone', detail };
-  return { kind: answer.status === 409 ? 'conflict' : 'failed', detail };
+  if (answer.status === 409) return { kind: 'conflict', detail };
+  // A server that failed may have failed after it.
+  return { kind: 'failed', detail, mayBeDone: failed.kind === 'unheard' || answer.status >= 500 };
 }
 
 export function versionOf(object: unknown): string | null {

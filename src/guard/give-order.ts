@@ -59,7 +59,7 @@ export async function giveOrder(given: OrderGiven, { api, clock, namespace, id }
   // The compiler cannot follow that exactly the verbs with a node have one.
   const order = { ...given, ...(node === null ? {} : { node }), id, to: leader.name } as Order;
   const written = await change(map, (data) => withOrder(data, order, leader.lease));
-  if (written !== null && !(written.isSent && (await mayStand(map, id)))) return written.end;
+  if (written !== null && !(written.mayBeDone && (await mayStand(map, id)))) return written.end;
   const endMs = clock.monoMs() + ANSWER_MS;
   while (clock.monoMs() < endMs) {
     await sleep(clock, LOOK_MS);
@@ -104,36 +104,37 @@ async function nodeOf(get: ApiGet, name: string): Promise<Pick<NodeRef, 'name' |
   return { kind: 'failed', what: `read the Node ${name}`, detail: failed?.text ?? 'it has no uid' };
 }
 
-/** After a write that failed, maybe without an answer. One that is not there is overtaken, so that it does not come late. */
+/** After a write that may have been done. One that is not there is overtaken, so that it does not come late. */
 async function mayStand(map: OrdersMap, id: string): Promise<boolean> {
   let stands = true;
-  await change(map, (data) => {
+  const failed = await change(map, (data) => {
     stands = isOrdered(data, id);
     return stands ? null : data;
   });
-  return stands;
+  return stands || failed !== null;
 }
 
 /**
  * Read, changed and written back, again while somebody else writes in between. Null: done, or there is nothing to do.
- * `isSent`: it may have been written all the same.
+ * `mayBeDone`: it may have been written all the same.
  */
 async function change(
   { get, namespace, writes }: OrdersMap,
   next: (data: MapData) => MapData | null,
-): Promise<{ readonly end: OrderEnd; readonly isSent: boolean } | null> {
-  const failed = (detail: string, isSent: boolean) => ({
+): Promise<{ readonly end: OrderEnd; readonly mayBeDone: boolean } | null> {
+  const failed = (detail: string, mayBeDone = false) => ({
     end: { kind: 'failed', what: `write the ConfigMap ${GUARD_ORDERS}`, detail } as const,
-    isSent,
+    mayBeDone,
   });
   for (let tried = 1; ; tried++) {
     const read = await readOwnMap({ get, namespace }, GUARD_ORDERS);
-    if (read.kind !== 'read') return failed(read.detail, false);
+    if (read.kind !== 'read') return failed(read.detail);
     const data = next(read.data);
     if (data === null) return null;
     const stored = await writes.putMap(GUARD_ORDERS, data, read.version, read.labels);
     if (stored.kind === 'stored') return null;
-    if (stored.kind === 'failed' || tried === TRIES) return failed(stored.detail, stored.kind === 'failed');
+    if (stored.kind === 'failed') return failed(stored.detail, stored.mayBeDone);
+    if (tried === TRIES) return failed(stored.detail);
   }
 }
 type OrdersMap = { readonly get: ApiGet; readonly namespace: string; readonly writes: Pick<GuardWrites, 'putMap'> };

@@ -164,6 +164,46 @@ describe('an order of a person', () => {
     expect(await give(server)).toEqual({ kind: 'no-answer', leader: 'g1', isWithdrawn: false });
   });
 
+  it.each<[string, ApiAnswer]>([
+    ['gets no answer', { kind: 'none', detail: 'no answer within 5000 ms', isTimeout: true }],
+    ['is refused', { kind: 'answer', status: 403, body: { kind: 'Status', message: 'forbidden' }, retryAfterMs: null }],
+    ['fails', { kind: 'answer', status: 500, body: { kind: 'Status', message: 'etcd' }, retryAfterMs: null }],
+  ])('whose write may come late, and whose overtaking %s, may still be carried out', async (_, overtaken) => {
+    const server = aServer({ holder: 'g1' });
+    const { send } = server;
+    let late: ApiRequest | null = null;
+    server.send = async (request) => {
+      if (late !== null) return overtaken;
+      late = request;
+      return { kind: 'none', detail: 'no answer within 5000 ms', isTimeout: true };
+    };
+    expect(await give(server)).toEqual({ kind: 'no-answer', leader: 'g1', isWithdrawn: false });
+    if (late !== null) await send(late);
+    expect(readOrders({ data: server.data }, ofLease7)).toHaveLength(1);
+  });
+
+  it('whose write failed in the server may stand', async () => {
+    const server = aServer({ holder: 'g1' }, accept);
+    const { send } = server;
+    server.send = async (request) => {
+      const answer = await send(request);
+      const failed = { kind: 'Status', message: 'etcdserver: request timed out' };
+      return server.writes === 1 ? { kind: 'answer', status: 500, body: failed, retryAfterMs: null } : answer;
+    };
+    expect(await give(server)).toMatchObject({ kind: 'answered' });
+  });
+
+  it('that is refused is not written once more', async () => {
+    const server = aServer({ holder: 'g1' });
+    let writes = 0;
+    server.send = async () => {
+      writes += 1;
+      return { kind: 'answer', status: 403, body: { kind: 'Status', message: 'forbidden' }, retryAfterMs: null };
+    };
+    expect(await give(server)).toMatchObject({ kind: 'failed', detail: 'forbidden' });
+    expect(writes).toBe(1);
+  });
+
   it('that cannot be written says why', async () => {
     const server = aServer({ holder: 'g1' });
     const forbidden = { kind: 'Status', message: 'configmaps "guard-orders" is forbidden' };
