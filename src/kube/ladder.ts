@@ -70,8 +70,8 @@ export type KubeKillerNeeds = {
   readonly refusals: Refusals;
   readonly guard: RestartGuard;
   readonly runtime: Pick<OpenRuntime, 'facts' | 'refresh' | 'isAnswering' | 'stopContainer' | 'stopSandbox'>;
-  /** Called before its deletion for a shutdown is sent. */
-  readonly deleting: (pod: ApiPod) => void;
+  /** Called before its deletion for a shutdown is sent. Its result: whether the API has accepted it; null: not known. */
+  readonly deleting: (pod: ApiPod) => (isDeleted: boolean | null) => void;
   readonly findings: Findings;
   readonly note: (rung: Extract<RecordNote, { kind: 'rung' }>) => void;
   readonly help?: DyingHelp | undefined;

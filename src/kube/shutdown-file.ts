@@ -1,10 +1,13 @@
-import { isOneOf, isText, listOf, orNull, shape } from '../core/shape.ts';
+import { isOneOf, isText, listOf, optional, orNull, shape } from '../core/shape.ts';
 import { writeAtomic } from '../host/files.ts';
 import { readOwnFile } from '../host/own-file.ts';
 import type { PodRef } from './api-pod.ts';
 
-/** A pod that a shutdown asked the API to delete. `owner`: the controller that replaces it. */
-type DeletedPod = PodRef & { readonly owner: string | null };
+/**
+ * A pod that a shutdown asked the API to delete. `owner`: the controller that replaces it. `isAccepted` absent: the answer is
+ * not known.
+ */
+type DeletedPod = PodRef & { readonly owner: string | null; readonly isAccepted?: true };
 /** What a shutdown of this boot has written to the API, until it is undone. */
 export type ToldShutdown = {
   /** Names its mark on the node (A15). */
@@ -19,7 +22,13 @@ const PODS_MAX = 10_000;
 const BYTES_MAX = 4 * 1024 * 1024;
 
 const pathIn = (runtimeDirectory: string): string => `${runtimeDirectory}/kube-shutdown.json`;
-const isDeleted = shape<DeletedPod>({ namespace: isText, name: isText, uid: isText, owner: orNull(isText) });
+const isDeleted = shape<DeletedPod>({
+  namespace: isText,
+  name: isText,
+  uid: isText,
+  owner: orNull(isText),
+  isAccepted: optional(isOneOf(true)),
+});
 const isFile = shape<File>({
   schema: isOneOf(1),
   bootId: isText,

@@ -78,7 +78,19 @@ async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<b
     tell(ladder, 'delete', 'it is being deleted already');
     return true;
   }
-  needs.deleting(pod);
+  const told = needs.deleting(pod);
+  const isAccepted = await isAcceptedBy(ladder, pod, { graceSeconds, endsMs });
+  told(isAccepted || (lostAnswers(ladder).length > 0 ? null : false));
+  return isAccepted;
+}
+
+async function isAcceptedBy(
+  ladder: Ladder,
+  pod: ApiPod,
+  { graceSeconds, endsMs }: { readonly graceSeconds: number; readonly endsMs: MonoMs },
+): Promise<boolean> {
+  const { needs, order } = ladder;
+  const { clock } = needs;
   let lostMs: MonoMs | null = null;
   for (let tried = 1; ; tried++) {
     const sentMs = clock.monoMs();

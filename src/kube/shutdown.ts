@@ -38,8 +38,8 @@ export type KubeShutdown = {
     readonly totalMs: number;
     readonly byKubelet: boolean;
   }) => Promise<string>;
-  /** Its deletion is about to be sent. */
-  readonly deleting: (pod: ApiPod) => void;
+  /** Its deletion is about to be sent. Call the result with what became of it; null: not known. */
+  readonly deleting: (pod: ApiPod) => (isDeleted: boolean | null) => void;
   /** E16, E17, E10. */
   readonly unconfirmed: () => Reading<Unconfirmed>;
   /** E18. */
@@ -79,6 +79,15 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     const failed = saveTold(runtimeDirectory, bootId, told);
     if (failed !== null)
       log.warn({ event: 'cordon' }, `what the shutdown has written to the API could not be saved: ${failed}`);
+  }
+
+  function setDeleted(podUid: string, pod: ToldShutdown['deleted'][number] | null): void {
+    if (told === null) return;
+    const others = told.deleted.filter(({ uid }) => uid !== podUid);
+    told = { ...told, deleted: pod === null ? others : [...others, pod] };
+    // All pods of a phase arrive in one turn of the event loop.
+    if (!isSaving) queueMicrotask(save);
+    isSaving = true;
   }
 
   async function cordon(shutdownId: string): Promise<string> {
@@ -161,11 +170,13 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
       return cordoned;
     },
     deleting: ({ object, owner }) => {
-      if (told === null || told.deleted.some(({ uid }) => uid === object.uid)) return;
-      told = { ...told, deleted: [...told.deleted, { ...object, owner: owner?.kind ?? null }] };
-      // All pods of a phase arrive in one turn of the event loop.
-      if (!isSaving) queueMicrotask(save);
-      isSaving = true;
+      const known = told?.deleted.find(({ uid }) => uid === object.uid);
+      if (known === undefined) setDeleted(object.uid, { ...object, owner: owner?.kind ?? null });
+      return (isDeleted) => {
+        const one = told?.deleted.find(({ uid }) => uid === object.uid);
+        if (one === undefined || isDeleted === null) return;
+        setDeleted(object.uid, isDeleted ? { ...one, isAccepted: true } : null);
+      };
     },
     unconfirmed: () => {
       const waited = new Set((told?.deleted ?? []).map(({ uid }) => uid));

@@ -124,7 +124,7 @@ const DROPPED: { readonly [B in Dropped]: string } = {
   'left-to-systemd': 'it has no processes, and systemd stops it after the phases',
   'budget-refused': 'its disruption budget refuses it',
   'eviction-not-taken': 'the API server has not accepted it, so that no disruption budget was asked',
-  'not-deleted': 'the API server has not taken its deletion, so it is stopped with the agent',
+  'not-deleted': 'the API server has not confirmed its deletion, so it is stopped with the agent',
   moved: 'its cgroup is no longer the one that was measured',
   rebound: 'its manifest was removed, or now names another cgroup, unit or container',
 };

@@ -21,9 +21,11 @@ export const sayUndone = (isUncordoned: boolean): string =>
 export const notCordoned = (why: string): string => `the node could not be cordoned: ${why}`;
 
 /** E18: what cannot be undone. `owner`: the controller that creates another pod; null: none. */
-export function sayDeleted(pod: Parameters<typeof podName>[0] & { readonly owner: string | null }): string {
+export function sayDeleted(
+  pod: Parameters<typeof podName>[0] & { readonly owner: string | null; readonly isAccepted?: true },
+): string {
   const then = pod.owner === null ? 'nothing recreates it' : `its ${pod.owner} recreates it`;
-  return `${podName(pod)} was deleted: ${then}`;
+  return `${podName(pod)} ${pod.isAccepted ? 'was' : 'may have been'} deleted: ${then}`;
 }
 
 export const cordonLeft = (why: string): string => `the cordon of the node (retrying): ${why}`;

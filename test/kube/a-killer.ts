@@ -111,7 +111,7 @@ export const killer = (
   const runtime = aRuntime();
   return createKubeKiller({
     ...{ clock, mounts, source, tell, refusals, guard, findings, runtime, ...other },
-    deleting: () => undefined,
+    deleting: () => () => undefined,
     note: (rung) => void noted.push(rung),
   });
 };

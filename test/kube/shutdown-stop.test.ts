@@ -28,7 +28,9 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
   let cgroup: TestCgroup;
   let pod: ApiPod;
   let asked: string[];
+  let became: (boolean | null)[];
   beforeEach(() => {
+    became = [];
     cgroup = makeCgroup();
     pod = anApiPod({ name: 'web' });
     asked = [];
@@ -61,7 +63,10 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       tell,
       runtime: aRuntime(),
       note: () => undefined,
-      deleting: ({ object }) => void asked.push(`deleting ${object.name}`),
+      deleting: ({ object }) => {
+        asked.push(`deleting ${object.name}`);
+        return (isDeleted) => void became.push(isDeleted);
+      },
       ...more,
     });
     const atMs = (more.clock ?? clock).monoMs();
@@ -87,6 +92,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     app.kill('SIGTERM');
     expect(await stopping).toMatchObject({ kind: 'ended', via: 'api', rungs: [{ act: 'delete', answer: 'accepted' }] });
     expect(asked).toEqual([`deleting ${pod.object.name}`, 'delete 30 shutdown']);
+    expect(became).toEqual([true]);
   });
 
   it('kills what still runs at the end of its phase', async () => {
@@ -117,6 +123,16 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(outcome).toMatchObject({ kind: 'dropped', because: 'not-deleted' });
     expect(app.isAlive()).toBe(true);
     expect(asked).not.toContain('later');
+    expect(became).toEqual([false]);
+  });
+
+  it('leaves it alone, and does not know whether it is deleted, if the API does not answer', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    const isEnding = async () => unknown('timed-out', 'the pod in the API', 'no answer');
+    const outcome = await stop(null, 1, { tell: { ...tell, remove: async () => LOST, isEnding } });
+    expect(outcome).toMatchObject({ kind: 'dropped', because: 'not-deleted' });
+    expect(app.isAlive()).toBe(true);
+    expect(became).toEqual([null]);
   });
 
   it('treats a deletion as sent if only its answer was lost', async () => {

@@ -77,9 +77,14 @@ describe('what a shutdown writes to the API server', () => {
   it('is taken back when it is cancelled, naming pods that this does not bring back', async () => {
     const shutdown = open();
     await shutdown.announce(PLAN);
-    shutdown.deleting(web);
+    shutdown.deleting(web)(true);
+    shutdown.deleting(anyPod('bare'))(null);
+    shutdown.deleting(anyPod('refused', { owner }))(false);
     const { notUndone } = await shutdown.undo();
-    expect(notUndone).toEqual(['default/web was deleted: its ReplicaSet recreates it']);
+    expect(notUndone).toEqual([
+      'default/web was deleted: its ReplicaSet recreates it',
+      'default/bare may have been deleted: nothing recreates it',
+    ]);
     expect(isOpen()).toBe(true);
     expect(api.node.metadata.annotations[MARK]).toBeUndefined();
     expect(shutdown.hasTold()).toBe(false);
@@ -114,6 +119,10 @@ describe('what a shutdown writes to the API server', () => {
     await eventually(() => expect(shutdown.unconfirmed().known).toBe(true));
     expect(shutdown.unconfirmed()).toEqual(known({ pods: ['default/web (uid-web)'], volumes: [] }));
     pods.delete('uid-web');
+    expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
+    const refused = shutdown.deleting(anyPod('db'));
+    expect(shutdown.unconfirmed()).toMatchObject({ value: { pods: ['default/db (uid-db)'] } });
+    refused(false);
     expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
     isAway = true;
     expect(shutdown.unconfirmed()).toMatchObject({ known: false });
