@@ -108,9 +108,9 @@ async function record(socket: string, options: Options, clock: Clock, stop: Abor
   const { duration, interval, output } = options;
   const looks: ObservedLook[] = [];
   let chars = 0;
-  const startMs = clock.monoMs();
-  for (let nextMs = startMs; ; nextMs += interval) {
-    await sleepUntil(nextMs, clock, stop);
+  let startMs = clock.monoMs();
+  for (let n = 0; ; ) {
+    await sleepUntil(startMs + n * interval, clock, stop);
     if (stop.aborted) return { looks, end: { kind: 'done' } };
     const isFirst = looks.length === 0;
     // Disk usage of pods is measured only once somebody has asked for it.
@@ -119,7 +119,11 @@ async function record(socket: string, options: Options, clock: Clock, stop: Abor
     chars += JSON.stringify(captureOf('', [look], look.config)).length;
     if (!isFirst && chars > MOST_CHARS[output.format]) return { looks, end: { kind: 'full' } };
     looks.push(look);
-    if (nextMs + interval - startMs > duration) return { looks, end: { kind: 'done' } };
+    // The first one may take seconds, until the disks are measured.
+    if (isFirst) startMs = clock.monoMs();
+    // A late one takes the place of those whose time is over.
+    n = Math.max(n + 1, Math.floor((clock.monoMs() - startMs) / interval));
+    if (n * interval > duration) return { looks, end: { kind: 'done' } };
     // Checked first, so that nothing is recorded in vain.
     const isWritable = !isFirst || output.path === null || put(textOf(options, looks) ?? '', output);
     if (!isWritable) return { looks, end: { kind: 'unwritable' } };

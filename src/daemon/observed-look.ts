@@ -60,7 +60,9 @@ export function createObservedLooks(needs: ObservedLooksNeeds): ObservedLooks {
     ask: () =>
       new Promise((resolve) => {
         waiting.push(resolve);
-        needs.clock.after(waitMs(), needs.wake);
+        // A timer may fire a little early, and the look that it wakes would then not be for the reader.
+        const ms = waitMs();
+        needs.clock.after(ms === 0 ? 0 : Math.ceil(ms) + 1, needs.wake);
       }),
     wanted: (next) => {
       isGiven = waiting.length > 0 && waitMs() === 0;

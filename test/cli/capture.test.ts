@@ -6,12 +6,14 @@ import { known } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import type { ObservedLook } from '../../src/daemon/observed-look.ts';
 import { parseDocuments } from '../../src/document/document.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext } from '../serve/a-report.ts';
 import { aCommand } from './a-command.ts';
 
 /** Where a file called - would be made. */
 const HERE = fileURLToPath(new URL('../../-', import.meta.url));
+const clock = createClock();
 const config = aConfig([aThreshold('memory.available', 100 * MI)]);
 const pods = [
   aPod({ namespace: 'shop', name: 'web', workingSetBytes: 500 * MI }),
@@ -88,6 +90,14 @@ describe('nodewarden capture', () => {
     expect(text).toContain('what a victim uses in later samples counts as freed');
     const { out: kept } = await nodewarden(['simulate', '--no-react', file]);
     expect(kept).toContain('a victim keeps its usage in later samples');
+  });
+
+  it('takes no longer than it was told to, if samples come late', async () => {
+    await daemon({ observe: () => sleep(clock, 350).then(() => JSON.stringify(lookOf(looks++))) });
+    const { code, out } = await run('--duration', '1s', '--interval', '100ms', '-o', 'json');
+    expect(code).toBe(0);
+    // The first one, and then three of the ten that there is time for.
+    expect(JSON.parse(out).steps.length).toBeLessThanOrEqual(4);
   });
 
   it.each(['SIGINT', 'SIGTERM'] as const)('ends on %s with what it has recorded', async (signal) => {

@@ -10,11 +10,12 @@ const adopted = initialState('adopted');
 const seenPods = [aPod({ name: 'seen' })];
 const readPods = [aPod({ name: 'read' })];
 
-function aDesk() {
+/** `timer`: when a timer of so many milliseconds really fires. */
+function aDesk(timer = (ms: number): number => ms) {
   let wakes = 0;
   const clock = createVirtualClock(0);
   const desk = createObservedLooks({
-    clock,
+    clock: { ...clock, after: (ms, run) => clock.after(timer(ms), run) },
     wake: () => wakes++,
     node: () => aContext().node,
     config: () => aConfig([]),
@@ -86,10 +87,24 @@ describe('a reader that asks for a look', () => {
     await pass(79);
     expect([wakes(), desk.wanted({ afterMs: 5, pods: null }).pods]).toEqual([1, null]);
     look();
-    await pass(1);
+    await pass(2);
     expect([wakes(), desk.wanted({ afterMs: 5, pods: null }).pods]).toEqual([2, 'all']);
     look();
     await pass(20);
     expect(namesOf(await read(second))).toEqual(['seen']);
+  });
+
+  it('gets the look that it wakes the loop for, although timers count whole milliseconds, and may be early', async () => {
+    const { desk, wakes, pass } = aDesk((ms) => Math.max(0, Math.trunc(ms) - 0.9));
+    const look = () => desk.seen({ observation: anObservation(1, {}), verdict: aVerdict(adopted), before: adopted });
+    const first = desk.ask();
+    await pass(0);
+    desk.wanted({ afterMs: 5, pods: null });
+    look();
+    await pass(30.5);
+    await first;
+    desk.ask();
+    while (wakes() < 2) await pass(0.1);
+    expect(desk.wanted({ afterMs: 5, pods: null }).pods).toBe('all');
   });
 });
