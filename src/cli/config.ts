@@ -102,10 +102,14 @@ async function checkedGuard(file: string): Promise<Checked> {
 
 async function checkedManifest(file: string): Promise<Checked> {
   const { pods, problems } = checkManifest(file);
-  const warnings = problems.length > 0 ? [] : await scratchWarnings(pods);
+  const warnings = problems.length > 0 ? [] : await manifestWarnings(pods);
   const valid = (paint: Paint) => sayValid(file, counted(pods.length, 'pod'), paint);
   const good = (paint: Paint) => [...warningLines(warnings, paint), ...(problems.length > 0 ? [] : [valid(paint)])];
   return { file, problems, warnings, good };
+}
+
+async function manifestWarnings(pods: CheckedManifests['pods']): Promise<readonly string[]> {
+  return [...pods.flatMap(({ doubts }) => doubts.map(sayProblem)), ...(await scratchWarnings(pods))];
 }
 
 async function checkedConfig(named: string | null): Promise<Checked> {
@@ -121,7 +125,7 @@ async function checkedConfig(named: string | null): Promise<Checked> {
   const manifests = mode === 'standalone' ? checkManifests(podManifests, hangs) : NO_MANIFESTS;
   const { warnings: here } = await warningsHere(effective, loaded.hung, clock);
   const areUsed = mode === 'standalone' && manifests.problems.length === 0;
-  const ofPods = areUsed ? [...podWarnings(effective, manifests), ...(await scratchWarnings(manifests.pods))] : [];
+  const ofPods = areUsed ? [...podWarnings(effective, manifests), ...(await manifestWarnings(manifests.pods))] : [];
   const warnings = [...[...loaded.warnings, ...here].map(({ text }) => text), ...ofPods];
   const good = (paint: Paint) => [
     ...warningLines(warnings, paint),

@@ -13,6 +13,7 @@ import {
 import { NO_KUBECONFIG } from '../words/doctor-kube.ts';
 import { NO_PSI } from '../words/finding-own.ts';
 import { sayAmount } from '../words/phrases.ts';
+import { sayTiny } from '../words/tiny-amount.ts';
 import type { Effective } from './effective.ts';
 import { type ConfiguredThreshold, DEFAULT_HARD } from './eviction.ts';
 import { kernelFirst } from './kernel-first.ts';
@@ -45,6 +46,7 @@ const RULES: readonly Rule[] = [
   { of: 'eviction', warn: vanishedDefaults },
   { of: 'eviction', warn: softWarnings },
   { of: 'eviction', warn: valueWarnings },
+  { of: 'eviction', warn: tinyAmounts },
   { of: 'eviction', warn: switchedOff },
   { of: 'eviction', warn: withoutEffect },
   { of: 'eviction', warn: pidWarning },
@@ -172,6 +174,27 @@ function valueWarnings(effective: Effective, capacities: Capacities): readonly s
         ? `${place} is more than ${all}: it is always met`
         : `${place} is ${all}: it is met as soon as anything is used`,
     ];
+  });
+}
+
+/** Who writes "100m" hardly means a tenth of a byte. */
+function tinyAmounts(effective: Effective): readonly string[] {
+  const told = new Set<string>();
+  return effective.thresholds.flatMap(({ signal, value, origin, field, minReclaim }) => {
+    const tiny = (of: ThresholdValue | null): string | null => {
+      const { unit } = SIGNAL_FACTS[signal];
+      return of?.kind !== 'quantity' || unit === 'ms' ? null : sayTiny(of.amount, unit === 'bytes' ? 'bytes' : 'count');
+    };
+    const reclaimed = 'evictionMinimumReclaim';
+    const places = [
+      { field, origin, said: tiny(value) },
+      { field: reclaimed, origin: originOf(effective, `${reclaimed}["${signal}"]`), said: tiny(minReclaim) },
+    ];
+    return places.flatMap((place) => {
+      if (place.said === null || told.has(`${place.field} ${signal}`)) return [];
+      told.add(`${place.field} ${signal}`);
+      return [`${sayPlace(place.origin)}${place.field}: ${signal} ${place.said}`];
+    });
   });
 }
 

@@ -6,6 +6,7 @@ import { declaredPodOf, resourcesOf } from '../document/declared-pod.ts';
 import { inOrder, parseDocuments, type YamlDocument } from '../document/document.ts';
 import { podSchema, type V1Pod, type V1Resources } from '../document/pod.ts';
 import { type LocatedProblem, type Path, type Problem, problemOfFile } from '../document/problem.ts';
+import { sayTiny } from '../words/tiny-amount.ts';
 import { type Annotations, BINDINGS, readAnnotations, type Target } from './annotation.ts';
 
 /** A pod as declared, before its binding is looked up. */
@@ -16,6 +17,8 @@ export type ManifestPod = {
   readonly disk: readonly string[];
   readonly scratch: readonly string[];
   readonly afterEviction: Annotations['afterEviction'];
+  /** Valid, but hardly meant. */
+  readonly doubts: readonly Problem[];
   /** A problem at an annotation, found later; absent: at the binding. */
   readonly problem: (text: string, annotation?: string) => LocatedProblem;
 };
@@ -94,6 +97,7 @@ function readPod(document: YamlDocument, at: Path, problems: Problem[]): Manifes
     disk: annotations.disk,
     scratch: annotations.scratch,
     afterEviction: annotations.afterEviction,
+    doubts: tinyAmounts(document, at, pod),
     problem: (text, annotation = binding) => document.problemAt([...annotationsAt, annotation], text),
   };
 }
@@ -111,14 +115,30 @@ function textsOf(document: YamlDocument, path: Path): { readonly [name: string]:
   return texts;
 }
 
-/** What the API server rejects: a request above the limit of the same resource. */
-function overLimits(document: YamlDocument, at: Path, { spec }: V1Pod): readonly Problem[] {
-  const places: readonly { readonly path: Path; readonly resources: V1Resources }[] = [
+function resourcesIn({ spec }: V1Pod): readonly { readonly path: Path; readonly resources: V1Resources }[] {
+  return [
     ...spec.containers.map(({ resources }, i) => ({ path: ['spec', 'containers', i], resources })),
     ...(spec.initContainers ?? []).map(({ resources }, i) => ({ path: ['spec', 'initContainers', i], resources })),
     { path: ['spec'], resources: spec.resources },
   ];
-  return places.flatMap(({ path, resources }) => {
+}
+
+const IN_BYTES = ['memory', 'ephemeral-storage'];
+
+function tinyAmounts(document: YamlDocument, at: Path, pod: V1Pod): readonly Problem[] {
+  return resourcesIn(pod).flatMap(({ path, resources }) =>
+    Object.entries(resourcesOf(resources)).flatMap(([kind, amounts]) =>
+      [...amounts].flatMap(([name, amount]) => {
+        const said = IN_BYTES.includes(name) ? sayTiny(amount, 'bytes') : null;
+        return said === null ? [] : [document.problemAt([...at, ...path, 'resources', kind, name], said)];
+      }),
+    ),
+  );
+}
+
+/** What the API server rejects: a request above the limit of the same resource. */
+function overLimits(document: YamlDocument, at: Path, pod: V1Pod): readonly Problem[] {
+  return resourcesIn(pod).flatMap(({ path, resources }) => {
     const { requests, limits } = resourcesOf(resources);
     return [...requests].flatMap(([name, request]) => {
       const limit = limits.get(name);

@@ -84,6 +84,19 @@ describe('config check', () => {
     expect(all).toMatchObject({ code: 0, out: expect.stringContaining(unsafe) });
   });
 
+  it('warns about amounts that are hardly meant, for one manifest and for all', async () => {
+    const manifests = join(directory, 'pods.d');
+    mkdirSync(manifests, { recursive: true, mode: 0o755 });
+    const pod = join(manifests, 'web.yaml');
+    const text =
+      'apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: {nodewarden.dev/cgroup: web}}\nspec: {containers: [{name: a, resources: {requests: {memory: 300m}}}]}\n';
+    writeFileSync(pod, text, { mode: 0o644 });
+    const said = 'resources.requests.memory: 300m is 0.3 bytes (m is a thousandth); was Mi or Gi meant?\n';
+    expect(await nodewarden('check', pod)).toMatchObject({ code: 0, out: expect.stringContaining(said) });
+    const all = await nodewarden('check', file(`podManifests: ${manifests}\n`));
+    expect(all).toMatchObject({ code: 0, out: expect.stringContaining(said) });
+  });
+
   it('says that a valid one is valid, after its warnings', async () => {
     const { code, out, err } = await nodewarden('check', file('evictionHard: {pid.available: 5%}\n'));
     expect([code, err]).toEqual([0, '']);

@@ -96,6 +96,22 @@ describe('warnings', () => {
     expect(warnings('evictionMinimumReclaim: {memory.available: 1Gi}')).toEqual([]);
   });
 
+  it('name amounts that are hardly meant', () => {
+    const of = (line: string) =>
+      warnings(`mergeDefaultEvictionSettings: true\n${line}`).map((text) => text.replace(/^.*?: /, ''));
+    expect(of('evictionHard: {memory.available: 100m}')).toEqual([
+      'evictionHard: memory.available 100m is 0.1 bytes (m is a thousandth); was Mi or Gi meant?',
+    ]);
+    expect(of('evictionHard: {memory.available: "300", pid.available: 500m}')).toEqual([
+      'evictionHard: memory.available 300 is 300 bytes; was Mi or Gi meant?',
+      'evictionHard: pid.available 500m is 0.5 (m is a thousandth)',
+    ]);
+    expect(of('evictionMinimumReclaim: {nodefs.available: 500m}')).toEqual([
+      'evictionMinimumReclaim: nodefs.available 500m is 0.5 bytes (m is a thousandth); was Mi or Gi meant?',
+    ]);
+    expect(of('evictionHard: {memory.available: 1Ki, pid.available: "1", nodefs.available: "0"}')).toEqual([]);
+  });
+
   it('name thresholds that are never met, or always met', () => {
     const all = 'mergeDefaultEvictionSettings: true\nevictionHard: ';
     expect(warnings(`${all}{memory.available: 0.0%}`)).toEqual([

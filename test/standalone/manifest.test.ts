@@ -49,6 +49,22 @@ describe('a manifest', () => {
     expect(of(', terminationGracePeriodSeconds: 30').isGraceDefault).toBeUndefined();
   });
 
+  it.each([
+    ['requests: {memory: 300m}', 'requests.memory: 300m is 0.3 bytes (m is a thousandth); was Mi or Gi meant?'],
+    ['limits: {memory: .5}', 'limits.memory: 0.5 is 0.5 bytes; was Mi or Gi meant?'],
+    ['requests: {memory: 300}', 'requests.memory: 300 is 300 bytes; was Mi or Gi meant?'],
+    ['requests: {memory: 300k, cpu: 300m, ephemeral-storage: 1Ki}', null],
+    ['requests: {memory: 0}', null],
+  ])('is valid with %s, which may be doubtful', (resources, said) => {
+    const { doubts } = only(
+      parseManifest(pod(CGROUP, `containers: [{ name: a, resources: {${resources}} }]`), 'm.yaml'),
+    );
+    expect(doubts.map(sayProblem)).toEqual(
+      said === null ? [] : [expect.stringMatching(/^m\.yaml:4:\d+: spec\.containers\[0\]\.resources\./)],
+    );
+    if (said !== null) expect(doubts.map(sayProblem).join()).toContain(said);
+  });
+
   it('may be a List, a PodList or several documents', () => {
     const item = (name: string): string =>
       `{ kind: Pod, metadata: { name: ${name}, annotations: { nodewarden.dev/cgroup: ${name} } }, spec: { containers: [{ name: a }] } }`;
