@@ -9,7 +9,14 @@ import { mountPointOf, readMounts } from '../host/mounts.ts';
 import type { SharedMemory } from '../host/shared-memory.ts';
 import type { BoundPod, Clock, Findings } from '../ports.ts';
 import { whatFills, whatFillsId } from '../words/finding-eviction.ts';
-import { type Stopped, sayFilledDisk, sayFilledMemory, sayNoRelief, sayUser } from '../words/what-fills.ts';
+import {
+  type NoRelief,
+  type Stopped,
+  sayFilledDisk,
+  sayFilledMemory,
+  sayNoRelief,
+  sayUser,
+} from '../words/what-fills.ts';
 
 type WhatFillsNeeds = {
   readonly clock: Clock;
@@ -36,8 +43,9 @@ const VICTIMS_KEPT = 16;
 
 type Topic = {
   readonly signal: Signal;
-  /** The pod that was evicted for it in vain; null: none. */
-  victim: Stopped | null;
+  why: NoRelief;
+  /** A pod is being evicted for it, so that it is not said that none may be. */
+  isHidden: boolean;
   found: string | null;
   /** When its last search began. */
   beganMs: MonoMs | null;
@@ -65,9 +73,9 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
     topic.found = said;
     tell(topic);
   };
-  const tell = ({ signal, victim, found }: Topic): void => {
-    if (found === null) return;
-    findings.raise(whatFills(signal, sayNoRelief(signal, victim), found));
+  const tell = ({ signal, why, isHidden, found }: Topic): void => {
+    if (found === null || isHidden) return;
+    findings.raise(whatFills(signal, sayNoRelief(signal, why), found));
   };
 
   return (observation, verdict) => {
@@ -81,12 +89,14 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
     const met = new Set(
       verdict.reasons.flatMap((reason) => (reason.code === 'below-threshold' ? [reason.threshold.signal] : [])),
     );
-    for (const [signal, victim] of inVain(verdict, victims)) {
+    for (const [signal, why] of inVain(verdict, victims)) {
       met.add(signal);
-      const topic = topics.get(signal) ?? { signal, victim, found: null, beganMs: null, isSearching: false };
+      const topic: Topic = topics.get(signal) ?? { signal, why, isHidden: false, ...NOT_SEARCHED };
       topics.set(signal, topic);
-      if (victim !== null && victim !== topic.victim) {
-        topic.victim = victim;
+      // That a pod was stopped in vain remains true.
+      const isNews = why !== topic.why && (typeof why !== 'string' || typeof topic.why === 'string');
+      if (isNews || topic.isHidden) {
+        Object.assign(topic, { why: isNews ? why : topic.why, isHidden: false });
         tell(topic);
       }
       const isDue = topic.beganMs === null || clock.monoMs() - topic.beganMs >= AGAIN_MS;
@@ -97,17 +107,27 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
       topics.delete(signal);
       findings.clear(whatFillsId(signal));
     }
+    for (const decision of verdict.decisions) {
+      const topic = decision.kind === 'evict' ? topics.get(decision.threshold.signal) : undefined;
+      if (topic === undefined || typeof topic.why !== 'string') continue;
+      topic.isHidden = true;
+      findings.clear(whatFillsId(topic.signal));
+    }
   };
 }
 
-/** The signals that no eviction relieves now, each with the pod that was evicted in vain. */
-function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, Stopped>): ReadonlyMap<Signal, Stopped | null> {
-  const signals = new Map<Signal, Stopped | null>();
+const NOT_SEARCHED = { found: null, beganMs: null, isSearching: false } as const;
+const NOBODY_BECAUSE = { 'evict-for': 'nobody', 'no-relief': 'too-little', escaped: 'held' } as const;
+
+/** The signals that no eviction relieves now. */
+function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, Stopped>): ReadonlyMap<Signal, NoRelief> {
+  const signals = new Map<Signal, NoRelief>();
   for (const reason of reasons) {
     if (reason.code === 'clean-up-wait') {
-      signals.set(reason.signal, victims.get(reason.eviction) ?? null);
-    } else if (reason.code === 'no-candidate' && reason.because !== 'awaited') signals.set(reason.signal, null);
-    else if (reason.code === 'order-unproven' && isDisk(reason.signal)) signals.set(reason.signal, null);
+      signals.set(reason.signal, victims.get(reason.eviction) ?? 'stopped');
+    } else if (reason.code === 'no-candidate' && reason.because !== 'awaited')
+      signals.set(reason.signal, NOBODY_BECAUSE[reason.because ?? 'evict-for']);
+    else if (reason.code === 'order-unproven' && isDisk(reason.signal)) signals.set(reason.signal, 'too-little');
   }
   for (const signal of signals.keys()) {
     if (!isDisk(signal) && SIGNAL_FACTS[signal].resource !== 'memory') signals.delete(signal);

@@ -1,4 +1,4 @@
-import { isDisk, type Signal } from '../core/signal.ts';
+import type { Signal } from '../core/signal.ts';
 import { sayBytes } from '../core/units/quantity.ts';
 
 type Size = { readonly bytes: number; readonly inodes: number };
@@ -8,10 +8,16 @@ type Owned = { readonly path: string; readonly owner: string };
 export const sayUser = (uid: number, name: string | null): string => (name === null ? `uid ${uid}` : `user ${name}`);
 
 export type Stopped = { readonly pod: string; readonly signal: Signal };
-/** Why no eviction helps. `inVain`: which pod was stopped for which signal; null: none. */
-export function sayNoRelief(signal: Signal, inVain: Stopped | null): string {
-  if (inVain === null)
-    return isDisk(signal) ? 'no pod that may be evicted is known to free enough' : 'no pod may be evicted';
+/** Why no eviction helps; `stopped`: which pod was stopped in vain is not known. */
+export type NoRelief = Stopped | 'nobody' | 'too-little' | 'held' | 'stopped';
+const NO_RELIEF: { readonly [W in Extract<NoRelief, string>]: string } = {
+  nobody: 'no pod may be evicted',
+  'too-little': 'no pod that may be evicted is known to free enough',
+  held: 'what is lacking is held by pods that are being stopped or could not be ended, or by processes that left them',
+  stopped: 'a pod was stopped, but that did not free enough',
+};
+export function sayNoRelief(signal: Signal, inVain: NoRelief): string {
+  if (typeof inVain === 'string') return NO_RELIEF[inVain];
   // Bytes and inodes of one file system wait for one another's victims.
   const what = inVain.signal === signal ? '' : ` for ${inVain.signal}`;
   return `${inVain.pod} was stopped${what}, but that did not free enough`;

@@ -62,6 +62,7 @@ const survey: DiskSurvey = {
   isComplete: true,
 };
 const nobody = (signal: Signal) => ({ code: 'no-candidate', signal, because: 'no-relief' });
+const ALMOST_ALL = { path: '/srv', usedBytes: 300 * MI, files: [] };
 const met = (signal: Signal) => ({ code: 'below-threshold', threshold: { signal } });
 
 describe('pressure that no eviction relieves', () => {
@@ -159,6 +160,31 @@ describe('pressure that no eviction relieves', () => {
     expect(ofInodes.at(-1)).toContain('default/web was stopped, but that did not free enough');
     const ofBytes = await look('nodefs.available', [wait('nodefs.available')]);
     expect(ofBytes.at(-1)).toContain('default/web was stopped for nodefs.inodesFree, but that did not free enough');
+  });
+
+  it.each([
+    ['no pod may be evicted', { code: 'no-candidate' }],
+    ['no pod may be evicted', { code: 'no-candidate', because: 'evict-for' }],
+    ['no pod that may be evicted is known to free enough', { code: 'no-candidate', because: 'no-relief' }],
+    ['what is lacking is held by pods that are being stopped', { code: 'no-candidate', because: 'escaped' }],
+    ['a pod was stopped, but that did not free enough', { code: 'clean-up-wait', eviction: 'of an earlier run' }],
+  ])('says why: %s', async (why, reason) => {
+    const { look } = open({ ...NOTHING, mounts: [ALMOST_ALL] }, survey);
+    const [text] = await look('memory.available', [{ ...reason, signal: 'memory.available' }]);
+    expect(text).toMatch(new RegExp(`^memory.available: ${why}.*\\. This memory outlives`));
+  });
+
+  it('no longer says that none may be evicted once one is, and then what became of it', async () => {
+    const { look } = open({ ...NOTHING, mounts: [ALMOST_ALL] }, survey);
+    const signal = 'memory.available';
+    const nobodyNow = { code: 'no-candidate', signal };
+    expect(await look(signal, [nobodyNow])).toHaveLength(1);
+    const stopped = { kind: 'evict', id: 'a-1', victim: { namespace: 'default', name: 'web' }, threshold: { signal } };
+    expect(await look(signal, [met(signal)], [stopped])).toEqual([]);
+    expect(await look(signal, [met(signal)])).toEqual([]);
+    const said = expect.stringContaining('default/web was stopped, but that did not free enough');
+    expect(await look(signal, [met(signal), { code: 'clean-up-wait', signal, eviction: 'a-1' }])).toEqual([said]);
+    expect(await look(signal, [nobodyNow])).toEqual([said]);
   });
 
   it('is not reported if no such memory is found', async () => {
