@@ -38,6 +38,8 @@ type Origin = { readonly bootId: string; readonly nodeName: string };
 
 export const checkpointPath = (stateDirectory: string): string => `${stateDirectory}/api-pods.json`;
 const DEBOUNCE_MS = 1_000;
+/** After a write that failed. */
+const AGAIN_MS = 10_000;
 /** 110 pods need one fortieth of this. */
 const MAX_BYTES = 8 * 1024 * 1024;
 const MODE = 0o600;
@@ -83,6 +85,7 @@ export function keepCheckpoint({
 }): { readonly changed: () => void; readonly forget: () => void; readonly close: () => Promise<void> } {
   const path = checkpointPath(stateDirectory);
   let written = '';
+  let isClosed = false;
   let cancel: (() => void) | null = null;
   let writing: Promise<void> = Promise.resolve();
 
@@ -98,6 +101,7 @@ export function keepCheckpoint({
     const saved = await writeBeside(path, `${head},"pods":[${text}]}\n`, MODE);
     if (!saved.known) {
       findings.raise(checkpointNotSaved(saved.where, saved.detail));
+      if (!isClosed) cancel ??= clock.after(AGAIN_MS, () => void flush());
       return;
     }
     written = text;
@@ -120,7 +124,10 @@ export function keepCheckpoint({
       const none = { schema: 1, bootId, atMs: clock.monoMs(), atWallMs: clock.wallMs(), pods: [] };
       writing = writing.then(() => writeBeside(path, `${JSON.stringify(none)}\n`, MODE)).then(() => undefined);
     },
-    close: () => (cancel === null ? writing : flush()),
+    close: () => {
+      isClosed = true;
+      return cancel === null ? writing : flush();
+    },
   };
 }
 

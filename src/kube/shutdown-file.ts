@@ -13,6 +13,8 @@ export type ToldShutdown = {
   /** Names its mark on the node (A15). */
   readonly shutdownId: string;
   readonly deleted: readonly DeletedPod[];
+  /** No cordon was requested, because the API was away. */
+  readonly isUncordoned?: true;
 };
 type File = { readonly schema: 1; readonly bootId: string; readonly told: ToldShutdown | null };
 
@@ -32,7 +34,13 @@ const isDeleted = shape<DeletedPod>({
 const isFile = shape<File>({
   schema: isOneOf(1),
   bootId: isText,
-  told: orNull(shape<ToldShutdown>({ shutdownId: isText, deleted: listOf(isDeleted, PODS_MAX) })),
+  told: orNull(
+    shape<ToldShutdown>({
+      shutdownId: isText,
+      deleted: listOf(isDeleted, PODS_MAX),
+      isUncordoned: optional(isOneOf(true)),
+    }),
+  ),
 });
 
 /** Null: nothing was written, or this is unknown. */

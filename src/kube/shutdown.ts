@@ -7,6 +7,7 @@ import type { Clock, Findings, Log } from '../ports.ts';
 import { API_AWAY, cordonLeft, notCordoned, sayCordon, sayDeleted, sayUndone } from '../words/node-shutdown.ts';
 import { type ApiPod, isTerminal } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
+import type { Uncordoned } from './node-edits.ts';
 import { createRepeatedWrite } from './repeated-write.ts';
 import { loadTold, saveTold, type ToldShutdown } from './shutdown-file.ts';
 import { withoutVolumesOf } from './staying-volumes.ts';
@@ -100,7 +101,8 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   async function uncordon(): Promise<NotDone | null> {
     await announcing;
     if (told === null) return null;
-    const said = await writes.uncordon({ bootId, shutdownId: told.shutdownId });
+    const { shutdownId } = told;
+    const said = told.isUncordoned ? NOTHING_OF_OURS : await writes.uncordon({ bootId, shutdownId });
     // An autoscaler drains the node and removes it (F16).
     const isOver = said.kind === 'done' || said.kind === 'nothing-of-ours' || said.kind === 'autoscaler';
     const failed = isOver ? null : said;
@@ -161,9 +163,12 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
       const active = pods.known ? [...pods.value].filter(([, pod]) => !isTerminal(pod)) : [];
       ofKubelet = byKubelet ? new Map(active) : null;
       // The mark of a cordon that could not be removed yet stays on the node.
-      told = { shutdownId: told?.shutdownId ?? decision, deleted: [] };
+      const hasMark = told !== null && !told.isUncordoned;
+      const isAway = needs.isAway();
+      const isUncordoned = isAway && !hasMark ? ({ isUncordoned: true } as const) : {};
+      told = { shutdownId: told?.shutdownId ?? decision, deleted: [], ...isUncordoned };
       save();
-      if (needs.isAway()) return API_AWAY;
+      if (isAway) return API_AWAY;
       needs.tell(decision, totalMs);
       const cordoned = cordon(told.shutdownId);
       announcing = cordoned;
@@ -214,5 +219,6 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   };
 }
 
+const NOTHING_OF_OURS: Uncordoned = { kind: 'nothing-of-ours' };
 const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${UNDO_MS / 1_000} s` };
 const sayPod = ({ object }: ApiPod): string => `${podName(object)} (${object.uid})`;

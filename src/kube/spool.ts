@@ -70,7 +70,7 @@ export const ENTRIES_MAX = 10_000;
 const ACT_MAX_AGE_MS = 300_000;
 /** C7: five writes a second. */
 const PACE_MS = 200;
-/** For messages that got no answer although the connection is up. */
+/** For messages that got no answer although the connection is up, and for a disk that refuses. */
 const AGAIN_MS = 10_000;
 /** How many obsolete lines the file may contain. */
 const DEAD_LINES_MAX = 1_000;
@@ -105,6 +105,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
   let isThere: IsThere | null = null;
   let flushing: Promise<void> | null = null;
   let cancel = (): void => undefined;
+  let cancelRetry = (): void => undefined;
 
   const disk = openRecordDisk({
     clock,
@@ -149,6 +150,8 @@ export function openSpool(needs: SpoolNeeds): Spool {
       const isSaved = isWhole ? await rewrite() : await append();
       if (!isSaved) {
         isStale = true;
+        cancelRetry();
+        if (!isClosed) cancelRetry = clock.after(AGAIN_MS, () => (saving ??= pump()));
         break;
       }
       findings.clear(SPOOL);
@@ -345,6 +348,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
     close: async () => {
       isClosed = true;
       cancel();
+      cancelRetry();
       wake();
       await flushing;
       await saving;

@@ -3,7 +3,7 @@ import { sayDuration } from '../core/units/duration.ts';
 
 /** What a shutdown beside a kubelet has said to the API server, and what of it cannot be taken back. */
 
-export const API_AWAY = 'the API server is away: the node is not cordoned, and no pod is deleted';
+export const API_AWAY = 'the API server is away: the node is not cordoned, and no pod is deleted until it answers';
 
 export const sayGoingDown = (totalMs: number): string => `the node is shutting down, within ${sayDuration(totalMs)}`;
 

@@ -175,6 +175,20 @@ describe('the checkpoint', () => {
     expect(present.size).toBe(0);
   });
 
+  it('that could not be written is written soon, though nothing changes', async () => {
+    const { clock, become, close, load, present } = keep();
+    mkdirSync(file());
+    writeFileSync(path.join(file(), 'x'), '');
+    become([podOf('a')]);
+    await clock.advance(1_000);
+    await eventually(() => expect(present.size).toBe(1));
+    rmSync(file(), { recursive: true });
+    await clock.advance(10_000);
+    await eventually(() => expect(present.size).toBe(0));
+    expect(load().checkpoint?.pods.size).toBe(1);
+    await close();
+  });
+
   it("contains none of the pod's secrets", async () => {
     const { become, close } = keep();
     const spec: Json = {

@@ -70,8 +70,22 @@ describe('what a shutdown writes to the API server', () => {
 
   it('is nothing if the API server is away', async () => {
     isAway = true;
-    expect(await open().announce(PLAN)).toContain('the API server is away');
+    const shutdown = open();
+    expect(await shutdown.announce(PLAN)).toContain('the API server is away');
     expect(api.asked).toEqual([]);
+    isDeaf = true;
+    expect(await shutdown.undo()).toEqual({ started: [], notUndone: [] });
+    expect([api.asked, shutdown.hasTold()]).toEqual([[], false]);
+  });
+
+  it('may be an earlier cordon that is still to be taken back, though the API server is away now', async () => {
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    isAway = true;
+    await shutdown.announce({ ...PLAN, decision: 'boot-8' });
+    isAway = false;
+    await shutdown.undo();
+    expect(isOpen()).toBe(true);
   });
 
   it('is taken back when it is cancelled, naming pods that this does not bring back', async () => {

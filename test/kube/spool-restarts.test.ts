@@ -77,17 +77,17 @@ describe('saved requests across restarts of the agent', () => {
   it('with a file in place of the directory it goes on in memory, says so, and saves everything once it can', async () => {
     fs.rmSync(directory, { recursive: true });
     fs.writeFileSync(directory, '');
-    const { spool, found } = aSpool();
+    const { spool, found, clock } = aSpool();
     spool.put(event('e-1'));
     await spool.saved();
     expect(found.has('spool')).toBe(true);
     expect(spool.waiting().facts).toBe(1);
     fs.rmSync(directory);
     fs.mkdirSync(directory);
-    spool.put(event('e-2'));
+    await clock.advance(10_000);
     await spool.saved();
     expect(found.has('spool')).toBe(false);
-    expect(aSpool().spool.waiting().facts).toBe(2);
+    expect(aSpool().spool.waiting().facts).toBe(1);
   });
   it('a deletion that the disk did not take is known to the next run, which saves it', async () => {
     fs.rmSync(directory, { recursive: true });

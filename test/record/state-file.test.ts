@@ -93,6 +93,12 @@ describe('the state file', () => {
     // Of those that stand before more notes than are read first.
     writeFileSync(record, line('boot', 8) + note.repeat(20_000));
     expect(next()).toBe(9);
+    // Of those in a file that was just rotated.
+    writeFileSync(`${record}.1`, line('boot', 10));
+    writeFileSync(record, note);
+    expect(next()).toBe(11);
+    rmSync(record);
+    expect(next()).toBe(11);
     writeFileSync(pendingLinesPath(path), line('boot', 12));
     expect(next()).toBe(13);
   });

@@ -59,15 +59,15 @@ export function lastEntry(directory: string, dry: boolean): RecordEntry | null {
 /** The highest number in the ids of a boot's decisions, from the newest record; 0 = none. */
 export function lastDecisionNumber(directory: string, bootId: string, dry: boolean): number {
   const tail = readTail(`${directory}/${recordName(dry)}`, TAIL_BYTES);
-  if (!tail.known) return 0;
   const entries: RecordEntry[] = [];
-  eachLine(tail.value, (line) => {
+  eachLine(tail.known ? tail.value : '', (line) => {
     const entry = parseEntry(line);
     if (entry !== null) entries.push(entry);
   });
   const last = Math.max(0, ...numbersOf(entries, bootId));
   const [first] = entries;
-  const isAll = last > 0 || tail.value.length < TAIL_BYTES || (first !== undefined && first.bootId !== bootId);
+  // A short file may be new: the boot's decisions are then in the one that was rotated.
+  const isAll = last > 0 || (first !== undefined && first.bootId !== bootId);
   return isAll ? last : Math.max(0, ...numbersOf(readRecord(directory, { dry }).entries, bootId));
 }
 
