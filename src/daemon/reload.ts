@@ -13,6 +13,8 @@ import {
   modeNotReloaded,
   NOTIFY,
   notReloaded,
+  notUsable,
+  runtimeDirectoryNotReloaded,
 } from '../words/finding-own.ts';
 import { sayInstant } from '../words/phrases.ts';
 
@@ -39,6 +41,16 @@ type Reload = {
 
 export function withDryRun({ effective, ...loaded }: Loaded, dryRun: boolean): Loaded {
   return { ...loaded, effective: { ...effective, dryRun: effective.dryRun || dryRun } };
+}
+
+/**
+ * What to run if the parts of `next` cannot be opened: the former configuration, but as a dry run if `next` is one. The texts
+ * are what was read, to notice another edit.
+ */
+export function instead(next: Loaded, former: Loaded, why: string): Loaded {
+  const { texts } = next;
+  const { dryRun } = next.effective;
+  return { ...withDryRun(former, dryRun), texts, refused: notUsable(why, dryRun) };
 }
 
 /** The configuration on the disk now. Without a file that was read, the defaults would end a dry run. */
@@ -155,6 +167,8 @@ export function createReload(needs: {
       refuse(notReloaded(sayFirst(problems)));
     } else if (effective.mode !== made.mode) {
       refuse(modeNotReloaded(effective.mode));
+    } else if (effective.runtimeDirectory !== made.runtimeDirectory) {
+      refuse(runtimeDirectoryNotReloaded(made.runtimeDirectory, effective.runtimeDirectory));
     } else accept(withDryRun({ ...rest, effective, refused: null }, needs.dryRun));
   };
 
@@ -166,7 +180,7 @@ export function createReload(needs: {
   const unwatch = watched.map((path) => watchPath(path, reload, clock));
   // The file was not watched while the parts were rebuilt.
   const isAsLoaded = JSON.stringify(loadAgain(inForce, configFile).texts) === JSON.stringify(inForce.texts);
-  if (needs.loaded.refused === null && !isAsLoaded) reload();
+  if (!isAsLoaded && (needs.isRebuild || needs.loaded.refused === null)) reload();
   return {
     last: () => last,
     now: reload,

@@ -37,7 +37,7 @@ import { createGoingDown } from './going-down.ts';
 import { runLoop } from './loop.ts';
 import { createNotifier } from './notifier.ts';
 import { distrustOwn } from './own-files.ts';
-import { createReload, type Loaded, loadToRun, withDryRun } from './reload.ts';
+import { createReload, instead, type Loaded, loadToRun, withDryRun } from './reload.ts';
 
 type DaemonOptions = {
   /** null = the default path, or all defaults if no file exists there. */
@@ -123,8 +123,8 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   };
   process.on('SIGHUP', hungUp);
   try {
-    let next: Loaded | null = loaded;
-    while (next !== null) next = await runParts(host, next, stop);
+    let turn: Turn | null = { next: loaded, former: null };
+    while (turn !== null) turn = await runParts(host, turn, stop);
     return 0;
   } catch (error) {
     complain(sayCause(error));
@@ -162,16 +162,28 @@ function consoleOf(clock: Clock): (line: string) => void {
   return (line) => console.writeLine(`nodewarden: ${escapeUnsafe(line)}`);
 }
 
+/** The configuration whose parts are built next, and the one before it; null: it is the first. */
+type Turn = { readonly next: Loaded; readonly former: Loaded | null };
+
 /**
  * Builds the parts, runs the loop, closes the parts. Null: stopped; otherwise the configuration to continue with, whose parts
  * differ. What must outlive this is in the state file, or belongs to the host.
  */
-async function runParts(host: Host, made: Loaded, stop: AbortSignal): Promise<Loaded | null> {
+async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn | null> {
   const { clock, notify, options } = host;
   /** In force. */
-  let now = made;
+  let now = turn.next;
   let next = null as Loaded | null;
-  const parts = openParts(host, made.effective, () => now.effective);
+  const open = (): OpenParts => openParts(host, now.effective, () => now.effective);
+  let parts: OpenParts;
+  try {
+    parts = open();
+  } catch (error) {
+    if (turn.former === null) throw error;
+    now = instead(turn.next, turn.former, sayCause(error));
+    parts = open();
+  }
+  const made = now;
   // Before an eviction is resumed, which needs its pod.
   await parts.mode.pods.opened?.();
   const { actor, inbox, observer, recorder, findings, log } = parts;
@@ -279,7 +291,7 @@ async function runParts(host: Host, made: Loaded, stop: AbortSignal): Promise<Lo
   const taken = parts.ownFiles.isTaken();
   if (taken !== null) throw new Error(`this agent stops: its directory was removed and ${taken}`);
   if (isNodeTaken(parts)) throw new Error(`this agent stops: ${parts.mode.isTaken?.()}`);
-  return stop.aborted ? null : next;
+  return stop.aborted || next === null ? null : { next, former: now };
 }
 
 function timedLook({ clock, counters }: Host, look: () => Observation): Observation {

@@ -19,6 +19,19 @@ const sayFile = (file: string | null): string => file ?? '(all defaults)';
 export function modeNotReloaded(mode: string): Finding {
   return { id: CONFIG, text: `mode ${mode} needs a restart; the running configuration stays in force` };
 }
+/** What the agent did about pods is in it. */
+export function runtimeDirectoryNotReloaded(former: string, given: string): Finding {
+  const text = `runtimeDirectory ${given} needs a restart; the running configuration stays in force. After the restart, units that an eviction holds down stay down, unless nodewarden release-held starts them before, with the agent stopped and ${former} in the file`;
+  return { id: CONFIG, text };
+}
+/** `why`: what cannot be opened. */
+export function notUsable(why: string, isDryRun: boolean): Finding {
+  const how = isDryRun ? ', in dry run' : '';
+  return {
+    id: CONFIG,
+    text: `the configuration was read but cannot be used, and the former one stays in force${how}: ${why}`,
+  };
+}
 /** At a start. `savedAt`: when the last good one was kept, in `keptIn`. */
 export function lastGoodInForce(savedAt: string, keptIn: string, problem: string): Finding {
   const text = `the configuration is refused, and the last good one (of ${savedAt}, kept in ${keptIn}) is in force: ${problem}`;

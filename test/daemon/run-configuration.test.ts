@@ -43,6 +43,51 @@ describe('the configuration of the daemon', () => {
     });
   });
 
+  it.each([
+    ['live', []],
+    ['in dry run', ['dryRun: true']],
+  ])(
+    'runs on with the former one if a directory of the new one cannot be used, %s, until it can',
+    async (how, more) => {
+      const other = join(directory, 'other');
+      mkdirSync(other);
+      chmodSync(other, 0o777);
+      const edit = () => {
+        write(['evictionHard: { pid.available: "8" }', ...more]);
+        const text = readFileSync(file, 'utf8');
+        writeFileSync(file, text.replace(/stateDirectory: .*/, `stateDirectory: ${other}`));
+      };
+      write(['evictionHard: { pid.available: "7" }']);
+      const status = await running(async (report) => {
+        edit();
+        const refused = await until(report, (now) => now.config.lastReload?.ok === false);
+        expect([pidLimit(refused), refused.node.dryRun]).toEqual([7, how !== 'live']);
+        const isDry = how === 'live' ? '' : ', in dry run';
+        expect(refused.findings.map(({ text }) => text).join()).toContain(
+          `the configuration was read but cannot be used, and the former one stays in force${isDry}: ${other} `,
+        );
+        chmodSync(other, 0o755);
+        process.kill(process.pid, 'SIGHUP');
+        const usable = await until(report, (now) => pidLimit(now) === 8);
+        expect(usable.findings).toEqual([]);
+      });
+      expect(status).toBe(0);
+    },
+  );
+
+  it('keeps its runtime directory, in which it remembers what it holds, until it is restarted', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    await running(async (report) => {
+      write(['evictionHard: { pid.available: "8" }']);
+      const text = readFileSync(file, 'utf8');
+      writeFileSync(file, text.replace(/runtimeDirectory: .*/, `runtimeDirectory: ${directory}/other`));
+      const refused = await until(report, (now) => now.config.lastReload?.ok === false);
+      expect(refused.config.lastReload?.text).toContain(`runtimeDirectory ${directory}/other needs a restart`);
+      expect(pidLimit(refused)).toBe(7);
+    });
+    expect(existsSync(`${directory}/other`)).toBe(false);
+  });
+
   it('answers for the configuration in force, whatever is written to its directory during the change', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async (report) => {
