@@ -61,10 +61,9 @@ export function ownAgent(directory: string, openFiles?: number): Agent {
     command,
     start: async () => {
       const log = fs.openSync(logFile, 'a');
-      const [program = '', ...args] = [...limited, ...command, 'run', '--config', places.configFile];
+      const [program = '', ...args] = [...favoured(), ...limited, ...command, 'run', '--config', places.configFile];
       child = spawn(program, args, { stdio: ['ignore', log, log] });
       fs.closeSync(log);
-      favour(child.pid);
       const endMs = clock.monoMs() + READY_DEADLINE_MS;
       while ((await askDaemon(places.socket, { ask: 'status' }, clock)).kind !== 'answer') {
         if (child.exitCode !== null) throw new Error(`the agent ended: ${fs.readFileSync(logFile, 'utf8')}`);
@@ -100,13 +99,20 @@ export function ownAgent(directory: string, openFiles?: number): Agent {
   };
 }
 
-/** As its unit runs it (CPUSchedulingPolicy=rr); where that is refused it runs as it is, and the lab says so once. */
-function favour(pid: number | undefined): void {
-  const { status } = spawnSync('chrt', ['--all-tasks', '--rr', '--pid', '1', String(pid)], { stdio: 'ignore' });
-  if (status === 0 || isRefusalTold) return;
+/**
+ * As its unit runs it: CPUSchedulingPolicy=rr, which neither its threads nor its children inherit. Where that is refused it
+ * runs as it is, and the lab says so once.
+ */
+function favoured(): readonly string[] {
+  const realTime = ['chrt', '--reset-on-fork', '--rr', '1'];
+  isFavoured ??= spawnSync('chrt', [...realTime.slice(1), 'true'], { stdio: 'ignore' }).status === 0;
+  if (isFavoured) return realTime;
+  if (!isRefusalTold)
+    console.log('no real-time priority here (chrt --rr 1 true fails): the agent is later than its unit would be');
   isRefusalTold = true;
-  console.log('no real-time priority here (chrt --rr 1 true fails): the agent is later than its unit would be');
+  return [];
 }
+let isFavoured: boolean | null = null;
 let isRefusalTold = false;
 
 /** What install.sh installed, started and stopped by systemd. Its configuration is replaced, its record begun anew. */

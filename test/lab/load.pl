@@ -13,6 +13,7 @@
 #   touch HIGH LOW      hold HIGH, and once a second LOW for 50 ms, for ever
 #   fill DIR MIB        a file of that size in DIR
 #   keep DIR MIB        the same, and it stays when the process has ended
+#   cache DIR MIB       a file that stays, clean and read again and again, so that its page cache counts as active
 #   unnamed DIR MIB     the same without a name: deleted, and held open
 #   deep DIR LEVELS MIB a file that stays, below so many directories
 #   links DIR COUNT MIB a file that stays and has another name, after so many empty ones that have another one too
@@ -31,6 +32,7 @@
 # On SIGTERM it removes the files it made, and ends: what a service does in ExecStopPost.
 use strict;
 use warnings;
+use IO::Handle;
 use Time::HiRes qw(time);
 
 $| = 1;
@@ -133,6 +135,17 @@ sub fill_up {
   syswrite($file, "\xa5" x 1048576) or die "$name: $!" for 1 .. $mib;
   return $file;
 }
+sub cache {
+  my ($directory, $mib) = @_;
+  my $name = "$directory/cache-$$";
+  my $file = fill_up($name, $mib);
+  $file->flush;
+  $file->sync;
+  for (1 .. 3) {
+    open(my $again, '<', $name) or die "$name: $!";
+    1 while sysread($again, my $bytes, 1048576);
+  }
+}
 sub deep {
   my ($directory, $levels, $mib) = @_;
   chdir $directory or die "$directory: $!";
@@ -177,6 +190,7 @@ sub obey {
   }
   elsif ($verb eq 'fill') { make("$args[0]/fill-$$", $args[1]) }
   elsif ($verb eq 'keep') { fill_up("$args[0]/keep-$$", $args[1]) }
+  elsif ($verb eq 'cache') { cache(@args) }
   elsif ($verb eq 'unnamed') { push @held, fill_up("$args[0]/unnamed-$$", $args[1], 1) }
   elsif ($verb eq 'deep') { deep(@args) }
   elsif ($verb eq 'links') { links(@args) }

@@ -58,15 +58,14 @@ const WATCHED_MS = 13_000;
 /** The last of them have joined. */
 const SETTLED_MS = 2_000;
 /** As the kernel counts them, less those that live: one may have joined last, and nobody is helped by its end. */
-function dead(scene: Scene): number {
+const dead = (scene: Scene): number => Number(readOfHog(scene, 'pids.current')) - living(scene);
+const living = (scene: Scene): number =>
+  readOfHog(scene, 'cgroup.procs')
+    .split('\n')
+    .filter((line) => line !== '').length;
+function readOfHog(scene: Scene, name: string): string {
   const directory = scene.cgroups(HOG.name).find((one) => fs.existsSync(path.join(one, 'pids.current'))) ?? '';
-  const read = (name: string): string => fs.readFileSync(path.join(directory, name), 'utf8');
-  return (
-    Number(read('pids.current')) -
-    read('cgroup.procs')
-      .split('\n')
-      .filter((line) => line !== '').length
-  );
+  return fs.readFileSync(path.join(directory, name), 'utf8');
 }
 
 /** By the slower ones dozens come while the first are waited for. */
@@ -102,10 +101,43 @@ const unreaped = (everyMs: number, how: string, most: number): TruthScene => ({
   },
 });
 
+/** Few enough to leave the threshold alone until the database takes some more. */
+const FEW_STRAYS = 100;
+const MORE = 60;
+const afterMemory: TruthScene = {
+  name: 'the dead of a pod that was evicted for memory keep their process ids while its neighbour takes some: nobody else goes',
+  spec: {
+    pods: [HOG, SMALL, DATABASE],
+    pids: PIDS,
+    memoryMiB: MEMORY_MIB,
+    config: ['evictionHard: { pid.available: "100", memory.available: "100Mi" }'],
+  },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    const database = await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    await scene.play(SMALL.name, 'memory 1');
+    const hog = await scene.play(HOG.name, 'memory 1');
+    const parent = await scene.playOutside(null, 'memory 1');
+    parent.write(`strays ${FEW_STRAYS} ${scene.cgroups(HOG.name).join(',')} 0`);
+    await until('all have joined', () => (living(scene) > FEW_STRAYS ? true : null));
+    assert.deepEqual(evictionsOf(scene), [], 'somebody was chosen too early');
+    hog.write(`grow ${MEMORY_MIB} 400`);
+    const ms = await untilGone(scene, 'the hog', hog);
+    database.write(`crowd ${MORE}`);
+    await sleep(clock, WATCHED_MS);
+    const { signals } = await scene.status();
+    const left = Number(signals.find(({ signal }) => signal === 'pid.available')?.available);
+    assert(left < 100, `${left} process ids are available: this shows nothing`);
+    parent.kill('SIGKILL');
+    return `gone after ${Math.round(ms)} ms, ${left} process ids left`;
+  },
+};
+
 export const pidScenes: readonly TruthScene[] = [
   fresh,
   besideMemory,
   unreaped(0, 'at once', 3),
   unreaped(12, 'one by one', 8),
   unreaped(16, 'slowly', 8),
+  afterMemory,
 ];
