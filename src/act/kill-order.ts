@@ -45,8 +45,8 @@ export type KillEnd =
       readonly kind: 'ended';
       readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout' | 'oom-kill';
       readonly releasedBytes: Reading<number>;
-      /** Dead processes that still hold their process ids because they have not been reaped. */
-      readonly unreaped: number;
+      /** As in an outcome. */
+      readonly unreaped?: CgroupRef;
       /** As in an outcome. */
       readonly detail?: string;
     }

@@ -1,13 +1,13 @@
 import type { MonoMs, Reading } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
-import { anonBytes, GIVEN_BACK_BYTES, isPopulated, killAtOnce, processesOf } from '../host/cgroupfs.ts';
+import { anonBytes, GIVEN_BACK_BYTES, isPopulated, killAtOnce, processesOf, unreaped } from '../host/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
 import { and } from '../words/phrases.ts';
 import { createEscapes, type Escapes, nowSinceBootMs } from './escapes.ts';
 import { createGrace } from './grace.ts';
 import type { KillEnd, KillOrder } from './kill-order.ts';
-import { leftIn, sayLeft, unreaped, viewsOf } from './left-over.ts';
+import { leftIn, sayLeft, viewsOf } from './left-over.ts';
 import { type OomKilled, watchOomKills } from './oom-killed.ts';
 import { type UsageWatch, usageBytes, watchUsage } from './released-memory.ts';
 import { rssOf, type Spent, spares, successorsIn } from './successors.ts';
@@ -94,8 +94,11 @@ type Ended = Extract<KillEnd, { kind: 'ended' }>;
 
 function ended({ mounts, ref, usage, escapes }: Kill, via: Ended['via']): Ended {
   const detail = escapes?.sayKilled() ?? null;
-  const releasedBytes = usage.released();
-  return { kind: 'ended', via, releasedBytes, unreaped: unreaped(mounts, ref), ...(detail === null ? {} : { detail }) };
+  return {
+    ...{ kind: 'ended', via, releasedBytes: usage.released() },
+    ...(unreaped(mounts, ref) === 0 ? {} : { unreaped: { ...ref } }),
+    ...(detail === null ? {} : { detail }),
+  };
 }
 
 /** What it was sent is not what ended it if the kernel killed in it. */

@@ -1,7 +1,7 @@
 import type { ProcessView } from '../core/pod/pod.ts';
 import { known, type Reading } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { countUnreaped, isSame, processesOf } from '../host/cgroupfs.ts';
+import { processesOf } from '../host/cgroupfs.ts';
 import { processName, processState, rssBytes } from '../host/procfs.ts';
 import type { CgroupRef } from '../ports.ts';
 import type { NotSent, Sweep } from './sweep.ts';
@@ -31,12 +31,6 @@ export const viewsOf = (left: Reading<readonly number[]>): readonly ProcessView[
 function viewOf(pid: number): readonly ProcessView[] {
   const [rss, name] = [rssBytes(pid), processName(pid)];
   return rss.known ? [{ pid, name: name.known ? name.value : '', rssBytes: rss.value }] : [];
-}
-
-/** Dead processes that have not been reaped yet; 0 if that is not known. */
-export function unreaped(mounts: CgroupMounts, ref: CgroupRef): number {
-  const count = isSame(mounts, ref) ? countUnreaped(mounts, ref) : null;
-  return count?.known === true ? count.value : 0;
 }
 
 type Signals = {

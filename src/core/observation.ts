@@ -24,7 +24,7 @@ export type Observation = {
   readonly podsFor?: Signal | 'all' | null;
   /** What took the node's memory; present if the pods were read for memory.available. */
   readonly memoryGrowth?: Reading<MemoryGrowth>;
-  /** What victims hold outside their cgroups, of those that were asked for. Absent: none was. */
+  /** What victims still hold, of those that were asked for. Absent: none was. */
   readonly escaped?: readonly HeldOutside[];
   /** What became of earlier decisions since the previous observation, oldest first. */
   readonly outcomes: readonly Heard[];

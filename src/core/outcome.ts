@@ -50,8 +50,8 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
       readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout' | 'oom-kill' | 'api';
       /** Memory. */
       readonly releasedBytes: Reading<number>;
-      /** Dead processes that still hold their process IDs. Absent: none, or not known. */
-      readonly unreaped?: number;
+      /** Its cgroup, if dead processes of it that nobody has reaped hold process IDs there. Absent: none, or not known. */
+      readonly unreaped?: Escaped['cgroup'];
       /** If it was evicted for a signal other than memory: its value at the decision (null: unknown) and afterwards. */
       readonly signal?: { readonly name: Signal; readonly before: number | null; readonly after: Reading<number> };
       /** For a shutdown: when it was asked to stop; null: it was not. */

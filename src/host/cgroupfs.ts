@@ -263,6 +263,12 @@ export function countUnreaped(mounts: CgroupMounts, ref: CgroupRef): Reading<num
   return known(Math.max(0, counted.value - alive));
 }
 
+/** The same; 0 if that is not known, or the cgroup is gone. */
+export function unreaped(mounts: CgroupMounts, ref: CgroupRef): number {
+  const count = isSame(mounts, ref) ? countUnreaped(mounts, ref) : null;
+  return count?.known === true ? count.value : 0;
+}
+
 /** What the kernel counts against pids.max: threads, and unreaped dead processes. */
 export function threadsIn(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
   const pids = openPids(mounts, ref.path);

@@ -5,7 +5,7 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import { cgroupPathOf, isMember, isThreadIn } from './cgroup-members.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { anonBytes, isPopulated } from './cgroupfs.ts';
+import { anonBytes, isPopulated, unreaped } from './cgroupfs.ts';
 import { cgroupPathsOf, descentOf, isExiting, rssBytes, type Thread, threadsOf } from './procfs.ts';
 
 /** Less than this may stay charged to a cgroup without processes: kernels before 5.13 count per processor, and not exactly. */
@@ -74,7 +74,12 @@ export function chargedBytes(mounts: CgroupMounts, ref: CgroupRef): number {
   return anon.known && anon.value >= CHARGED_LEAST_BYTES ? anon.value : 0;
 }
 
-export function heldOutside(mounts: CgroupMounts, { cgroup, processes }: Escaped): Omit<HeldOutside, 'of'> {
+/** `isUnreaped`: all that it may hold are process IDs, by its dead. */
+export function heldOutside(
+  mounts: CgroupMounts,
+  { cgroup, processes, isUnreaped }: Escaped & { readonly isUnreaped?: true },
+): Omit<HeldOutside, 'of'> {
+  if (isUnreaped) return { memoryBytes: 0, processIds: unreaped(mounts, cgroup) };
   const outside = processes.filter((id) => typeof whereaboutsOf(mounts, cgroup, id) === 'object');
   let [bytes, processIds] = [0, 0];
   for (const { pid } of outside) {

@@ -65,10 +65,6 @@ function together(ends: readonly KillEnd[]): KillEnd {
   const ended = ends.flatMap((end) => (end.kind === 'ended' ? [end] : []));
   if (ended.length === 0) return { kind: 'gone' };
   const via = STRONGEST_FIRST.find((how) => ended.some((end) => end.via === how)) ?? 'sigterm';
-  return {
-    kind: 'ended',
-    via,
-    releasedBytes: sumOf(ended.map(({ releasedBytes }) => releasedBytes)),
-    unreaped: ended.reduce((sum, { unreaped }) => sum + unreaped, 0),
-  };
+  const releasedBytes = sumOf(ended.map((end) => end.releasedBytes));
+  return { kind: 'ended', via, releasedBytes };
 }

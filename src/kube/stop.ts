@@ -74,10 +74,7 @@ function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' |
   return { ...of, rungs, isAccepted: isByUs({ rungs }), asked: null, unsaid: 'unheard', usage };
 }
 
-type End =
-  | ReturnType<typeof goneAs>
-  | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes' | 'unreaped'>
-  | Extract<Result, { kind: 'survived' | 'unknown' | 'dropped' }>;
+type End = ReturnType<typeof goneAs> | Extract<Result, { kind: 'survived' | 'unknown' | 'dropped' }>;
 function endOf(ladder: Ladder, result: Result): End {
   switch (result.kind) {
     case 'survived':
@@ -87,10 +84,7 @@ function endOf(ladder: Ladder, result: Result): End {
     case 'by-api':
       return { kind: 'ended', via: 'api', releasedBytes: ladder.usage.released() };
     case 'ended':
-      return {
-        ...{ kind: 'ended', via: result.via, releasedBytes: ladder.usage.released() },
-        ...(result.unreaped === 0 ? {} : { unreaped: result.unreaped }),
-      };
+      return { kind: 'ended', via: result.via, releasedBytes: ladder.usage.released() };
     case 'gone':
       return goneBefore(ladder, result.isStartedAnew);
     case 'spared':

@@ -3,7 +3,6 @@ import { createEscapes, type Following } from '../act/escapes.ts';
 import { killCgroup } from '../act/kill.ts';
 import type { Asked, KillEnd } from '../act/kill-order.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
-import { unreaped } from '../act/left-over.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedBy, usageBytes } from '../act/released-memory.ts';
 import type { Escaped, Outcome, Signalled } from '../core/outcome.ts';
@@ -12,7 +11,7 @@ import { assertNever, ifKnown, known, type MonoMs, type Reading, unknown } from 
 import { graceFrom as graceOf } from '../core/shutdown/chain.ts';
 import { busUp } from '../host/bus.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { isMoved, isPopulated, isSame, whereIs } from '../host/cgroupfs.ts';
+import { isMoved, isPopulated, isSame, unreaped, whereIs } from '../host/cgroupfs.ts';
 import { monoMsOf, sleep } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
 import { chargedBytes, heldOutside } from '../host/escaped.ts';
@@ -218,7 +217,7 @@ async function stopIt(
   const end = await killCgroup({ mounts, ref, clock, ...how });
   lastWord?.cancel();
   findings.clear(resistsId(uid));
-  if (end.kind === 'ended' && end.unreaped > 0) clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
+  if (end.kind === 'ended' && end.unreaped !== undefined) clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
   if (live !== null) source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended', ref.inode);
   if (end.kind === 'survived') clearWhenEmpty(needs, ref, order.victim, end.escaped);
   if (end.kind === 'ended' && (await isTimedOut(needs.systemd, order, unit, end.via))) {
@@ -350,10 +349,7 @@ async function askInTime(
 
 function toOutcome(end: KillEnd, gone: (isStartedAnew: boolean) => Ending): Ending {
   switch (end.kind) {
-    case 'ended': {
-      const { unreaped: count, ...ending } = end;
-      return count === 0 ? ending : end;
-    }
+    case 'ended':
     case 'survived':
       return end;
     case 'gone':

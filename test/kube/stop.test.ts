@@ -7,7 +7,7 @@ import type { KubeKillerNeeds, Said } from '../../src/kube/ladder.ts';
 import { createRefusals } from '../../src/kube/refusals.ts';
 import type { Clock } from '../../src/ports.ts';
 import { MI } from '../a.ts';
-import { needsCgroups, unreapedIn } from '../act/a-cgroup.ts';
+import { needsCgroups } from '../act/a-cgroup.ts';
 import { aClock } from './a-clock.ts';
 import {
   ACCEPTED,
@@ -41,16 +41,6 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(sandbox.isAlive()).toBe(true);
     expect(asked).toEqual(['delete 1']);
     expect(actsOf(outcome)).toEqual(['delete', 'kill-containers']);
-  });
-
-  it('says how many dead processes have not been reaped', async () => {
-    await pod.child('app');
-    await unreapedIn(
-      pod.roots.map((root) => `${root}/app`),
-      '15',
-    );
-    const outcome = await run(killer(() => ['app'], { remove: Promise.resolve(ACCEPTED) }));
-    expect(outcome).toMatchObject({ kind: 'ended', unreaped: 1 });
   });
 
   it('does not wait for a silent API, and sends the deletion later', async () => {

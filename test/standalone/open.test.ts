@@ -77,11 +77,11 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(await stop('one')).toMatchObject({ kind: 'dropped', because: 'gone' });
   });
 
-  it('that leave dead processes, which their parent has not reaped, say how many', async () => {
+  it('that leave dead processes, which their parent has not reaped, say so', async () => {
     await unreapedIn(cgroup(0).roots, '15');
     write('one', `cgroup: ${cgroup(0).path}`);
     await open();
-    expect(await stop('one')).toMatchObject({ kind: 'ended', unreaped: 1 });
+    expect(await stop('one')).toMatchObject({ kind: 'ended', unreaped: { path: cgroup(0).path } });
   });
 
   it('that started after a decision are not its victims when it is resumed', async () => {

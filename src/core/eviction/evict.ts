@@ -17,17 +17,16 @@ import { heldByVictims } from './escaped.ts';
 import {
   atChoiceOf,
   cleanUpOf,
+  enoughComing,
   holderOf,
   isActedOn,
   isFor,
   joinedOf,
-  SAMPLE_PACE_MS,
   VICTIM_PACE_MS,
   waitFor,
-  waitForCleanUp,
-  waitForComing,
   waitOrHasten,
   wasHeldBack,
+  withHeldBack,
 } from './hold-back.ts';
 import { isKubeletWaitedFor, withoutKubeletWait } from './kubelet-wait.ts';
 import { overLimits } from './over-limit.ts';
@@ -50,6 +49,7 @@ type Look = { readonly observation: Observation; readonly config: CoreConfig; re
 const RECLAIM_DEADLINE_MS = 600_000;
 /** While a soft timer runs, looks are less than a second apart, so that one unmet look is not a recovery (D2). */
 const TIMER_PACE_MS = 250;
+const SAMPLE_PACE_MS = 100;
 const NOBODY_PACE_MS = 1_000;
 /** Somebody may be chosen as soon as more is known of a pod. */
 const AWAITED_PACE_MS = 100;
@@ -216,7 +216,10 @@ function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]):
     return waits(withReason({ ...waiting(state, TIMER_PACE_MS), pods: threshold.signal }, running));
   }
   const cleanUp = config.isLive ? cleanUpOf(state, observation, shortage, ripe) : null;
-  if (cleanUp !== null) return waits(waitForCleanUp(state, observation, shortage, cleanUp));
+  if (cleanUp !== null) {
+    const pace = cleanUpPaceMs(shortage, cleanUp.remainingMs);
+    return waits(withReason(waiting(withHeldBack(state, shortage, observation), pace), cleanUp));
+  }
   const calls = config.hasRuntime ? reclaimCalls(first.signal, layout) : [];
   if (calls.length === 0 && !config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
   const underWay = evictionsOf(state).find((eviction) => isFor(eviction, shortage, layout) || isOverLimit(eviction));
@@ -296,8 +299,8 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   if (config.isLive) {
     const joined = joinedOf(state, look, threshold, ranking, guarded);
     if (joined !== null) return done(waitOrHasten(joined.state, observation, joined.eviction, [threshold]));
-    const comes = waitForComing(state, observation, threshold);
-    if (comes !== null) return done(comes);
+    const coming = enoughComing(state, observation, threshold);
+    if (coming !== null) return done(waitFor(state, observation, coming));
   }
   if (victim === null) {
     const { signal } = threshold;
@@ -385,6 +388,9 @@ function newEviction(
 }
 
 const isOverLimit = ({ cause }: Eviction): boolean => cause.kind === 'over-limit';
+
+const cleanUpPaceMs = (shortage: Shortage, remainingMs: number): number =>
+  Math.min(remainingMs, shortage === 'memory' || shortage === 'pids' ? VICTIM_PACE_MS : SAMPLE_PACE_MS);
 
 function withEviction(step: Step, eviction: Eviction): Step {
   return { ...step, state: { ...step.state, act: actOf([...evictionsOf(step.state), eviction]) } };

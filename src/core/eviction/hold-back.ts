@@ -3,8 +3,8 @@ import { effectiveGraceMs, HARD_GRACE_SECONDS } from '../pod/grace.ts';
 import type { PodUid, PodView } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
 import type { Reason } from '../reason.ts';
-import { type FsLayout, SIGNAL_FACTS, type Signal } from '../signal.ts';
-import type { Eviction, State, Unreaped } from '../state/state.ts';
+import type { FsLayout, Signal } from '../signal.ts';
+import type { Eviction, State } from '../state/state.ts';
 import { type Step, waiting, withDecision, withReason } from '../step.ts';
 import { bytesUp } from '../units/quantity.ts';
 import { firstCandidate } from './candidate.ts';
@@ -12,13 +12,11 @@ import { givesBack } from './gives-back.ts';
 import type { Ranked } from './rank.ts';
 import { lackingOf, type Shortage, shortageOf } from './shortage.ts';
 import { firstSignal, type MetThreshold } from './threshold.ts';
-import { actOf, evictionsOf, PROOF_MS, thresholdsOf } from './under-way.ts';
-import { CLEAN_UP_MS, isSoonZero, isWorse } from './usage-trend.ts';
+import { actOf, CLEAN_UP_MS, evictionsOf, PROOF_MS, thresholdsOf } from './under-way.ts';
+import { isSoonZero, isWorse } from './usage-trend.ts';
 
 /** The pace of looks while waiting for a victim. */
 export const VICTIM_PACE_MS = 20;
-/** And for what is sampled beside the looks. */
-export const SAMPLE_PACE_MS = 100;
 
 /** Looks are closer together than this while a pod is held back, and the pods have been read by then. */
 const HELD_BACK_MS = 2_000;
@@ -58,30 +56,15 @@ export function holderOf(
 }
 
 /**
- * The step that waits, if what victims in progress and the dead of earlier ones are about to free is enough for the threshold;
- * else null. Never for a file system: a pod's end does not free its files at once.
+ * The victim in progress to wait for, if what such victims are about to free is enough for the threshold; else null. Never
+ * for a file system: a pod's end does not free its files at once.
  */
-export function waitForComing(state: State, observation: Observation, threshold: MetThreshold): Step | null {
-  const { signal, available, target } = threshold;
+export function enoughComing(state: State, observation: Observation, threshold: MetThreshold): Eviction | null {
   // What a soft eviction will free within its grace period comes too late under a hard threshold.
   const coming = comingOf(state, observation).filter(({ killedMs }) => killedMs !== undefined || !threshold.isHard);
-  const dead = deadOf(state, observation, signal);
-  const amount = comingBack(coming, observation, signal) + dead.reduce((sum, { count }) => sum + count, 0);
-  if (available + amount < bytesUp(target)) return null;
-  const eviction = coming.find((one) => comingBack([one], observation, signal) > 0);
-  if (eviction !== undefined) return waitFor(state, observation, eviction);
-  const first = dead[0];
-  if (first === undefined) return null;
-  const remainingMs = CLEAN_UP_MS - (observation.atMs - first.atMs);
-  const wait: CleanUp = { code: 'clean-up-wait', signal, eviction: first.decision, remainingMs };
-  return waitForCleanUp(state, observation, 'pids', wait);
-}
-
-/** D15 for process IDs, whatever the victims were evicted for. */
-function deadOf({ unreaped, trail }: State, { signals }: Observation, signal: Signal): readonly Unreaped[] {
-  const sample = signals[signal];
-  if (SIGNAL_FACTS[signal].comesBack !== 'process-ids' || !sample.known) return [];
-  return unreaped.filter((dead) => !isWorse(signal, sample.value, dead, trail[signal] ?? []));
+  const amount = comingBack(coming, observation, threshold.signal);
+  if (threshold.available + amount < bytesUp(threshold.target)) return null;
+  return coming.find((eviction) => comingBack([eviction], observation, threshold.signal) > 0) ?? null;
 }
 
 function comingBack(coming: readonly Eviction[], { pods }: Observation, signal: Signal): number {
@@ -137,10 +120,8 @@ export function cleanUpOf(
 }
 
 /** Notes that D15 holds an eviction back at this look, so that the decision right after it names D15. */
-export function waitForCleanUp(state: State, { atMs }: Observation, shortage: Shortage, cleanUp: CleanUp): Step {
-  const held: State = { ...state, heldBackMs: { ...state.heldBackMs, [shortage]: atMs } };
-  const paceMs = shortage === 'memory' || shortage === 'pids' ? VICTIM_PACE_MS : SAMPLE_PACE_MS;
-  return withReason(waiting(held, Math.min(cleanUp.remainingMs, paceMs)), cleanUp);
+export function withHeldBack(state: State, shortage: Shortage, { atMs }: Observation): State {
+  return { ...state, heldBackMs: { ...state.heldBackMs, [shortage]: atMs } };
 }
 
 export function wasHeldBack({ heldBackMs }: State, shortage: Shortage, { atMs }: Observation): boolean {
@@ -153,11 +134,10 @@ export const isFor = (eviction: Eviction, shortage: Shortage, layout: FsLayout):
 
 /** A pod is being stopped for it, or was stopped recently. */
 export function isActedOn(
-  { act, proofs, unreaped }: Pick<State, 'act' | 'proofs' | 'unreaped'>,
+  { act, proofs }: Pick<State, 'act' | 'proofs'>,
   shortage: Shortage,
   layout: FsLayout,
 ): boolean {
-  if (shortage === 'pids' && unreaped.length > 0) return true;
   return proofs[shortage] !== undefined || evictionsOf({ act }).some((eviction) => isFor(eviction, shortage, layout));
 }
 

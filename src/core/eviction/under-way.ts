@@ -7,8 +7,7 @@ import type { Eviction, Proof, State } from '../state/state.ts';
 import { escapedAfter } from './escaped.ts';
 import { SHORTAGES, type Shortage, shortageOf } from './shortage.ts';
 import type { MetThreshold } from './threshold.ts';
-import { unreapedAfter } from './unreaped.ts';
-import { CLEAN_UP_MS, proofOf } from './usage-trend.ts';
+import { proofOf } from './usage-trend.ts';
 
 /** D3: how long a victim has after its grace period to free its memory. */
 export const PROOF_MS = 10_000;
@@ -19,8 +18,10 @@ export const UNMOUNT_MS = 30_000;
  * more, and a reason says so.
  */
 export const UNSENT_MS = 10_000;
+/** D15, kubelet-eviction.md 4.13. */
+export const CLEAN_UP_MS = 30_000;
 
-type Settled = Pick<State, 'act' | 'proofs' | 'dryDropped' | 'dryOverLimit' | 'escaped' | 'unreaped'>;
+type Settled = Pick<State, 'act' | 'proofs' | 'dryDropped' | 'dryOverLimit' | 'escaped'>;
 
 /**
  * D3: updates the evictions in progress. One with an outcome is over. One no longer holds back the next if its deadline has
@@ -77,8 +78,7 @@ export function settleEvictions(
     }
   }
   const escaped = escapedAfter(state, observation);
-  const unreaped = unreapedAfter(state, observation);
-  return { act: actOf(left), proofs: Object.fromEntries(proofs), dryDropped, dryOverLimit, escaped, unreaped };
+  return { act: actOf(left), proofs: Object.fromEntries(proofs), dryDropped, dryOverLimit, escaped };
 }
 
 export function evictionsOf({ act }: Pick<State, 'act'>): readonly Eviction[] {

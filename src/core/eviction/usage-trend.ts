@@ -3,9 +3,6 @@ import type { MonoMs } from '../reading.ts';
 import { SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample, type Unit } from '../signal.ts';
 import type { Point, Proof, State } from '../state/state.ts';
 
-/** D15, kubelet-eviction.md 4.13: how long what a victim left may take to be cleaned up. */
-export const CLEAN_UP_MS = 30_000;
-
 const SPACING_MS = 100;
 const KEPT_MS = 3_000;
 /** D15: worse means lower than at the proof by more than this share of the capacity. */
@@ -93,7 +90,7 @@ export function isWorse(
 
 /** The values of the shortage's signals when the kill was proven. */
 export function proofOf(
-  { signals, atMs }: Pick<Observation, 'signals' | 'atMs'>,
+  { signals, atMs }: Observation,
   isOf: (signal: Signal) => boolean,
 ): { readonly atMs: MonoMs; readonly available: { readonly [S in Signal]?: number } } {
   const available: { [S in Signal]?: number } = {};

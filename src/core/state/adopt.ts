@@ -27,7 +27,7 @@ export function adoptState(
 /** A kubelet restarts for such a change, and forgets it too. Conditions and evictions stay: the API and the victims know of them. */
 function withoutObserved({ heldBackMs: _, vainReclaims: __, ...state }: State): State {
   const { firstMetMs, metValues, unmetSinceMs, unresolved, lastSample, failedLooks, dryDropped } = initialState('');
-  const { proofs, trail, unreaped } = initialState('');
+  const { proofs, trail } = initialState('');
   return {
     ...state,
     ...{
@@ -40,7 +40,6 @@ function withoutObserved({ heldBackMs: _, vainReclaims: __, ...state }: State): 
       dryDropped,
       proofs,
       trail,
-      unreaped,
     },
   };
 }

@@ -15,7 +15,7 @@ import {
 } from '../shape.ts';
 import { SIGNAL_FACTS, SIGNALS, type SignalSample } from '../signal.ts';
 import type { Quantity } from '../units/quantity.ts';
-import type { EscapedFrom, Eviction, Point, Proof, Reclaim, ShutdownStop, State, Stopping, Unreaped } from './state.ts';
+import type { EscapedFrom, Eviction, Point, Proof, Reclaim, ShutdownStop, State, Stopping } from './state.ts';
 
 /** What a saved state must look like to be trusted; anything else is a corrupt file. Bounds as in the docstrings of State. */
 export function readState(json: unknown): State | null {
@@ -23,13 +23,12 @@ export function readState(json: unknown): State | null {
   return isState(json) ? { ...NOTHING_KEPT, ...json } : null;
 }
 
-const NOTHING_KEPT: Pick<State, 'metValues' | 'reclaims' | 'proofs' | 'trail' | 'escaped' | 'unreaped'> = {
+const NOTHING_KEPT: Pick<State, 'metValues' | 'reclaims' | 'proofs' | 'trail' | 'escaped'> = {
   metValues: {},
   reclaims: [],
   proofs: {},
   trail: {},
   escaped: [],
-  unreaped: [],
 };
 const LIST_MAX = 10_000;
 
@@ -87,12 +86,6 @@ const isEviction = shape<Eviction>({
   }),
   alsoFor: optional(listOf(isMetThreshold)),
 });
-const aProof = {
-  decision: isText,
-  atMs: isNumber,
-  available: recordOf(isSignalName, isNumber),
-  releasedBytes: optional(isNumber),
-};
 const isState = shape<State>({
   schema: isOneOf(1),
   bootId: isText,
@@ -122,7 +115,17 @@ const isState = shape<State>({
     evicting: { evictions: listOf(isEviction) },
   }),
   reclaims: optional(listOf(shape<Reclaim>({ decision: isText, threshold: isMetThreshold, deadlineMs: isNumber }))),
-  proofs: optional(recordOf(isOneOf(...SHORTAGES), shape<Proof>(aProof))),
+  proofs: optional(
+    recordOf(
+      isOneOf(...SHORTAGES),
+      shape<Proof>({
+        decision: isText,
+        atMs: isNumber,
+        available: recordOf(isSignalName, isNumber),
+        releasedBytes: optional(isNumber),
+      }),
+    ),
+  ),
   vainReclaims: optional(recordOf(isOneOf(...SHORTAGES), shape({ untilMs: isNumber, pauseMs: isNumber }))),
   heldBackMs: optional(recordOf(isOneOf(...SHORTAGES), isNumber)),
   trail: optional(recordOf(isSignalName, listOf(shape<Point>({ atMs: isNumber, available: isNumber })))),
@@ -132,10 +135,10 @@ const isState = shape<State>({
         decision: isText,
         cgroup: shape<EscapedFrom['cgroup']>({ path: isText, inode: isNumber }),
         processes: listOf(shape<ProcessId>({ pid: isNumber, startTicks: isNumber })),
+        isUnreaped: optional(isOneOf(true)),
       }),
     ),
   ),
-  unreaped: optional(listOf(shape<Unreaped>({ ...aProof, count: isNumber }))),
   ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
   stops: listOf(
     shape<ShutdownStop>({

@@ -45,10 +45,8 @@ export type State = {
   readonly heldBackMs?: { readonly [S in Shortage]?: MonoMs };
   /** The last 3 s of the signals of shortages being acted on, oldest first; at most 31 points each. */
   readonly trail: { readonly [S in Signal]?: readonly Point[] };
-  /** What victims that survived hold outside their cgroups, as long as it is anything; the last 16. */
+  /** What victims still hold outside their cgroups, or by their unreaped dead, as long as it is anything; the last 16. */
   readonly escaped: readonly EscapedFrom[];
-  /** D15: whose dead processes held process IDs at their proven end, kept while their cleanup is awaited; the last 16. */
-  readonly unreaped: readonly Unreaped[];
   readonly ownerKills: readonly { readonly ownerKey: string; readonly atMs: MonoMs }[];
   /** Stops for a shutdown in progress, of every phase. They outlast a cancelled shutdown. */
   readonly stops: readonly ShutdownStop[];
@@ -130,8 +128,8 @@ export type Proof = {
   /** What the kill gave back. Absent: not known. */
   readonly releasedBytes?: number;
 };
-export type Unreaped = Proof & { readonly count: number };
-export type EscapedFrom = Escaped & { readonly decision: DecisionId };
+/** `isUnreaped`: it has ended, and only its dead processes hold process IDs, until their parent reaps them. */
+export type EscapedFrom = Escaped & { readonly decision: DecisionId; readonly isUnreaped?: true };
 export type Eviction = {
   readonly decision: DecisionId;
   readonly decidedMs: MonoMs;
@@ -175,7 +173,6 @@ export function initialState(bootId: string): State {
     proofs: {},
     trail: {},
     escaped: [],
-    unreaped: [],
     ownerKills: [],
     stops: [],
     shutdown: { kind: 'unarmed', why: 'not started' },

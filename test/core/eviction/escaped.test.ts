@@ -159,3 +159,46 @@ it('a proven end leaves nothing to wait for', () => {
   const heard: Heard = { of: id, atMs: 900, kind: 'ended', via: 'sigkill', releasedBytes: known(0) };
   expect(core.look(1_000, { memory: 40, heard: [sent(id, 50, 'sigkill'), heard] }).next.escaped).toBeUndefined();
 });
+
+describe('a victim whose dead processes nobody reaps', () => {
+  const bystander = aPod({ name: 'bystander', processes: 50, workingSetBytes: 300 * MI, requests });
+  /** The leaker was evicted for memory. 400 process IDs of 1,000 are available at the look that brings its end. */
+  const afterDeath = (others = [bystander]) => {
+    const core = aCore(aConfig([hardMemory, hardPids]), [leaker, ...others]);
+    const id = idOf(core.look(0, { memory: 50, pids: 1_500 }));
+    core.lose('leaker');
+    const ended: Heard = { of: id, atMs: 15, kind: 'ended', via: 'sigkill', releasedBytes: known(900 * MI) };
+    const heard = [sent(id, 2, 'sigkill'), { ...ended, unreaped: { path: '/leaker', inode: 1 } }];
+    const dead = (processIds: number): readonly HeldOutside[] => [{ of: id, memoryBytes: 0, processIds }];
+    return { core, dead, atDeath: (node: { memory?: number; pids?: number }) => core.look(20, { ...node, heard }) };
+  };
+
+  it('is no reason to evict a pod for the process IDs that they hold, whatever it was evicted for', () => {
+    const { core, dead, atDeath } = afterDeath();
+    const looks = [atDeath({ pids: 400 })];
+    // Others take more and more.
+    for (const [ms, pids] of [
+      [40, 400],
+      [31_500, 390],
+      [3_600_000, 200],
+    ] as const)
+      looks.push(core.look(ms, { pids, escaped: dead(1_000 - pids) }));
+    expect(looks.flatMap(victims)).toEqual([]);
+    expect(looks[3]?.reasons).toContainEqual({ code: 'passed-over', uid: bystander.uid, because: 'escaped' });
+    expect(victims(core.look(3_600_100, { pids: 400, escaped: dead(0) }))).toEqual(['bystander']);
+  });
+
+  it('holds nobody back by fewer than are lacking, nor a pod that has as many', () => {
+    const few = afterDeath();
+    few.atDeath({ pids: 400 });
+    expect(victims(few.core.look(40, { pids: 400, escaped: few.dead(599) }))).toEqual(['bystander']);
+    const bomb = afterDeath([bystander, aPod({ name: 'bomb', processes: 600 })]);
+    expect(victims(bomb.atDeath({ pids: 400 }))).toEqual(['bomb']);
+  });
+
+  it('holds no memory', () => {
+    const { core, atDeath } = afterDeath();
+    atDeath({ memory: 60 });
+    expect(victims(core.look(31_000, { memory: 60 }))).toEqual(['bystander']);
+  });
+});

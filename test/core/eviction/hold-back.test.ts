@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { Heard } from '../../../src/core/outcome.ts';
 import type { PodView } from '../../../src/core/pod/pod.ts';
 import type { Verdict } from '../../../src/core/verdict.ts';
 import { aConfig, aPod, aThreshold, MI } from '../../a.ts';
@@ -117,64 +116,6 @@ describe("what the end of another resource's victim is about to free", () => {
     const second = idOf(look(10, { pids: 50, nodefs: 50, heard: [sent(first, 5, 'sigkill')] }));
     const heard = [sent(second, 15, 'sigkill')];
     expect(waitedFor(look(20, { memory: 50, heard }))).toEqual([second]);
-  });
-});
-
-describe('the dead processes of a victim that hold process IDs, whatever it was evicted for', () => {
-  const leaving = (unreaped: number, of: string, atMs: number): Heard => ({ ...ended(of, atMs), ...{ unreaped } });
-  const bystander = aPod({ name: 'bystander', processes: 50 });
-  /** The leaker is evicted for memory, and is proven dead at 20 ms with `pids` left. */
-  const proven = (unreaped: number, pids = 400) => {
-    const core = aCore(aConfig([hardMemory, hardPids]), [leaker, bystander, database]);
-    const id = idOf(core.look(0, { memory: 50, pids: 1_500 }));
-    core.lose('leaker');
-    const heard = [sent(id, 2, 'sigkill'), leaving(unreaped, id, 15)];
-    return { ...core, id, first: core.look(20, { pids, heard }) };
-  };
-
-  it('are waited for, as the cleanup after a kill (D15)', () => {
-    const { look, id, first } = proven(600);
-    expect(first.reasons).toContainEqual({
-      code: 'clean-up-wait',
-      signal: 'pid.available',
-      eviction: id,
-      remainingMs: 30_000,
-    });
-    expect(first.next.afterMs).toBe(20);
-    for (let ms = 40; ms < 30_000; ms += 100) expect(victims(look(ms, { pids: 400 + (ms % 200) / 50 }))).toEqual([]);
-  });
-
-  it('are not waited for longer, as if their parent never reaps them', () => {
-    const { look } = proven(600);
-    for (let ms = 40; ms <= 30_000; ms += 1_000) look(ms, { pids: 400 });
-    const next = look(30_020, { pids: 400 });
-    expect(victims(next)).toEqual(['bystander']);
-    expect(differences(next)).toContain('D15');
-  });
-
-  it.each([
-    ['are too few', 599, 400],
-    ['were reaped', 0, 400],
-  ])('hold nobody back if they %s', (_, unreaped, pids) => {
-    expect(victims(proven(unreaped, pids).first)).toEqual(['bystander']);
-  });
-
-  it('hold nobody back while others take more', () => {
-    expect(victims(proven(5_000).look(40, { pids: 300 }))).toEqual(['bystander']);
-  });
-
-  it('of several are counted together, and together with what a victim in progress holds', () => {
-    const second = aPod({ name: 'second', workingSetBytes: 500 * MI, processes: 20 });
-    const { look, lose } = aCore(aConfig([hardMemory, hardPids]), [leaker, second, bystander, database]);
-    const first = idOf(look(0, { memory: 50, pids: 1_005 }));
-    lose('leaker');
-    look(20, { memory: 60, pids: 1_005, heard: [sent(first, 2, 'sigkill'), leaving(30, first, 15)] });
-    const next = look(40, { memory: 40, pids: 1_005 });
-    expect(victims(next)).toEqual(['second']);
-    expect(victims(look(60, { pids: 950, heard: [sent(idOf(next), 50, 'sigkill')] }))).toEqual([]);
-    lose('second');
-    expect(victims(look(80, { pids: 950, heard: [leaving(20, idOf(next), 70)] }))).toEqual([]);
-    expect(victims(look(100, { pids: 949 }))).toEqual(['bystander']);
   });
 });
 

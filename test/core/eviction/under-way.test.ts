@@ -194,7 +194,6 @@ describe('what a dry run dropped', () => {
       dryDropped: [memory.id],
       dryOverLimit: ['uid-a-2'],
       escaped: [],
-      unreaped: [],
     });
   });
 
@@ -225,8 +224,7 @@ describe('what a dry run dropped', () => {
       [met('memory.available')],
       'nodefs-only',
     );
-    const nothing = { proofs: {}, dryDropped: [], dryOverLimit: [], escaped: [], unreaped: [] };
-    expect(settled).toEqual({ act: { kind: 'idle' }, ...nothing });
+    expect(settled).toEqual({ act: { kind: 'idle' }, proofs: {}, dryDropped: [], dryOverLimit: [], escaped: [] });
   });
 
   it('is forgotten once its threshold is no longer met', () => {

@@ -127,8 +127,9 @@ function fullState(shutdown: State['shutdown']): Required<State> {
     vainReclaims: { nodefs: { untilMs: 1, pauseMs: 2 } },
     heldBackMs: { memory: 1, pids: 2 },
     trail: { 'memory.available': [{ atMs: 1, available: 2 }] },
-    escaped: [{ decision: 'a-4', cgroup: { path: '/a', inode: 1 }, processes: [{ pid: 2, startTicks: 3 }] }],
-    unreaped: [{ decision: 'a-5', atMs: 1, available: { 'pid.available': 2 }, releasedBytes: 3, count: 4 }],
+    escaped: [
+      { decision: 'a-4', cgroup: { path: '/a', inode: 1 }, processes: [{ pid: 2, startTicks: 3 }], isUnreaped: true },
+    ],
     ownerKills: [{ ownerKey: 'o', atMs: 1 }],
     stops: [stop],
     shutdown,
@@ -229,6 +230,7 @@ describe('a saved state with every field', () => {
       'graceSeconds',
       'hearUntilMs',
       'heldBackMs',
+      'isUnreaped',
       'isUntimed',
       'killedMs',
       'measured',
@@ -239,17 +241,16 @@ describe('a saved state with every field', () => {
       'signalledMs',
       'tier',
       'trail',
-      'unreaped',
       'unsaid',
       'vainReclaims',
       'windowMs',
     ]);
   });
 
-  it('had none if its version kept no reclaims, proofs, trail, escaped or unreaped processes, or values that were met', () => {
+  it('had none if its version kept no reclaims, proofs, trail, escaped processes, or values that were met', () => {
     const { reclaims: _, proofs: __, trail: ___, heldBackMs: ____, escaped: _____, ...rest } = fullState(stopping);
-    const { unreaped: ______, metValues: _______, ...old } = rest;
-    const kept = { metValues: {}, reclaims: [], proofs: {}, trail: {}, escaped: [], unreaped: [] };
+    const { metValues: ______, ...old } = rest;
+    const kept = { metValues: {}, reclaims: [], proofs: {}, trail: {}, escaped: [] };
     expect(readState(JSON.parse(JSON.stringify(old)))).toEqual({ ...old, ...kept });
   });
 
