@@ -1,6 +1,6 @@
 import type { MethodKey } from '../core/guard/config.ts';
 import type { Order } from '../core/guard/observation.ts';
-import type { FencingRecord, Phase } from '../core/guard/record.ts';
+import type { DecisionId, FencingRecord, Phase } from '../core/guard/record.ts';
 import { READ_AWAY_MS, WRITE_AWAY_MS } from '../core/guard/self.ts';
 import { type DeviceMemory, deviceKey, type NodeMemory } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
@@ -103,6 +103,8 @@ export function createPastHour(): { readonly keep: (look: GuardLook) => void; re
   const gone = new Map<string, Gone>();
   /** When the guard sent it off and on for the last time. */
   const sent = new Map<string, { readonly off?: MonoMs; readonly on?: MonoMs }>();
+  /** By the decision that answers it: an order of which it is not known whether it was taken back. */
+  const given = new Map<DecisionId, Extract<Change, { kind: 'order' }>>();
   const pods = createHourPods();
 
   function keep(look: GuardLook): void {
@@ -144,10 +146,28 @@ export function createPastHour(): { readonly keep: (look: GuardLook) => void; re
       changes.push({ atMs, kind: 'clock-jumped' });
     }
     if (config !== before.config) changes.push({ atMs, kind: 'reloaded' });
+    for (const { of, store } of observation.outcomes) {
+      const change = given.get(of);
+      given.delete(of);
+      // A pause of which nobody knows whether the person was told is in force.
+      const isPause = change?.order.verb === 'pause' && store?.kind === 'failed';
+      if (change !== undefined && store?.kind !== 'stored' && !isPause) notGiven(change.order.id);
+    }
     for (const decision of verdict.decisions) {
       const order = decision.kind === 'answer' ? orders.find(({ id }) => id === decision.order) : undefined;
-      if (order !== undefined) changes.push({ atMs, kind: 'order', order });
+      if (decision.kind === 'answer' && !decision.answer.isAccepted && decision.answer.why === 'not-stored') {
+        notGiven(decision.order);
+      }
+      if (order === undefined) continue;
+      const change = { atMs, kind: 'order', order } as const;
+      changes.push(change);
+      given.set(decision.id, change);
     }
+  }
+
+  /** Nothing of it was done. */
+  function notGiven(id: string): void {
+    changes = changes.filter((change) => change.kind !== 'order' || change.order.id !== id);
   }
 
   function ofNodes(before: GuardLook, look: GuardLook): void {

@@ -109,11 +109,25 @@ export function sayGuardOutcome(
     if (act?.kind === 'patched') return `${name}: its mark ${decision.value} is removed`;
     return `${name}: its mark ${decision.value} is not known to be removed${sayFailure(act)}`;
   }
+  if (decision.kind === 'answer') return sayAnswerEnd(decision, store?.kind ?? 'stored');
   if (!('record' in decision) || store === null || store.kind === 'failed') return null;
   if (store.kind === 'stored' && !isStep(decision)) return null;
   const { name } = decision.node;
   if (store.kind === 'conflict') return `${name}: somebody else wrote the record first, so nothing was done`;
   return `${name}: ${sayStored(decision, act)}${inBrackets(decision.record)}`;
+}
+
+/** What was accepted, and may not be done after all. */
+function sayAnswerEnd(
+  { order, answer, keeps }: Extract<GuardDecision, { kind: 'answer' }>,
+  end: 'stored' | 'conflict' | 'failed',
+): string | null {
+  if (end === 'stored' || !answer.isAccepted) return null;
+  const not = end === 'conflict' ? 'it was taken back' : 'its answer is not known to be stored';
+  if (!keeps) return `order ${order}: ${not}, so nothing of it is done`;
+  return end === 'conflict'
+    ? `order ${order}: ${not}, or could not be kept: this pause is not in force`
+    : `order ${order}: ${not}; the pause is in force all the same`;
 }
 
 function sayStored({ record, act }: Store, result: ActResult | null): string {

@@ -1,6 +1,8 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { GuardDecision } from '../../src/core/guard/decision.ts';
+import type { GuardObservation, Order } from '../../src/core/guard/observation.ts';
 import { captureOf } from '../../src/guard/capture.ts';
 import type { GuardLook } from '../../src/guard/loop.ts';
 import { createPastHour } from '../../src/guard/past-hour.ts';
@@ -96,6 +98,30 @@ describe('the last hour as a guard saw it', () => {
     hour.keep(later);
     expect(hour.hour().changes).toEqual([]);
     expect(captureOf(later, hour.hour(), 7_200_000).plain.notes).toContain('No more than the last hour is kept.');
+  });
+
+  it.each([
+    ['is in it', { kind: 'stored', version: '2' }, 'fence', ['o1']],
+    ['is not if it was taken back', { kind: 'conflict' }, 'fence', []],
+    ['is not if its answer was not stored', { kind: 'failed' }, 'fence', []],
+    ['is if it is a pause, which is in force all the same', { kind: 'failed' }, 'pause', ['o1']],
+  ] as const)('an order that was given %s', (_, store, verb, expected) => {
+    const hour = createPastHour();
+    const order = { id: 'o1', to: 'me', by: 'ana', because: '', verb, node: { name: 'w1', uid: 'uid-w1' } } as Order;
+    const answer = { kind: 'answer', id: '7', atMs: 0, order: 'o1', carries: null, keeps: false } as const;
+    const look = (seen: Partial<GuardObservation>, decisions: readonly GuardDecision[]): GuardLook => {
+      const { state, observation, config } = aLook({ seen });
+      return { observation, config, verdict: { state, decisions, reasons: [], next: NEXT } };
+    };
+    const given = (): readonly string[] =>
+      hour.hour().changes.flatMap((change) => (change.kind === 'order' ? [change.order.id] : []));
+    hour.keep(look({}, []));
+    hour.keep(look({ orders: [order] }, [{ ...answer, answer: { isAccepted: true, fencing: 'w1-1' } }]));
+    expect(given()).toEqual(['o1']);
+    hour.keep(look({ outcomes: [{ of: '7', fencing: null, atMs: SINCE, store, act: null }] }, []));
+    expect(given()).toEqual(expected);
+    hour.keep(look({}, [{ ...answer, answer: { isAccepted: false, gate: null, why: 'not-stored' } }]));
+    expect(given()).toEqual([]);
   });
 
   it('begins after all that was dropped, though the last of that is from before: a silence is known late', () => {

@@ -17,6 +17,12 @@ const UNMARK: GuardDecision = {
   ...{ id: '7', atMs: 0, kind: 'unmark', node: W1 },
   ...{ value: `nodewarden.${ID}`, act: { kind: 'clear' } },
 };
+const ACCEPTED: GuardDecision = {
+  ...{ id: '7', atMs: 0, kind: 'answer', order: 'o1', answer: { isAccepted: true, fencing: null } },
+  ...{ carries: null, keeps: false },
+};
+const PAUSE: GuardDecision = { ...ACCEPTED, keeps: true };
+const REFUSED: GuardDecision = { ...ACCEPTED, answer: { isAccepted: false, gate: null, why: 'stale' } };
 const STORED = { kind: 'stored', version: '2' } as const;
 const ran = (...oks: readonly boolean[]): ActResult => ({
   kind: 'ran',
@@ -92,6 +98,28 @@ describe('what the guard logs of a decision', () => {
         'phase: w1: the decision to leave no taint of the guard on it is stored, but it is not known to be done: no answer',
       ],
     ],
+    [ACCEPTED, { store: STORED, act: null }, []],
+    [
+      ACCEPTED,
+      { store: { kind: 'conflict' }, act: null },
+      ['order: order o1: it was taken back, so nothing of it is done'],
+    ],
+    [
+      ACCEPTED,
+      { store: { kind: 'failed' }, act: null },
+      ['order: order o1: its answer is not known to be stored, so nothing of it is done'],
+    ],
+    [
+      PAUSE,
+      { store: { kind: 'conflict' }, act: null },
+      ['order: order o1: it was taken back, or could not be kept: this pause is not in force'],
+    ],
+    [
+      PAUSE,
+      { store: { kind: 'failed' }, act: null },
+      ['order: order o1: its answer is not known to be stored; the pause is in force all the same'],
+    ],
+    [REFUSED, { store: { kind: 'failed' }, act: null }, []],
     [UNMARK, { store: null, act: { kind: 'patched' } }, ['fence: w1: its mark nodewarden.ID is removed']],
     [
       UNMARK,
