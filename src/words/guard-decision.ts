@@ -123,7 +123,7 @@ function sayAnswerEnd(
   end: 'stored' | 'conflict' | 'failed',
 ): string | null {
   if (end === 'stored' || !answer.isAccepted) return null;
-  const not = end === 'conflict' ? 'it was taken back' : 'its answer is not known to be stored';
+  const not = end === 'conflict' ? 'it was taken back' : 'nobody knows whether its answer is stored';
   if (!keeps) return `order ${order}: ${not}, so nothing of it is done`;
   return end === 'conflict'
     ? `order ${order}: ${not}, or could not be kept: this pause is not in force`

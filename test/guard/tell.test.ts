@@ -107,7 +107,7 @@ describe('what the guard logs of a decision', () => {
     [
       ACCEPTED,
       { store: { kind: 'failed' }, act: null },
-      ['order: order o1: its answer is not known to be stored, so nothing of it is done'],
+      ['order: order o1: nobody knows whether its answer is stored, so nothing of it is done'],
     ],
     [
       PAUSE,
@@ -117,7 +117,7 @@ describe('what the guard logs of a decision', () => {
     [
       PAUSE,
       { store: { kind: 'failed' }, act: null },
-      ['order: order o1: its answer is not known to be stored; the pause is in force all the same'],
+      ['order: order o1: nobody knows whether its answer is stored; the pause is in force all the same'],
     ],
     [REFUSED, { store: { kind: 'failed' }, act: null }, []],
     [UNMARK, { store: null, act: { kind: 'patched' } }, ['fence: w1: its mark nodewarden.ID is removed']],

@@ -47,6 +47,9 @@ export type Api = {
   };
 };
 
+/** By so much a clock was set then. */
+type ClockStep = { readonly atMs: number; readonly ms: number };
+
 export function createWorld(scenario: GuardScenario): World {
   const { world: times, config } = scenario;
   const agenda = createAgenda();
@@ -57,7 +60,7 @@ export function createWorld(scenario: GuardScenario): World {
     for (const hear of tellers) hear(fact);
   };
   const listeners: ((machine: Machine) => void)[] = [];
-  const clocks = new Map<NodeName, number>();
+  const steps = new Map<NodeName, readonly ClockStep[]>();
   let mode: ApiMode = 'up';
 
   const changed = (machine: Machine): void => {
@@ -98,7 +101,10 @@ export function createWorld(scenario: GuardScenario): World {
   const renewTime = (node: NodeName): string | null => {
     const lease = renewals.get(node);
     if (lease === undefined || store.node(node) === null) return null;
-    return String(lease.lastMs(agenda.now()) + (clocks.get(node) ?? 0));
+    // A clock that is set changes what is written from then on, not what was written before.
+    const lastMs = lease.lastMs(agenda.now());
+    const before = (steps.get(node) ?? []).filter(({ atMs }) => atMs <= lastMs);
+    return String(before.reduce((sum, { ms }) => sum + ms, lastMs));
   };
   for (const node of scenario.nodes) place(node, store, machines.get(node.name));
   return {
@@ -121,7 +127,7 @@ export function createWorld(scenario: GuardScenario): World {
       { agenda, tell, store, renewTime, kubernetes, machines },
     ),
     renewTime,
-    stepClock: (node, ms) => void clocks.set(node, (clocks.get(node) ?? 0) + ms),
+    stepClock: (node, ms) => void steps.set(node, [...(steps.get(node) ?? []), { atMs: agenda.now(), ms }]),
     onChange: (listener) => void listeners.push(listener),
     onFact: (listener) => void tellers.push(listener),
   };

@@ -34,6 +34,19 @@ describe('the model of Kubernetes', () => {
     expect(Number(world.renewTime('w2'))).toBeLessThan(0);
   });
 
+  it('has no renewal of a machine that hangs because its clock was set', () => {
+    const world = aWorld(TWO);
+    world.agenda.runUntil(60_000);
+    world.machines.get('w1')?.freeze(true);
+    const before = world.renewTime('w1');
+    world.stepClock('w1', -3_600_000);
+    expect(world.renewTime('w1')).toBe(before);
+    world.agenda.runUntil(90_000);
+    world.machines.get('w1')?.freeze(false);
+    world.agenda.runUntil(110_000);
+    expect(Number(world.renewTime('w1'))).toBeLessThan(0);
+  });
+
   it('calls a silent node Unknown 50 s after its last renewal, and deletes its pods 300 s later, which nobody confirms', () => {
     const world = aWorld(TWO);
     world.agenda.runUntil(60_000);
