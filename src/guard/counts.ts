@@ -1,4 +1,4 @@
-import type { FencingId, Phase } from '../core/guard/record.ts';
+import type { DecisionId, FencingId, Phase } from '../core/guard/record.ts';
 import type { Fencing, GuardState } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { Summed } from '../serve/metric-rows.ts';
@@ -54,7 +54,9 @@ export function createGuardCounts(): {
   let open: GuardState['fencings'] = new Map<FencingId, Fencing>();
   let decided = 0;
   let holds = 0;
-  let livesAfterProof = 0;
+  const livesAfterProof = new Set<FencingId>();
+  /** Of which it is not known whether they are stored. */
+  const awaited = new Map<DecisionId, FencingResult | 'decided'>();
 
   /** `after` undefined: it is over, and no longer kept. */
   function moved(before: Fencing, after: Fencing | undefined, atMs: MonoMs): void {
@@ -72,14 +74,23 @@ export function createGuardCounts(): {
   }
 
   return {
-    decided: ({ observation: { atMs }, verdict: { decisions, reasons, state } }) => {
-      livesAfterProof += reasons.filter(({ code }) => code === 'life-after-proof').length;
+    decided: ({ observation: { atMs, outcomes }, verdict: { decisions, reasons, state } }) => {
+      for (const { of, store } of outcomes) {
+        const result = awaited.get(of);
+        awaited.delete(of);
+        if (result === undefined || store?.kind !== 'stored') continue;
+        if (result === 'decided') decided += 1;
+        else fencings[result] += 1;
+      }
+      // Said again while it cannot be stored.
+      for (const reason of reasons) if (reason.code === 'life-after-proof') livesAfterProof.add(reason.fencing);
       for (const decision of decisions) {
-        if (decision.kind === 'fence') decided += 1;
-        else if (decision.kind === 'hold') holds += 1;
+        if (decision.kind === 'hold') holds += 1;
+        else if (decision.kind === 'fence' && decision.isDry) decided += 1;
+        else if (decision.kind === 'fence') awaited.set(decision.id, 'decided');
         else if ('record' in decision && decision.from !== decision.record.phase) {
           const result = RESULTS[decision.record.phase];
-          if (result !== null) fencings[result] += 1;
+          if (result !== null) awaited.set(decision.id, result);
         }
       }
       if (state.fencings === open) return;
@@ -92,7 +103,8 @@ export function createGuardCounts(): {
       agentTimes.add({ agent, action }, tookMs);
     },
     now: () => ({
-      ...{ decided, holds, livesAfterProof, fencings: { ...fencings }, powerOffs: { ...powerOffs } },
+      ...{ decided, holds, livesAfterProof: livesAfterProof.size },
+      ...{ fencings: { ...fencings }, powerOffs: { ...powerOffs } },
       ...{ phases: phases.all(), agentTimes: agentTimes.all(), agentRuns: [...agentRuns.values()] },
     }),
   };

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { GuardDecision } from '../../src/core/guard/decision.ts';
+import type { GuardOutcome } from '../../src/core/guard/observation.ts';
 import type { Phase } from '../../src/core/guard/record.ts';
 import type { Fencing, Hold } from '../../src/core/guard/state.ts';
 import { createGuardCounts } from '../../src/guard/counts.ts';
@@ -115,6 +117,36 @@ describe('the metrics of a guard', () => {
     ] as const;
     const { counts } = countsAfter(stays, { offSent: [] });
     expect(await shown('power_offs_total', counts)).toEqual(['{result="proven"} 0', '{result="not-proven"} 0']);
+  });
+  it('count what was stored, not what is decided again and again while nothing can be stored', async () => {
+    const counts = createGuardCounts();
+    const record = aRecord({ phase: 'failed' });
+    const store = { node: record.node, fencing: record.id, record, replaces: null, act: null } as const;
+    const see = (decisions: readonly GuardDecision[], outcomes: readonly GuardOutcome[]): void => {
+      const { observation, config, verdict } = lookAt();
+      counts.decided({ ...{ observation: { ...observation, outcomes }, config }, verdict: { ...verdict, decisions } });
+    };
+    const ended = (of: string, kind: 'stored' | 'conflict' | 'failed'): GuardOutcome => {
+      const end = kind === 'stored' ? ({ kind, version: '2' } as const) : { kind };
+      return { of, fencing: record.id, atMs: 0, store: end, act: null };
+    };
+    const frees = { pods: [], attachments: [] };
+    for (const [i, kind] of (['failed', 'conflict', 'stored'] as const).entries()) {
+      see([{ id: `f${i}`, atMs: 0, kind: 'fence', gates: [], frees, isDry: false, ...store }], []);
+      see([{ id: `a${i}`, atMs: 0, kind: 'advance', from: 'proving', ...store }], [ended(`f${i}`, kind)]);
+      see([], [ended(`a${i}`, kind)]);
+    }
+    see([{ id: 'dry', atMs: 0, kind: 'fence', gates: [], frees, isDry: true, ...store }], []);
+    expect(await shown('fencings_decided_total', counts)).toEqual([' 2']);
+    expect(await shown('fencings_total', counts)).toContain('{result="failed"} 1');
+  });
+  it('count a machine that lives after its proof once', async () => {
+    const counts = createGuardCounts();
+    const { observation, verdict } = lookAt();
+    const reason = { code: 'life-after-proof', node: aRecord().node, fencing: 'w1-1', sign: 'lease' } as const;
+    for (let looks = 0; looks < 3; looks += 1)
+      counts.decided({ observation, verdict: { ...verdict, reasons: [reason] } });
+    expect(await shown('lives_after_proof_total', counts)).toEqual([' 1']);
   });
   it('count runs of agents by what came of them, and how long they took', async () => {
     const counts = createGuardCounts();
