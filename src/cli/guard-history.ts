@@ -7,7 +7,7 @@ import { readRecord } from '../guard/records.ts';
 import type { ApiGet } from '../kube/connection.ts';
 import { listObjects, pathWith } from '../kube/object-list.ts';
 import { sayPastHold, sayScope } from '../words/guard-decision.ts';
-import { beganWallMs, sayFreed, sayPhaseOf, sayPurpose, saySilence } from '../words/guard-history.ts';
+import { beganWallMs, sayFreed, sayPurpose, saySilence, sayStepsOf } from '../words/guard-history.ts';
 import { sayNotGiven } from '../words/guard-order.ts';
 import { guardPlacesOf } from './guard-answer.ts';
 import { kubeconfigOption, namespaceOption, readersKubeconfig, withApi } from './guard-api.ts';
@@ -110,10 +110,8 @@ function fencingText(record: FencingRecord, paint: Paint): string {
   const what = clean(sayPurpose(record, ` ${id}, ${phase}`));
   const began = beganWallMs(record);
   const head = `${sayWhen(began)}  ${paint('bold', clean(node.name))}  ${what}\n`;
-  const rows = steps.map((step) => {
-    const after = `+${sayTenths(step.wallMs - began)}`;
-    return `  ${after.padStart(8)}  ${sayPhaseOf(record, step.phase)}\n`;
-  });
+  const said = sayStepsOf(record);
+  const rows = steps.map((step, at) => `  ${`+${sayTenths(step.wallMs - began)}`.padStart(8)}  ${said[at]}\n`);
   const freed = sayFreed(record).map((text) => `  ${clean(text)}\n`);
   return `${head}  ${saySilence(record)}\n${rows.join('')}${freed.join('')}`;
 }

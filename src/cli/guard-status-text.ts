@@ -28,6 +28,7 @@ export function guardStatusText(report: GuardReport, paint: Paint): string {
     ...report.held.map(({ node, gate, text }) =>
       line('held', paint('yellow', `${clean(node)}: gate ${gate}: ${clean(text)}`)),
     ),
+    ...moreHeld(report),
     ...report.dryFenced.map(({ node, wallMs }) =>
       line('would fence', `${clean(node)}, since ${sayWhen(wallMs)} (dry run)`),
     ),
@@ -37,6 +38,15 @@ export function guardStatusText(report: GuardReport, paint: Paint): string {
     ...report.findings.map(({ text }) => line('finding', paint('yellow', clean(text)))),
   ];
   return `${lines.join('\n')}\n`;
+}
+
+/** The list has the first ones. A guard of an earlier version does not say how many there are. */
+function moreHeld({
+  totals,
+  held,
+}: Partial<Pick<GuardReport, 'totals'>> & Pick<GuardReport, 'held'>): readonly string[] {
+  const more = Object.values(totals?.held ?? {}).reduce((sum, count) => sum + count, 0) - held.length;
+  return more > 0 ? [line('held', `${counted(more, 'more node')}; see: nodewarden guard explain NODE`)] : [];
 }
 
 const line = (label: string, text: string): string => `${label.padEnd(LABEL_COLUMNS)}${text}`;

@@ -8,7 +8,15 @@ import { domainOf } from '../core/guard/storm.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { sayWhy } from '../words/guard.ts';
 import { sayBecause, sayGateRow } from '../words/guard-gate.ts';
-import { beganWallMs, sayFreed, sayPhaseOf, sayProof, sayPurpose, saySilence } from '../words/guard-history.ts';
+import {
+  beganWallMs,
+  sayFreed,
+  sayPhaseOf,
+  sayProof,
+  sayPurpose,
+  saySilence,
+  sayStepsOf,
+} from '../words/guard-history.ts';
 import { type Classified, classified, noNodes } from './classified.ts';
 import type { GuardLook } from './loop.ts';
 import type { GuardLive, Listed, PastFencing, ShownDomain, ShownFencing, ShownGate, ShownNode } from './shown.ts';
@@ -168,7 +176,8 @@ function fencingOf(fencing: Fencing, shown: Shown): ShownFencing {
   const { record } = fencing;
   const { id, node, phase, level, attempt, silentMs } = record;
   const isDecidedHere = shown.isLeader && !shown.of.config.dryRun;
-  const { rows, leftOut } = lastOf(record.steps, shown.most.steps);
+  const said = sayStepsOf(record);
+  const steps = record.steps.map((step, at) => ({ ...step, text: said[at] ?? step.phase }));
   return {
     ...{
       id,
@@ -182,10 +191,7 @@ function fencingOf(fencing: Fencing, shown: Shown): ShownFencing {
     },
     why: record.why === null ? null : sayWhy(record.why),
     isBad: RANK[phase] === 0,
-    steps: {
-      leftOut,
-      rows: rows.map((step) => ({ ...step, text: sayPhaseOf(record, step.phase) })),
-    },
+    steps: lastOf(steps, shown.most.steps),
     dueWallMs: isDecidedHere ? wallAt(dueMsOf(fencing, shown.look), shown) : null,
     freed: listed(sayFreed(record), shown.most.freed),
   };

@@ -46,11 +46,7 @@ export const GUARD_METRICS: MetricRows<Report> = {
     help: 'Dead nodes that are not fenced, by the gate that holds them.',
     type: 'gauge',
     labels: ['gate'],
-    samples: ({ report }) =>
-      counted(
-        'gate',
-        report.held.map(({ gate }) => gate),
-      ),
+    samples: ({ report }) => byLabel('gate', report.totals.held),
   },
   nodewarden_guard_storms: {
     help: 'Storms that hold fencings, cool-downs included, by kind.',
@@ -66,14 +62,10 @@ export const GUARD_METRICS: MetricRows<Report> = {
     help: 'Fencings that are not over, by phase.',
     type: 'gauge',
     labels: ['phase'],
-    samples: ({ report }) =>
-      counted(
-        'phase',
-        report.fencings.map(({ phase }) => phase),
-      ),
+    samples: ({ report }) => byLabel('phase', report.totals.fencings),
   },
   nodewarden_guard_oldest_phase_seconds: {
-    help: 'How long the oldest fencing of the phase has been in it.',
+    help: 'How long the oldest fencing of the phase has been in it, of at most 100.',
     type: 'gauge',
     labels: ['phase'],
     samples: ({ report: { fencings } }) =>
@@ -90,7 +82,7 @@ export const GUARD_METRICS: MetricRows<Report> = {
       fencings.map(({ node, phase, phaseMs }) => ({ labels: { node, phase }, value: phaseMs / 1_000 })),
   },
   nodewarden_guard_left_off: {
-    help: 'Machines that are left off, by the reason; with node-deleted, left on or off as they were.',
+    help: 'Machines that are left off, by the reason, of at most 100 open fencings; with node-deleted, left on or off as they were.',
     type: 'gauge',
     labels: ['because'],
     samples: ({ report: { fencings } }) =>
@@ -132,7 +124,7 @@ export const GUARD_METRICS: MetricRows<Report> = {
     help: 'Devices that said what cannot be true, and are not believed.',
     type: 'gauge',
     labels: [],
-    samples: ({ report }) => one(report.contradicted.length),
+    samples: ({ report }) => one(report.totals.contradicted),
   },
   nodewarden_guard_device_answer_age_seconds: {
     help: 'Time since devices last said on or off to this guard.',
@@ -213,6 +205,9 @@ export const GUARD_METRICS: MetricRows<Report> = {
     samples: ({ counts }) => one(counts.holds),
   },
 };
+
+const byLabel = (label: string, counts: { readonly [name: string]: number }): readonly Sample[] =>
+  Object.entries(counts).map(([name, value]) => ({ labels: { [label]: name }, value }));
 
 function counted(label: string, values: readonly string[]): readonly Sample[] {
   return [...new Set(values)].map((value) => ({

@@ -78,8 +78,20 @@ export function guardReport({
         contradicted === null ? [] : [{ node: nameOf(node), method, why: contradicted.why }],
       )
       .slice(0, MOST_SHOWN),
+    totals: {
+      // The reason follows the gate.
+      held: tally([...state.held.values()].flatMap((what) => (what === '' ? [] : [what.split(' ')[0] ?? '']))),
+      fencings: tally([...state.fencings.values()].map(({ record }) => record.phase)),
+      contradicted: [...state.devices.values()].filter(({ contradicted }) => contradicted !== null).length,
+    },
     findings,
   };
+}
+
+function tally(all: readonly string[]): { readonly [what: string]: number } {
+  const counts = new Map<string, number>();
+  for (const what of all) counts.set(what, (counts.get(what) ?? 0) + 1);
+  return Object.fromEntries(counts);
 }
 
 function classesOf(look: GuardLook): GuardReport['nodes'] {

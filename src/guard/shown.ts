@@ -56,6 +56,12 @@ export type GuardReport = {
   /** Nodes with an out-of-service taint of the guard, and with one of somebody else. */
   readonly taints: { readonly guard: number; readonly other: number };
   readonly contradicted: readonly { readonly node: string; readonly method: string; readonly why: string }[];
+  /** How many there are, of which the lists have the first 100: `held` by gate, `fencings` by phase. */
+  readonly totals: {
+    readonly held: { readonly [gate: string]: number };
+    readonly fencings: { readonly [phase: string]: number };
+    readonly contradicted: number;
+  };
   readonly findings: readonly Finding[];
 };
 export type Domain = {

@@ -17,6 +17,13 @@ export function sayPurpose({ purpose, order }: Pick<FencingRecord, 'purpose' | '
 export const sayPhaseOf = ({ proof, staysOff }: Pick<FencingRecord, 'proof' | 'staysOff'>, phase: Phase): string =>
   sayPhase(phase, proof?.by === 'person', staysOff);
 
+/** Of each step. The word of a person stands for the last proof alone: before it, the devices were asked. */
+export function sayStepsOf(record: Pick<FencingRecord, 'proof' | 'staysOff' | 'steps'>): readonly string[] {
+  const { staysOff, steps } = record;
+  const last = steps.findLastIndex(({ phase }) => phase === 'proving');
+  return steps.map(({ phase }, at) => (at < last ? sayPhase(phase, false, staysOff) : sayPhaseOf(record, phase)));
+}
+
 export function sayProof({ proof }: Pick<FencingRecord, 'proof'>): string {
   if (proof === null) return 'not proven off';
   return proof.by === 'devices' ? 'proven off by its devices' : `off, as ${proof.name} says`;

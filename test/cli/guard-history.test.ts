@@ -46,6 +46,17 @@ describe('guard history', () => {
     );
   });
 
+  it('says of the steps before the word of a person what they were', async () => {
+    const phases = ['decided', 'off-sent', 'proving', 'failed', 'stuck', 'proving', 'proven'] as const;
+    const steps = phases.map((phase, at) => ({ phase, wallMs: AT + at * 10_000 }));
+    const proof = { by: 'person', name: 'ann' } as const;
+    api.putMap(`fencing-${ID}`, recordData(aRecord({ phase: 'proven', steps, proof })));
+    const { out } = await history();
+    expect(out).toContain('+20s  the devices are asked for proof');
+    expect(out).toContain('+50s  a last look before the word of a person counts');
+    expect(out).toContain('+1m0s  off, as a person says; no device proved it');
+  });
+
   it('shows when each pod, volume and successor was seen, and for how long no member ran', async () => {
     const steps = (['decided', 'tainted'] as const).map((phase, at) => ({ phase, wallMs: AT + at * 10_000 }));
     const pod = { namespace: 'shop', uid: 'u', isMember: true, goneWallMs: AT + 30_000, readyWallMs: AT + 45_000 };

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { guardStatusText } from '../../src/cli/guard-status-text.ts';
 import type { GuardDecision } from '../../src/core/guard/decision.ts';
 import type { GuardOutcome } from '../../src/core/guard/observation.ts';
 import type { Phase } from '../../src/core/guard/record.ts';
@@ -8,7 +9,7 @@ import { GUARD_METRICS } from '../../src/guard/metrics.ts';
 import { guardReport } from '../../src/guard/report.ts';
 import { renderMetrics } from '../../src/serve/metric-rows.ts';
 import { aMemory } from '../core/guard/a-node.ts';
-import { aFencing, aLook, aRecord, DEAD, type Given, SINCE } from '../core/guard/a-turn.ts';
+import { aDevice, aFencing, aLook, aRecord, DEAD, type Given, SINCE } from '../core/guard/a-turn.ts';
 import { aBench } from './an-agent.ts';
 
 const NEXT = { afterMs: 1, witness: [], pods: [], attachments: false, members: [], looks: [], status: [] };
@@ -192,6 +193,22 @@ describe('the metrics of a guard', () => {
     ]);
   });
 
+  it('count every dead node that is held, fencing and device that is not believed, not the first 100', async () => {
+    const many = Array.from({ length: 130 }, (_, i) => `n${i}`);
+    const others = many.map((name) => aMemory({ ...DEAD, of: { name, uid: name } }));
+    const contradicted = { why: 'life-after-proof', wallMs: 0 } as const;
+    const state = {
+      held: new Map(many.map((name, i) => [name, i < 3 ? '' : i < 10 ? 'rate max-in-flight' : 'storm cluster'])),
+      fencings: new Map(many.map((id) => [id, aFencing(aRecord({ id, phase: 'stuck' }))])),
+      devices: new Map(many.map((node) => [node, { ...aDevice('vm', ['on@1']), node, contradicted }])),
+    };
+    const nodes = new Map(others.map((one) => [one.object.uid, one]));
+    const given = { state: { ...state, nodes } };
+    expect(await shown('held', undefined, given)).toEqual(['{gate="rate"} 7', '{gate="storm"} 120']);
+    expect(await shown('open_fencings', undefined, given)).toEqual(['{phase="stuck"} 130']);
+    expect(await shown('device_contradictions', undefined, given)).toEqual([' 130']);
+    expect(guardStatusText(reportOf(given), (_, text) => text)).toMatch(/\nheld +\d+ more nodes; see: /);
+  });
   it('say how long the quieter of its watches has been silent', async () => {
     expect(await shown('api_age_seconds')).toContain('{path="watch"} 61');
   });
