@@ -103,7 +103,11 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       return stopIdle(needs, live, order, signalled);
     }
     const target = stopTarget(needs, order, live);
-    if ('kind' in target) return { ...outcome, atMs: clock.monoMs(), ...target };
+    if ('kind' in target) {
+      const saved = savedRef(order.victim);
+      if (target.kind === 'survived' && saved !== null) clearWhenEmpty(needs, saved, order.victim, undefined);
+      return { ...outcome, atMs: clock.monoMs(), ...target };
+    }
     const { ref, unit } = target;
     const end = await stopIt(needs, target, order, { hasten, signalled });
     return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, (isAnew) => gone(order, ref, unit, isAnew)) };
