@@ -2,9 +2,9 @@ import { rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Outcome } from '../../src/core/outcome.ts';
-import { openSystemBus } from '../../src/host/bus.ts';
+import { unknown } from '../../src/core/reading.ts';
 import { sleep } from '../../src/host/clock.ts';
-import { createSystemd } from '../../src/host/systemd.ts';
+import type { Systemd } from '../../src/host/systemd.ts';
 import type { StopOrder } from '../../src/ports.ts';
 import { needsCgroups } from '../act/a-cgroup.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
@@ -50,6 +50,22 @@ async function twoUnits(): Promise<FakeSystemd> {
   await open();
   await until(() => podOf('web').cgroup.known);
   return made;
+}
+/** Its bus is not connected before `up`. */
+function notYetUp(systemd: Systemd): { readonly systemd: Systemd; readonly up: () => void } {
+  let isUp = false;
+  const waiting: (() => void)[] = [];
+  const unit: Systemd['unit'] = async (name) =>
+    isUp ? systemd.unit(name) : unknown('absent', 'the system bus', 'not connected');
+  const whenUp: Systemd['whenUp'] = (run) => {
+    waiting.push(run);
+    return () => undefined;
+  };
+  const up = (): void => {
+    isUp = true;
+    for (const run of waiting) run();
+  };
+  return { systemd: { ...systemd, unit, whenUp, isUp: () => isUp }, up };
 }
 const isIn = (i: number): boolean => {
   const { cgroup: at } = podOf('web');
@@ -124,13 +140,12 @@ describe.skipIf(needs !== '')(`a victim that was signalled before the agent rest
     const made = await twoUnits();
     const running = await cgroup(0).run(IGNORES);
     const chosen = signalled('web');
-    const bus = openSystemBus(clock, made.daemon.env);
-    await restart(() => rmSync(manifest('web')), { systemd: createSystemd(bus) });
-    expect(bus.state()).not.toBe('up');
+    const late = notYetUp(made.systemd);
+    await restart(() => rmSync(manifest('web')), { systemd: late.systemd });
+    clock.after(50, late.up);
     expect(await carryOut(chosen)).toMatchObject({ kind: 'ended', releasedBytes: { known: true } });
     expect(made.asked()).toEqual(['StopUnit a.service']);
     await until(() => !running.isAlive());
-    bus.close();
   });
 
   it('is stopped by signals if its unit runs elsewhere by now', async () => {
