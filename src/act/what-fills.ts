@@ -125,9 +125,10 @@ function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, Stopped>)
   for (const reason of reasons) {
     if (reason.code === 'clean-up-wait') {
       signals.set(reason.signal, victims.get(reason.eviction) ?? 'stopped');
-    } else if (reason.code === 'no-candidate' && reason.because !== 'awaited')
-      signals.set(reason.signal, NOBODY_BECAUSE[reason.because ?? 'evict-for']);
-    else if (reason.code === 'order-unproven' && isDisk(reason.signal)) signals.set(reason.signal, 'too-little');
+    } else if (reason.code === 'no-candidate') {
+      const { because = 'evict-for' } = reason;
+      if (because !== 'awaited' && because !== 'manifest-unread') signals.set(reason.signal, NOBODY_BECAUSE[because]);
+    } else if (reason.code === 'order-unproven' && isDisk(reason.signal)) signals.set(reason.signal, 'too-little');
   }
   for (const signal of signals.keys()) {
     if (!isDisk(signal) && SIGNAL_FACTS[signal].resource !== 'memory') signals.delete(signal);

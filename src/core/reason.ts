@@ -74,9 +74,9 @@ export type Reason =
       /**
        * D7: pods could be stopped, but not for this resource. D14: no pod's end is known to free anything. C9: what is lacking
        * is held by pods of which more is to come, and no other pod is known to be to blame. D3: the same is held by victims
-       * outside their cgroups.
+       * outside their cgroups. D13: no pod is known to be to blame, and a manifest is not read.
        */
-      readonly because?: 'evict-for' | 'no-relief' | 'awaited' | 'escaped';
+      readonly because?: 'evict-for' | 'no-relief' | 'awaited' | 'escaped' | 'manifest-unread';
       /** With `no-relief`: it might free something, but is not fully measured. */
       readonly unmeasured?: PodUid;
       /** As in a decision to evict. */

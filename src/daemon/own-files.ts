@@ -1,8 +1,9 @@
 import type { Effective } from '../config/effective.ts';
 import type { MonoMs } from '../core/reading.ts';
-import { ensureDirectory, type FileKind, kindOf, listDirectory, watchPath } from '../host/files.ts';
+import { ensureDirectory, type FileKind, kindOf, listDirectory } from '../host/files.ts';
 import { type Lock, takeLock } from '../host/lock-file.ts';
 import { distrustDirectory, type OwnDirectory, openOwnDirectory } from '../host/own-directory.ts';
+import { watchPath } from '../host/watch-path.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { DIRECTORY_NOT_MADE, directoryNotMade, directoryRemoved, lockNotMade } from '../words/finding-own.ts';
 import { sayInstant } from '../words/phrases.ts';

@@ -2,7 +2,8 @@ import type { Effective } from '../config/effective.ts';
 import { lastGoodPath, loadLastGood, sayLastGood } from '../config/last-good.ts';
 import { DEFAULT_CONFIG_FILE, type LoadedConfig, loadConfig, loadConfigAgain } from '../config/load.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
-import { watchPath, writeBeside } from '../host/files.ts';
+import { writeBeside } from '../host/files.ts';
+import { watchPath } from '../host/watch-path.ts';
 import type { Clock, Finding, Findings, Log } from '../ports.ts';
 import { PRE_KILL } from '../words/finding-eviction.ts';
 import {

@@ -3,7 +3,7 @@ import { type AskMetadata, loadGuard } from '../config/guard/load.ts';
 import { needRestart, reloaded, withoutClosed } from '../config/guard/reload.ts';
 import type { FencingRecord } from '../core/guard/record.ts';
 import { sayProblem } from '../document/problem.ts';
-import { watchPath } from '../host/files.ts';
+import { watchPath } from '../host/watch-path.ts';
 import type { Clock, Findings, Log } from '../ports.ts';
 import { RESTART_NEEDED, restartNeeded } from '../words/finding-guard.ts';
 import { CONFIG, notReloaded } from '../words/finding-own.ts';

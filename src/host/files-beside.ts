@@ -16,6 +16,8 @@ export type Examined = {
    * might have the same stamp.
    */
   readonly stamp: string | null;
+  /** By the wall clock. */
+  readonly changedMs: number;
 };
 
 /** Longer than the coarsest clock by which a file system stamps a change (2 s on FAT). */
@@ -24,7 +26,7 @@ const STAMP_MS = 2_500;
 export async function examine(path: string, wallMs: number): Promise<Reading<Examined>> {
   try {
     const facts = await lstat(path);
-    return known({ distrusted: whyDistrusted(path, facts), stamp: stampOf(facts, wallMs) });
+    return known({ distrusted: whyDistrusted(path, facts), stamp: stampOf(facts, wallMs), changedMs: facts.ctimeMs });
   } catch (cause) {
     return fileUnknown(path, cause);
   }
@@ -34,14 +36,14 @@ function stampOf({ ino, size, ctimeMs }: Stats, wallMs: number): string | null {
   return Math.abs(wallMs - ctimeMs) < STAMP_MS ? null : `${ino} ${size} ${ctimeMs}`;
 }
 
-/** Like `readDocument`, for a file that is not a link. */
+/** Like `readDocument`, for a file that is not a link. `unreadable`: an error of the file system. */
 export async function readDocumentBeside(path: string, maxBytes: number): Promise<Reading<string>> {
   try {
     const file = await open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
     try {
       const facts = await file.stat();
-      if (!facts.isFile()) return unknown('unreadable', path, 'not a regular file');
-      if (facts.size > maxBytes) return unknown('unreadable', path, `larger than ${maxBytes} bytes`);
+      if (!facts.isFile()) return unknown('malformed', path, 'not a regular file');
+      if (facts.size > maxBytes) return unknown('malformed', path, `larger than ${maxBytes} bytes`);
       const bytes = Buffer.alloc(facts.size);
       let length = 0;
       for (let count = -1; count !== 0 && length < bytes.length; length += count) {

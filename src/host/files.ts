@@ -2,7 +2,6 @@ import {
   chmodSync,
   closeSync,
   constants,
-  type FSWatcher,
   fchmodSync,
   fstatSync,
   fsyncSync,
@@ -16,13 +15,11 @@ import {
   type Stats,
   statSync,
   unlinkSync,
-  watch,
   writeSync,
 } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
-import { basename, dirname } from 'node:path';
+import { dirname } from 'node:path';
 import { known, type Reading, unknown } from '../core/reading.ts';
-import type { Clock } from '../ports.ts';
 import { namesIn } from './directory-names.ts';
 import { codeOf, fileUnknown } from './file-error.ts';
 
@@ -54,7 +51,7 @@ export function readDocument(
 
 export function asDocument(path: string, text: string): Reading<string> {
   return text.includes('\uFFFD')
-    ? unknown('unreadable', path, 'it contains bytes that are not UTF-8 text')
+    ? unknown('malformed', path, 'it contains bytes that are not UTF-8 text')
     : known(text);
 }
 
@@ -294,90 +291,4 @@ export function whyDistrusted(path: string, facts: Stats): string | null {
     return `${path} can be written by its group or by others (chmod go-w ${path})`;
   }
   return null;
-}
-
-/** Editors and package managers touch a file several times; one report covers them all. */
-const DEBOUNCE_MS = 200;
-/** A directory that never rests is reported so often. */
-const LATEST_MS = 2_000;
-/** While the parent directory is missing there is nothing to watch. */
-const RETRY_MS = 5_000;
-/**
- * All watches of a process share one queue, which holds 16,384 events (fs.inotify.max_queued_events). The kernel drops what
- * comes beyond, and Node.js does not say so. After so many at once every watch reports.
- */
-const MANY_EVENTS = 1_000;
-const watching = { seen: 0, all: new Set<() => void>() };
-function countEvent(): void {
-  watching.seen += 1;
-  if (watching.seen === MANY_EVENTS) for (const report of watching.all) report();
-}
-
-/**
- * Calls `changed` 200 ms after the last change of a file, or of a directory's entries; also when it was replaced by
- * rename, removed or created, or when the kernel may have dropped a change. Calls may be late, duplicate or needless: read
- * the current state. The returned function stops watching.
- */
-export function watchPath(path: string, changed: () => void, clock: Clock): () => void {
-  let watchers: FSWatcher[] = [];
-  let cancel = (): void => undefined;
-  let firstMs: number | null = null;
-  const parent = dirname(path);
-  // The name of the parent itself comes when that is moved or removed.
-  const names: readonly (string | null)[] = [basename(path), basename(parent), null];
-
-  const release = (): void => {
-    for (const watcher of watchers) watcher.close();
-    watchers = [];
-  };
-  const later = (ms: number, run: () => void): void => {
-    cancel();
-    cancel = clock.after(ms, run);
-  };
-  const add = (target: string, see: (name: string | null) => unknown): boolean => {
-    try {
-      const watcher = watch(target, { persistent: false }, (_, name) => {
-        countEvent();
-        see(name);
-      });
-      watcher.on('error', () => later(RETRY_MS, renew));
-      watchers.push(watcher);
-      return true;
-    } catch {
-      return false; // Missing, or no inotify instance left: changes until a retry succeeds are reported then.
-    }
-  };
-  const soon = (): void => {
-    const nowMs = clock.monoMs();
-    firstMs ??= nowMs;
-    later(Math.min(DEBOUNCE_MS, Math.max(0, firstMs + LATEST_MS - nowMs)), renew);
-  };
-  /** Watches are bound to inodes, so every change renews them. False = nothing can be watched now. */
-  const arm = (): boolean => {
-    release();
-    const isArmed = add(parent, (name) => names.includes(name) && soon());
-    if (!isArmed) later(RETRY_MS, renew);
-    else if (isDirectory(path)) add(path, soon);
-    return isArmed;
-  };
-  const renew = (): void => {
-    firstMs = null;
-    watching.seen = 0;
-    if (arm()) changed();
-  };
-  arm();
-  watching.all.add(soon);
-  return () => {
-    watching.all.delete(soon);
-    cancel();
-    release();
-  };
-}
-
-function isDirectory(path: string): boolean {
-  try {
-    return lstatSync(path).isDirectory();
-  } catch {
-    return false; // Missing: its parent reports when it appears.
-  }
 }

@@ -2,8 +2,8 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import { busProperty, PROPERTIES, type SystemBus } from './bus.ts';
 import { type BusValue, isVariant } from './bus-value.ts';
-import { watchPath } from './files.ts';
 import { unitPath } from './unit-name.ts';
+import { watchPath } from './watch-path.ts';
 
 /** A lock of any program, as logind lists it. */
 export type InhibitorLock = {

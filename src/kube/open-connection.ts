@@ -1,7 +1,7 @@
 import { Agent } from 'node:https';
 import { type Unknown, unknown } from '../core/reading.ts';
 import { within } from '../host/clock.ts';
-import { watchPath } from '../host/files.ts';
+import { watchPath } from '../host/watch-path.ts';
 import type { Clock, Finding, Findings } from '../ports.ts';
 import {
   API_AWAY,

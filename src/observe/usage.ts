@@ -207,11 +207,13 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     const relief = onDevice === undefined ? (notKnown ?? removed) : known(onDevice.relief);
     // A ranking may use figures from an earlier life; a limit evicts only for what is proven about this one.
     const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
+    const { limitedBy } = pod.declared;
+    const isFirst = limitedBy !== null && limitedBy !== 'manifest-unread';
     return {
       ...pod.declared,
       ...(pod.cgroup.known ? { cgroupInode: pod.cgroup.value.inode, cgroupPath: pod.cgroup.value.path } : {}),
       ...(relief === undefined ? {} : { diskRelief: relief }),
-      limitedBy: pod.declared.limitedBy ?? (isPopulated.known ? null : 'maybe-empty'),
+      limitedBy: isPopulated.known || isFirst ? limitedBy : 'maybe-empty',
       ...(needs.isStalledByOwnLimit?.(pod.declared.uid) ? { isStalledByOwnLimit: true } : {}),
       usage: {
         workingSetBytes,

@@ -1,6 +1,8 @@
 import { type MonoMs, type Reading, valueOrNull } from '../core/reading.ts';
-import { within } from '../host/clock.ts';
-import { watchPath } from '../host/files.ts';
+import { sleep, within } from '../host/clock.ts';
+import { watchPath } from '../host/watch-path.ts';
+import { MANIFESTS_UNWATCHED, manifestsUnwatched } from '../words/finding-standalone.ts';
+import { HANG_MS } from './hanging-calls.ts';
 import type { ManifestPod } from './manifest.ts';
 import { createManifestFiles, type ManifestFilesNeeds } from './manifest-files.ts';
 
@@ -21,46 +23,74 @@ export type FollowedManifests = {
   readonly rereadIfDue: () => void;
   /** Takes manifests that have just appeared. */
   readonly takeNew: () => Promise<void>;
-  /** The same, for a choice (D13). A manifest that takes longer to read counts at the next one. */
+  /** The same, for a choice (D13). A manifest that takes longer to read counts at a later one; until then, `areAllRead` is false. */
   readonly freshen: () => Promise<void>;
+  /** False: pods may be declared that are not known. */
+  readonly areAllRead: () => boolean;
   readonly close: () => void;
 };
 
 /** The directory is watched; this covers lost events. */
 export const REREAD_MS = 30_000;
-/** How long a choice waits for one call: on a local disk it takes some 0.1 ms. */
+/** How long a choice waits for one call, and for all: on a local disk a call takes some 0.1 ms. */
 const FRESH_MS = 20;
+const FRESH_ALL_MS = 100;
 /** How often it is checked whether the first reading hangs. */
 const OPENED_MS = 100;
 
 /** The manifests of the directory, kept current beside the loop. */
 export function followManifests(needs: Needs): FollowedManifests {
   const { clock } = needs;
-  const files = createManifestFiles(needs);
+  const files = createManifestFiles({ ...needs, partlyRead: needs.changed });
   let readMs: MonoMs = Number.NEGATIVE_INFINITY;
   let endWatch: (() => void) | null = null;
+  let isWatched = false;
+  let isTakingNew = false;
   let isClosed = false;
+
+  const isRead = (): boolean => {
+    const pods = files.pods();
+    return pods.known || pods.why !== 'stale';
+  };
 
   async function read(): Promise<void> {
     readMs = clock.monoMs();
     const isChanged = await files.read();
-    if (isClosed || !files.pods().known) return;
+    if (isClosed || isChanged === null) return;
     if (isChanged || endWatch === null) needs.changed();
-    // Not earlier: where reading hangs, this would hang the loop.
-    endWatch ??= watchPath(needs.podManifests, () => void read(), clock);
+    if (!isWatched) watch();
+  }
+
+  /** Not before the first answer: where reading hangs, this would hang the loop. */
+  function watch(): void {
+    endWatch?.();
+    endWatch = watchPath(needs.podManifests, () => void read(), clock, {
+      seen: files.touched,
+      armed: (error) => {
+        isWatched = error === null;
+        if (isWatched) needs.findings.clear(MANIFESTS_UNWATCHED);
+        else if (error !== 'ENOENT') needs.findings.raise(manifestsUnwatched(needs.podManifests, REREAD_MS / 1_000));
+      },
+    });
+    if (!isWatched) return;
+    // What may have changed before.
+    files.touched(null);
+    void read();
   }
 
   async function takeNew(): Promise<void> {
-    const isNew = await files.readNew();
+    isTakingNew = true;
+    const isNew = await files.readNew().finally(() => {
+      isTakingNew = false;
+    });
     if (isClosed) return;
     if (isNew) needs.added();
     if (files.isReadDue()) void read();
   }
 
-  const isRead = (): boolean => {
-    const pods = files.pods();
-    return pods.known || pods.why === 'timed-out';
-  };
+  /** Without a watch, only a new listing tells whether there are new files. A hang is reported, and holds nothing up. */
+  const isListed = (): boolean => isWatched || !isTakingNew || files.silentMs() >= HANG_MS;
+
   const first = read();
   // A failure is for those who wait for it. An agent that fails meanwhile says so itself.
   first.catch(() => undefined);
@@ -75,19 +105,24 @@ export function followManifests(needs: Needs): FollowedManifests {
       if (clock.monoMs() - readMs >= REREAD_MS) void read();
     },
     takeNew,
-    freshen: () =>
-      new Promise((resolve, reject) => {
+    areAllRead: () => files.areAllRead() && isListed(),
+    freshen: async () => {
+      // Due timers run before events that have arrived are heard.
+      await sleep(clock, 0);
+      const endMs = clock.monoMs() + FRESH_ALL_MS;
+      await new Promise<void>((resolve, reject) => {
         let cancel = (): void => undefined;
         takeNew()
           .finally(() => cancel())
           .then(resolve, reject);
         const check = (): void => {
-          const leftMs = FRESH_MS - files.silentMs();
+          const leftMs = Math.min(FRESH_MS - files.silentMs(), endMs - clock.monoMs());
           if (leftMs <= 0) resolve();
           else cancel = clock.after(leftMs, check);
         };
         check();
-      }),
+      });
+    },
     close: () => {
       isClosed = true;
       endWatch?.();

@@ -1,4 +1,4 @@
-import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
@@ -13,6 +13,7 @@ import {
   samePod,
   samePodId,
 } from '../words/finding-standalone.ts';
+import { type Calls, createCalls, HANG_MS, inPairs } from './hanging-calls.ts';
 import type { LastGoodManifests } from './last-good-manifests.ts';
 import { keysOf, type ManifestPod, parseManifest } from './manifest.ts';
 
@@ -22,19 +23,28 @@ export type ManifestFilesNeeds = {
   readonly clock: Clock;
   /** Absent: a manifest that became invalid before the start is not in force. */
   readonly kept?: LastGoodManifests;
+  /** The first reading takes long, and what it has read so far is in force. */
+  readonly partlyRead?: () => void;
   /** Told instead of a finding about what this user may not read, but the agent may. */
   readonly onDenied?: (what: Unknown) => void;
 };
 /** All of it beside the loop: a file system that hangs blocks threads of the pool, and what was read before stays in force. */
 export type ManifestFiles = {
-  /** Reads the directory again, and once more if that was requested meanwhile. True if the pods changed. */
-  readonly read: () => Promise<boolean>;
   /**
-   * D13: before a choice. Takes new valid files of the directory, and reports nothing about the rest, which may be half
-   * written: `read` follows once the directory has been quiet for a moment. One call if nothing has changed. True if the
-   * pods changed.
+   * Reads the directory again, and once more if that was requested meanwhile. True if the pods changed. Null: another call
+   * is reading.
+   */
+  readonly read: () => Promise<boolean | null>;
+  /**
+   * D13: before a choice. Takes valid files of the directory that are new or were `touched`, and reports nothing about the
+   * rest, which may be half written: `read` follows once the directory has been quiet for a moment. One call if nothing has
+   * changed. True if the pods changed.
    */
   readonly readNew: () => Promise<boolean>;
+  /** A file has changed; null: any may have. */
+  readonly touched: (name: string | null) => void;
+  /** False until every file that has changed was read: further pods may be declared. */
+  readonly areAllRead: () => boolean;
   /** After a call that hung. */
   readonly isReadDue: () => boolean;
   /** How long the present call of `readNew` has lasted, ms. 0: none. */
@@ -51,12 +61,17 @@ export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)\s*$/s;
 
 /** The maximum number read between a look and its choice. */
 const MOST_NEW = 100;
-/** A call that lasts longer is reported: local disks answer within milliseconds. */
-const HANG_MS = 2_000;
+/** How long pods wait for the first reading of all files, and how often what was read since is added. */
+const FIRST_MS = 2_000;
+const PART_MS = 500;
+/** A file that has changed so recently may be half written. */
+const SETTLED_MS = 200;
 
 /** Why a file of this name is not read: its name could be mistaken for part of a message. Null: it is read. */
 export function refusedName(directory: string, name: string): string | null {
   const shown = escapeUnsafe(name);
+  // What Node.js reads such bytes as is not the name of the file.
+  if (name.includes('\uFFFD')) return `${directory}/${shown}: the name of a manifest must be UTF-8: rename it`;
   return shown === name.trimEnd()
     ? null
     : `${directory}/${shown}: the name of a manifest must not contain line ends or other invisible characters, or end in a space: rename it`;
@@ -71,6 +86,8 @@ type File = {
   readonly pods: readonly ManifestPod[];
   /** Null: it may have changed since. */
   readonly stamp: string | null;
+  /** The file system gave an error, and nothing of it is in force: it is not known what it declares. */
+  readonly isUnread?: boolean;
 };
 const NOTHING: Pick<File, 'good' | 'pods'> = { good: null, pods: [] };
 /** Only blank lines, comments and document markers: a file may look like this for a moment while an editor writes it. */
@@ -90,6 +107,11 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
   let isRequested = false;
   let isClosed = false;
   let takingNew: Promise<boolean> | null = null;
+  /** Files that have changed and were not read since, each with the number of its last change. */
+  const open = new Map<string, number>();
+  let changes = 0;
+  /** The first reading goes on, and what it has read so far is in force. */
+  let isPart = false;
 
   const hangs = (): void => {
     if (isClosed) return;
@@ -109,14 +131,14 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     if (refused !== null) return { why: refused };
     const examined = await calls.answer(() => examine(path, clock.wallMs()));
     if (!examined.known) return unread(examined);
-    const { distrusted, stamp: at } = examined.value;
+    const { distrusted, stamp: at, changedMs } = examined.value;
     if (distrusted !== null) return { why: distrusted };
     if (at !== null && at === before?.stamp && before.text !== null) return null;
     const text = await calls.answer(() => readDocumentBeside(path, MAX_DOCUMENT_BYTES));
-    return text.known ? { text: text.value, stamp: at } : unread(text);
+    return text.known ? { text: text.value, stamp: at, changedMs } : unread(text);
   };
-  const tell = (finding: Finding, denied: Unknown | undefined): void => {
-    if (denied !== undefined && needs.onDenied !== undefined) needs.onDenied(denied);
+  const tell = (finding: Finding, cause: Unknown | undefined): void => {
+    if (cause !== undefined && isDenied(cause) && needs.onDenied !== undefined) needs.onDenied(cause);
     else findings.raise(finding);
   };
   /** True if the pods changed. `found`: as `textOf` read it. */
@@ -125,13 +147,15 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     const before = files.get(name);
     const inForce = before ?? keptBefore(name, path);
     /** True if a text stored by an earlier run comes into force. */
-    const refuse = ({ why, denied }: Unread, bad: Text | null = null): boolean => {
-      tell(manifestRefused(name, why, inForce.pods.length > 0 || (kept?.isUnread === true ? null : false)), denied);
+    const refuse = ({ why, cause }: Unread, bad: Text | null = null): boolean => {
+      const isUnread = isError(cause) && inForce.good === null;
+      const nothing = kept?.isUnread === true ? 'unknown' : isUnread ? 'unread' : 'nothing';
+      tell(manifestRefused(name, why, inForce.pods.length > 0 ? 'last-good' : nothing), cause);
       // The same bad text is not parsed again each time.
-      files.set(name, { text: null, stamp: null, ...bad, good: inForce.good, pods: inForce.pods });
+      files.set(name, { text: null, stamp: null, ...bad, good: inForce.good, pods: inForce.pods, isUnread });
       return before === undefined && inForce.pods.length > 0;
     };
-    if ('why' in found) return refuse(found);
+    if ('why' in found) return found.cause?.why === 'absent' ? false : refuse(found);
     const { text, stamp: at } = found;
     if (before !== undefined && text === before.text) {
       files.set(name, { ...before, stamp: at });
@@ -152,17 +176,33 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     const manifest = good === null ? null : parseManifest(good, path);
     return manifest === null || manifest.problems.length > 0 ? NOTHING : { good, pods: manifest.pods };
   };
-  const readIfGood = async (name: string): Promise<File | null> => {
-    const found = await textOf(name, ofNew);
-    if (found === null || 'why' in found || holdsNothing(found.text)) return null;
+  /** `file` null: nothing of it comes into force now. `isOpen`: until `read` has judged it, or the file system answers. */
+  const readIfGood = async (name: string): Promise<{ readonly file: File | null; readonly isOpen: boolean }> => {
+    const before = files.get(name);
+    const found = await textOf(name, ofNew, before);
+    if (found === null) return { file: null, isOpen: false };
+    if ('why' in found) {
+      return { file: null, isOpen: isError(found.cause) && (before?.good ?? null) === null };
+    }
+    if (found.text === before?.text) return { file: null, isOpen: false };
+    const isUnsettled = Math.abs(clock.wallMs() - found.changedMs) < SETTLED_MS;
+    if (before !== undefined && isUnsettled) return { file: null, isOpen: true };
     const { problems, pods: declared } = parseManifest(found.text, `${directory}/${name}`);
-    return problems.length > 0 ? null : { ...found, good: found.text, pods: declared };
+    if (problems.length > 0 || holdsNothing(found.text)) return { file: null, isOpen: (before?.good ?? null) === null };
+    return { file: { ...found, good: found.text, pods: declared }, isOpen: false };
   };
+  /** Those first that are not in their files any more. */
   const keepGood = (): void => {
-    const bad = [...files].flatMap(([name, { text, good }]) =>
-      good !== null && text !== good ? [[name, good] as const] : [],
-    );
-    kept?.keep(new Map(bad));
+    const good = [...files]
+      .toSorted(([, a], [, b]) => Number(a.text === a.good) - Number(b.text === b.good))
+      .flatMap(([name, file]) => (file.good === null ? [] : [[name, file.good] as const]));
+    kept?.keep(new Map(good));
+  };
+  const close = (name: string, change: number | undefined): void => {
+    if (open.get(name) === change) open.delete(name);
+  };
+  const closeAll = (changed: ReadonlyMap<string, number>): void => {
+    for (const [name, change] of changed) close(name, change);
   };
   /** `before`: the stamp of the directory when it was listed last; null: it is listed in any case. */
   const list = async (calls: Calls, before: string | null): Promise<Listed | Unread> => {
@@ -175,53 +215,95 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     return listed.known ? { names: manifestsAmong(listed.value), stamp: at } : unread(listed);
   };
   const readAll = async (): Promise<boolean> => {
+    const before = new Map(open);
+    const wereHere = new Map(files);
+    const texts = new Map<string, { readonly found: Text | Unread; readonly since: File | undefined }>();
+    let isChanged = false;
+    const takeRead = (): void => {
+      for (const [name, { found, since }] of [...texts].toSorted(([a], [b]) => Number(a > b) - Number(a < b))) {
+        // What a choice has taken meanwhile may be newer.
+        if (since === files.get(name)) isChanged = take(name, found) || isChanged;
+      }
+      texts.clear();
+    };
+    const takePart = (): void => {
+      if (isClosed || (pods.known && !isPart)) return;
+      cancel = clock.after(PART_MS, takePart);
+      if (texts.size === 0) return;
+      takeRead();
+      isPart = true;
+      pods = known(unique([...files], directory, null));
+      needs.partlyRead?.();
+    };
+    let cancel = clock.after(FIRST_MS, takePart);
     const listed = await list(ofAll, null);
+    const names = 'why' in listed ? [] : (listed.names ?? []);
+    await inPairs(names, async (name) => {
+      const since = files.get(name);
+      const found = await textOf(name, ofAll, since);
+      if (found !== null) texts.set(name, { found, since });
+    });
+    cancel();
     if (isClosed) return false;
     if ('why' in listed) {
-      tell(manifestsUnreadable(listed.why), listed.denied);
+      refuseAll(listed);
+      if (!isError(listed.cause)) closeAll(before);
       return false;
     }
-    const names = listed.names ?? [];
     const present = new Set(names);
-    // Not one that a choice takes meanwhile.
-    const gone = [...files.keys()].filter((name) => !present.has(name));
-    const texts = await inPairs(names, (name) => textOf(name, ofAll, files.get(name)));
-    if (isClosed) return false;
-    let isChanged = false;
-    for (const [i, name] of names.entries()) {
-      const found = texts[i] ?? null;
-      if (found !== null) isChanged = take(name, found) || isChanged;
-    }
-    for (const name of gone) {
+    // Not one that a choice has just taken: it may be newer than the list.
+    const gone = [...files].filter(([name, file]) => !present.has(name) && wereHere.get(name) === file);
+    takeRead();
+    for (const [name] of gone) {
       files.delete(name);
       for (const idOf of [manifestId, samePodId]) findings.clear(idOf(name));
     }
     findings.clear(MANIFESTS);
     ({ stamp } = listed);
-    isChanged ||= isUnsaid || gone.length > 0;
+    isChanged ||= isUnsaid || isPart || gone.length > 0;
     isUnsaid = false;
+    isPart = false;
+    closeAll(before);
     keepGood();
-    if (isChanged) pods = known(unique([...files], directory, findings));
+    if (isChanged || !pods.known) pods = known(unique([...files], directory, findings));
     return isChanged;
+  };
+  const refuseAll = ({ why, cause }: Unread): void => {
+    tell(manifestsUnreadable(why), cause);
+    if (pods.known) return;
+    // A directory that does not exist declares nothing.
+    pods = cause?.why === 'absent' ? known([]) : unknown('unreadable', directory, cause?.detail ?? why);
   };
   const takeNew = async (): Promise<boolean> => {
     const listed = await list(ofNew, stamp);
-    if ('why' in listed || listed.names === null) return false;
-    const names = new Set(listed.names);
-    const fresh = [...names].filter((name) => !files.has(name));
+    if ('why' in listed) return false;
+    const names = listed.names === null ? null : new Set(listed.names);
+    const fresh = [...(names ?? [])].filter((name) => !files.has(name));
+    for (const name of fresh) if (!open.has(name)) open.set(name, changes);
     const found: (readonly [string, File])[] = [];
-    for (const name of fresh.slice(0, MOST_NEW)) {
-      const file = await readIfGood(name);
-      if (file !== null) found.push([name, file]);
+    for (const name of [...open.keys()].slice(0, MOST_NEW)) {
+      const change = open.get(name);
+      const since = files.get(name);
+      const { file, isOpen } = await readIfGood(name);
+      if (file !== null && since === files.get(name)) found.push([name, file]);
+      if (!isOpen) close(name, change);
     }
-    stamp = found.length === fresh.length ? listed.stamp : null;
-    const taken = found.filter(([name]) => !files.has(name));
-    if (taken.length === 0) return false;
-    for (const [name, file] of taken) files.set(name, file);
+    if (names !== null) stamp = fresh.some((name) => open.has(name)) ? null : listed.stamp;
+    if (found.length === 0 || isClosed) return false;
+    for (const [name, file] of found) {
+      files.set(name, file);
+      findings.clear(manifestId(name));
+    }
     isUnsaid = true;
     // A renamed file counts under its new name, and a file that an editor moved away stays in force.
-    const presentFirst = [...files].toSorted(([a], [b]) => Number(names.has(b)) - Number(names.has(a)));
-    pods = known(unique(presentFirst, directory, null));
+    const isHere = ([name]: readonly [string, File]): number => Number(names?.has(name) ?? true);
+    pods = known(
+      unique(
+        [...files].toSorted((a, b) => isHere(b) - isHere(a)),
+        directory,
+        null,
+      ),
+    );
     return true;
   };
 
@@ -229,13 +311,12 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     pods: () => pods,
     read: async () => {
       isRequested = true;
-      if (isReading) return false;
+      if (isReading) return null;
       isReading = true;
       let isChanged = false;
       while (isRequested && !isClosed) {
         isRequested = false;
         isChanged = (await readAll()) || isChanged;
-        if (!pods.known) pods = known([]);
       }
       isReading = false;
       return isChanged;
@@ -247,6 +328,12 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
       });
       return takingNew;
     },
+    touched: (name) => {
+      changes += 1;
+      if (name === null) stamp = null;
+      for (const one of name === null ? files.keys() : [name]) if (IS_MANIFEST.test(one)) open.set(one, changes);
+    },
+    areAllRead: () => pods.known && !isPart && open.size === 0 && ![...files.values()].some(({ isUnread }) => isUnread),
     isReadDue: () => isRequested && !isReading,
     silentMs: ofNew.silentMs,
     close: () => {
@@ -255,48 +342,14 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
   };
 }
 
-type Text = { readonly text: string; readonly stamp: string | null };
+type Text = { readonly text: string; readonly stamp: string | null; readonly changedMs: number };
 /** `names` null: as before. */
 type Listed = { readonly names: readonly string[] | null; readonly stamp: string | null };
-/** `denied`: this user may not read it. */
-type Unread = { readonly why: string; readonly denied?: Unknown };
-const unread = (why: Unknown): Unread => ({ why: sayUnread(why), ...(isDenied(why) ? { denied: why } : {}) });
+/** `cause`: the file system gave no answer, or an error. Absent: what it answered is refused. */
+type Unread = { readonly why: string; readonly cause?: Unknown };
+const unread = (cause: Unknown): Unread => ({ why: sayUnread(cause), cause });
 
-type Calls = {
-  readonly answer: <T>(call: () => Promise<T>) => Promise<T>;
-  readonly silentMs: () => number;
-};
-/** Calls of one reader, which makes one at a time. */
-function createCalls(clock: Clock, hangs: () => void): Calls {
-  let sinceMs: MonoMs | null = null;
-  return {
-    answer: async (call) => {
-      sinceMs = clock.monoMs();
-      // Due timers run before answers are heard: after a pause of this process, one may have arrived.
-      let cancel = clock.after(HANG_MS, () => {
-        cancel = clock.after(0, hangs);
-      });
-      try {
-        return await call();
-      } finally {
-        cancel();
-        sinceMs = null;
-      }
-    },
-    silentMs: () => (sinceMs === null ? 0 : clock.monoMs() - sinceMs),
-  };
-}
-
-/** Of the pool's four threads, a hang leaves two. Results in the order of the items. */
-async function inPairs<T, R>(items: readonly T[], run: (item: T) => Promise<R>): Promise<readonly R[]> {
-  const results: R[] = [];
-  const left = items.entries();
-  const one = async (): Promise<void> => {
-    for (const [i, item] of left) results[i] = await run(item);
-  };
-  await Promise.all([one(), one()]);
-  return results;
-}
+const isError = (cause: Unknown | undefined): boolean => cause?.why === 'unreadable';
 
 const sayUnread = ({ where, detail }: Unknown): string => `${where}: ${detail}`;
 const manifestsAmong = (names: readonly string[]): readonly string[] =>

@@ -327,7 +327,9 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   return {
     pods: () => {
       const read = manifests.pods();
-      return read.known ? known(live.now()) : read;
+      if (!read.known) return read;
+      const bound = live.now();
+      return known(manifests.areAllRead() ? bound : bound.map(besideUnread));
     },
     opened: manifests.opened,
     freshen: manifests.freshen,
@@ -380,6 +382,11 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 function notYet({ manifest: { declared } }: Entry, others: number): Unknown {
   const who = `${podName(declared)}${others === 0 ? '' : ` and ${others} more`}`;
   return unknown('stale', 'bindings', `systemd or Podman has not yet said where ${who} runs`);
+}
+
+/** D13: a pod may be to blame that no manifest known so far declares. */
+function besideUnread(pod: BoundPod): BoundPod {
+  return { ...pod, declared: { ...pod.declared, limitedBy: 'manifest-unread' } };
 }
 
 /** The parts of a pod whose change makes a look worthwhile. */

@@ -22,12 +22,14 @@ export function findingOfReason(reason: Reason, nameOf: (uid: PodUid) => string)
   return id === null ? null : { id, text: sayReason(reason, nameOf) };
 }
 
+const MORE_IS_TO_COME: readonly Extract<Reason, { code: 'no-candidate' }>['because'][] = ['awaited', 'manifest-unread'];
+
 function idOfReason(reason: Reason): string | null {
   switch (reason.code) {
     case 'not-signalled':
       return `${reason.code}/${reason.uid}`;
     case 'no-candidate':
-      return `${reason.because === 'awaited' ? 'pod-awaited' : reason.code}/${reason.signal}`;
+      return `${MORE_IS_TO_COME.includes(reason.because) ? 'pod-awaited' : reason.code}/${reason.signal}`;
     case 'order-unproven':
       return `${reason.code}/${reason.signal}`;
     case 'pods-unknown':

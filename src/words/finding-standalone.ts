@@ -11,18 +11,25 @@ export function manifestsUnreadable(why: string): Finding {
   return { id: MANIFESTS, text: `no manifests can be read: ${why}` };
 }
 
+export const MANIFESTS_UNWATCHED = 'manifests-unwatched';
+export function manifestsUnwatched(directory: string, seconds: number): Finding {
+  const todo = 'raise fs.inotify.max_user_instances and fs.inotify.max_user_watches (sysctl)';
+  const text = `the kernel does not report changes of ${directory}, so an edited manifest may count ${seconds} s late: ${todo}`;
+  return { id: MANIFESTS_UNWATCHED, text };
+}
+
 /** Begins the id of each finding about one. */
 export const MANIFEST = 'manifest/';
 export const manifestId = (file: string): string => `${MANIFEST}${escapeUnsafe(file)}`;
-/** `isInForce` null: it is not known. */
-export function manifestRefused(file: string, why: string, isInForce: boolean | null): Finding {
-  const then =
-    isInForce === null
-      ? 'whether its last good version is in force is not known'
-      : isInForce
-        ? 'its last good version stays in force'
-        : 'nothing in it is used';
-  return { id: manifestId(file), text: `${why}; ${then}` };
+const IN_FORCE = {
+  'last-good': 'its last good version stays in force',
+  nothing: 'nothing in it is used',
+  unknown: 'whether its last good version is in force is not known',
+  unread:
+    'which pods it declares is not known, and until it can be read, no other pod is evicted that does not exceed its request',
+};
+export function manifestRefused(file: string, why: string, inForce: keyof typeof IN_FORCE): Finding {
+  return { id: manifestId(file), text: `${why}; ${IN_FORCE[inForce]}` };
 }
 
 export const samePodId = (file: string): string => `manifest-twice/${file}`;

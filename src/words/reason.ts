@@ -93,6 +93,8 @@ function sayNobody(
       return `${signal}: no pod is evicted that is not known to be the cause: what is lacking is held by pods that are being stopped or could not be ended, or by processes that left them`;
     case 'awaited':
       return `${signal}: no pod is evicted until the API server or the container runtime has said more about the pod that may be the cause`;
+    case 'manifest-unread':
+      return `${signal}: no pod is evicted that is not known to be the cause while a manifest could not be read: a pod that is may be in it`;
     case 'evict-for':
     case undefined: {
       const ruledOut = `; ${EVICT_FOR} rules out pods that could otherwise be evicted for ${evictResourceOf(signal)}`;
@@ -125,6 +127,8 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'restart-guard': 'it has just restarted after an eviction',
   'not-stoppable': 'it cannot be stopped',
   'maybe-empty': 'it is not known whether it has processes',
+  'manifest-unread':
+    'it is not known to be the cause, and a pod that is may be in a manifest that could not be read in time',
   'declaration-unknown': 'it is not yet known to the API, or not in full',
   unnamed: 'neither the API server nor the container runtime has named it yet',
   'looked-up': 'the API server has just been asked for it',

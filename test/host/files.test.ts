@@ -22,9 +22,9 @@ import {
   readDocument,
   readText,
   renameFile,
-  watchPath,
   writeAtomic,
 } from '../../src/host/files.ts';
+import { watchPath } from '../../src/host/watch-path.ts';
 import { clock, until } from './test-cgroup.ts';
 import { aTree } from './tree.ts';
 
@@ -36,7 +36,7 @@ describe('readDocument', () => {
     const root = aTree({ file: 'häßlich' });
     writeFileSync(`${root}/bytes`, Buffer.from([0x78, 0x2f, 0xff]));
     expect(readDocument(`${root}/bytes`, 9)).toMatchObject({
-      why: 'unreadable',
+      why: 'malformed',
       detail: expect.stringContaining('not UTF-8'),
     });
     expect(readDocument(`${root}/file`, 9)).toEqual(known('häßlich'));

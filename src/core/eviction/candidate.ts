@@ -86,6 +86,7 @@ export function firstCandidate(
   const nobodyBecause = (): Choice['nobody'] => {
     if (allowed === null && mayBeToBlame(signal, awaited, lacking)) return 'awaited';
     if (allowed === null && heldByVictims > 0 && pool.length > 0) return 'escaped';
+    if (ranking.some(({ pod }) => barred.get(pod.uid) === 'manifest-unread')) return 'manifest-unread';
     return ranking.some(isSpared) ? 'evict-for' : ranking.some(isUseless) ? 'no-relief' : null;
   };
   const nobody = first === null ? nobodyBecause() : null;
@@ -142,7 +143,9 @@ function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]
   if (!mayGoFor(pod, signal)) return 'evict-for';
   // `restart-guard` works like the loop guard: it yields only to a pod that exceeds its request, so that no pod within its
   // request is evicted instead.
-  if (pod.limitedBy !== null && pod.limitedBy !== 'restart-guard') return pod.limitedBy;
+  const yields =
+    pod.limitedBy === 'restart-guard' || (pod.limitedBy === 'manifest-unread' && isToBlame(signal, entry, lacking));
+  if (pod.limitedBy !== null && !yields) return pod.limitedBy;
   if (pod.unsaid?.why === 'undeclared' && !isWorthIt(signal, pod, lacking)) return 'declaration-unknown';
   if (SIGNAL_FACTS[signal].comesBack === 'stall' && pod.isStalledByOwnLimit) return 'own-limit';
   if (pod.isDaemonSet && hasRequest(signal) && !isOverRequest(entry)) return 'daemonset-within-request';
@@ -232,6 +235,7 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'restart-guard': 'D13',
   'not-stoppable': 'D13',
   'maybe-empty': 'D13',
+  'manifest-unread': 'D13',
   'declaration-unknown': 'D13',
   unnamed: 'D13',
   'looked-up': 'D13',

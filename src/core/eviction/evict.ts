@@ -309,7 +309,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
       unproven === null
         ? { code: 'no-candidate', signal, threshold, ...because, ...growthOf(observation, threshold) }
         : orderUnproven(signal, unproven);
-    const isAwaited = why === 'awaited' || (unproven !== null && !isDisk(signal));
+    const isAwaited = why === 'awaited' || why === 'manifest-unread' || (unproven !== null && !isDisk(signal));
     const heldToMs = isAwaited ? AWAITED_PACE_MS : NOBODY_PACE_MS;
     return done({ ...asked, heldToMs, reasons: [...passedOver, nobody] });
   }

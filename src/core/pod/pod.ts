@@ -89,12 +89,14 @@ export type PodView = {
 export type PodTrait = 'serves-to-the-end' | 'uses-volumes' | 'csi-plugin';
 /**
  * beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; then B1 and B11: its disruption budget refused its eviction
- * recently, or those of three other pods did. None exists in standalone mode. `unnamed`: neither the API server nor the
+ * recently, or those of three other pods did. `unnamed`: neither the API server nor the
  * container runtime has said which pod it is; `looked-up`: the API server has just been asked for it by name.
  */
 export type CandidateLimit =
   /** It is not known whether it has processes. */
   | 'maybe-empty'
+  /** Standalone: another pod may exist whose manifest is not read yet. It goes only if it is known to be to blame. */
+  | 'manifest-unread'
   | 'restart-guard'
   | 'not-stoppable'
   | 'unnamed'

@@ -82,6 +82,23 @@ describe('why a pod is passed over', () => {
     expect(given).toEqual(differences);
   });
 
+  it('while a manifest is not read, only a pod that is known to be to blame is evicted', () => {
+    const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
+    const limitedBy = 'manifest-unread';
+    const db = aPod({ name: 'db', requests, workingSetBytes: MI, processes: 1, limitedBy });
+    const over = { ...web, priority: 9, limitedBy } as const;
+    expect(choice('memory.available', [db, over]).victim?.name).toBe('web');
+    expect(choice('memory.available', [db])).toMatchObject({
+      victim: null,
+      nobody: 'manifest-unread',
+      passedOver: [{ code: 'passed-over', uid: db.uid, because: 'manifest-unread' }],
+      differences: ['D13'],
+    });
+    const ofPids = (lacking: number) =>
+      firstCandidate('pid.available', rank('pid.available', [db], 'nodefs-only'), [], () => false, lacking);
+    expect([ofPids(1).victim?.name, ofPids(2).victim]).toEqual(['db', null]);
+  });
+
   it.each(SIGNALS)(
     'evict-for: under %s, a pod is evicted only for a resource that it names, even if no other is left',
     (signal) => {
