@@ -2,7 +2,7 @@ import type { MethodKey } from '../core/guard/config.ts';
 import type { Order } from '../core/guard/observation.ts';
 import type { DecisionId, FencingRecord, Phase } from '../core/guard/record.ts';
 import { READ_AWAY_MS, WRITE_AWAY_MS } from '../core/guard/self.ts';
-import { type DeviceMemory, deviceKey, type NodeMemory } from '../core/guard/state.ts';
+import { type DeviceMemory, deviceKey, type Fencing, type NodeMemory } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { decidingMarks, type Mark } from './deciding-marks.ts';
 import { createHourPods, type PodsOfHour } from './hour-pods.ts';
@@ -258,18 +258,21 @@ export function createPastHour(): { readonly keep: (look: GuardLook) => void; re
     const isDeleted = (id: string): boolean => records.known && !verdict.state.fencings.has(id) && !stored.has(id);
     if ([...before.verdict.state.fencings.keys()].some(isDeleted)) changes.push({ atMs, kind: 'records-deleted' });
     for (const [id, fencing] of verdict.state.fencings) {
-      const record = fencing.pending?.becomes ?? fencing.record;
+      const { record, acted } = fencing;
       const known = before.verdict.state.fencings.get(id);
-      const old = known?.pending?.becomes ?? known?.record;
-      if (record === old) continue;
+      if (record === known?.record) continue;
       const node = record.node.uid;
-      if (record.attempt > (old?.attempt ?? 0)) ofCommand(node, 'off', atMs);
-      if (record.onAttempt > (old?.onAttempt ?? 0)) ofCommand(node, 'on', atMs);
+      const act = COMMANDS[record.phase];
+      // What was decided, and not begun, was not sent.
+      const isSent = acted?.kind === 'ran' && acted !== known?.acted;
+      const sentMs = isSent ? Math.min(atMs, ...acted.runs.map(({ begunMs }) => begunMs)) : atMs;
+      if (act !== undefined && (isSent || isNewByAnother(fencing, known))) ofCommand(node, act, sentMs);
       const silence = silent.get(node);
       if (silence === undefined) continue;
       pods.takeOver(node, record);
-      if (isSwitchedOff(record)) silence.cutMs ??= atMs;
-      if (silence.cutMs !== null && record.onSent.length > 0) silence.switchedOnMs ??= atMs;
+      if (isSwitchedOff(record)) silence.cutMs ??= sentMs;
+      const isSwitchedOn = record.onSent.length > 0 && acted?.kind !== 'not-begun';
+      if (silence.cutMs !== null && isSwitchedOn) silence.switchedOnMs ??= sentMs;
       if (record.phase === 'not-back' && silence.cutMs !== null) {
         silence.cutMs = null;
         const onMs = silence.switchedOnMs ?? atMs;
@@ -331,6 +334,12 @@ function awaySinceMs(
   const isWriting = leadership.isLeader && lastWriteMs !== null;
   return isWriting && atMs - lastWriteMs > WRITE_AWAY_MS ? lastWriteMs : null;
 }
+
+const COMMANDS: { readonly [P in Phase]?: 'off' | 'on' } = { 'off-sent': 'off', 'on-sent': 'on' };
+
+/** Another guard may have sent it. */
+const isNewByAnother = ({ isTakenOver, record }: Fencing, known: Fencing | undefined): boolean =>
+  isTakenOver && record.revision !== known?.record.revision;
 
 const isSwitchedOff = ({ offSent, phase }: FencingRecord): boolean => offSent.length > 0 && HELD_OFF.has(phase);
 

@@ -3,12 +3,13 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { GuardDecision } from '../../src/core/guard/decision.ts';
 import type { GuardObservation, Order } from '../../src/core/guard/observation.ts';
+import type { Fencing } from '../../src/core/guard/state.ts';
 import { captureOf } from '../../src/guard/capture.ts';
 import type { GuardLook } from '../../src/guard/loop.ts';
 import { createPastHour } from '../../src/guard/past-hour.ts';
 import { aGuardConfig } from '../core/guard/a-guard-config.ts';
 import { aMemory } from '../core/guard/a-node.ts';
-import { aLook, SINCE } from '../core/guard/a-turn.ts';
+import { aFencing, aLook, aRecord, type Given, SINCE } from '../core/guard/a-turn.ts';
 import { aScenario } from '../simulate/guard/a-world.ts';
 import { again, anExample, captured, decided, heldBy } from './a-captured-hour.ts';
 
@@ -122,6 +123,35 @@ describe('the last hour as a guard saw it', () => {
     expect(given()).toEqual(expected);
     hour.keep(look({}, [{ ...answer, answer: { isAccepted: false, gate: null, why: 'not-stored' } }]));
     expect(given()).toEqual([]);
+  });
+
+  it.each([
+    [
+      'sent, is in it',
+      { kind: 'ran', runs: [{ method: 'vm w1', isOk: true, begunMs: SINCE, endedMs: SINCE, detail: '' }] },
+      true,
+    ],
+    ['decided and not begun, is not', { kind: 'not-begun', detail: 'paused' }, false],
+  ] as const)('an off that was %s', (_, acted, isSent) => {
+    const hour = createPastHour();
+    const keep = (atMs: number, given: Given, open: Fencing | null = null): void => {
+      const fencings = new Map(open === null ? [] : [[open.record.id, open]]);
+      const { state, observation, config } = aLook({ ...given, atMs });
+      hour.keep({
+        observation,
+        config,
+        verdict: { state: { ...state, fencings }, decisions: [], reasons: [], next: NEXT },
+      });
+    };
+    const becomes = aRecord({ phase: 'off-sent', attempt: 1, offSent: ['vm w1'], revision: 2 });
+    keep(0, {});
+    keep(1_000, {}, aFencing(aRecord(), { pending: { decision: '1', atMs: SINCE, becomes } }));
+    keep(2_000, {}, aFencing({ ...becomes, offSent: isSent ? becomes.offSent : [] }, { acted }));
+    keep(90_000, { memory: { isSuspect: false, signMs: SINCE + 85_000, onsetMs: null } });
+    const { changes } = hour.hour();
+    expect(changes.filter(({ kind }) => kind === 'sent')).toHaveLength(isSent ? 1 : 0);
+    // With the same boot: else its devices would be said to do nothing of what they are told.
+    expect(changes.findLast(({ kind }) => kind === 'plight')).toMatchObject({ is: 'alive', wasCut: isSent });
   });
 
   it('begins after all that was dropped, though the last of that is from before: a silence is known late', () => {
