@@ -68,6 +68,9 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   /** For E10: the pods as they were before; null: we stop them. */
   let ofKubelet: ReadonlyMap<PodUid, ApiPod> | null = null;
   let announcing: Promise<unknown> = Promise.resolve();
+  let undoing: Promise<unknown> = Promise.resolve();
+  /** Cancelled, or the system came back; until the next shutdown. */
+  let isOver = false;
   let isSaving = false;
   let volumes: Reading<readonly string[]> = NOT_ASKED;
   let volumesAskedMs: MonoMs = Number.NEGATIVE_INFINITY;
@@ -97,16 +100,19 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     return said.kind === 'done' ? sayCordon(said.cordon) : notCordoned(said.text);
   }
 
-  /** Null if nothing of ours is left on the node. */
+  /** Null if nothing of ours is left on the node, or the next shutdown has begun. */
   async function uncordon(): Promise<NotDone | null> {
     await announcing;
-    if (told === null) return null;
+    if (told === null || !isOver) return null;
     const { shutdownId } = told;
-    const said = told.isUncordoned ? NOTHING_OF_OURS : await writes.uncordon({ bootId, shutdownId });
+    const writing = told.isUncordoned ? NOTHING_OF_OURS : writes.uncordon({ bootId, shutdownId });
+    undoing = Promise.resolve(writing);
+    const said = await writing;
     // An autoscaler drains the node and removes it (F16).
-    const isOver = said.kind === 'done' || said.kind === 'nothing-of-ours' || said.kind === 'autoscaler';
-    const failed = isOver ? null : said;
+    const isUndone = said.kind === 'done' || said.kind === 'nothing-of-ours' || said.kind === 'autoscaler';
+    const failed = isUndone ? null : said;
     reportWrite(needs.findings, said.kind === 'done' ? 'patch nodes' : null, failed);
+    if (!isOver) return null;
     if (failed === null) {
       told = null;
       save();
@@ -118,6 +124,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   }
 
   function end(): Promise<NotDone | null> {
+    isOver = true;
     ofKubelet = null;
     volumes = NOT_ASKED;
     return new Promise((resolve) => {
@@ -159,6 +166,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
 
   return {
     announce: async ({ decision, totalMs, byKubelet }) => {
+      isOver = false;
       const pods = needs.pods();
       const active = pods.known ? [...pods.value].filter(([, pod]) => !isTerminal(pod)) : [];
       ofKubelet = byKubelet ? new Map(active) : null;
@@ -170,7 +178,8 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
       save();
       if (isAway) return API_AWAY;
       needs.tell(decision, totalMs);
-      const cordoned = cordon(told.shutdownId);
+      const { shutdownId } = told;
+      const cordoned = undoing.then(() => cordon(shutdownId));
       announcing = cordoned;
       return cordoned;
     },

@@ -105,6 +105,30 @@ describe('what a shutdown writes to the API server', () => {
     expect(open().hasTold()).toBe(false);
   });
 
+  it('is not taken back any more when the next shutdown begins', async () => {
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    isDeaf = true;
+    void shutdown.undo();
+    await new Promise((resolve) => clock.after(50, () => resolve(null)));
+    isDeaf = false;
+    await shutdown.announce({ ...PLAN, decision: 'boot-8' });
+    shutdown.deleting(web)(true);
+    await new Promise((resolve) => clock.after(1_500, () => resolve(null)));
+    expect([api.node.spec.unschedulable, shutdown.hasTold()]).toEqual([true, true]);
+    expect((await shutdown.undo()).notUndone).toHaveLength(1);
+    expect(isOpen()).toBe(true);
+  });
+
+  it('is set again if the next shutdown begins while it is being taken back', async () => {
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    void shutdown.undo();
+    await shutdown.announce({ ...PLAN, decision: 'boot-8' });
+    await new Promise((resolve) => clock.after(50, () => resolve(null)));
+    expect([api.node.spec.unschedulable, shutdown.hasTold()]).toEqual([true, true]);
+  });
+
   it("leaves somebody else's cordon alone", async () => {
     api.node.spec.unschedulable = true;
     const shutdown = open();
