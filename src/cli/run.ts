@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { runDaemon } from '../daemon/run.ts';
+import { hastenThreads } from '../host/hasten-threads.ts';
 import { sayLast } from '../host/stderr.ts';
 import { runUntilSignal } from './until-signal.ts';
 
@@ -16,6 +17,7 @@ export function runCommand(): Command {
       '\nExample:\n  nodewarden run --config /etc/nodewarden/config.yaml --dry-run\n\nsystemd starts it this way; it also runs in a terminal.\nExit status: 0 after a clean stop, 2 for an invalid configuration, 1 for anything else.',
     )
     .action(async (options: Options) => {
+      await hastenThreads();
       let isReady = false;
       await runUntilSignal({
         ...{ name: 'nodewarden', unit: 'nodewarden', afterSecond: '; the next run resumes where it left off' },
