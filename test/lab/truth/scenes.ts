@@ -8,6 +8,7 @@ import { manifestScenes } from './manifests.ts';
 import { ownFileScenes } from './own-files.ts';
 import { pidScenes } from './pids.ts';
 import { randomScenes } from './random.ts';
+import { reloadScenes } from './reload.ts';
 import { resistScenes } from './resist.ts';
 import { scratchScenes, scratchUnitScenes } from './scratch.ts';
 import { starvedScenes } from './starved.ts';
@@ -33,6 +34,7 @@ export const SCENES: readonly TruthScene[] = [
   ...episodeScenes,
   ...ownFileScenes,
   ...manifestScenes,
+  ...reloadScenes,
   ...diskScenes,
   ...scratchScenes,
   ...helperScenes,
