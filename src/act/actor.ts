@@ -2,7 +2,7 @@ import type { Decision, DecisionId } from '../core/decision.ts';
 import { sayCulprit } from '../core/eviction/attribution.ts';
 import { evictedStatus } from '../core/eviction/pod-status.ts';
 import { firstSignal, type MetThreshold } from '../core/eviction/threshold.ts';
-import { graceLeftMs, thresholdsOf } from '../core/eviction/under-way.ts';
+import { EVIDENCE_MS, graceLeftMs, thresholdsOf } from '../core/eviction/under-way.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
 import { type PodUid, type ProcessView, podName, type Victim } from '../core/pod/pod.ts';
@@ -64,11 +64,6 @@ type Begun = {
 };
 type Largest = Reading<readonly ProcessView[]>;
 
-/**
- * At most 5 s for the command (config/schema.ts), and the rest for a busy systemd to start it. D3 waits for the grace period
- * and 10 s more.
- */
-const PRE_KILL_MS = 6_000;
 const LARGEST_SHOWN = 5;
 /** product.md section 6: how long the search for the largest processes may take under D12, and otherwise. */
 const LARGEST_BUDGET_MS = { sigkill: 2, sigterm: 20 } as const;
@@ -328,7 +323,7 @@ function collectEvidence(
   hasten: AbortSignal,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    const cancel = clock.after(PRE_KILL_MS, resolve);
+    const cancel = clock.after(EVIDENCE_MS, resolve);
     hasten.addEventListener('abort', () => resolve(), { once: true });
     preKill.collect(decision).finally(cancel).then(resolve, reject);
   });

@@ -1,10 +1,12 @@
 import type { ProcessView } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { isMember } from '../host/cgroup-members.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { processesOf } from '../host/cgroupfs.ts';
 import { processName, rssBytes } from '../host/procfs.ts';
 import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
+import { nowSinceBootMs } from './escapes.ts';
 
 type LargestNeeds = {
   readonly mounts: CgroupMounts;
@@ -23,6 +25,7 @@ export function largestProcesses({
   budgetMs,
 }: LargestNeeds): Reading<readonly ProcessView[]> {
   const endsMs = clock.monoMs() + budgetMs;
+  const sinceBootMs = nowSinceBootMs();
   const inside = refs.map((ref) => processesOf(mounts, ref));
   // One of several containers may have ended.
   const unread = inside.find((of) => !of.known && (of.why !== 'absent' || inside.length === 1));
@@ -40,11 +43,19 @@ export function largestProcesses({
   }
   const largest = sized.toSorted((a, b) => b.rssBytes - a.rssBytes || a.pid - b.pid).slice(0, count);
   return known(
-    largest.map((process) => {
+    largest.flatMap((process) => {
       const [name, ticks] = [processName(process.pid), startTicks(process.pid)];
-      return { ...process, name: name.known ? name.value : '', ...(ticks === null ? {} : { startTicks: ticks }) };
+      // Another process may have got its id since it was listed.
+      const isListed = ticks !== null && (ticks + 1) * MS_PER_TICK <= sinceBootMs;
+      if (!isListed && !refs.some((ref) => isIn(mounts, ref, process.pid))) return [];
+      return [{ ...process, name: name.known ? name.value : '', ...(ticks === null ? {} : { startTicks: ticks }) }];
     }),
   );
+}
+
+function isIn(mounts: CgroupMounts, ref: CgroupRef, pid: number): boolean {
+  const member = isMember(mounts, ref, pid);
+  return member.known && member.value;
 }
 
 /** What started after the decision is no evidence for it. */

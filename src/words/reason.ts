@@ -1,5 +1,4 @@
 import { sayCulprit } from '../core/eviction/attribution.ts';
-import { UNSENT_MS } from '../core/eviction/under-way.ts';
 import type { Unconfirmed } from '../core/observation.ts';
 import { EVICT_FOR, evictResourceOf } from '../core/pod/evict-for.ts';
 import type { PodUid } from '../core/pod/pod.ts';
@@ -29,7 +28,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'waiting-for-victim':
       return `eviction ${reason.eviction} is in progress: no other pod is chosen until its resources are free, ${ms(reason.remainingMs)} at most`;
     case 'not-signalled':
-      return `eviction ${reason.eviction}: ${nameOf(reason.uid)} could not be signalled for ${ms(UNSENT_MS)}: no longer waiting for it`;
+      return `eviction ${reason.eviction}: ${nameOf(reason.uid)} could not be signalled in time: no longer waiting for it`;
     case 'clean-up-wait':
       return `${reason.signal}: eviction ${reason.eviction} is over and the signal is not getting worse: no other pod is chosen until what it left is cleaned up, ${ms(reason.remainingMs)} at most`;
     case 'reclaim-running':

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { killCgroup } from '../../src/act/kill.ts';
 import type { KillEnd, KillOrder } from '../../src/act/kill-order.ts';
 import { largestProcesses } from '../../src/act/largest-processes.ts';
@@ -20,7 +20,7 @@ import { until } from '../../src/demo/cast.ts';
 import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import type { Workload } from '../../src/host/workload.ts';
-import { makeCgroup, mounts, needsCgroups, type TestCgroup } from './a-cgroup.ts';
+import { isPidChosen, makeCgroup, mounts, needsCgroups, replaced, type TestCgroup } from './a-cgroup.ts';
 
 const clock = createClock();
 const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
@@ -331,6 +331,33 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     } finally {
       writeFileSync(`${mounts.memory}${home.value}/cgroup.procs`, String(process.pid));
     }
+  });
+
+  it.skipIf(!isPidChosen())('does not show what has got the id of one that ended [needs root]', async () => {
+    if (mounts === null) return;
+    const shell = await cgroup.run('echo up; while :; do sleep 1000; done');
+    await until(clock, () => cgroup.pids().length === 2, 10_000);
+    const pid = cgroup.pids().find((one) => one !== shell.pid) ?? 0;
+    let stranger = 0;
+    onTestFinished(() => {
+      if (stranger > 1) process.kill(stranger, 'SIGKILL');
+    });
+    let calls = 0;
+    const monoMs = (): number => {
+      calls += 1;
+      // Between the list and the first reading. The shell in the cgroup starts another one for itself.
+      if (calls === 2) stranger = replaced(pid);
+      return clock.monoMs();
+    };
+    const shown = largestProcesses({
+      mounts,
+      refs: [cgroup.ref],
+      clock: { ...clock, monoMs },
+      count: 9,
+      budgetMs: 60_000,
+    });
+    expect(stranger).toBe(pid);
+    expect(shown.known && shown.value.map((one) => one.pid)).not.toContain(pid);
   });
 
   it('shows the largest processes, largest first, and stops at its budget', async () => {

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -17,7 +17,15 @@ import {
   type OomScoresNeeds,
   putBackOomScores,
 } from '../../src/standalone/oom-scores.ts';
-import { HEADLESS, makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+import {
+  HEADLESS,
+  isPidChosen,
+  makeCgroup,
+  mounts,
+  NS_LAST_PID,
+  needsCgroups,
+  type TestCgroup,
+} from '../act/a-cgroup.ts';
 import { until } from '../host/private-bus.ts';
 import { aBoundPod } from '../observe/a-bound-pod.ts';
 import { heardParts } from './needs.ts';
@@ -31,17 +39,6 @@ const aUnit: UnitFacts = {
   ...{ id: '', loadState: 'loaded', activeState: 'active', subState: 'running', controlGroup: null, slice: null },
   ...{ invocationId: '', activeSinceWallMs: null, hasJob: false, stopsUnneeded: false, relations: {} },
 };
-const NS_LAST_PID = '/proc/sys/kernel/ns_last_pid';
-
-function isPidChosen(): boolean {
-  try {
-    accessSync(NS_LAST_PID, constants.W_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 describe.skipIf(needsCgroups !== '')(`the kernel's OOM killer ${needsCgroups}`, () => {
   let directory: string;
   let cgroup: TestCgroup;

@@ -35,7 +35,7 @@ import { rank } from './rank.ts';
 import { lackingOf, type Shortage, shortageOf } from './shortage.ts';
 import { compareRipe, firstSignal, type MetThreshold, type Threshold } from './threshold.ts';
 import { isMetWithMinReclaim, type Timers, timersNow } from './thresholds-met.ts';
-import { actOf, evictionsOf, settleEvictions, UNSENT_MS } from './under-way.ts';
+import { actOf, evictionsOf, sentByMs, settleEvictions } from './under-way.ts';
 import { trailAfter } from './usage-trend.ts';
 import { isReclaimOver, isReclaimVain, withReclaimed } from './vain-reclaim.ts';
 
@@ -381,7 +381,7 @@ function newEviction(
     victim: victimOf(pod),
     ...(cause.kind === 'threshold' ? atChoiceOf(cause.threshold, pod) : {}),
     graceEndsMs: observation.atMs + graceMs,
-    deadlineMs: observation.atMs + UNSENT_MS,
+    deadlineMs: sentByMs({ cause }, observation.atMs),
     settledMs: null,
     cause,
   };

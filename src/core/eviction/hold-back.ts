@@ -12,7 +12,7 @@ import { givesBack } from './gives-back.ts';
 import type { Ranked } from './rank.ts';
 import { lackingOf, type Shortage, shortageOf } from './shortage.ts';
 import { firstSignal, type MetThreshold } from './threshold.ts';
-import { actOf, CLEAN_UP_MS, evictionsOf, PROOF_MS, thresholdsOf } from './under-way.ts';
+import { actOf, CLEAN_UP_MS, evictionsOf, PROOF_MS, thresholdsOf, UNSENT_MS } from './under-way.ts';
 import { isSoonZero, isWorse } from './usage-trend.ts';
 
 /** The pace of looks while waiting for a victim. */
@@ -189,7 +189,10 @@ export function waitOrHasten(
   const hastened: Eviction = {
     ...eviction,
     graceEndsMs,
-    deadlineMs: eviction.signalledMs === undefined ? eviction.deadlineMs : graceEndsMs + PROOF_MS,
+    deadlineMs:
+      eviction.signalledMs === undefined
+        ? Math.min(eviction.deadlineMs, observation.atMs + UNSENT_MS)
+        : graceEndsMs + PROOF_MS,
     ...(cause.kind === 'threshold' && cause.threshold === soft
       ? { cause: { kind: 'threshold', threshold: hard } }
       : { alsoFor: alsoFor.map((met) => (met === soft ? hard : met)) }),

@@ -18,6 +18,8 @@ export const UNMOUNT_MS = 30_000;
  * more, and a reason says so.
  */
 export const UNSENT_MS = 10_000;
+/** How long the evidence for a soft eviction may take before that: at most 5 s for the command, and the rest to start it. */
+export const EVIDENCE_MS = 6_000;
 /** D15, kubelet-eviction.md 4.13. */
 export const CLEAN_UP_MS = 30_000;
 
@@ -98,6 +100,11 @@ export function actOf(evictions: readonly Eviction[]): State['act'] {
   return evictions.length === 0 ? { kind: 'idle' } : { kind: 'evicting', evictions };
 }
 
+/** The deadline for the first signal of an eviction that begins at `atMs`. */
+export function sentByMs({ cause }: Pick<Eviction, 'cause'>, atMs: MonoMs): MonoMs {
+  return atMs + UNSENT_MS + (cause.kind === 'threshold' && !cause.threshold.isHard ? EVIDENCE_MS : 0);
+}
+
 /** The thresholds that wait for it; none if it was evicted only for a local storage limit. */
 export function thresholdsOf({ cause, alsoFor = [] }: Eviction): readonly MetThreshold[] {
   return cause.kind === 'threshold' ? [cause.threshold, ...alsoFor] : alsoFor;
@@ -175,6 +182,6 @@ export function resumeEvictions(state: State, atMs: MonoMs): State {
 function resumed(eviction: Eviction, atMs: MonoMs): Eviction {
   if (eviction.settledMs !== null) return eviction;
   const deadlineMs =
-    eviction.signalledMs === undefined ? atMs + UNSENT_MS : Math.max(eviction.graceEndsMs, atMs) + PROOF_MS;
+    eviction.signalledMs === undefined ? sentByMs(eviction, atMs) : Math.max(eviction.graceEndsMs, atMs) + PROOF_MS;
   return { ...eviction, deadlineMs: Math.max(eviction.deadlineMs, deadlineMs) };
 }

@@ -209,6 +209,26 @@ describe('the time of a victim', () => {
     expect(victims(look(20, { memory: 50 }))).toEqual([]);
   });
 
+  it('is longer by that of the evidence for a soft eviction, whose first signal may be late after that, too', () => {
+    const { look } = aCore(aConfig([softMemory], { maxPodGraceSeconds: 5 }));
+    look(0, { memory: 150 });
+    const first = look(1_000, { memory: 150 });
+    // The command took all its 6 s, and systemd 5 s to answer.
+    for (let ms = 1_100; ms <= 12_000; ms += 100) expect(victims(look(ms, { memory: 150 }))).toEqual([]);
+    look(12_100, { memory: 150, heard: [sent(idOf(first), 12_000, 'sigterm')] });
+    expect(victims(look(26_900, { memory: 150 }))).toEqual([]);
+    expect(victims(look(27_000, { memory: 150 }))).toEqual(['database']);
+  });
+
+  it('is not longer once a hard threshold no longer waits for the evidence', () => {
+    const { look } = aCore(aConfig([softMemory, hardMemory], { maxPodGraceSeconds: 5 }));
+    look(0, { memory: 150 });
+    look(1_000, { memory: 150 });
+    look(2_000, { memory: 50 });
+    expect(victims(look(11_999, { memory: 50 }))).toEqual([]);
+    expect(victims(look(12_000, { memory: 50 }))).toEqual(['database']);
+  });
+
   it('is 10 s if no signal can be sent; then that is said, and the next pod is chosen', () => {
     const { look } = aCore(aConfig([hardMemory]));
     const first = look(0, { memory: 50 });
@@ -218,7 +238,7 @@ describe('the time of a victim', () => {
     const reason = late.reasons.find(({ code }) => code === 'not-signalled');
     expect(reason).toEqual({ code: 'not-signalled', eviction: idOf(first), uid: 'uid-leaker' });
     expect(reason && sayReason(reason, () => 'default/leaker')).toBe(
-      `eviction ${idOf(first)}: default/leaker could not be signalled for 10s: no longer waiting for it`,
+      `eviction ${idOf(first)}: default/leaker could not be signalled in time: no longer waiting for it`,
     );
   });
 });
