@@ -255,10 +255,10 @@ function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly T
   };
   const judged = reclaims.find(isOver);
   if (judged === undefined) return waiting(state, 0);
-  const { threshold } = judged;
-  const shortage = shortageOf(threshold.signal, layout);
+  const [threshold, signal] = [judged.threshold, judged.threshold.signal];
+  const shortage = shortageOf(signal, layout);
   const isShort =
-    !signals[threshold.signal].known ||
+    !signals[signal].known ||
     all.some((other) => {
       const sample = signals[other.signal];
       const isAsked = !config.isLive || shortageOf(other.signal, layout) === shortage;
@@ -266,8 +266,10 @@ function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly T
     });
   const isLeft = (reclaim: Reclaim): boolean => reclaim !== judged;
   const judgedState = withReclaimed({ ...state, reclaims: reclaims.filter(isLeft) }, shortage, judged, observation);
-  if (!isShort)
-    return withReason(waiting(judgedState, VICTIM_PACE_MS), { code: 'reclaim-sufficed', signal: threshold.signal });
+  // D5: it may have freed enough.
+  const isUnread = config.isLive && !signals[signal].known;
+  if (isUnread) return { ...waiting(judgedState, VICTIM_PACE_MS), reasons: timers.reasons };
+  if (!isShort) return withReason(waiting(judgedState, VICTIM_PACE_MS), { code: 'reclaim-sufficed', signal });
   const step = evictFor(judgedState, look, threshold);
   // Without the pods, this judgement is repeated once they are there.
   return step.isAsking ? { ...step, state } : step;

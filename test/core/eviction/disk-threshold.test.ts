@@ -35,6 +35,18 @@ describe('a reclaim before any eviction', () => {
     expect(evictions(verdicts[1])[0]?.message).toContain('available: 90Mi. ');
   });
 
+  it('is followed by nothing while the file system cannot be read, and is repeated if it is still too full then', () => {
+    const low = { 'nodefs.available': unknown('timed-out', 'statfs /var', 'no answer within 2 s') };
+    const pods = known([aPod({ name: 'filler', diskBytes: 9 * MI })]);
+    const unread = (atMs: number, outcomes: readonly Outcome[] = []) => anObservation(atMs, low, { pods, outcomes });
+    const live = { ...config, isLive: true as const };
+    const recovered = looks(live, disk(0, 90), unread(2_000, reclaimed), unread(3_000), disk(4_000, 150));
+    expect(recovered.map(kinds)).toEqual([['set-condition', 'reclaim'], [], [], []]);
+    expect(codes(recovered[1])).toContain('signal-unknown');
+    const full = looks(live, disk(0, 90), unread(2_000, reclaimed), disk(3_000, 90), disk(4_000, 90));
+    expect(full.map(kinds)).toEqual([['set-condition', 'reclaim'], [], ['reclaim'], []]);
+  });
+
   it.each([
     ['nodefs-only', 'nodefs.available', ['containers', 'images']],
     ['imagefs-separate', 'nodefs.available', null],
