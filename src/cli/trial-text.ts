@@ -12,8 +12,7 @@ export function trialText(trial: Trial, { directory, isWhole }: RecordFiles, pai
   if (fromWallMs === null || toWallMs === null) {
     // What could not be read may hold one.
     if (!isWhole) return '';
-    const since = trial.sinceWallMs === null ? '' : ` since ${sayWhen(trial.sinceWallMs)}`;
-    return `No dry run in the record under ${clean(directory)}${since}. Start one: set dryRun: true, or nodewarden run --dry-run.\n`;
+    return nothingText(trial, directory);
   }
   const sections = [
     `Dry run, as recorded from ${sayWhen(fromWallMs)} to ${sayWhen(toWallMs)}: ${counted(trial.runs.length, 'run')} of the agent\n`,
@@ -29,6 +28,15 @@ export function trialText(trial: Trial, { directory, isWhole }: RecordFiles, pai
   ];
   return sections.filter(Boolean).join('\n');
 }
+
+/** A run that decides nothing has little to record. */
+function nothingText({ sinceWallMs, before }: Trial, directory: string): string {
+  const since = sinceWallMs === null ? '' : ` since ${sayWhen(sinceWallMs)}`;
+  if (before !== null && !before.hasEnded)
+    return `Nothing is recorded under ${clean(directory)}${since}. The dry run before, last recorded at ${sayWhen(before.atWallMs)}, has no recorded end: if it has run since (see: nodewarden status), it has decided nothing.\n`;
+  return `No dry run in the record under ${clean(directory)}${since}. Start one: set dryRun: true, or nodewarden run --dry-run.\n`;
+}
+
 const ARM =
   '  To arm: set dryRun: false in the configuration (or leave out --dry-run), then look at nodewarden status.\n';
 

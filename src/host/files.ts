@@ -32,11 +32,7 @@ const chunk = Buffer.allocUnsafeSlow(64 * 1024);
  * U+FFFD.
  */
 export function readText(path: string, maxBytes: number, links: 'refused' | 'followed' = 'refused'): Reading<string> {
-  return fromFile(path, links === 'refused' ? O_NOFOLLOW : 0, (fd) => {
-    const bytes = readUpTo(fd, maxBytes + 1);
-    if (bytes.length > maxBytes) return unknown('unreadable', path, `larger than ${maxBytes} bytes`);
-    return known(bytes.toString('utf8'));
-  });
+  return fromFile(path, links === 'refused' ? O_NOFOLLOW : 0, (fd) => textOf(path, fd, maxBytes));
 }
 
 /** The same for a document that a person wrote: with invalid UTF-8 or U+FFFD, it could name something else. */
@@ -62,13 +58,46 @@ export function readTail(path: string, maxBytes: number): Reading<string> {
   );
 }
 
+/** A regular file that is no link, whatever its name becomes. */
+export type HeldFile = {
+  readonly ino: number;
+  /** As `readText`. */
+  readonly text: (maxBytes: number) => Reading<string>;
+  readonly close: () => void;
+};
+
+export function holdFile(path: string): Reading<HeldFile> {
+  try {
+    const fd = openSync(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+    const facts = fstatSync(fd);
+    const close = (): void => closeSync(fd);
+    if (facts.isFile()) return known({ ino: facts.ino, text: (maxBytes) => textOf(path, fd, maxBytes), close });
+    close();
+    return notRegular(path);
+  } catch (cause) {
+    return fileUnknown(path, cause);
+  }
+}
+
+function textOf(path: string, fd: number, maxBytes: number): Reading<string> {
+  try {
+    const bytes = readUpTo(fd, maxBytes + 1);
+    if (bytes.length > maxBytes) return unknown('unreadable', path, `larger than ${maxBytes} bytes`);
+    return known(bytes.toString('utf8'));
+  } catch (cause) {
+    return fileUnknown(path, cause);
+  }
+}
+
+const notRegular = (path: string): Reading<never> => unknown('unreadable', path, 'not a regular file');
+
 function fromFile<T>(path: string, flags: number, use: (fd: number, size: number) => Reading<T>): Reading<T> {
   try {
     // O_NONBLOCK: opening a FIFO placed there must not wait for a writer.
     const fd = openSync(path, O_RDONLY | O_NONBLOCK | flags);
     try {
       const facts = fstatSync(fd);
-      return facts.isFile() ? use(fd, facts.size) : unknown('unreadable', path, 'not a regular file');
+      return facts.isFile() ? use(fd, facts.size) : notRegular(path);
     } finally {
       closeSync(fd);
     }

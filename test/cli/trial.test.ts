@@ -110,6 +110,15 @@ Before arming
     expect([code, out]).toEqual([0, expect.stringMatching(/^No dry run in the record under .*dryRun: true/)]);
   });
 
+  it('does not say so if a run that began before may have gone on with nothing to record', async () => {
+    const since = async (args: readonly string[]) =>
+      (await command.run([...args, '--since', '2026-02-01T12:00:00Z'])).out;
+    expect(await since(record([0, STARTED], [1, note({ kind: 'running', atMs: 0, pods: [] })]))).toMatch(
+      /^Nothing is recorded under .* since 2026-02-01 12:00:00 UTC\. The dry run before, last recorded at 2026-01-31 13:00:00 UTC, has no recorded end: if it has run since \(see: nodewarden status\), it has decided nothing\.\n$/,
+    );
+    expect(await since(record([0, STARTED], [1, STOPPED]))).toMatch(/^No dry run in the record/);
+  });
+
   it('does not say so if the record cannot be read', async () => {
     const args = record();
     rmSync(command.path('state/record-dry.jsonl'));

@@ -1,7 +1,17 @@
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { joinDecisions } from '../../src/record/entry.ts';
 import { readRecord } from '../../src/record/reading/record-file.ts';
+import { readRotated } from '../../src/record/reading/rotated.ts';
 import { MI } from '../a.ts';
 import { aRecorder, aStep } from './a-recorder.ts';
 
@@ -70,6 +80,24 @@ describe('the record file', () => {
     await recorder.close();
     const joined = joinDecisions(readRecord(at('record')).entries);
     expect(joined.map(({ outcomes }) => outcomes)).toMatchObject([[{ because: 'gone' }], [{ because: 'dry-run' }]]);
+  });
+
+  it('is read as a whole if it is rotated meanwhile', () => {
+    mkdirSync(at('record'));
+    const path = at('record', 'record.jsonl');
+    writeFileSync(`${path}.2`, 'first\n');
+    writeFileSync(`${path}.1`, 'second\n');
+    writeFileSync(path, 'third\n');
+    const lines: string[] = [];
+    readRotated(at('record'), 'record.jsonl', MI, (line) => {
+      lines.push(line);
+      if (line !== 'second') return;
+      renameSync(`${path}.2`, `${path}.3`);
+      renameSync(`${path}.1`, `${path}.2`);
+      renameSync(path, `${path}.1`);
+      writeFileSync(path, 'fourth\n');
+    });
+    expect(lines).toEqual(['first', 'second', 'third']);
   });
 
   it('is empty if it does not exist', () => {

@@ -1,11 +1,11 @@
-import { listDirectory, readText } from '../../host/files.ts';
+import { type HeldFile, holdFile, listDirectory } from '../../host/files.ts';
 import { RECORD_KEPT } from '../../host/record-disk.ts';
 
 const DIRECTORY_ENTRIES_MAX = 10_000;
 
 /**
- * Gives `each` the lines of a record and its rotated files, oldest first. A line may exceed the size at which a file is
- * rotated, so twice that is read of a file. Returns what exists and could not be read, with the reason.
+ * Gives `each` the lines of a record and its rotated files, oldest first, also while they are rotated. A line may exceed the
+ * size at which a file is rotated, so twice that is read of a file. Returns what exists and could not be read, with the reason.
  */
 export function readRotated(
   directory: string,
@@ -15,12 +15,25 @@ export function readRotated(
 ): readonly string[] {
   const names = listDirectory(directory, DIRECTORY_ENTRIES_MAX);
   if (!names.known) return names.why === 'absent' ? [] : [`${directory}: ${names.detail}`];
-  const oldestFirst = Array.from({ length: RECORD_KEPT }, (_, i) => `${name}.${RECORD_KEPT - i}`);
   const unreadable: string[] = [];
-  for (const file of [...oldestFirst, name].filter((wanted) => names.value.includes(wanted))) {
-    const text = readText(`${directory}/${file}`, 2 * rotatedBytes);
+  const heldFirst = (path: string, held: readonly HeldFile[]): readonly HeldFile[] => {
+    const file = holdFile(path);
+    if (file.known && held.every(({ ino }) => ino !== file.value.ino)) return [file.value, ...held];
+    if (file.known) file.value.close();
+    else if (file.why !== 'absent') unreadable.unshift(`${path}: ${file.detail}`);
+    return held;
+  };
+  // Newest first: a file that is renamed meanwhile moves to a name that is yet to come, and is found there.
+  const newestFirst = [name, ...Array.from({ length: RECORD_KEPT }, (_, i) => `${name}.${i + 1}`)];
+  const oldestFirst = newestFirst.reduce<readonly HeldFile[]>(
+    (held, file) => heldFirst(`${directory}/${file}`, held),
+    [],
+  );
+  for (const file of oldestFirst) {
+    const text = file.text(2 * rotatedBytes);
+    file.close();
     if (text.known) eachLine(text.value, each);
-    else unreadable.push(`${directory}/${file}: ${text.detail}`);
+    else unreadable.push(`${text.where}: ${text.detail}`);
   }
   return unreadable;
 }

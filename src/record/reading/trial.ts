@@ -13,6 +13,11 @@ export type Trial = {
   /** The oldest and the newest entry since then; null: there is none. */
   readonly fromWallMs: number | null;
   readonly toWallMs: number | null;
+  /**
+   * The last entry before the requested start; `hasEnded`: the run that wrote it had ended then, else it may have gone on without
+   * anything to record. Null: there is none.
+   */
+  readonly before: { readonly atWallMs: number; readonly hasEnded: boolean } | null;
   /** False: the record begins later than requested. */
   readonly isWhole: boolean;
   /** The number of entries known to be lost and lines that cannot be read. */
@@ -77,6 +82,7 @@ export function trialOf(entries: readonly RecordEntry[], tornLines: number, sinc
     sinceWallMs,
     fromWallMs: found[0]?.atWallMs ?? null,
     toWallMs: found.at(-1)?.atWallMs ?? null,
+    before: beforeOf(entries.findLast((entry) => !isWanted(entry))),
     isWhole: sinceWallMs === null || (entries[0]?.atWallMs ?? Number.POSITIVE_INFINITY) <= sinceWallMs,
     missing: lost + tornLines,
     runs: runsOf(found),
@@ -90,6 +96,11 @@ export function trialOf(entries: readonly RecordEntry[], tornLines: number, sinc
 
 const isEvict = (decision: Decision): decision is Evict =>
   decision.kind === 'evict' || decision.kind === 'evict-over-limit';
+
+function beforeOf(last: RecordEntry | undefined): Trial['before'] {
+  if (last === undefined) return null;
+  return { atWallMs: last.atWallMs, hasEnded: last.kind === 'note' && last.note.kind === 'stopped' };
+}
 
 /** A run may write a few entries before the one about its start. */
 const BEGINNING_MS = 60_000;
