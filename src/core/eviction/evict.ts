@@ -34,10 +34,10 @@ import { evictionMessage } from './pod-status.ts';
 import { rank } from './rank.ts';
 import { lackingOf, type Shortage, shortageOf } from './shortage.ts';
 import { compareRipe, firstSignal, type MetThreshold, type Threshold } from './threshold.ts';
-import { isMetWithMinReclaim, type Timers, timersNow } from './thresholds-met.ts';
+import { type Timers, timersNow } from './thresholds-met.ts';
 import { actOf, evictionsOf, sentByMs, settleEvictions } from './under-way.ts';
 import { trailAfter } from './usage-trend.ts';
-import { isReclaimOver, isReclaimVain, withReclaimed } from './vain-reclaim.ts';
+import { isReclaimOver, isReclaimVain, isStillShort, withReclaimed } from './vain-reclaim.ts';
 
 type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
 type EvictDecision = Extract<Decision, { kind: 'evict' }>;
@@ -59,10 +59,11 @@ export function stepEviction(state: State, observation: Observation, config: Cor
   const layout = observation.fsLayout.known ? observation.fsLayout.value : 'nodefs-only';
   const look: Look = { observation, config, layout };
   const timers = timersNow(state, observation, thresholds.now);
-  if (state.reclaims.some((reclaim) => isReclaimOver(reclaim, observation))) {
-    return judgeReclaim(state, look, timers, thresholds.all);
-  }
-  const looked = conditionStep(state, look, timers);
+  const isAnyOver = state.reclaims.some((reclaim) => isReclaimOver(reclaim, observation));
+  const judged = isAnyOver ? judgeReclaim(state, look, timers, thresholds.all) : null;
+  // D3: while it waits for what a disk needs to know of the pods, the other resources do not.
+  if (judged !== null && !(judged.isAsking && config.isLive)) return judged;
+  const looked = conditionStep({ ...state, reclaims: judged?.state.reclaims ?? state.reclaims }, look, timers);
   const over = overLimitStep(looked.state, look);
   // kubelet-eviction.md 4.6: a look that evicts for a local storage limit does nothing else.
   const isOver = over.decisions.length > 0;
@@ -71,9 +72,9 @@ export function stepEviction(state: State, observation: Observation, config: Cor
     // A look that waits for the pods has not consumed its samples: the look that brings the pods uses them.
     state: step.isAsking ? { ...step.state, lastSample: state.lastSample } : step.state,
     decisions: [...looked.decisions, ...step.decisions],
-    reasons: [...timers.reasons, ...looked.reasons, ...step.reasons],
-    pods: step.pods,
-    heldToMs: least(step.heldToMs, looked.heldToMs),
+    reasons: [...timers.reasons, ...looked.reasons, ...(judged?.reasons ?? []), ...step.reasons],
+    pods: step.isAsking ? step.pods : (judged?.pods ?? step.pods),
+    heldToMs: least(least(step.heldToMs, looked.heldToMs), judged?.heldToMs ?? null),
   };
 }
 
@@ -213,7 +214,8 @@ function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]):
   if (inProgress !== undefined) {
     const { decision, deadlineMs, threshold } = inProgress;
     const running = { code: 'reclaim-running', decision, remainingMs: deadlineMs - observation.atMs } as const;
-    return waits(withReason({ ...waiting(state, TIMER_PACE_MS), pods: threshold.signal }, running));
+    const step = { ...waiting(state, TIMER_PACE_MS), pods: threshold.signal };
+    return waits(running.remainingMs > 0 ? withReason(step, running) : step);
   }
   const cleanUp = config.isLive ? cleanUpOf(state, observation, shortage, ripe) : null;
   if (cleanUp !== null) {
@@ -242,7 +244,7 @@ function reclaimFor(state: State, observation: Observation, threshold: MetThresh
  * kubelet-eviction.md 6.3: judges the reading after a reclaim. It was enough only if no threshold of any signal is met with
  * its min reclaim, whatever its grace period. Timers do not change (6.4).
  */
-function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly Threshold[]): Step {
+function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly Threshold[]): Acted {
   const { observation, config, layout } = look;
   const { signals, atMs } = observation;
   // Each outcome arrives once: what this look does not judge, the next one must.
@@ -254,22 +256,17 @@ function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly T
     reclaims,
   };
   const judged = reclaims.find(isOver);
-  if (judged === undefined) return waiting(state, 0);
+  if (judged === undefined) return { ...waiting(state, 0), isAsking: false };
   const [threshold, signal] = [judged.threshold, judged.threshold.signal];
   const shortage = shortageOf(signal, layout);
-  const isShort =
-    !signals[signal].known ||
-    all.some((other) => {
-      const sample = signals[other.signal];
-      const isAsked = !config.isLive || shortageOf(other.signal, layout) === shortage;
-      return isAsked && sample.known && isMetWithMinReclaim(other, sample.value);
-    });
+  const asked = config.isLive ? all.filter((other) => shortageOf(other.signal, layout) === shortage) : all;
   const isLeft = (reclaim: Reclaim): boolean => reclaim !== judged;
   const judgedState = withReclaimed({ ...state, reclaims: reclaims.filter(isLeft) }, shortage, judged, observation);
+  const done = { ...waiting(judgedState, VICTIM_PACE_MS), isAsking: false };
   // D5: it may have freed enough.
-  const isUnread = config.isLive && !signals[signal].known;
-  if (isUnread) return { ...waiting(judgedState, VICTIM_PACE_MS), reasons: timers.reasons };
-  if (!isShort) return withReason(waiting(judgedState, VICTIM_PACE_MS), { code: 'reclaim-sufficed', signal });
+  if (config.isLive && !signals[signal].known) return { ...done, reasons: timers.reasons };
+  if (signals[signal].known && !isStillShort(observation, asked))
+    return { ...done, reasons: [{ code: 'reclaim-sufficed', signal }] };
   const step = evictFor(judgedState, look, threshold);
   // Without the pods, this judgement is repeated once they are there.
   return step.isAsking ? { ...step, state } : step;

@@ -2,6 +2,8 @@ import type { Observation } from '../observation.ts';
 import { isEnd } from '../outcome.ts';
 import type { Reclaim, State } from '../state/state.ts';
 import type { Shortage } from './shortage.ts';
+import type { Threshold } from './threshold.ts';
+import { isMetWithMinReclaim } from './thresholds-met.ts';
 
 /** After a reclaim in vain; the pause doubles each time. */
 const FIRST_PAUSE_MS = 10_000;
@@ -18,6 +20,14 @@ export function isReclaimOver({ deadlineMs, decision }: Reclaim, { atMs, outcome
 export function isReclaimVain({ vainReclaims }: State, shortage: Shortage, { atMs }: Observation): boolean {
   const vain = vainReclaims?.[shortage];
   return vain !== undefined && atMs < vain.untilMs;
+}
+
+/** kubelet-eviction.md 6.3: whether one of the thresholds is met with its min reclaim, whatever its grace period. */
+export function isStillShort({ signals }: Observation, thresholds: readonly Threshold[]): boolean {
+  return thresholds.some((threshold) => {
+    const sample = signals[threshold.signal];
+    return sample.known && isMetWithMinReclaim(threshold, sample.value);
+  });
 }
 
 export function withReclaimed(state: State, shortage: Shortage, reclaim: Reclaim, observation: Observation): State {

@@ -112,6 +112,29 @@ describe('a reclaim before any eviction', () => {
     const verdict = decide(start?.state ?? initialState('boot'), burning, both);
     expect(evictions(verdict)[0]?.threshold.signal).toBe('memory.available');
   });
+
+  it('that is over does not delay one either while the directories are being measured, and is judged after that', () => {
+    const both = { ...config, thresholds: [...config.thresholds, hard], isLive: true as const };
+    const low = (available: number) => ({
+      'nodefs.available': { available: 90 * MI, capacity: NODE },
+      'memory.available': { available: available * MI, capacity: NODE },
+    });
+    const at = (atMs: number, memory: number, rest: Partial<Observation>) => anObservation(atMs, low(memory), rest);
+    const measuring = { pods: unknown('timed-out', 'directories', 'their usage is being measured') };
+    const notWalked = { disk: unknown('not-asked', 'disk', 'nobody needed it yet') };
+    const unmeasured = aPod({ name: 'leaker', workingSetBytes: 300 * MI, usage: notWalked });
+    const filler = aPod({ name: 'filler', diskBytes: 9 * MI });
+    const verdicts = looks(
+      both,
+      at(0, 500, { pods: known([filler]) }),
+      at(500, 1, { ...measuring, outcomes: reclaimed }),
+      at(510, 1, { pods: known([unmeasured]), podsFor: 'memory.available' }),
+      at(600, 500, { pods: known([filler]), podsFor: 'nodefs.available' }),
+    );
+    expect(verdicts[1]?.next.pods).toBe('memory.available');
+    expect(evictions(verdicts[2])[0]?.threshold.signal).toBe('memory.available');
+    expect(evictions(verdicts[3])[0]?.threshold.signal).toBe('nodefs.available');
+  });
 });
 
 describe('a disk threshold', () => {
