@@ -38,7 +38,7 @@ type TargetNeeds = {
 export function stopTarget(needs: TargetNeeds, order: StopOrder, live: LivePod | null): StopTarget | Ending {
   const { victim, why, resumedFromMs, sentBefore, usedBefore = NOT_MEASURED } = order;
   const isBound = live !== null && isBoundAs(victim, live);
-  if (why === 'eviction' && sentBefore !== undefined) return signalledTarget(needs, victim, isBound ? live : null);
+  if (why === 'eviction' && sentBefore !== undefined) return signalledTarget(needs, order, isBound ? live : null);
   if (live === null) {
     if (why === 'shutdown') return goneAs(order, 'sigterm', NOT_MEASURED);
     const pods = needs.source.pods();
@@ -64,16 +64,16 @@ export function stopTarget(needs: TargetNeeds, order: StopOrder, live: LivePod |
 }
 
 /** `bound`: null if its manifest is gone or names another place. */
-function signalledTarget(
-  { mounts }: TargetNeeds,
-  victim: StopOrder['victim'],
-  bound: LivePod | null,
-): StopTarget | Ending {
+function signalledTarget({ mounts }: TargetNeeds, order: StopOrder, bound: LivePod | null): StopTarget | Ending {
+  const { victim, usedBefore = NOT_MEASURED } = order;
   const { cgroup } = bound ?? {};
   if (bound !== null && cgroup?.known === true && cgroup.value.inode === (victim.cgroupInode ?? cgroup.value.inode)) {
     return { ref: cgroup.value, unit: bound.unit, live: bound };
   }
   const saved = savedRef(victim);
+  // As version 0.2.0 saved it.
+  if (saved === null && bound !== null && cgroup?.known === false && cgroup.why === 'absent')
+    return goneAs(order, askedBy(bound.unit), usedBefore);
   if (saved === null)
     return { kind: 'survived', left: [], detail: 'where it ran was not saved, and is not known any more' };
   return { ref: whereIs(mounts, saved) ?? saved, unit: unitOf(victim, saved), live: null };

@@ -199,4 +199,18 @@ describe.skipIf(needs !== '')(`a victim that was signalled before the agent rest
     await restart(() => rmSync(manifest('web')));
     expect(await carryOut(chosen)).toMatchObject({ kind: 'survived', detail: expect.stringContaining('not known') });
   });
+
+  it('is said to have ended if its cgroup is gone, also if the earlier run saved no cgroup', async () => {
+    const running = await cgroup(0).child('web');
+    write('web', `cgroup: ${cgroup(0).path}/web`);
+    await open();
+    const { cgroupPath: _, cgroupInode: __, ...victim } = order('web').victim;
+    const chosen = signalled('web', { victim });
+    await standalone.close();
+    process.kill(running.pid, 'SIGKILL');
+    await until(() => !running.isAlive());
+    for (const root of cgroup(0).roots) rmdirSync(join(root, 'web'));
+    await open();
+    expect(await carryOut(chosen)).toMatchObject({ kind: 'ended', via: 'sigterm' });
+  });
 });
