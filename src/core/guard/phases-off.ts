@@ -17,6 +17,7 @@ import {
   ANSWER_RESERVE_MS,
   ask,
   askGates,
+  asksSinceMs,
   go,
   isSwitchedOnSince,
   isUnchanged,
@@ -116,7 +117,7 @@ function isolating(turn: Turn): Turned {
     const endsMs = predecessorEndsMs(turn);
     if (observation.atMs < endsMs) return stay({ dueMs: endsMs });
     const said = saidSince(turn, isolation, endsMs);
-    const givesUpMs = endsMs + turn.config.deadlineMs + ANSWER_RESERVE_MS;
+    const givesUpMs = Math.max(endsMs, asksSinceMs(turn)) + turn.config.deadlineMs + ANSWER_RESERVE_MS;
     if (said === null && observation.atMs < givesUpMs) return ask({ status: isolation }, givesUpMs);
     const missing = said === null ? isolation : said.filter(({ says }) => says === 'on').map(({ method }) => method);
     if (missing.length > 0) return again(turn, 'isolating', missing);
@@ -141,7 +142,7 @@ function offSentByAnother(turn: Turn): Turned {
   const level = levelOf(record);
   const said = saidSince(turn, level, endsMs);
   if (said?.every(({ says }) => says === 'off')) return go('proving');
-  const givesUpMs = endsMs + config.deadlineMs + ANSWER_RESERVE_MS;
+  const givesUpMs = Math.max(endsMs, asksSinceMs(turn)) + config.deadlineMs + ANSWER_RESERVE_MS;
   if (said === null && observation.atMs < givesUpMs) return ask({ status: level }, givesUpMs);
   if (record.attempt < ATTEMPTS_TAKEN_OVER)
     return afterLook(turn, (fresh) => sendOff(fresh, record.level, record.attempt + 1));
@@ -180,7 +181,7 @@ function notProven(turn: Turn, sinceMs: MonoMs, isSlow: boolean): Turned {
   const { record, observation, config } = turn;
   const level = levelOf(record);
   const isOn = saidSince(turn, level, sinceMs + ROUND_MS)?.some(({ says }) => says === 'on') === true;
-  const givesUpMs = sinceMs + roundsWithinMs(config);
+  const givesUpMs = Math.max(sinceMs, asksSinceMs(turn)) + roundsWithinMs(config);
   if (!isOn && observation.atMs < givesUpMs) return ask({ status: level }, givesUpMs);
   if (isTheirs(turn, level, sinceMs)) return backToThem(record);
   const lacks = isOn ? 'says-on' : isSlow ? TOO_SLOW : 'silent';

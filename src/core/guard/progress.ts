@@ -83,6 +83,7 @@ export function withNewFencing(
     record,
     version: null,
     sinceMs: atMs,
+    decidedMs: atMs,
     isTakenOver: false,
     pending: { decision: nextId(progress.state), atMs, becomes: record },
     offBegunMs: null,

@@ -6,6 +6,7 @@ import { deviceKey } from './state.ts';
 import {
   ANSWER_RESERVE_MS,
   type Asks,
+  asksSinceMs,
   isUnchanged,
   levelOf,
   lookSince,
@@ -49,13 +50,19 @@ export function proofOf(turn: Turn, roundsSinceMs: MonoMs, lookSinceMs: MonoMs):
   return looked(turn, Math.max(lookSinceMs, rounds.endedMs), validUntilMs);
 }
 
-/** What devices said when a person spoke, another process heard: they are asked once more, and silence does not count. */
-function heardByMs({ record, fencing, state, config }: Turn): MonoMs {
+/**
+ * What devices said when a person spoke, another process heard, or this one before it led anew: they are asked once more, and
+ * silence does not count.
+ */
+function heardByMs(turn: Turn): MonoMs {
+  const { record, fencing, state, config } = turn;
+  const sinceMs = asksSinceMs(turn);
   const isHeard = watchedOf(record).every((method) => {
     const begunMs = state.devices.get(deviceKey(record.node.uid, method))?.begunMs ?? null;
-    return begunMs !== null && begunMs >= fencing.sinceMs;
+    return begunMs !== null && begunMs >= sinceMs;
   });
-  return fencing.isTakenOver && !isHeard ? fencing.sinceMs + config.deadlineMs + ANSWER_RESERVE_MS : fencing.sinceMs;
+  const isHere = !fencing.isTakenOver && sinceMs === fencing.sinceMs;
+  return isHere || isHeard ? sinceMs : sinceMs + config.deadlineMs + ANSWER_RESERVE_MS;
 }
 
 /** (d): the same lease and boot, and Ready no longer True: Kubernetes frees nothing before (k/k podgc, gcTerminating). */

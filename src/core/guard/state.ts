@@ -130,6 +130,8 @@ export type Fencing = {
   readonly version: string | null;
   /** When this process saw its present revision stored. */
   readonly sinceMs: MonoMs;
+  /** When this process decided its present revision, if not another one did. What is heard from then on is not known in it. */
+  readonly decidedMs: MonoMs;
   /** Another process wrote the present revision. */
   readonly isTakenOver: boolean;
   /** A decision whose outcome is awaited: nothing else is decided meanwhile. `becomes`: the record if it is stored. */

@@ -106,6 +106,10 @@ export const retriesMs = ({ failedMs }: Fencing): MonoMs | null => (failedMs ===
 export const predecessorEndsMs = ({ fencing, config }: Turn, steps = 1): MonoMs =>
   fencing.sinceMs + steps * config.deadlineMs + DEADLINE_RESERVE_MS;
 
+/** Since when this process may have asked what the phase wants to know: a standby knows its record, and asks nobody. */
+export const asksSinceMs = ({ fencing, state }: Pick<Turn, 'fencing' | 'state'>): MonoMs =>
+  Math.max(fencing.sinceMs, state.self.electedMs ?? fencing.sinceMs);
+
 /** A sign of life since the record's; null: none is known. */
 export type LifeSign = 'lease' | 'boot' | 'power';
 
@@ -187,11 +191,11 @@ export function watchedOf(record: FencingRecord): readonly MethodKey[] {
 }
 export const DEVICE_IS_WRONG = 'device-is-wrong';
 
-/** One of them said so in this phase, whenever it was asked. */
+/** One of them said so since this phase was decided, whenever it was asked. */
 export const saysOn = ({ record, fencing, state }: Turn): boolean =>
   watchedOf(record).some((method) => {
     const device = state.devices.get(deviceKey(record.node.uid, method));
-    return device?.says === 'on' && (device.recent.at(-1)?.endedMs ?? Number.NEGATIVE_INFINITY) >= fencing.sinceMs;
+    return device?.says === 'on' && (device.recent.at(-1)?.endedMs ?? Number.NEGATIVE_INFINITY) >= fencing.decidedMs;
   });
 
 /** Everything that its gates depend on. */

@@ -61,6 +61,7 @@ export const aFencing = (record: FencingRecord, rest: Partial<Fencing> = {}): Fe
   record,
   version: '1',
   sinceMs: SINCE,
+  decidedMs: SINCE,
   isTakenOver: false,
   pending: null,
   offBegunMs: null,
@@ -124,6 +125,10 @@ export type Given = {
 export const LEASE = { renewed: 'r1', durationMs: 40_000 };
 export const RENEWED = { lease: { ...LEASE, renewed: 'r2' } };
 const SILENT = { conditions: [aCondition({ status: 'Unknown', reason: 'NodeStatusUnknown' })] };
+/** This process was elected so long after the phase began. */
+export const elected = (ms: number): Given => ({
+  state: { self: { ...initialGuardState(0, 0).self, electedMs: SINCE + ms } },
+});
 export const LEADS = { isLeader: true, epoch: 3, sinceMs: 0, authorityUntilMs: Number.MAX_SAFE_INTEGER } as const;
 /** Dead for a minute. */
 export const DEAD = {

@@ -123,7 +123,7 @@ describe('a record that is read', () => {
   const read = (fencing: Fencing | null, ...records: readonly StoredRecord[]) =>
     stepped(fencing, { records: known(records) });
   const taken = (record: FencingRecord, version: string) =>
-    aFencing(record, { version, sinceMs: AT, isTakenOver: true });
+    aFencing(record, { version, sinceMs: AT, decidedMs: AT, isTakenOver: true });
 
   it('costs nothing when nothing is open', () => {
     for (const records of [

@@ -2,7 +2,7 @@ import { describe } from 'vitest';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
 import { deviceKey, type Hold } from '../../../src/core/guard/state.ts';
 import { aMemory } from './a-node.ts';
-import { aDevice, LEASE, RENEWED, SINCE, turnRows, WALL } from './a-turn.ts';
+import { aDevice, elected, LEASE, RENEWED, SINCE, turnRows, WALL } from './a-turn.ts';
 
 const ON = (ms: number) => ({ said: { 'vm w1': [`on@${ms}`] } }) as const;
 const TWICE_OFF = { said: { 'vm w1': ['off@1000', 'off@7000'] } } as const;
@@ -182,6 +182,11 @@ describe('a fencing that has sent off', () => {
     ],
     ['taken over asks first', { ...TAKEN, atMs: 45_000, ...ON(44_999) }, '? vm w1/6000 by 105000'],
     ['asks until then', { ...TAKEN, atMs: 104_999, ...ON(44_999) }, '? vm w1/6000 by 105000'],
+    [
+      'once it is elected, however long it has known the record',
+      { ...TAKEN, atMs: 200_000, said: {}, ...elected(190_000) },
+      '? vm w1/6000 by 250000',
+    ],
     ['off is off', { ...TAKEN, atMs: 50_000, said: { 'vm w1': ['off@45000'] } }, '> proving'],
     [
       'half of it is not',

@@ -37,7 +37,7 @@ function proof({ atMs = 10_000, record, rounds = [1_000, 7_000], device, lookMs 
       ...{ proof: null, order: null, silentMs: 120_000, ...record },
     },
     fencing: { sinceMs: SINCE },
-    state: { devices: new Map([['uid-w1 vm w1', memory]]) },
+    state: { self: { electedMs: null }, devices: new Map([['uid-w1 vm w1', memory]]) },
     observation: { atMs: at(atMs), asked: new Map([['uid-w1', { look }]]) },
   } as unknown as Turn;
   return proofOf(turn, SINCE, SINCE);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Order } from '../../../src/core/guard/observation.ts';
 import { five, type Machine } from './a-machine.ts';
-import { type Given, LEASE, RENEWED, SINCE, sayTurn, turnRows } from './a-turn.ts';
+import { elected, type Given, LEASE, RENEWED, SINCE, sayTurn, turnRows } from './a-turn.ts';
 import { aWorld } from './a-world.ts';
 
 const MINUTE = 60_000;
@@ -43,11 +43,32 @@ describe('the word of a person', () => {
       { ...TAKEN, said: {}, record: { why: 'device-is-wrong' } },
       `${PROVEN} 25000]`,
     ],
+    [
+      'and waits for them since it was elected, however long it has known the record',
+      { ...TAKEN, ...elected(200_000), said: {}, atMs: 201_000 },
+      '? vm w1/6000 by 260000',
+    ],
+    [
+      'also if it was that leader itself',
+      { ...elected(200_000), ...asked('unknown', 100_000), atMs: 201_000 },
+      '? vm w1/6000 by 260000',
+    ],
+    ['and counts then', { ...elected(200_000), ...asked('unknown', 200_000), atMs: 201_000 }, `${PROVEN} 216000]`],
+    [
+      'goes when a device refuted it while it was stored',
+      { ...asked('on', -1_500), fencing: { decidedMs: SINCE - 1_000 } },
+      '> failed why=device-says-on isAlive=false proof=null',
+    ],
   ]);
   const again = { acted: { kind: 'failed', why: 'conflict', detail: '' } } as const;
   turnRows()('proven', CONFIRMED, [
     ['is told once more', { ...asked('unknown', 1_000), fencing: again }, `${PROVEN} 25000]`],
     ['not if a device says on by now', { ...asked('on', 1_000), fencing: again }, '> untainting isAlive=true [untell]'],
+    [
+      'nor if it said so before the taint could be sent',
+      { ...asked('on', -1_500), fencing: { acted: { kind: 'not-begun', detail: '' }, decidedMs: SINCE - 1_000 } },
+      '> untainting isAlive=true [untell]',
+    ],
     ['taken over waits for its devices', { ...TAKEN, ...asked('unknown', -1) }, '? vm w1/6000 by 60000'],
     ['and is not told if one says on', { ...TAKEN, ...asked('on', 1) }, '> untainting isAlive=true [untell]'],
   ]);
