@@ -9,11 +9,12 @@ import type { Effective } from '../config/effective.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import type { Decision } from '../core/decision.ts';
 import { trueConditions } from '../core/eviction/condition.ts';
+import { actOf, evictionsOf } from '../core/eviction/under-way.ts';
 import type { Observation } from '../core/observation.ts';
 import type { OomScore } from '../core/pod/oom-score.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { countsSwap } from '../core/signal.ts';
-import type { State } from '../core/state/state.ts';
+import type { Eviction, State } from '../core/state/state.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
@@ -100,6 +101,15 @@ export type OpenParts = {
 
 const GOES_DOWN: readonly Decision['kind'][] = ['announce-shutdown', 'stop-for-shutdown', 'release-lock'];
 const SILENT = { writeLine: () => {} };
+
+/** A dry run that was switched on may have dropped one before this state heard of it; the live agent decides anew. */
+function withoutDryDrops(state: State, { left }: Pick<OpenRecorder, 'left'>): State {
+  const isDropped = ({ decision }: Eviction): boolean => {
+    const { outcome } = left(decision);
+    return outcome?.kind === 'dropped' && outcome.because === 'dry-run';
+  };
+  return { ...state, act: actOf(evictionsOf(state).filter((eviction) => !isDropped(eviction))) };
+}
 
 /**
  * Builds the parts; throws if one of our own directories cannot be created. `effective` returns the latest
@@ -271,7 +281,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     oomScores: mode.oomScores,
     mode,
     undoStops,
-    state: saved.state,
+    state: made.dryRun ? saved.state : withoutDryDrops(saved.state, recorder),
     core,
     warmUp: (stop) =>
       warmUp(

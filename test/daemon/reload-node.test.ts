@@ -121,4 +121,42 @@ describe.skipIf(needsCgroups !== '')(`a reload with pods in cgroups ${needsCgrou
       }
     },
   );
+
+  it('with dry run switched on while an eviction begins, and off again later, evicts', async () => {
+    const node = aNode(300);
+    try {
+      const victim = await node.child('web');
+      declare('web');
+      const config = (...more: readonly string[]) =>
+        write([
+          `cgroupRoot: ${node.path}`,
+          'evictionSoft: { memory.available: "500Mi" }',
+          'evictionSoftGracePeriod: { memory.available: "100ms" }',
+          'evictionHard: { memory.available: "1Mi" }',
+          'preKill: { command: [/bin/sleep, "3"], timeout: 4s }',
+          ...more,
+        ]);
+      config();
+      const ends: string[] = [];
+      const begun: boolean[] = [];
+      await running(
+        async (report) => {
+          await until(report, () => begun.length > 0);
+          config('dryRun: true');
+          await until(report, (now) => now.node.dryRun && now.config.lastReload?.isPending === undefined);
+          expect(ends).toEqual(['dropped']);
+          expect(victim.isAlive()).toBe(true);
+          config();
+          await until(report, () => ends.includes('ended'));
+        },
+        (entry) => {
+          if (entry.kind === 'decision' && entry.decision.kind === 'evict') begun.push(entry.dry);
+          if (entry.kind === 'outcome') ends.push(entry.outcome.kind);
+        },
+      );
+      expect(victim.isAlive()).toBe(false);
+    } finally {
+      await node.remove();
+    }
+  });
 });
