@@ -40,6 +40,8 @@ export type ModeNeeds = {
   readonly setOomScores?: CommandRunner | undefined;
   /** Nothing is stopped or started. */
   readonly dry: boolean;
+  /** A dry run was switched on since: from now on too, until the parts are rebuilt. Absent: never. */
+  readonly isDryNow?: () => boolean;
   /** Runs the program that empties scratch directories; absent: none is emptied. */
   readonly run?: CommandRunner;
   readonly own?: readonly string[];

@@ -162,6 +162,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     cgroupRoot,
     conditions: trueConditions(saved.state.conditionLastMetMs),
     dry: dryRun,
+    isDryNow: () => effective().dryRun,
     setOomScores: made.oomScoreAdj === 'off' ? undefined : run,
     run,
     own,

@@ -51,6 +51,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     : createRestart({
         ...holding,
         conditions: needs.conditions ?? [],
+        ...(needs.isDryNow === undefined ? {} : { isDryNow: needs.isDryNow }),
         unitsIn: (slice) => unitsIn(mounts, slice),
         stopsAlong: ({ declared }, unit) => [
           ...ties.others(unit).map((other) => ({ unit: other, manifest: null })),

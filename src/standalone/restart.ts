@@ -36,6 +36,8 @@ export type RestartNeeds = {
   /** What runs in a slice; absent: unknown. */
   readonly unitsIn?: (slice: string) => readonly string[];
   readonly currentRun?: (unit: string) => Reading<string>;
+  /** A dry run was switched on: nothing is started or stopped again any more. Absent: never. */
+  readonly isDryNow?: () => boolean;
 };
 type Along = { readonly unit: string; readonly manifest: ManifestPod | null };
 export type Restart = {
@@ -114,13 +116,15 @@ export function createRestart(needs: RestartNeeds): Restart {
     return !unit.conditions.some((condition) => now.includes(condition)) && admits(unit, now).kind === 'admitted';
   }
 
+  const isHalted = (): boolean => isPaused || needs.isDryNow?.() === true;
+
   function schedule(ms: number): void {
     cancelTimer();
     if (!isClosed && !isPaused && held.units.length > 0) cancelTimer = clock.after(ms, tick);
   }
 
   function tick(): void {
-    if (ticking !== null || isPaused) return;
+    if (ticking !== null || isHalted()) return;
     ticking = stepAll().then(() => {
       ticking = null;
       schedule(TICK_MS);
@@ -138,7 +142,7 @@ export function createRestart(needs: RestartNeeds): Restart {
       const facts = await systemd.unit(unit);
       const now = held.units.find((other) => other.unit === unit);
       // Held again, or released, during the query to systemd.
-      if (isClosed || isPaused || now === undefined || now !== asked || !facts.known) continue;
+      if (isClosed || isHalted() || now === undefined || now !== asked || !facts.known) continue;
       if (facts.value.activeState === 'deactivating') continue;
       jobs = jobs.filter((job) => !ended.includes(job));
       await step(now, facts.value, ended, nowMs);
@@ -187,7 +191,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     if (unit.dueMs === null) return setDue(unit);
     if (nowMs < unit.dueMs) return;
     const forbidden = await whoForbids(systemd, facts);
-    if (isClosed || isPaused) return;
+    if (isClosed || isHalted()) return;
     if (forbidden?.isKnown === false) return startLater(unit, forbidden.why);
     if (forbidden !== null) return drop(unit, forbidden.why);
     await startAgain(unit);
@@ -242,7 +246,7 @@ export function createRestart(needs: RestartNeeds): Restart {
       return drop(unit, 'it was stopped again 3 times within 10 minutes');
     }
     const needer = await whoNeeds(facts);
-    if (isClosed || isPaused) return;
+    if (isClosed || isHalted()) return;
     if (needer !== null) {
       findings.raise(leftRunning(unit.unit, unit.pod, needer));
       return drop(unit, `${needer} needs it`);

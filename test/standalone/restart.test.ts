@@ -196,6 +196,23 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(heard.present.has(`kept-starting/${UNIT}`)).toBe(true);
   });
 
+  it('is neither stopped nor started again once a dry run is switched on', async () => {
+    await restart.close();
+    let isDry = false;
+    open({ isDryNow: () => isDry });
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
+    isDry = true;
+    fake.byOthers('start', UNIT);
+    await sleep(clock, 200);
+    expect(fake.units.get(UNIT)?.activeState).toBe('active');
+    fake.byOthers('stop', UNIT);
+    restart.setCondition('MemoryPressure', false);
+    await sleep(clock, 200);
+    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`]);
+  });
+
   it('stays down while the machine goes down, is not stopped again meanwhile, and is restarted after a cancel', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
