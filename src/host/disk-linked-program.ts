@@ -51,7 +51,7 @@ function shareOf(state, total, stats, bytes) {
   const at = files.at.size;
   const isRemembered = at < linked.most;
   const share = isRemembered ? 1 : 1 / stats.nlink;
-  const isFresh = stats.birthtimeMs >= state.freshMs;
+  const isFresh = isNew(state, stats);
   total.linkedBytes += bytes * share;
   total.linkedInodes += share;
   if (!isRemembered) {

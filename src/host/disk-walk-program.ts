@@ -33,6 +33,8 @@ const MAX_PENDING = 200_000;
 const NAME_BYTES = 64;
 // Without an earlier walk to compare with, what was created within this time counts as growth.
 const FRESH_MS = 60_000;
+// Times of files and of this process are rounded differently.
+const ROUNDED_MS = 1_000;
 const MAX_PATHS = 64;
 const MAX_PIDS = 10_000;
 const MAX_OPEN_FILES = 200_000;
@@ -231,9 +233,14 @@ function count(state, total, stats) {
   const share = isOne(stats, total) ? 1 : shareOf(state, total, stats, bytes);
   total.bytes += bytes * share;
   total.inodes += share;
-  if (stats.birthtimeMs < state.freshMs) return;
+  if (!isNew(state, stats)) return;
   total.freshBytes += bytes * share;
   total.freshInodes += share;
+}
+
+// A file from the future is older than a clock that was set back.
+function isNew({ freshMs }, { birthtimeMs }) {
+  return birthtimeMs >= freshMs && birthtimeMs <= Date.now() + ROUNDED_MS;
 }
 
 function isOutOfTime(state) {

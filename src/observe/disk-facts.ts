@@ -153,8 +153,10 @@ function grownOf(
   const growthIn = (count: Count, fresh: Count): number => {
     let sum = 0;
     for (const of of now) {
-      const old = first?.directories.find(({ path }) => path === of.path);
-      // It did not exist then, or was not measured: only new files certainly are growth.
+      const old = first?.directories.find(
+        ({ path, device, inode }) => path === of.path && device === of.device && inode === of.inode,
+      );
+      // It did not exist then, was not measured, or another directory had this path: only new files certainly are growth.
       if (old === undefined) sum += fresh(of);
       else sum += Math.max(isCut ? 0 : Number.NEGATIVE_INFINITY, count(of) - count(old)) + (isFresh ? fresh(old) : 0);
     }

@@ -19,6 +19,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Reading } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createDiskWalker, type DiskWalker, type WalkedDisk } from '../../src/host/disk-walk.ts';
+import { WALK_PROGRAM } from '../../src/host/disk-walk-program.ts';
 import { mountHungFileSystem, noHungMount } from './hung-mount.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -116,6 +117,23 @@ describe('a walk over directories', () => {
     const [old] = await walk(['/usr/share/common-licenses']).then((of) => (of.known ? of.value.directories : []));
     expect(old).toMatchObject({ freshBytes: 0 });
     expect(old?.bytes).toBeGreaterThan(100_000);
+  });
+
+  it('reports no file as new that was created before the clock was set back', () => {
+    for (const name of ['one', 'linked']) writeFileSync(join(root, name), 'x'.repeat(100_000));
+    linkSync(join(root, 'linked'), join(root, 'again'));
+    const newBytes = (aheadMs: number): unknown => {
+      const question = { id: 1, paths: [root], deadlineMs: 60_000, maxLinked: 10 };
+      const setClock = `const now = Date.now; Date.now = () => now() - ${aheadMs};`;
+      const answer = execFileSync(process.execPath, ['--eval', `${setClock}${WALK_PROGRAM}`], {
+        input: `${JSON.stringify(question)}\n`,
+        encoding: 'utf8',
+      });
+      const [, , [counts]] = JSON.parse(answer.trim().split('\n').at(-1) ?? '');
+      return counts[6];
+    };
+    expect(newBytes(0)).toBeGreaterThanOrEqual(200_000);
+    expect(newBytes(3_600_000)).toBe(0);
   });
 
   it('reports nothing as new if there is only the directory itself', async () => {

@@ -115,6 +115,16 @@ describe("what a pod's end would free", () => {
     expect(grown(facts, settled)).toBe(0);
   });
 
+  it('is not what another directory holds that has the path now, but what is new in it', () => {
+    const facts = createDiskFacts();
+    facts.noteWalk('uid-web', aWalk(directory(100), directory(900, { path: '/srv/b' })), LIFE, 50_000);
+    const [renamed, mounted] = [{ inode: 10 }, { inode: 11, freshBytes: 40 }];
+    const now = aWalk(directory(5_000, renamed), directory(8_000, { path: '/srv/b', ...mounted }));
+    expect(grown(facts, now)).toBe(40);
+    // Nor does a smaller one hide what another directory has grown.
+    expect(grown(facts, aWalk(directory(150), directory(1, { path: '/srv/b', inode: 12 })))).toBe(50);
+  });
+
   it('is never negative, and never derived from incomplete walks', () => {
     const facts = createDiskFacts();
     facts.noteWalk('uid-web', aWalk(directory(500), directory(500, { path: '/srv/b' })), LIFE, 50_000);
