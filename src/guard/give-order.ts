@@ -58,8 +58,11 @@ export async function giveOrder(given: OrderGiven, { api, clock, namespace, id }
   if (node !== null && 'kind' in node) return node;
   // The compiler cannot follow that exactly the verbs with a node have one.
   const order = { ...given, ...(node === null ? {} : { node }), id, to: leader.name } as Order;
-  const written = await change(map, (data) => withOrder(data, order, leader.lease));
-  if (written !== null && !(written.mayBeDone && (await mayStand(map, id)))) return written.end;
+  const give = () => change(map, (data) => (isOrdered(data, id) ? null : withOrder(data, order, leader.lease)));
+  const written = await give();
+  if (written !== null && !written.mayBeDone) return written.end;
+  // It may come late: once another one was stored, it is refused. What changes nothing would be no write.
+  if (written !== null) await give();
   const endMs = clock.monoMs() + ANSWER_MS;
   while (clock.monoMs() < endMs) {
     await sleep(clock, LOOK_MS);
@@ -102,16 +105,6 @@ async function nodeOf(get: ApiGet, name: string): Promise<Pick<NodeRef, 'name' |
   const { uid } = partOf(body, 'metadata');
   if (failed === null && isText(uid)) return { name, uid };
   return { kind: 'failed', what: `read the Node ${name}`, detail: failed?.text ?? 'it has no uid' };
-}
-
-/** After a write that may have been done. One that is not there is overtaken, so that it does not come late. */
-async function mayStand(map: OrdersMap, id: string): Promise<boolean> {
-  let stands = true;
-  const failed = await change(map, (data) => {
-    stands = isOrdered(data, id);
-    return stands ? null : data;
-  });
-  return stands || failed !== null;
 }
 
 /**

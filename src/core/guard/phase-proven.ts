@@ -9,6 +9,7 @@ import {
   levelOf,
   lifeSign,
   nodeDeleted,
+  nodeOf,
   onAct,
   onChange,
   roundsWithinMs,
@@ -30,7 +31,7 @@ export const isProvenBefore = ({ proof }: FencingRecord): boolean => proof?.by =
 export function proven(turn: Turn): Turned {
   const { record, fencing, observation, config } = turn;
   if (record.purpose === 'rehearse') return go('on-sent', onChange(record), onAct(record));
-  if (fencing.acted?.kind === 'patched') return go('tainted');
+  if (fencing.acted?.kind === 'patched') return livesAfterProof(turn) ?? go('tainted');
   // It may have been taken all the same: what it may have written is removed first.
   if (lifeSign(turn) !== null || saysOn(turn)) return go('untainting', { isAlive: true }, { kind: 'untell' });
   const roundsSinceMs = fencing.isTakenOver
@@ -54,6 +55,15 @@ export function proven(turn: Turn): Turned {
     case 'baseline':
       return stay();
   }
+}
+
+/** G2: any sign of life takes the taint away first; null: none is known. */
+export function livesAfterProof(turn: Turn): Turned | null {
+  const { record } = turn;
+  const sign = lifeSign(turn) ?? (saysOn(turn) ? 'power' : null);
+  if (sign === null) return null;
+  const reasons = [{ code: 'life-after-proof', node: nodeOf(turn), fencing: record.id, sign } as const];
+  return go('untainting', { isAlive: true }, { kind: 'untell' }, { reasons });
 }
 
 /** The taint stands while off stays proven (guard.md 9.2). What its devices do not say any more is not known. */

@@ -1,6 +1,6 @@
 import { isFreedNews } from './freed.ts';
 import { OUTDATED } from './outdated.ts';
-import { offKnownUntilMs, proofLost } from './phase-proven.ts';
+import { livesAfterProof, offKnownUntilMs, proofLost } from './phase-proven.ts';
 import type { FencingRecord, Phase, StaysOff } from './record.ts';
 import { liedOff, rehearsedBy } from './rehearsal.ts';
 import {
@@ -17,7 +17,6 @@ import {
   predecessorEndsMs,
   ROUND_MS,
   saidSince,
-  saysOn,
   stay,
   type Turn,
   type Turned,
@@ -44,14 +43,11 @@ export const ON_PHASES: { readonly [P in OnPhase]: (turn: Turn) => Turned } = {
   closed: () => stay(),
 };
 
-/** G2: any sign of life takes the taint away first. Else it stays until everything of the node is free. */
+/** It stays until everything of the node is free. */
 function tainted(turn: Turn): Turned {
   const { record, fencing, observation, config } = turn;
-  const sign = lifeSign(turn) ?? (saysOn(turn) ? 'power' : null);
-  if (sign !== null) {
-    const reasons = [{ code: 'life-after-proof', node: nodeOf(turn), fencing: record.id, sign } as const];
-    return go('untainting', { isAlive: true }, { kind: 'untell' }, { reasons });
-  }
+  const living = livesAfterProof(turn);
+  if (living !== null) return living;
   const left = leftOf(record.node, observation, fencing.sinceMs);
   if (left.known && isNothing(left.value)) return go('untainting', {}, { kind: 'untell' });
   if (observation.atMs >= offKnownUntilMs(turn)) return proofLost(turn);

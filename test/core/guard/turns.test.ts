@@ -56,7 +56,11 @@ describe('the fencings at a look', () => {
     ['advance decided > isolating', { plan: FABRIC }, { config: { plans: { w1: FABRIC } } }],
     ['advance decided > proving', {}, OFF_TWICE],
     ['advance proving > proven', { ...SENT, phase: 'proving', proof: null }, OFF_TWICE],
-    ['advance proven > tainted', { ...SENT, phase: 'proven' }, { fencing: { acted: { kind: 'patched' } } }],
+    [
+      'advance proven > tainted',
+      { ...SENT, phase: 'proven' },
+      { ...OFF_TWICE, fencing: { acted: { kind: 'patched' } } },
+    ],
     ['advance tainted > untainting', { ...SENT, phase: 'tainted' }, { memory: RENEWED }],
     ['recover failed > on-sent', { ...SENT, phase: 'failed', proof: null }, { memory: RENEWED }],
     ['advance on-sent > booting', { ...SENT, phase: 'on-sent', onSent: ['vm w1'] }, { memory: RENEWED }],

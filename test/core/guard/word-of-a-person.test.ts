@@ -69,6 +69,11 @@ describe('the word of a person', () => {
       { ...asked('on', -1_500), fencing: { acted: { kind: 'not-begun', detail: '' }, decidedMs: SINCE - 1_000 } },
       '> untainting isAlive=true [untell]',
     ],
+    [
+      'nor does the taint stand until the next watch if it said so while that was sent',
+      { ...asked('on', 1_000), fencing: { acted: { kind: 'patched' } } },
+      '> untainting isAlive=true [untell] !life-after-proof',
+    ],
     ['taken over waits for its devices', { ...TAKEN, ...asked('unknown', -1) }, '? vm w1/6000 by 60000'],
     ['and is not told if one says on', { ...TAKEN, ...asked('on', 1) }, '> untainting isAlive=true [untell]'],
   ]);
