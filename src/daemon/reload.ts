@@ -131,6 +131,7 @@ export function createReload(needs: {
   const made = needs.loaded.effective;
   let last: LastReload = null;
   let inForce = needs.loaded;
+  let isNext = false;
   const keeper = createKeeper(clock, () => inForce);
 
   const refuse = (why: Finding): void => {
@@ -138,6 +139,8 @@ export function createReload(needs: {
     findings.raise(why);
     last = { atWallMs: clock.wallMs(), ok: false, text };
     log.error({ event: 'config' }, text);
+    // The running one stays in force: nor does one come that was read before.
+    if (isNext) apply(isMixed() ? inForce : null);
   };
   const take = (how: { readonly isPending?: true }, text: string): void => {
     last = { atWallMs: clock.wallMs(), ok: true, ...how, text };
@@ -152,15 +155,20 @@ export function createReload(needs: {
     take({}, configInForce(file));
     keeper.keep();
   };
+  /** Parts that were made live and then served a dry run are not live again: what they hold is mixed. */
+  const isMixed = (): boolean => inForce.effective.dryRun !== made.dryRun;
   const accept = (loaded: Loaded): void => {
     const { effective } = loaded;
-    // Parts that were made live and then served a dry run are not live again: what they hold is mixed.
-    const isPending = inForce.effective.dryRun !== made.dryRun || !hasSameParts(made, effective);
+    const isPending = isMixed() || !hasSameParts(made, effective);
     // Dry run is the kill switch.
     inForce = isPending ? withDryRun(inForce, effective.dryRun) : loaded;
     if (isPending) take({ isPending }, configPending(effective.file));
     else takeNow();
-    needs.apply(inForce, isPending ? loaded : null);
+    apply(isPending ? loaded : null);
+  };
+  const apply = (next: Loaded | null): void => {
+    isNext = next !== null;
+    needs.apply(inForce, next);
   };
   const reload = (): void => {
     const { effective, problems, ...rest } = loadAgain(inForce, configFile);
