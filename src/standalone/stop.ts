@@ -46,6 +46,10 @@ type StandaloneKillerNeeds = {
   readonly help?: DyingHelp | undefined;
 };
 
+/** It was told to end, and its time is over: it is ended where it was measured, whatever systemd may say yet (D3). */
+const isOverdue = ({ why, first, sentBefore, victim }: StopOrder): boolean =>
+  why === 'eviction' && first === 'sigkill' && sentBefore !== undefined && savedRef(victim) !== null;
+
 type SignalHeard = (how: Signalled['with'], atMs?: MonoMs) => void;
 
 /** An eviction that is resumed at the start may find bindings that systemd has not reported yet. */
@@ -97,7 +101,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
   async function stop(order: StopOrder, hasten: AbortSignal, signalled?: SignalHeard): Promise<Outcome> {
     // Not awaited if it is known at once: the first signal must not wait for a turn.
     const now = source.find(order.victim.uid);
-    const live = now?.cgroup.known ? now : await find(order.victim.uid);
+    const live = now?.cgroup.known || isOverdue(order) ? now : await find(order.victim.uid);
     const outcome = { of: order.decision };
     if (live !== null && order.why === 'shutdown' && needs.isIdle?.(order.victim.uid) === true && isEmpty(live)) {
       return stopIdle(needs, live, order, signalled);

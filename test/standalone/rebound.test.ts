@@ -148,6 +148,17 @@ describe.skipIf(needs !== '')(`a victim that was signalled before the agent rest
     await until(() => !running.isAlive());
   });
 
+  it('is not waited for if its grace period is over, however long systemd does not answer', async () => {
+    const made = await twoUnits();
+    const running = await cgroup(0).run(IGNORES);
+    const chosen = signalled('web', { first: 'sigkill', graceMs: 0 });
+    await restart(() => undefined, { systemd: notYetUp(made.systemd).systemd });
+    const beganMs = clock.monoMs();
+    expect(await carryOut(chosen)).toMatchObject({ kind: 'ended', releasedBytes: { known: true } });
+    expect(clock.monoMs() - beganMs).toBeLessThan(3_000);
+    await until(() => !running.isAlive());
+  });
+
   it('is stopped by signals if its unit runs elsewhere by now', async () => {
     const made = await twoUnits();
     const running = [await cgroup(0).run(IGNORES), await cgroup(1).run(IGNORES)];
