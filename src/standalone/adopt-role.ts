@@ -15,7 +15,7 @@ const ROLES: readonly Role[] = [
   },
   {
     role: 'work that can be repeated',
-    units: /batch|backup|cron|anacron|atd|apt-daily|unattended|update|upgrade|index|build|runner|worker|job|report/,
+    units: /batch|backup|cron|anacron|^atd|apt-daily|unattended|update|upgrade|index|build|runner|worker|job|report/,
     priority: 0,
   },
   {

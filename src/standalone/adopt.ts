@@ -16,11 +16,11 @@ import type { Clock } from '../ports.ts';
 import { type Adopted, manifestFor, podNameFor, requestFor } from './adopt-manifest.ts';
 import { ofTheSystem, roleOf } from './adopt-role.ts';
 import type { Target } from './annotation.ts';
-import { type Guarded, guardedNow, guardedUnits, resolveTarget } from './bind.ts';
+import { cgroupPlace, type Guarded, guardedNow, guardedUnits, likelyPlace, resolveTarget } from './bind.ts';
 import { overlap } from './directories.ts';
 import { parseManifest } from './manifest.ts';
 import { IS_MANIFEST, MAX_FILES } from './manifest-files.ts';
-import { createTieGraph } from './tie-graph.ts';
+import { allStoppedWith, createTieGraph } from './tie-graph.ts';
 
 /** What runs here, with a proposed manifest for everything that could be a pod. */
 export type Adoption = {
@@ -77,8 +77,9 @@ export async function adopt(needs: AdoptNeeds): Promise<Reading<Adoption>> {
   const { facts } = found.value;
   const leftOut: LeftOut[] = [...found.value.leftOut];
   const taken = manifestsIn(podManifests);
+  const rules = { mounts, guarded, taken, places: placesOf(taken, found.value.candidates, cgroupRoot), cgroupRoot };
   const kept = found.value.candidates.slice(0, MAX_CANDIDATES).filter((candidate) => {
-    const why = whyNot(candidate, found.value.candidates, { mounts, guarded, taken, cgroupRoot });
+    const why = whyNot(candidate, found.value.candidates, rules) ?? takesAlong(candidate, found.value);
     if (why !== null && why !== '') leftOut.push({ name: candidate.name, why });
     return why === null;
   });
@@ -220,7 +221,8 @@ function isOccupied(mounts: CgroupMounts, path: string): boolean {
 type Rules = {
   readonly mounts: CgroupMounts;
   readonly guarded: readonly Guarded[];
-  readonly taken: ReadonlyMap<string, string>;
+  readonly taken: Taken;
+  readonly places: readonly { readonly path: string; readonly file: string }[];
   readonly cgroupRoot: string;
 };
 
@@ -228,7 +230,7 @@ type Rules = {
 function whyNot(
   candidate: Candidate,
   all: readonly Candidate[],
-  { mounts, guarded, taken, cgroupRoot }: Rules,
+  { mounts, guarded, taken, places, cgroupRoot }: Rules,
 ): string | null {
   const { path, target } = candidate;
   const root = cgroupRoot.replace(/\/+$/, '');
@@ -237,27 +239,54 @@ function whyNot(
   if (holds !== undefined) return `it holds ${holds.what}, without which the machine cannot be saved`;
   const ref = refOf(mounts, path);
   if (!ref.known || !hasProcesses(mounts, ref.value)) return '';
-  const file = taken.get(keyOf(target));
-  if (file !== undefined) return `it is declared already, in ${file}`;
+  const own = taken.get(keyOf(target));
+  if (own !== undefined) return `it is declared already, in ${own.file}`;
+  const place = places.find((other) => overlap(other.path, path));
+  if (place !== undefined) return `it overlaps with ${place.path}, which ${place.file} declares`;
+  const ofSystem = target.kind === 'cgroup' ? ofTheSystem(serviceOf(target.path)) : null;
+  if (ofSystem !== null) return ofSystem;
   const inner = all.find((other) => other !== candidate && other.path.startsWith(`${path}/`));
   if (inner !== undefined && isSlice(candidate)) return `what runs in it is proposed one by one, such as ${inner.name}`;
   const outer = all.find((other) => other !== candidate && !isSlice(other) && path.startsWith(`${other.path}/`));
   return outer === undefined ? null : `it is in ${outer.name}`;
 }
 
+/** The service that an init other than systemd, such as OpenRC, runs in a cgroup of this name. */
+const serviceOf = (path: string): string => `${path.slice(path.lastIndexOf('/') + 1).replace(/^openrc\./, '')}.service`;
+
+/** A unit that is left out for good and would be stopped too, also because it is in the slice; null: none. */
+function takesAlong({ target }: Candidate, { facts, leftOut }: Found): string | null {
+  if (target.kind !== 'unit') return null;
+  const along = allStoppedWith(target.unit, facts);
+  const other = leftOut.find(({ name }) => along.has(name) && ofTheSystem(name) !== null);
+  return other === undefined ? null : `systemd stops ${other.name} with it: ${other.why}`;
+}
+
 const isSlice = ({ target }: Candidate): boolean => target.kind === 'unit' && target.unit.endsWith('.slice');
 const keyOf = (target: Target): string =>
   `${target.kind} ${target.kind === 'unit' ? target.unit : target.kind === 'cgroup' ? target.path : target.name}`;
 
+type Taken = ReadonlyMap<string, { readonly target: Target; readonly file: string }>;
+
+/** Where what they bind is, as far as that is known without a query. */
+function placesOf(taken: Taken, candidates: readonly Candidate[], cgroupRoot: string): Rules['places'] {
+  const running = new Map(candidates.map(({ target, path }) => [keyOf(target), path]));
+  return [...taken].flatMap(([key, { target, file }]) => {
+    const likely = target.kind === 'cgroup' ? cgroupPlace(cgroupRoot, target) : likelyPlace(target);
+    const path = running.get(key) ?? likely.path;
+    return path === null ? [] : [{ path, file }];
+  });
+}
+
 /** What the existing manifests bind, each with its file. */
-function manifestsIn(directory: string): ReadonlyMap<string, string> {
+function manifestsIn(directory: string): Taken {
   const names = listDirectory(directory, MAX_FILES);
   const files = (names.known ? names.value : []).filter((name) => IS_MANIFEST.test(name));
   return new Map(
     files.flatMap((file) => {
       const text = readDocument(`${directory}/${file}`, MAX_DOCUMENT_BYTES);
       if (!text.known) return [];
-      return parseManifest(text.value, file).pods.map(({ target }) => [keyOf(target), file] as const);
+      return parseManifest(text.value, file).pods.map(({ target }) => [keyOf(target), { target, file }] as const);
     }),
   );
 }

@@ -115,6 +115,10 @@ function stoppedWith(
   return stopped;
 }
 
+/** All that systemd stops with it, as far as it is known what that stops in turn. */
+export const allStoppedWith = (unit: string, asked: ReadonlyMap<string, UnitTies>): ReadonlySet<string> =>
+  closure(unit, (name) => stopsWith(asked.get(name)));
+
 /** Everything that can be reached, without the start. */
 function closure(from: string, next: (name: string) => readonly string[]): ReadonlySet<string> {
   const found = new Set<string>();

@@ -23,6 +23,7 @@ describe('a role', () => {
     ['postgresql@15-main', 1_000],
     ['nginx', 500],
     ['nightly-backup', 0],
+    ['rpc-statd', 100],
     ['shop', 100],
   ])('for %s gives priority %i', (name, priority) => {
     expect(roleOf(name).priority).toBe(priority);
@@ -56,21 +57,22 @@ describe('a role', () => {
   );
 });
 
+const anAdopted: Adopted = {
+  target: { kind: 'unit', unit: 'shop.service' },
+  name: 'shop',
+  role: 'a service',
+  priority: 100,
+  priorityFrom: null,
+  workingSetBytes: 40 * MIB,
+  peakBytes: 60 * MIB,
+  requestBytes: requestFor(50 * MIB),
+  disk: [],
+  scratch: [],
+  notes: [],
+};
+
 describe('a proposed manifest', () => {
-  const adopted = (more: Partial<Adopted>): Adopted => ({
-    target: { kind: 'unit', unit: 'shop.service' },
-    name: 'shop',
-    role: 'a service',
-    priority: 100,
-    priorityFrom: null,
-    workingSetBytes: 40 * MIB,
-    peakBytes: 60 * MIB,
-    requestBytes: requestFor(50 * MIB),
-    disk: [],
-    scratch: [],
-    notes: [],
-    ...more,
-  });
+  const adopted = (more: Partial<Adopted>): Adopted => ({ ...anAdopted, ...more });
   const read = (more: Partial<Adopted>) => parseManifest(manifestFor(adopted(more)), 'm.yaml');
 
   it('passes the check, with the directories that count, and those that would be emptied only as comments', () => {
@@ -219,6 +221,36 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
     });
   });
 
+  it('leaves out what is in a slice that a manifest declares', async () => {
+    await unit('shop.slice', 0);
+    await unit('shop.slice/shop.service', 10 * MIB);
+    fake.units.set('shop.service', { ...(fake.units.get('shop.slice/shop.service') ?? fail()), id: 'shop.service' });
+    fake.units.delete('shop.slice/shop.service');
+    const declared = manifestFor({ ...anAdopted, target: { kind: 'unit', unit: 'shop.slice' } });
+    writeFileSync(join(directory, 'slice.yaml'), declared, { mode: 0o644 });
+    const path = `${node.path}/shop.slice`;
+    expect(await found()).toMatchObject({
+      proposals: [],
+      leftOut: [
+        { name: 'shop', why: `it overlaps with ${path}, which slice.yaml declares` },
+        { name: 'shop.slice', why: 'it is declared already, in slice.yaml' },
+      ],
+    });
+  });
+
+  it('leaves out what systemd stops together with a unit of the system, such as the slice that holds it', async () => {
+    await unit('infra.slice', 10 * MIB, { RequiredBy: ['inner.slice'] });
+    await unit('inner.slice', 0, { RequiredBy: ['ssh.service'] });
+    await unit('ssh.service', 10 * MIB);
+    await unit('shop.service', 10 * MIB, { RequiredBy: ['docker.service'] });
+    const { proposals, leftOut } = await found();
+    expect(proposals.map(({ name }) => name)).toEqual(['shop']);
+    expect(leftOut).toContainEqual({
+      name: 'infra.slice',
+      why: 'systemd stops ssh.service with it: you log in through it',
+    });
+  });
+
   it('leaves out the slice of the agent, which is another process', async () => {
     await unit('nodewarden.slice', 0);
     await unit('nodewarden.slice/nodewarden.service', 10 * MIB);
@@ -237,7 +269,7 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
   });
 
   it('offers cgroups without systemd, and --write creates files that pass the check', async () => {
-    children.push(await node.addPod('batch').start(20 * MIB));
+    children.push(await node.addPod('batch').start(20 * MIB), await node.addPod('openrc.sshd').start(10 * MIB));
     writeFileSync(
       command.path('adopt.yaml'),
       `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\npodManifests: ${directory}\ncgroupRoot: ${node.path}\n`,
@@ -249,6 +281,7 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
       schema: 1,
       source: 'cgroups',
       proposals: [{ name: 'batch', target: { kind: 'cgroup', path: '/batch' } }],
+      leftOut: [{ name: 'openrc.sshd', why: 'you log in through it' }],
       written: [join(directory, 'batch.yaml')],
     });
     expect(checkManifests(directory)).toMatchObject({ pods: [{}], problems: [] });
