@@ -1,4 +1,4 @@
-import { diskHangs } from '../host/hung-disk.ts';
+import { directoryHangs } from '../host/hung-disk.ts';
 import { clean } from './print.ts';
 
 /** The exit status if a part of the record exists and cannot be read. */
@@ -6,7 +6,7 @@ export const NOT_READ = 1;
 
 /** If so, says it and sets the exit status: reading the record would wait for as long as its file system hangs. */
 export async function isRecordHung(stateDirectory: string): Promise<boolean> {
-  const hangs = await diskHangs(stateDirectory);
+  const hangs = await directoryHangs(stateDirectory);
   if (hangs === null) return false;
   process.stderr.write(`not read: ${clean(`${stateDirectory}: ${hangs.detail}`)}\n`);
   process.exitCode = NOT_READ;

@@ -1,7 +1,7 @@
 import type { PodUid } from '../core/pod/pod.ts';
 import { type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { busUp, openSystemBus } from '../host/bus.ts';
-import { diskHangs } from '../host/hung-disk.ts';
+import { directoryHangs } from '../host/hung-disk.ts';
 import { createSystemd } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { createManifestFiles } from '../standalone/manifest-files.ts';
@@ -23,7 +23,7 @@ export const NO_UNITS: StopTimeouts = { units: new Map(), defaultMs: NOBODY_ASKE
 
 /** Reads the manifests as the daemon does, and queries systemd about the units that they name. */
 export async function stopTimeouts(podManifests: string, clock: Clock): Promise<StopTimeouts> {
-  const hangs = await diskHangs(podManifests);
+  const hangs = await directoryHangs(podManifests);
   if (hangs !== null) return { ...NO_UNITS, problems: [`${podManifests}: ${hangs.detail}`] };
   const problems: string[] = [];
   const findings: Findings = {

@@ -11,7 +11,7 @@ import { SIGNAL_FACTS } from '../core/signal.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { isDenied } from '../host/file-error.ts';
 import { isThere } from '../host/files.ts';
-import { diskHangs } from '../host/hung-disk.ts';
+import { directoryHangs, diskHangs } from '../host/hung-disk.ts';
 import { programFault } from '../host/operator-program.ts';
 import { createObserver } from '../observe/look.ts';
 import type { Clock } from '../ports.ts';
@@ -35,9 +35,11 @@ type HungDisks = ReadonlyMap<string, Unknown>;
 async function hungDisks(effective: Effective): Promise<HungDisks> {
   const { nodefsPath, imagefsPath, containerfsPath, stateDirectory, podManifests } = effective;
   const programs = programsOf(effective).map(({ program }) => program);
-  const named = [nodefsPath, imagefsPath, containerfsPath, stateDirectory, podManifests, ...programs];
-  const paths = named.filter((path) => path !== null);
-  const asked = await Promise.all([...new Set(paths)].map(async (path) => [path, await diskHangs(path)] as const));
+  const listed = [stateDirectory, podManifests];
+  const named = [nodefsPath, imagefsPath, containerfsPath, ...listed, ...programs];
+  const paths = new Set(named.filter((path) => path !== null));
+  const ask = (path: string) => (listed.includes(path) ? directoryHangs(path) : diskHangs(path));
+  const asked = await Promise.all([...paths].map(async (path) => [path, await ask(path)] as const));
   return new Map(asked.flatMap(([path, why]) => (why === null ? [] : [[path, why] as const])));
 }
 

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { gather, killGroup, startChild } from './child-process.ts';
+import { gather, killGroup, letGo, startChild } from './child-process.ts';
 import { createClock } from './clock.ts';
 
 type ExecOptions = {
@@ -49,9 +49,15 @@ export function run(argv: readonly string[], options: ExecOptions): Promise<Exec
     const end = (): void => {
       if (child.pid !== undefined) killGroup(child.pid);
     };
-    const cancel = createClock().after(options.timeoutMs, () => {
+    const late = (): void => {
       end();
+      // In a call that no signal ends, it stays.
+      letGo(child);
       finish(ended === null ? { kind: 'timed-out' } : say(ended));
+    };
+    // Due timers run before its end is heard: after a pause of this process, it may have ended.
+    let cancel = createClock().after(options.timeoutMs, () => {
+      cancel = createClock().after(0, late);
     });
     child.on('error', (cause) => finish({ kind: 'failed', detail: cause.message }));
     child.on('exit', (code, signal) => {

@@ -4,10 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type HungMount, mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
+import { mountSlowFileSystem, READDIR, type SlowMount } from '../host/slow-mount.ts';
+import { clock } from '../host/test-cgroup.ts';
 
 const BUNDLE = join(import.meta.dirname, '../../dist/nodewarden.js');
 /** Only ends a command that hangs. */
 const LONGEST_MS = 60_000;
+const run = (...args: readonly string[]) =>
+  spawnSync(process.execPath, [BUNDLE, ...args], { encoding: 'utf8', timeout: LONGEST_MS, killSignal: 'SIGKILL' });
 
 describe.skipIf(noHungMount !== null)(`a record on a file system that hangs [${noHungMount ?? 'root'}]`, () => {
   let directory: string;
@@ -26,9 +30,45 @@ describe.skipIf(noHungMount !== null)(`a record on a file system that hangs [${n
   });
 
   it.each(['history', 'trial'])('is not read by %s, which says so', (command) => {
-    const args = [BUNDLE, command, '--config', join(directory, 'config.yaml')];
-    const ended = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: LONGEST_MS, killSignal: 'SIGKILL' });
+    const ended = run(command, '--config', join(directory, 'config.yaml'));
     expect(ended).toMatchObject({ status: 1, stdout: '', signal: null });
     expect(ended.stderr).toBe(`not read: ${directory}/state: no answer within 2 s; the mount may hang\n`);
+  });
+});
+
+describe.skipIf(noHungMount !== null)(`manifests in a directory that hangs [${noHungMount ?? 'root'}]`, () => {
+  let directory: string;
+  let mounted: SlowMount;
+  beforeEach(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-hung-'));
+    for (const name of ['pods.d', 'state']) mkdirSync(join(directory, name), { mode: 0o750 });
+    const own = ['stateDirectory: state', 'podManifests: pods.d', 'socket: nw.sock', 'runtimeDirectory: run'];
+    const text = own.map((line) => `${line.replace(': ', `: ${directory}/`)}\n`).join('');
+    writeFileSync(
+      join(directory, 'config.yaml'),
+      `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nmode: standalone\n${text}`,
+    );
+    mounted = await mountSlowFileSystem(join(directory, 'pods.d'));
+  });
+  afterEach(() => {
+    mounted.release();
+    rmSync(directory, { recursive: true });
+  });
+  const HANGS = 'no answer within 2 s; the mount may hang';
+
+  // No signal ends a call that the file system has taken.
+  it.each([
+    ['does not answer', 'delay 100'],
+    ['answers all but its listing', `hang ${READDIR}`],
+  ])('are reported at once if it %s', (_, ordered) => {
+    mounted.order(ordered);
+    const startMs = clock.monoMs();
+    const checked = run('config', 'check', join(directory, 'config.yaml'));
+    expect(checked).toMatchObject({ status: 2, signal: null });
+    expect(checked.stderr).toBe(`${directory}/pods.d: ${HANGS}\n1 error\n`);
+    const looked = run('doctor', '--config', join(directory, 'config.yaml'));
+    expect(looked.signal).toBe(null);
+    expect(looked.stdout).toMatch(/not known whether the manifests are valid: .*pods\.d: no answer within 2 s/);
+    expect(clock.monoMs() - startMs).toBeLessThan(60_000);
   });
 });

@@ -12,6 +12,8 @@ export type SlowMount = {
   readonly release: () => void;
 };
 
+/** Opcode of FUSE. */
+export const READDIR = 28;
 const SERVER = join(import.meta.dirname, 'slow-fs.pl');
 
 /** A real FUSE mount that answers late or with errors, as ordered. Needs what `mountHungFileSystem` does. */
