@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
@@ -27,6 +27,8 @@ it.skipIf(needs !== '')(
     });
     const started = spawn(process.execPath, [PROGRAM, 'run', '--dry-run', '--config', config], {
       stdio: ['ignore', 'pipe', 'inherit'],
+      // In a session of its own, as a service is.
+      detached: true,
     });
     child = started;
     await new Promise((resolve) => started.stdout.once('data', resolve));
@@ -34,6 +36,8 @@ it.skipIf(needs !== '')(
     const others = readdirSync(`/proc/${pid}/task`).filter((tid) => Number(tid) !== pid);
     expect(others.length).toBeGreaterThan(4);
     expect(others.map((tid) => niceOf(pid, tid))).toEqual(others.map(() => -20));
+    const group = `/proc/${pid}/autogroup`;
+    if (existsSync(group)) expect(readFileSync(group, 'utf8')).toMatch(/ nice -20$/m);
     started.kill('SIGKILL');
     rmSync(directory, { recursive: true });
   },

@@ -7,6 +7,7 @@ import { holdDirectory } from './cgroup-walk.ts';
 import { letGo, startChild } from './child-process.ts';
 import { readKernelFile } from './kernel-file.ts';
 import { cgroupPathsOf, threadsOf } from './procfs.ts';
+import { hastenSession } from './session-priority.ts';
 
 /**
  * product.md section 7: a process that got SIGKILL needs processor time to die. Without any, or frozen, it keeps its memory
@@ -34,6 +35,7 @@ const MOST_THREADS = 64;
 /** The largest come first if their sizes are known; the others get processor time meanwhile. */
 const MOST_REAPED = 32;
 const MOST_THAWED = 50;
+const MOST_SESSIONS = 32;
 const NUMBER_BYTES = 64;
 /** This limit is never set for long: if it is found at the start, an agent that was killed left it. */
 const NO_FORK = '0\n';
@@ -72,11 +74,13 @@ export function createDyingHelp(mounts: CgroupMounts): DyingHelp {
           if (known !== null && pids.some((pid) => known?.has(pid) !== true)) letFork ??= stopForking(mounts, ref);
           known ??= new Set(pids);
           raise(pids);
+          hastenSessions(pids);
           reaper.reap(pids.slice(0, MOST_REAPED));
         },
         remain: (pids) => {
           restore ??= mounts.version === 2 ? weighUnified(mounts, ref) : weighV1(hierarchies.cpu, ref);
           if (mounts.version === 1) for (const pid of pids.slice(0, MOST_THAWED)) thaw(hierarchies.freezer, ref, pid);
+          hastenSessions(pids);
           reaper.reap(pids.slice(0, MOST_REAPED));
         },
         end: () => {
@@ -126,6 +130,11 @@ function raise(pids: readonly number[]): void {
     }
     if (left <= 0) return;
   }
+}
+
+/** Its processes are dying, so the share is not given back. */
+function hastenSessions(pids: readonly number[]): void {
+  for (const pid of pids.slice(0, MOST_SESSIONS)) if (hastenSession(pid) === 'later') return;
 }
 
 /** False: not permitted (CAP_SYS_NICE). */

@@ -1,6 +1,8 @@
 import { readdirSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { setPriority } from 'node:os';
+import { descentOf } from './procfs.ts';
+import { hastenSession } from './session-priority.ts';
 
 const FIRST = -20;
 
@@ -9,6 +11,9 @@ const FIRST = -20;
  * main thread that resets it on fork, and the sandbox denies it to them. Without CAP_SYS_NICE they stay as they are.
  */
 export async function hastenThreads(): Promise<void> {
+  // The session of a terminal is not this process's alone.
+  const own = descentOf(process.pid);
+  if (own.known && own.value.session === process.pid) hastenSession(process.pid);
   // Their first call starts them.
   await lstat('/');
   for (const tid of readdirSync('/proc/self/task').map(Number)) {

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -54,6 +55,20 @@ describe.skipIf(machine === null || machine.version === 2)('help to die [needs r
     help(mounts, path).killed([pid]);
     expect(getPriority(pid)).toBe(-20);
   });
+
+  it.skipIf(!existsSync('/proc/self/autogroup'))(
+    'gives precedence to their sessions, where the kernel shares the processors among these [needs autogroups]',
+    async () => {
+      const path = aCgroup(mounts.memory);
+      const child = spawn('/bin/sleep', ['1000'], { detached: true, stdio: 'ignore' });
+      onTestFinished(() => void child.kill('SIGKILL'));
+      const session = (): string => readFileSync(`/proc/${child.pid}/autogroup`, 'latin1');
+      await until(() => session() !== readFileSync('/proc/self/autogroup', 'latin1'));
+      expect(session()).toMatch(/nice 0$/m);
+      help(mounts, path).killed([child.pid ?? 0]);
+      expect(session()).toMatch(/nice -20$/m);
+    },
+  );
 
   it.skipIf(freezer === null)('frees the memory of a killed process that cannot run', async () => {
     const path = aCgroup(mounts.memory);

@@ -62,7 +62,7 @@ export function ownAgent(directory: string, openFiles?: number): Agent {
     start: async () => {
       const log = fs.openSync(logFile, 'a');
       const [program = '', ...args] = [...favoured(), ...limited, ...command, 'run', '--config', places.configFile];
-      child = spawn(program, args, { stdio: ['ignore', log, log] });
+      child = spawn(program, args, { stdio: ['ignore', log, log], detached: true });
       fs.closeSync(log);
       const endMs = clock.monoMs() + READY_DEADLINE_MS;
       while ((await askDaemon(places.socket, { ask: 'status' }, clock)).kind !== 'answer') {

@@ -6,6 +6,7 @@ import { sleep } from '../../../src/host/clock.ts';
 import { mountHungFileSystem, noHungMount } from '../../host/hung-mount.ts';
 import { availableMiB, clock, type PodSpec, type Scene, until } from '../scene.ts';
 import { spread } from '../spread.ts';
+import { besideLoops, setNiceness } from './starved.ts';
 import { DATABASE, DATABASE_MIB, evictionsOf, HOG, isOver, SMALL, type TruthScene, untilGone } from './truth.ts';
 
 const SOFT_MIB = 100;
@@ -84,8 +85,10 @@ const FILLER: PodSpec = { name: 'filler', requestMiB: MEMORY_MIB - 100 };
 const LEFT_MIB = [2, 5, 20];
 /** Until the filler has all that it was told to take. */
 const SETTLED_MS = 300;
-const appearing: TruthScene = {
-  name: 'a manifest appears together with the pod that fills the node at 500 MiB/s: that pod is evicted, and no other in its place',
+/** Loops of that niceness, which its workload has too. */
+type Loops = { readonly count: number; readonly nice: number };
+const appearing = (said: string, loops: Loops | null): TruthScene => ({
+  name: `a manifest appears together with the pod that fills the node at 500 MiB/s${said}: that pod is evicted, and no other in its place`,
   spec: {
     pods: [{ name: HOG.name }, FILLER, DATABASE],
     memoryMiB: MEMORY_MIB,
@@ -106,11 +109,15 @@ const appearing: TruthScene = {
     await until('little is left', async () => (await availableMiB(scene)) < SOFT_MIB + left + 2 || null);
     await sleep(clock, SETTLED_MS + spread(index) * LONGEST_REST_MS);
     assert.deepEqual(evictionsOf(scene), [], 'who fills the node has crossed the threshold itself: this shows nothing');
-    fs.renameSync(aside, file);
-    hog.write(`grow ${MEMORY_MIB} 500`);
-    return `gone after ${Math.round(await untilGone(scene, 'the hog', hog))} ms with ${left} MiB left`;
+    const fill = async (): Promise<string> => {
+      if (loops !== null) setNiceness(hog.pid, loops.nice);
+      fs.renameSync(aside, file);
+      hog.write(`grow ${MEMORY_MIB} 500`);
+      return `gone after ${Math.round(await untilGone(scene, 'the hog', hog))} ms with ${left} MiB left`;
+    };
+    return loops === null ? await fill() : await besideLoops(scene, fill, loops);
   },
-};
+});
 
 /** Less than systemd gives it. */
 const STOP_MS = 30_000;
@@ -147,4 +154,10 @@ const hung: TruthScene = {
   },
 };
 
-export const manifestScenes: readonly TruthScene[] = [signalled, inForce, appearing, hung];
+export const manifestScenes: readonly TruthScene[] = [
+  signalled,
+  inForce,
+  appearing('', null),
+  appearing(', beside 8 loops of niceness -15', { count: 8, nice: -15 }),
+  hung,
+];

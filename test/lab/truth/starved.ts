@@ -1,6 +1,8 @@
 // The processors belong to others: a victim that cannot run cannot die either.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
 import { sleep } from '../../../src/host/clock.ts';
 import { availableMiB, clock, type PodSpec, type Scene, until } from '../scene.ts';
 import { DATABASE, DATABASE_MIB, evictionsOf, goneAfterDecisionMs, HOG, type TruthScene, untilGone } from './truth.ts';
@@ -22,10 +24,26 @@ function runAheadOfLoops(isAhead: boolean): void {
   spawnSync('chrt', ['--all-tasks', ...policy, '--pid', isAhead ? '1' : '0', String(process.pid)], { stdio: 'ignore' });
 }
 
+/** Each in a session of its own: the kernel shares the processors among their groups. */
+export function setNiceness(pid: number, nice: number): void {
+  os.setPriority(pid, nice);
+  const group = `/proc/${pid}/autogroup`;
+  if (nice !== 0 && fs.existsSync(group)) fs.writeFileSync(group, String(nice));
+}
+
+/** playOutside() runs it under env(1), which becomes perl itself. */
+const childrenOf = (pid: number): readonly number[] =>
+  fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
+
 /** While `body` runs so many busy loops share the processors with everybody but the agent. */
-export async function besideLoops<T>(scene: Scene, body: () => Promise<T>): Promise<T> {
+export async function besideLoops<T>(
+  scene: Scene,
+  body: () => Promise<T>,
+  { count, nice }: { readonly count: number; readonly nice: number } = { count: BUSY_LOOPS, nice: 0 },
+): Promise<T> {
   runAheadOfLoops(true);
-  const loops = await scene.playOutside(null, `spin ${BUSY_LOOPS}`);
+  const loops = await scene.playOutside(null, `spin ${count}`);
+  for (const pid of childrenOf(loops.pid)) setNiceness(pid, nice);
   try {
     await sleep(clock, SETTLE_MS);
     return await body();

@@ -1,0 +1,19 @@
+import { writeFileSync } from 'node:fs';
+import { codeOf } from './file-error.ts';
+
+const FIRST = -20;
+
+/**
+ * Where the kernel shares the processors among sessions first (autogroup of sched(7)), the niceness of a process counts only
+ * within its own. Gives that of a process the highest share. `later`: without CAP_SYS_ADMIN, the kernel changes one session in
+ * 100 ms.
+ */
+export function hastenSession(pid: number): 'done' | 'later' | 'refused' {
+  try {
+    writeFileSync(`/proc/${pid}/autogroup`, String(FIRST), { flag: 'r+' });
+    return 'done';
+  } catch (cause) {
+    // Refused: there are no autogroups, the process is another user's or gone, or this may not have priority.
+    return codeOf(cause) === 'EAGAIN' ? 'later' : 'refused';
+  }
+}
