@@ -137,7 +137,7 @@ const stallsOf = ({ psi }: StatusReport): string =>
 
 function evictionTile(
   { node, pods, signals }: StatusReport,
-  { pods: ranked, victim, podsUnknown }: ExplainReport,
+  { pods: ranked, victim, unproven, podsUnknown }: ExplainReport,
 ): Said {
   const first = ranked.find(({ uid }) => uid === victim);
   const next = first === undefined ? [] : ['first: ', nameOf(podName(first))];
@@ -146,7 +146,9 @@ function evictionTile(
   if (!signals.some(({ thresholds }) => thresholds.length > 0)) return ['warn', 'Off', ['no threshold is configured']];
   if (podsUnknown !== null || !pods.known) return ['warn', 'Pods unknown', ['no pod is chosen']];
   if (ranked.length === 0) return ['warn', 'No pods', ['nothing can be evicted']];
-  return first === undefined ? ['warn', 'Armed', ['but no pod may be evicted']] : ['ok', 'Armed', next];
+  return first === undefined
+    ? ['warn', 'Armed', [unproven === null ? 'but no pod may be evicted' : 'but no pod is chosen']]
+    : ['ok', 'Armed', next];
 }
 
 function shutdownTile({ shutdown: { lock }, node }: StatusReport): Said {

@@ -41,12 +41,13 @@ function contentOf(report: ExplainReport): readonly HTMLElement[] {
   return [whatIfOf(report), rankingOf(report), ...more];
 }
 
-function whatIfOf({ pods, victim, whatIf, signal: { signal } }: ExplainReport): HTMLElement {
+function whatIfOf({ pods, victim, unproven, whatIf, signal: { signal } }: ExplainReport): HTMLElement {
   const named = (uid: string): HTMLElement | string => {
     const row = pods.find((pod) => pod.uid === uid);
     return row === undefined ? uid : nameOf(podName(row));
   };
-  if (victim === null || whatIf === null) return el('p', { class: 'lead' }, 'No pod may be evicted.');
+  if (victim === null || whatIf === null)
+    return el('p', { class: 'lead' }, `${capital(unproven ?? 'no pod may be evicted')}.`);
   const ways = whatIf.changes.map((change) => sayChange(signal, change));
   const other =
     whatIf.other === null ? ['; no other pod could be chosen.'] : ['; without it, ', named(whatIf.other), ' would be.'];
@@ -91,7 +92,7 @@ function podRow(report: ExplainReport, row: ExplainedRow, i: number, most: numbe
   );
 }
 
-function usesOf(signal: Signal, { usage, request }: ExplainedRow, most: number): readonly (Node | string)[] {
+function usesOf(signal: Signal, { usage, request, values }: ExplainedRow, most: number): readonly (Node | string)[] {
   const { resource } = SIGNAL_FACTS[signal];
   const asks =
     request === null
@@ -112,7 +113,8 @@ function usesOf(signal: Signal, { usage, request }: ExplainedRow, most: number):
     mark.style.left = `${(100 * request) / most}%`;
     bar.append(mark);
   }
-  return [el('span', { class: 'used' }, el('strong', {}, sayUsage(signal, usage.value)), asks), bar];
+  const least = values.some(({ isAtLeast }) => isAtLeast) ? 'at least ' : '';
+  return [el('span', { class: 'used' }, least, el('strong', {}, sayUsage(signal, usage.value)), asks), bar];
 }
 
 function priorityOf(row: ExplainedRow): readonly (Node | string)[] {

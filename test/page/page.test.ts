@@ -2,6 +2,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { known } from '../../src/core/reading.ts';
 import type { LiveAnswer } from '../../src/serve/live.ts';
 import { isBoundedCgroupPossible } from '../demo/possible.ts';
 import { freePort } from '../serve/a-web.ts';
@@ -159,6 +160,26 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
     expect(await page.evaluate('window.pwned')).toBeUndefined();
     expect(await page.locator('main img, main script, main b:not(.limit b)').count()).toBe(0);
     expect(wrongs).toEqual([]);
+  });
+
+  it('says what is only a lower bound, and why nobody is chosen', async () => {
+    const { page } = await opened();
+    await page.route('**/api/live', async (route) => {
+      const answer = (await (await route.fetch()).json()) as LiveAnswer;
+      const pods = answer.explain.pods.map((pod) => ({
+        ...pod,
+        usage: known(5 * MIB),
+        values: pod.values.map((value) => (value.by === 'name' ? value : { ...value, isAtLeast: true })),
+      }));
+      const explain = { ...answer.explain, pods, victim: null, whatIf: null, unproven: 'batch may use more' };
+      await route.fulfill({ json: { ...answer, explain } });
+    });
+    await eventually(
+      'they are there',
+      page,
+      `/Batch may use more\\./.test(document.querySelector('#pods-body').innerText)`,
+    );
+    expect((await textsOf(page, '.pods .uses'))[0]).toContain('at least 5 MiB');
   });
 
   it('shows an eviction while it happens, announces it to a screen reader, and shows its outcome', async () => {
