@@ -100,10 +100,12 @@ export function actOf(evictions: readonly Eviction[]): State['act'] {
   return evictions.length === 0 ? { kind: 'idle' } : { kind: 'evicting', evictions };
 }
 
+const evidenceMsOf = ({ cause }: Pick<Eviction, 'cause'>): number =>
+  cause.kind === 'threshold' && !cause.threshold.isHard ? EVIDENCE_MS : 0;
+
 /** The deadline for the first signal of an eviction that begins at `atMs`. */
-export function sentByMs({ cause }: Pick<Eviction, 'cause'>, atMs: MonoMs): MonoMs {
-  return atMs + UNSENT_MS + (cause.kind === 'threshold' && !cause.threshold.isHard ? EVIDENCE_MS : 0);
-}
+export const sentByMs = (eviction: Pick<Eviction, 'cause'>, atMs: MonoMs): MonoMs =>
+  atMs + UNSENT_MS + evidenceMsOf(eviction);
 
 /** The thresholds that wait for it; none if it was evicted only for a local storage limit. */
 export function thresholdsOf({ cause, alsoFor = [] }: Eviction): readonly MetThreshold[] {
@@ -125,7 +127,8 @@ function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
     const { atMs } = signal;
     if (now.signalledMs === undefined) {
       const graceEndsMs = atMs + Math.max(0, now.graceEndsMs - now.decidedMs);
-      now = { ...now, signalledMs: atMs, graceEndsMs, deadlineMs: Math.max(now.deadlineMs, graceEndsMs + PROOF_MS) };
+      const deadlineMs = Math.max(now.deadlineMs - evidenceMsOf(now), graceEndsMs + PROOF_MS);
+      now = { ...now, signalledMs: atMs, graceEndsMs, deadlineMs };
     }
     if (signal.with === 'sigkill' && now.killedMs === undefined) {
       now = { ...now, killedMs: atMs, deadlineMs: Math.max(now.deadlineMs, atMs + PROOF_MS) };

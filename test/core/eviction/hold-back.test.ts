@@ -224,11 +224,11 @@ describe('a hard threshold during a soft eviction (D4)', () => {
     expect(hastened(look(2_000, { memory: 50, allocatable: 50 }))).toMatchObject([{ eviction: id }]);
   });
 
-  it('gives no more time to send the first signal', () => {
+  it('gives as much time to send the first signal as if it had chosen, and none for evidence', () => {
     const { look } = chosenBySoft();
     look(5_000, { memory: 50 });
-    expect(victims(look(10_999, { memory: 50 }))).toEqual([]);
-    expect(victims(look(11_000, { memory: 50 }))).toEqual(['database']);
+    expect(victims(look(14_999, { memory: 50 }))).toEqual([]);
+    expect(victims(look(15_000, { memory: 50 }))).toEqual(['database']);
   });
 });
 
