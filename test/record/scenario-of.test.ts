@@ -170,6 +170,14 @@ describe('a look as a scenario', () => {
     expect(scenario?.pods.map(({ metadata }) => metadata)).toMatchObject([{ name: 'overridden' }]);
   });
 
+  it('keeps all pods while a manifest is not read', () => {
+    const beside = ['web', 'db'].map((name) => aPod({ name, limitedBy: 'manifest-unread' }));
+    const observation = anObservation(1, {}, { pods: known(beside) });
+    const scenario = scenarioOf({ name: 'x', observation, config: aConfig([]), acted: null });
+    expect(scenario?.pods.map(({ metadata }) => metadata)).toMatchObject([{ name: 'web' }, { name: 'db' }]);
+    expect(scenario?.steps[0].summary['pods']).toHaveLength(2);
+  });
+
   it('is empty if the pods were unknown', () => {
     expect(scenarioOf({ name: 'x', observation: anObservation(1, {}), config: aConfig([]), acted: null })).toBeNull();
   });

@@ -32,9 +32,15 @@ type ScenarioInput = {
   readonly victims?: readonly PodUid[];
 };
 
-/** A scenario does not contain what was reported before it begins. */
-export const isInScenario = (pod: PodView): boolean =>
-  !isBeingStopped(pod) && (pod.limitedBy === null || pod.limitedBy === 'maybe-empty' || isAwaited(pod.limitedBy));
+/**
+ * A scenario does not contain what was reported before it begins. All manifests that it knows of are read: while one was not,
+ * any pod has that limit.
+ */
+export function isInScenario(pod: PodView): boolean {
+  const { limitedBy } = pod;
+  const isIn = limitedBy === null || limitedBy === 'maybe-empty' || limitedBy === 'manifest-unread';
+  return !isBeingStopped(pod) && (isIn || isAwaited(limitedBy));
+}
 
 /**
  * One look as a scenario from which ranking and victim can be re-derived; null if the pods were not known. A scenario begins
