@@ -151,7 +151,10 @@ export function lastBootUnreadable(where: string, detail: string): Finding {
 }
 
 export function tooManyFindings(most: number): Finding {
-  return { id: 'too-many-findings', text: `there are more than ${most} findings: the others are not shown` };
+  return {
+    id: 'too-many-findings',
+    text: `there were more than ${most} findings at once: later ones may not be shown`,
+  };
 }
 
 export const NO_PSI = 'this kernel has no pressure stall information (/proc/pressure); boot it with psi=1';

@@ -48,6 +48,19 @@ describe('findings', () => {
     expect(timers).toEqual([]);
   });
 
+  it('beyond 500 are not shown, which stays true while they get fewer, and is resolved with a line', () => {
+    const { findings, lines } = stage();
+    const ids = Array.from({ length: 501 }, (_, i) => `pod/${i}`);
+    for (const id of ids) findings.raise({ id, text: id });
+    const said = 'there were more than 500 findings at once: later ones may not be shown';
+    for (const id of ids.slice(0, 200)) findings.clear(id);
+    expect(findings.all().at(-1)?.text).toBe(said);
+    expect(findings.all().some(({ id }) => id === 'pod/500')).toBe(false);
+    for (const id of ids.slice(200, 251)) findings.clear(id);
+    expect(findings.all().some(({ text }) => text === said)).toBe(false);
+    expect(lines.filter((line) => line.includes(said))).toEqual([said, `resolved: ${said}`]);
+  });
+
   it('raised before the record is open are recorded once it is', () => {
     const { findings, openRecord, notes } = stage(false);
     findings.raise(nobody);

@@ -101,15 +101,16 @@ export function createFindings({ clock, log }: FindingsNeeds): OpenFindings {
     present.set(finding.id, finding);
     if (isNew) came(finding);
   };
+  const clear = (id: string): void => {
+    const finding = present.get(id);
+    if (finding === undefined) return;
+    present.delete(id);
+    went(finding);
+    if (present.size <= FINDINGS_MAX / 2) clear(TOO_MANY.id);
+  };
   return {
     raise,
-    clear: (id) => {
-      const finding = present.get(id);
-      if (finding === undefined) return;
-      present.delete(id);
-      if (present.size <= FINDINGS_MAX / 2) present.delete(TOO_MANY.id);
-      went(finding);
-    },
+    clear,
     all: () => [...present.values()],
     recordIn: ({ note }) => {
       record = note;
