@@ -1,9 +1,10 @@
 import { oomScoreAdj } from '../core/pod/oom-score.ts';
+import { podName } from '../core/pod/pod.ts';
 import type { Unknown } from '../core/reading.ts';
 import { fileSystemOf, isDisk } from '../core/signal.ts';
 import * as say from '../words/doctor.ts';
 import { OOM_SCORES } from '../words/finding-eviction.ts';
-import { MANIFESTS } from '../words/finding-standalone.ts';
+import { bindingId, MANIFESTS } from '../words/finding-standalone.ts';
 import {
   agentSays,
   type Check,
@@ -46,11 +47,14 @@ function evictable({ pods, declared, findings, unread, units }: PodsFacts, { eff
   const signals = effective.known ? effective.value.thresholds.map(({ signal }) => signal) : [];
   const nobody = nobodyToEvict(declared, signals, directory);
   if (nobody !== null) return ifNobody(nobody);
-  const unbound = findings.filter((finding) => isTaken(finding, BINDINGS)).length;
-  if (unbound >= declared.length) return ifNobody(say.nothingBound(declared.length));
+  const unbound = new Set(findings.filter((finding) => isTaken(finding, BINDINGS)).map(({ id }) => id));
+  if (unbound.size >= declared.length) return ifNobody(say.nothingBound(declared.length));
+  const bound = declared.filter((pod) => !unbound.has(bindingId(podName(pod))));
+  if (nobodyToEvict(bound, signals, directory) !== null)
+    return ifNobody(say.othersProtected(unbound.size, bound.length));
   if (!units.known) return unknownBecause(units);
   if (unread.length > 0) return NOT_APPLICABLE;
-  const open = pods.filter(({ bound }) => mayBeEvicted(bound.declared, signals));
+  const open = pods.filter((pod) => mayBeEvicted(pod.bound.declared, signals) && !unbound.has(bindingId(nameOf(pod))));
   return fine(say.canBeEvicted(open.length, open.filter(runs).length, declared.length - pods.length));
 }
 

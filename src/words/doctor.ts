@@ -40,6 +40,9 @@ export const othersGoFor = (pod: string, evictFor: string, requestBytes: number)
   `${pod} is never evicted for memory (nodewarden.dev/evict-for: ${evictFor}): ${requestBytes === 0 ? 'it requests none, and for whatever it uses' : `for what it uses above its request of ${sayBytes(requestBytes)}`} another pod is evicted, even one within its request. Limit it to what it requests (MemoryMax= of its unit)`;
 export const nothingBound = (pods: number): string =>
   `none of ${countPods(pods)} is bound to anything that exists here: nothing can be evicted`;
+/** Of the pods, so many are bound to nothing, and the others may not be evicted. */
+export const othersProtected = (unbound: number, others: number): string =>
+  `${countPods(unbound)} ${isOrAre(unbound)} bound to nothing that may be stopped here, and ${others === 1 ? 'the other one is' : `the other ${others} are`} protected, critical or excluded by evict-for from every resource that has a threshold: nothing else can be evicted`;
 /** `others`: the number of pods that were not examined. */
 export const canBeEvicted = (pods: number, running: number, others: number): string =>
   `pods: ${running} of the ${pods} that may be evicted ${isOrAre(running)} running${others > 0 ? `; ${others} more were not examined` : ''}`;

@@ -47,6 +47,14 @@ describe('nodewarden doctor', () => {
     );
   });
 
+  it('reports the same if every pod that is bound is protected', async () => {
+    manifest('db', { cgroup: 'nodewarden-test-absent', protect: 'true' });
+    manifest('web', { cgroup: 'nodewarden-test-absent' });
+    expect(saidOf(await report(), 'nothing-to-evict')[0]?.text).toBe(
+      '1 pod is bound to nothing that may be stopped here, and the other one is protected, critical or excluded by evict-for from every resource that has a threshold: nothing else can be evicted',
+    );
+  });
+
   it('does not say so of pods that it has not examined', async () => {
     const names = Array.from({ length: 501 }, (_, i) => `p${String(i).padStart(3, '0')}`);
     for (const name of names) manifest(name, { cgroup: `nodewarden-test-${name}`, protect: String(name !== 'p500') });
