@@ -266,9 +266,14 @@ function ended({ record }: Turn, why: string): Turned {
   return isRecovered ? go('on-sent', { ...change, ...onChange(record) }, onAct(record)) : go('failed', change);
 }
 
-/** G1: a person spoke of the machine as it was then. Once that is refuted, or an `off` follows, it is no proof any more. */
-const withoutWord = ({ proof }: FencingRecord): Partial<FencingRecord> =>
-  proof?.by === 'person' ? { proof: null } : {};
+/**
+ * G1: a person spoke of the machine as it was then. Once that is refuted, or an `off` follows, it is no proof any more. Where
+ * devices had lost their proof before, that its `off` had its effect stays known (G4).
+ */
+function withoutWord({ proof, level, steps }: FencingRecord): Partial<FencingRecord> {
+  if (proof?.by !== 'person') return {};
+  return { proof: steps.some(({ phase }) => phase === 'proven') ? { by: 'devices', level } : null };
+}
 
 /** The same phase once more: authority ended before its command was begun, or another process left some of it undone. */
 const again = (turn: Turn, phase: OffSending, methods: readonly MethodKey[]): Turned =>

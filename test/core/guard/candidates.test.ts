@@ -175,7 +175,9 @@ describe('which of them is first', () => {
     const { state, decisions } = begins({});
     const becomes = begun();
     const pending = { decision: '1', atMs: AT, becomes };
-    expect([...state.fencings]).toEqual([['w1-1', aFencing(becomes, { version: null, sinceMs: AT, pending })]]);
+    expect([...state.fencings]).toEqual([
+      ['w1-1', aFencing(becomes, { version: null, sinceMs: AT, decidedMs: AT, pending })],
+    ]);
     expect(decisions).toMatchObject([{ id: '1', isDry: false, replaces: null, act: null }]);
     const dry = begins({ dryRun: true });
     expect([dry.state.fencings.size, ...dry.state.dryFenced]).toEqual([0, ['uid-w1', { wallMs: WALL + AT }]]);

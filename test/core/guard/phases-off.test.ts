@@ -346,7 +346,7 @@ describe('a fencing that is proven', () => {
   const UNTOLD = '> untainting isAlive=true [untell]';
   const conflict = { acted: { kind: 'failed', why: 'conflict', detail: '' } } as const;
   rows('proven', sent, [
-    ['is tainted when the patch was taken', { fencing: { acted: { kind: 'patched' } } }, '> tainted'],
+    ['is tainted when the patch was taken', { ...TWICE_OFF, fencing: { acted: { kind: 'patched' } } }, '> tainted'],
     ['patches again on fresh facts', { ...TWICE_OFF, fencing: conflict }, TOLD],
     [
       'removes what it may have written when the node lives',

@@ -19,6 +19,11 @@ describe('the word of a person', () => {
     ['goes when a device refutes it', asked('on', 1_000), '> failed why=device-says-on isAlive=false proof=null'],
     ['also one that was slow to answer', asked('on', -500), '> failed why=device-says-on isAlive=false proof=null'],
     ['not by what it said before', asked('on', -501), `${PROVEN} 25000]`],
+    [
+      'and what its devices had proven before stays: no other off follows (G4)',
+      { ...asked('on', 1_000), record: { steps: [{ phase: 'proven', wallMs: 0 }] } },
+      '> failed why=device-says-on isAlive=false proof={"by":"devices","level":0}',
+    ],
     ['or a sign of life', { memory: RENEWED }, '> failed why=life isAlive=true proof=null'],
     ['or a look', { lease: { ...LEASE, renewed: 'r2' } }, '> failed why=life isAlive=true proof=null'],
     [
