@@ -131,7 +131,7 @@ export function createReload(needs: {
   const made = needs.loaded.effective;
   let last: LastReload = null;
   let inForce = needs.loaded;
-  let isNext = false;
+  let next: Loaded | null = null;
   const keeper = createKeeper(clock, () => inForce);
 
   const refuse = (why: Finding): void => {
@@ -139,8 +139,8 @@ export function createReload(needs: {
     findings.raise(why);
     last = { atWallMs: clock.wallMs(), ok: false, text };
     log.error({ event: 'config' }, text);
-    // The running one stays in force: nor does one come that was read before.
-    if (isNext) apply(isMixed() ? inForce : null);
+    // The running one stays in force: nor does one come that was read before. Only its dry run does, and is kept for a start.
+    if (next !== null && !(isMixed() && next.effective.dryRun)) apply(isMixed() ? inForce : null);
   };
   const take = (how: { readonly isPending?: true }, text: string): void => {
     last = { atWallMs: clock.wallMs(), ok: true, ...how, text };
@@ -166,9 +166,9 @@ export function createReload(needs: {
     else takeNow();
     apply(isPending ? loaded : null);
   };
-  const apply = (next: Loaded | null): void => {
-    isNext = next !== null;
-    needs.apply(inForce, next);
+  const apply = (then: Loaded | null): void => {
+    next = then;
+    needs.apply(inForce, then);
   };
   const reload = (): void => {
     const { effective, problems, ...rest } = loadAgain(inForce, configFile);

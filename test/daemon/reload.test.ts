@@ -135,19 +135,29 @@ describe('a configuration that needs other parts', () => {
     expect(reload.last()).not.toHaveProperty('isPending');
   });
 
-  it.each(['', 'dryRun: true'])('does not come if the file is refused before, as is said (%s)', (isDry) => {
-    one();
-    const { reload, applied, told } = reloading(loadedNow());
-    other(isDry);
-    reload.now();
-    other('dryRun: maybe');
-    reload.now();
-    reload.close();
-    expect(told.at(-1)).toContain('the running one stays in force');
-    // What is live then is made anew.
-    const [, [inForce, next] = [null, null]] = applied;
-    expect(saidOf(applied)[1]).toEqual(is('7Mi', isDry !== '', isDry !== ''));
-    expect(next).toBe(isDry === '' ? null : inForce);
+  it('does not come if the file is refused before, as is said; only its dry run does', () => {
+    const refusedAfter = (...edits: readonly (() => void)[]) => {
+      one();
+      const { reload, applied, told } = reloading(loadedNow());
+      for (const edit of [...edits, () => other('dryRun: maybe')]) {
+        edit();
+        reload.now();
+      }
+      reload.close();
+      expect(told.at(-1)).toContain('the running one stays in force');
+      return applied.at(-1)?.map((loaded) => loaded && [loaded.effective.cgroupRoot, loaded.effective.dryRun]);
+    };
+    const dry = () => other('dryRun: true');
+    expect(refusedAfter(other)).toEqual([['/', false], null]);
+    expect(refusedAfter(dry)).toEqual([
+      ['/', true],
+      ['/other', true],
+    ]);
+    // What was live is made anew.
+    expect(refusedAfter(dry, other)).toEqual([
+      ['/', true],
+      ['/', true],
+    ]);
   });
 
   it('ends what is live at once if it is a dry run, and what was live is then made anew', () => {
