@@ -5,12 +5,12 @@ import { effectiveGraceMs, givenSeconds } from '../core/pod/grace.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import type { Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import { sayBytes } from '../core/units/quantity.ts';
+import { bytesUp, sayBytes } from '../core/units/quantity.ts';
 import type { DecisionRecord } from '../record/entry.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
 import type { ShutdownRecord } from '../record/reading/shutdown-record.ts';
 import { sayDecision, sayFirstUnknown, sayMs, sayOutcome, sayRung, sayTies, victimIn } from '../words/decision.ts';
-import { isHeld, sayAmount, sayKilled, sayLimit, sayOomKills, sayUsage } from '../words/phrases.ts';
+import { isHeld, sayApart, sayKilled, sayLimit, sayOomKills, sayUsage } from '../words/phrases.ts';
 import { sayReason } from '../words/reason.ts';
 import { shutdownText, ungracefulText } from './history-shutdowns-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
@@ -44,13 +44,17 @@ export function historyText(history: History, nothing: string, paint: Paint): st
   const inBlocks = new Set(
     history.shutdowns.flatMap((shutdown) => shutdown.decisions.map((id) => keyOf(shutdown, id))),
   );
-  const victimOf = victimIn(history.decisions);
+  // A dry run counts its decisions anew, in the same boot.
+  const victimOf = (of: DecisionRecord) =>
+    victimIn(history.decisions.filter(({ bootId, dry }) => bootId === of.bootId && dry === of.dry));
   const parts = [
     ...history.decisions
       .filter((record) => !inBlocks.has(keyOf(record, record.decision.id)))
       .map((record) => ({
         atWallMs: record.atWallMs,
-        text: entryText(record.atWallMs, String(record.decision.id), () => recordText(record, victimOf, paint)),
+        text: entryText(record.atWallMs, String(record.decision.id), () =>
+          recordText(record, (id) => victimOf(record)(id), paint),
+        ),
       })),
     ...history.kernelOomKills.map((kill) => ({
       atWallMs: kill.atWallMs,
@@ -135,7 +139,9 @@ function evictLines(record: DecisionRecord, decision: Evict): string[][] {
   const { signal } = threshold;
   const ties = sayTies(decision);
   const met = isHeld(threshold) ? 'counts as met until its min reclaim is reached,' : 'met';
-  const reclaim = isHeld(threshold) ? `, ${sayLimit(signal, threshold.target)} with its min reclaim` : '';
+  const { available, limit, target } = threshold;
+  const [observed, bound] = sayApart(signal, available, bytesUp(isHeld(threshold) ? target : limit));
+  const reclaim = isHeld(threshold) ? `, ${bound} with its min reclaim` : '';
   const nameOf = namesIn(record);
   const passedOver = record.reasons
     .filter(({ code }) => code === 'passed-over')
@@ -145,8 +151,8 @@ function evictLines(record: DecisionRecord, decision: Evict): string[][] {
       'signal',
       `${signal}, ${threshold.isHard ? 'hard' : 'soft'} threshold, ${met} for ${sayMs(record.decision.atMs - threshold.sinceMs)}`,
     ],
-    ['observed', sayAmount(signal, threshold.available)],
-    ['threshold', `${sayLimit(signal, threshold.limit)}${reclaim}`],
+    ['observed', observed],
+    ['threshold', `${isHeld(threshold) ? sayLimit(signal, limit) : bound}${reclaim}`],
     ['why', whyChosen(ranking, victim.uid)],
     ...passedOver,
     ...rankingLines(signal, ranking, nameOf),

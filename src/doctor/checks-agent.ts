@@ -1,11 +1,10 @@
 import type { Misplaced } from '../daemon/own-files.ts';
+import { RECORD_KEPT, RECORD_MAX_BYTES } from '../host/record-disk.ts';
 import * as say from '../words/doctor.ts';
 import { type Check, type Found, fine, found, foundOr, isTaken, NOT_APPLICABLE, unknownBecause } from './check.ts';
 import type { Facts, ServiceFacts } from './facts.ts';
 
-const MIB = 1024 ** 2;
-/** The record has at most 4 files of 16 MiB. */
-const RECORD_BYTES = 64 * MIB;
+const RECORD_BYTES = (RECORD_KEPT + 1) * RECORD_MAX_BYTES;
 const RECORD_INODES = 100;
 
 const RUNS = ['active', 'activating', 'reloading', 'deactivating'];
@@ -54,7 +53,8 @@ export const AGENT = {
       if (!service.known) return unknownBecause(service);
       const { loadState, unitFileState } = service.value;
       if (loadState === 'not-found') return found({ text: say.notInstalled });
-      if (unitFileState.startsWith('enabled')) return fine(say.isEnabled);
+      // Not enabled-runtime, which a boot forgets.
+      if (unitFileState === 'enabled') return fine(say.isEnabled);
       return found({ text: say.notEnabled(unitFileState === '' ? loadState : unitFileState) });
     },
   },
@@ -73,8 +73,10 @@ export const AGENT = {
     asks: 'whether this is a dry run',
     mend: 'nodewarden history --evictions',
     judge: ({ agent: { status }, effective }) => {
-      if (effective.known && effective.value.dryRun) return found({ text: say.dryRun('configuration') });
-      if (status.known && status.value.node.dryRun) return found({ text: say.dryRun('option') });
+      const isConfigured = effective.known && effective.value.dryRun;
+      const isRunning = status.known ? status.value.node.dryRun : isConfigured;
+      if (isRunning) return found({ text: say.dryRun(isConfigured ? 'configuration' : 'option') });
+      if (isConfigured) return found({ text: say.notDryYet, mend: 'nodewarden status' });
       return NOT_APPLICABLE;
     },
   },

@@ -8,6 +8,8 @@ import type { ConfigWarning } from '../config/warnings.ts';
 import { isMet, limits } from '../core/eviction/thresholds-met.ts';
 import { known, type Unknown, unknown } from '../core/reading.ts';
 import { SIGNAL_FACTS } from '../core/signal.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import { bytesUp } from '../core/units/quantity.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { isDenied } from '../host/file-error.ts';
 import { isThere } from '../host/files.ts';
@@ -15,7 +17,7 @@ import { directoryHangs, diskHangs } from '../host/hung-disk.ts';
 import { programFault } from '../host/operator-program.ts';
 import { createObserver } from '../observe/look.ts';
 import type { Clock } from '../ports.ts';
-import { sayAmount, sayLimit } from '../words/phrases.ts';
+import { sayAmount, sayApart } from '../words/phrases.ts';
 
 /** Loads the configuration, and again once the sizes of the node and the file systems that it names are known. */
 export async function loadHere(file: string | null, clock: Clock): Promise<LoadedHere> {
@@ -174,9 +176,14 @@ async function metAlready(effective: Effective, clock: Clock): Promise<Here> {
       }
       if (!isMet(threshold, sample.value)) return;
       const { available, capacity } = sample.value;
+      const [now, limit] = sayApart(signal, available, bytesUp(limits(threshold, sample.value).limit));
+      const then =
+        graceMs === 0
+          ? 'the agent would evict at once'
+          : `its grace period of ${sayDuration(graceMs)} would begin at once`;
       const field = graceMs === 0 ? 'evictionHard' : 'evictionSoft';
       const place = sayPlace(originOf(effective, `${field}["${signal}"]`));
-      const text = `${place}${field}: ${signal} is already below ${sayLimit(signal, limits(threshold, sample.value).limit)}: ${sayAmount(signal, available)} of ${sayAmount(signal, capacity)} is available now, so the agent would evict at once`;
+      const text = `${place}${field}: ${signal} is already below ${limit}: ${now} of ${sayAmount(signal, capacity)} is available now, so ${then}`;
       warnings.push({ code: 'threshold-met', text });
     });
     await Promise.all(said);

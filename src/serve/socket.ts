@@ -101,7 +101,8 @@ function makeRoom(clients: Clients, clock: Clock): void {
   if (goes === undefined) return;
   clients.delete(goes);
   // Not awaited: clients that never read would otherwise pile up, one for each new client.
-  goes.end(say({ error: `more than ${CLIENTS_MAX} clients: the newest are served` }), () => goes.destroy());
+  if (goes.writableLength > 0) goes.destroy();
+  else goes.end(say({ error: `more than ${CLIENTS_MAX} clients: the newest are served` }), () => goes.destroy());
 }
 
 /**

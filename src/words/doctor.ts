@@ -89,7 +89,8 @@ export const otherVersion = (agent: string, own: string): string =>
 export const dryRun = (by: 'configuration' | 'option'): string =>
   by === 'configuration'
     ? 'dryRun is true in the configuration: decisions are recorded, and nothing is evicted'
-    : 'the agent was started with --dry-run: decisions are recorded, and nothing is evicted';
+    : 'the running agent is in a dry run (--dry-run, or dryRun as it was when it read the configuration): decisions are recorded, and nothing is evicted';
+export const notDryYet = 'dryRun is true in the configuration, but not in that of the running agent, which evicts';
 export const noOtherFindings = 'the agent has nothing else to report';
 export const placesFine = 'state and record directories: safe to use';
 export const misplaced = (path: string, kind: string, expected: string): string =>

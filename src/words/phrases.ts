@@ -7,11 +7,24 @@ import { bytesUp, type Quantity, sayBytes } from '../core/units/quantity.ts';
 export function sayAmount(signal: Signal, amount: number): string {
   return SAID_IN[SIGNAL_FACTS[signal].unit](amount);
 }
+/** The same of an amount and one above it, as exactly as it takes to tell them apart. */
+export function sayApart(signal: Signal, amount: number, above: number): readonly [string, string] {
+  const ways = [(of: number) => sayAmount(signal, of), ...EXACTER[SIGNAL_FACTS[signal].unit]];
+  const say = ways.find((way) => way(amount) !== way(above)) ?? String;
+  return [say(amount), say(above)];
+}
 const SAID_IN: { readonly [U in Unit]: (amount: number) => string } = {
   bytes: sayBytes,
   inodes: (amount) => `${amount} inodes`,
   pids: (amount) => `${amount} pids`,
   ms: (amount) => sayDuration(Math.round(amount)),
+};
+
+const EXACTER: { readonly [U in Unit]: readonly ((amount: number) => string)[] } = {
+  bytes: [(amount) => sayBytes(amount, 2), (amount) => sayBytes(amount, 4), (amount) => `${amount} B`],
+  inodes: [],
+  pids: [],
+  ms: [sayDuration],
 };
 
 /** Usage of a pod in what its signal's ranking counts. */
@@ -26,8 +39,8 @@ export function sayLimit(signal: Signal, limit: Quantity): string {
 /** "memory.available 92.1 MiB is below 100 MiB"; of a signal in ms also the share of the time that it lacks. */
 export function sayThreshold(threshold: MetThreshold): string {
   const { signal, available, limit, target, windowMs } = threshold;
-  const bound = isHeld(threshold) ? `${sayLimit(signal, target)} with its min reclaim` : sayLimit(signal, limit);
-  const said = `${signal} ${sayAmount(signal, available)} is below ${bound}`;
+  const [now, bound] = sayApart(signal, available, bytesUp(isHeld(threshold) ? target : limit));
+  const said = `${signal} ${now} is below ${bound}${isHeld(threshold) ? ' with its min reclaim' : ''}`;
   if (windowMs === undefined) return said;
   const percent = Math.floor(((windowMs - available) * 100) / windowMs);
   return `${said}: all tasks stalled on memory for ${percent}% of the last ${sayAmount(signal, windowMs)}`;

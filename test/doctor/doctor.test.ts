@@ -133,6 +133,12 @@ describe('nodewarden doctor', () => {
     expect(saidOf(await report(), 'threshold-met')[0]?.text).toContain('memory.available is already below');
   });
 
+  it('reports that a soft one would wait for its grace period', async () => {
+    configure('evictionSoft: { memory.available: 99% }', 'evictionSoftGracePeriod: { memory.available: 1m30s }');
+    const [finding] = saidOf(await report(), 'threshold-met');
+    expect(finding?.text).toContain('is available now, so its grace period of 1m30s would begin at once');
+  });
+
   it('reports that a dry run evicts nothing', async () => {
     configure('dryRun: true');
     expect(saidOf(await report(), 'dry-run')).toMatchObject([{ kind: 'warning' }]);

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, w
 import path from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { known, type Reading, unknown, valueOrNull } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import { CHECKS } from '../../src/doctor/checks.ts';
 import type { Facts } from '../../src/doctor/facts.ts';
@@ -342,6 +342,15 @@ describe('nodewarden doctor on unusual machines', () => {
     });
   });
 
+  it('reports what the running agent does, not what its next configuration says', async () => {
+    configure('dryRun: true');
+    await serving();
+    const [finding] = says(await look(), 'dry-run');
+    expect(finding?.text).toBe(
+      'dryRun is true in the configuration, but not in that of the running agent, which evicts',
+    );
+  });
+
   it('reports that mode kubelet has no credentials', async () => {
     writeFileSync(at('config.yaml'), 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n', {
       mode: 0o644,
@@ -373,6 +382,10 @@ describe.skipIf(!hasDbusDaemon)('nodewarden doctor and the service of the agent 
     const said = (code: string) => saidOf(doctorReport(facts, HERE), code);
     expect(said('agent-failed')).toMatchObject([{ text: expect.stringContaining('(exit-code, exit status 3)') }]);
     expect(said('agent-not-enabled')).toMatchObject([{ text: expect.stringContaining('is disabled') }]);
+    const { agent } = facts;
+    const forgotten = { ...agent.service, value: { ...valueOrNull(agent.service), unitFileState: 'enabled-runtime' } };
+    const until = { ...facts, agent: { ...agent, service: forgotten as typeof agent.service } };
+    expect(saidOf(doctorReport(until, HERE), 'agent-not-enabled')).toHaveLength(1);
     expect(said('agent-stop-timeout-short')).toMatchObject([{ mend: expect.stringContaining('TimeoutStopSec=35') }]);
     expect(said('binding-unresolved')).toMatchObject([{ text: expect.stringContaining('no-such.service') }]);
   });

@@ -211,6 +211,23 @@ describe('the socket', () => {
     deaf.destroy();
   });
 
+  it('drops a watcher that reads nothing, and has to make room, without waiting until it reads', async () => {
+    await serve(() => ({ padding: 'x'.repeat(2 * 1024 * 1024) }));
+    const deaf: Socket = connect(path, () => deaf.write('{"ask":"watch"}\n'));
+    deaf.pause();
+    deaf.on('error', () => {});
+    const isGone = new Promise<true>((resolve) => deaf.once('close', () => resolve(true)));
+    await new Promise<void>((resolve) => clock.after(500, resolve));
+    const others = Array.from({ length: 16 }, () => connect(path));
+    await Promise.all(others.map((other) => new Promise((resolve) => other.once('connect', resolve))));
+    // A destroyed peer shows only when written to.
+    await new Promise<void>((resolve) => clock.after(500, resolve));
+    deaf.write(' ');
+    const isLate = new Promise<false>((resolve) => clock.after(8_000, () => resolve(false)));
+    expect(await Promise.race([isGone, isLate])).toBe(true);
+    for (const client of [deaf, ...others]) client.destroy();
+  });
+
   it('is never blocked by clients that ask nothing or only watch: the oldest is dropped', async () => {
     let laterMs = 0;
     const monoMs = (): number => clock.monoMs() + laterMs;

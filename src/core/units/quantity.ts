@@ -199,8 +199,11 @@ function suffixOf(powers: { readonly [suffix: string]: number }, power: number):
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
 
-/** For people: `92.1 MiB`. Truncated, not rounded, so that an amount just below a limit never reads like the limit. */
-export function sayBytes(bytes: number): string {
+/**
+ * For people: `92.1 MiB`. Truncated, not rounded, so that an amount just below a round limit does not read like it. `places`:
+ * after the point.
+ */
+export function sayBytes(bytes: number, places = 1): string {
   let amount = Math.abs(bytes);
   let unit: (typeof UNITS)[number] = 'B';
   for (const next of UNITS.slice(1)) {
@@ -208,5 +211,6 @@ export function sayBytes(bytes: number): string {
     amount /= 1024;
     unit = next;
   }
-  return `${bytes < 0 ? '-' : ''}${Math.floor(amount * 10) / 10} ${unit}`;
+  const steps = 10 ** places;
+  return `${bytes < 0 ? '-' : ''}${Math.floor(amount * steps) / steps} ${unit}`;
 }
