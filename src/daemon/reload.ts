@@ -35,6 +35,8 @@ export type Loaded = Pick<LoadedConfig, 'warnings' | 'texts'> & {
 type Reload = {
   readonly last: () => LastReload;
   readonly now: () => void;
+  /** This configuration, which was given to `apply` as the next, does not come into force. */
+  readonly refuse: (next: Loaded, why: string) => void;
   /** Writes the last good configuration again, because the stored one was lost. */
   readonly keep: () => void;
   readonly close: () => void;
@@ -193,6 +195,11 @@ export function createReload(needs: {
   return {
     last: () => last,
     now: reload,
+    refuse: ({ effective }, why) => {
+      // Nor do parts for a dry run of the running one: they may hang as well.
+      next = null;
+      refuse(notUsable(why, effective.dryRun));
+    },
     keep: keeper.keep,
     close: () => {
       keeper.close();

@@ -10,6 +10,7 @@ import { escapeUnsafe } from '../core/units/escape.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock, readBootId, sleep } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
+import { directoryHangs } from '../host/hung-disk.ts';
 import { type Notify, openNotify } from '../host/notify.ts';
 import { createStdout } from '../host/stdout.ts';
 import { createCommandRunner } from '../host/transient.ts';
@@ -174,6 +175,8 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   /** In force. */
   let now = turn.next;
   let next = null as Loaded | null;
+  /** It becomes `next`, unless it is refused. */
+  let wanted = null as Loaded | null;
   const open = (): OpenParts => openParts(host, now.effective, () => now.effective);
   let parts: OpenParts;
   try {
@@ -187,6 +190,15 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   // Before an eviction is resumed, which needs its pod.
   await parts.mode.pods.opened?.();
   const { actor, inbox, observer, recorder, findings, log } = parts;
+  /** New parts know no pods while the directory of their manifests does not answer. */
+  const takeIfAnswered = async (loaded: Loaded): Promise<void> => {
+    const { mode, podManifests } = loaded.effective;
+    const hangs = mode === 'standalone' ? await directoryHangs(podManifests) : null;
+    if (wanted !== loaded) return;
+    if (hangs === null) next = loaded;
+    else reload.refuse(loaded, `podManifests: ${podManifests}: ${hangs.detail}`);
+    inbox.wake();
+  };
   const reload = createReload({
     clock,
     log,
@@ -194,9 +206,10 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
     ...{ configFile: options.configFile, dryRun: options.dryRun },
     loaded: made,
     isRebuild: !host.isFirst,
-    apply: (...loaded) => {
-      [now, next] = loaded;
+    apply: (inForce, loaded) => {
+      [now, wanted, next] = [inForce, loaded, null];
       inbox.wake();
+      if (loaded !== null) void takeIfAnswered(loaded);
     },
   });
   parts.ownFiles.alsoRestore(reload.keep);
@@ -275,6 +288,7 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   );
   stop.removeEventListener('abort', stopAsked);
   host.isHungUp = false;
+  wanted = null;
   reload.close();
   goingDown.close();
   besideKubelet.close();

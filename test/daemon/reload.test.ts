@@ -172,6 +172,19 @@ describe('a configuration that needs other parts', () => {
     expect(applied[1]?.[1]?.effective.dryRun).toBe(false);
   });
 
+  it('that is refused asks for no parts, not even for a dry run of the former one', () => {
+    one();
+    const { reload, applied, told } = reloading(loadedNow());
+    other('dryRun: true');
+    reload.now();
+    const next = applied[0]?.[1];
+    if (next) reload.refuse(next, 'it hangs');
+    reload.close();
+    expect(saidOf(applied)).toEqual([is('7Mi', true, true)]);
+    expect(told.join()).toContain('the former one stays in force, in dry run: it hangs');
+    expect(reload.last()).toMatchObject({ ok: false });
+  });
+
   it('arms nothing before, and never against --dry-run', () => {
     one('dryRun: true');
     const { reload, applied } = reloading(loadedNow());

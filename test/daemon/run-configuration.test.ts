@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runDaemon } from '../../src/daemon/run.ts';
 import { sleep } from '../../src/host/clock.ts';
+import { mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
 import { clock, directory, file, pidLimit, running, until, write } from './a-daemon.ts';
 
 describe('the configuration of the daemon', () => {
@@ -72,6 +73,35 @@ describe('the configuration of the daemon', () => {
         expect(usable.findings).toEqual([]);
       });
       expect(status).toBe(0);
+    },
+  );
+
+  it.skipIf(noHungMount !== null)(
+    `keeps its pods if the directory of other manifests hangs, until it answers [${noHungMount ?? 'root'}]`,
+    async () => {
+      const other = join(directory, 'other');
+      mkdirSync(other, { mode: 0o755 });
+      const { release } = await mountHungFileSystem(other);
+      const edit = (pids: number) => {
+        write([`evictionHard: { pid.available: "${pids}" }`]);
+        writeFileSync(file, readFileSync(file, 'utf8').replace(/podManifests: .*/, `podManifests: ${other}`));
+      };
+      write(['evictionHard: { pid.available: "7" }']);
+      try {
+        await running(async (report) => {
+          edit(8);
+          const refused = await until(report, (now) => now.config.lastReload?.ok === false);
+          expect([pidLimit(refused), refused.pods.known]).toEqual([7, true]);
+          expect(refused.findings.map(({ text }) => text)).toEqual([
+            `the configuration was read but cannot be used, and the former one stays in force: podManifests: ${other}: no answer within 2 s; the mount may hang`,
+          ]);
+          await release();
+          edit(9);
+          expect((await until(report, (now) => pidLimit(now) === 9)).findings).toEqual([]);
+        });
+      } finally {
+        await release();
+      }
     },
   );
 
