@@ -5,16 +5,16 @@ import { readOwnFile } from '../host/own-file.ts';
 import type { Clock } from '../ports.ts';
 import { loadRuntimeFile, saveRuntimeFile } from './runtime-file.ts';
 
-/** The last good text of each manifest that has since become invalid, kept across restarts of the agent. */
+/** The last good text of each manifest, kept across restarts of the agent: it may become invalid meanwhile. */
 export type LastGoodManifests = {
   readonly of: (file: string) => string | null;
-  /** Stores the texts for all files that are invalid now. */
+  /** Stores the last good text of each file; if there is no room for all, those that come first. */
   readonly keep: (texts: ReadonlyMap<string, string>) => void;
   /** What is stored is not known. */
   readonly isUnread?: boolean;
 };
 
-/** The file holds 1 MiB. More is not stored: these manifests are then not in force after a restart. */
+/** The file may have 1 MiB. What is not stored is not in force after a restart if it is invalid then. */
 const MOST_BYTES = 512 * 1024;
 type Kept = {
   readonly schema: number;
@@ -45,12 +45,22 @@ export function openLastGoodManifests(runtimeDirectory: string, directory: strin
   return {
     of: (file) => kept.get(file) ?? null,
     keep: (texts) => {
-      const isSame = texts.size === kept.size && [...texts].every(([file, text]) => kept.get(file) === text);
-      const bytes = [...texts].reduce((sum, [file, text]) => sum + file.length + text.length, 0);
-      if (isSame || bytes > MOST_BYTES) return;
+      if (texts.size === kept.size && [...texts].every(([file, text]) => kept.get(file) === text)) return;
       kept = texts;
       // If the disk is full, they stay in force as long as this agent runs.
-      saveRuntimeFile(path, { schema: 1, directory, files: Object.fromEntries(texts) });
+      saveRuntimeFile(path, { schema: 1, directory, files: withRoom(texts) });
     },
   };
+}
+
+function withRoom(texts: ReadonlyMap<string, string>): Kept['files'] {
+  let leftBytes = MOST_BYTES;
+  const files: { [file: string]: string } = {};
+  for (const [file, text] of texts) {
+    const bytes = Buffer.byteLength(JSON.stringify({ [file]: text }));
+    if (bytes > leftBytes) continue;
+    leftBytes -= bytes;
+    files[file] = text;
+  }
+  return files;
 }
