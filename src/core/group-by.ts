@@ -9,3 +9,8 @@ export function groupBy<T, K>(list: readonly T[], keyOf: (item: T) => K): Readon
   }
   return groups;
 }
+
+/** How often each of them is there. */
+export function tally(all: readonly string[]): { readonly [what: string]: number } {
+  return Object.fromEntries([...groupBy(all, (what) => what)].map(([what, same]) => [what, same.length]));
+}

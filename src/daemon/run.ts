@@ -174,9 +174,8 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   const { clock, notify, options } = host;
   /** In force. */
   let now = turn.next;
-  let next = null as Loaded | null;
-  /** It becomes `next`, unless it is refused. */
-  let wanted = null as Loaded | null;
+  /** `isReady`: its parts may be opened, and it was not refused. */
+  let next = null as { readonly loaded: Loaded; readonly isReady: boolean } | null;
   const open = (): OpenParts => openParts(host, now.effective, () => now.effective);
   let parts: OpenParts;
   try {
@@ -194,8 +193,8 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   const takeIfAnswered = async (loaded: Loaded): Promise<void> => {
     const { mode, podManifests } = loaded.effective;
     const hangs = mode === 'standalone' ? await directoryHangs(podManifests) : null;
-    if (wanted !== loaded) return;
-    if (hangs === null) next = loaded;
+    if (next?.loaded !== loaded) return;
+    if (hangs === null) next = { loaded, isReady: true };
     else reload.refuse(loaded, `podManifests: ${podManifests}: ${hangs.detail}`);
     inbox.wake();
   };
@@ -207,7 +206,8 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
     loaded: made,
     isRebuild: !host.isFirst,
     apply: (inForce, loaded) => {
-      [now, wanted, next] = [inForce, loaded, null];
+      now = inForce;
+      next = loaded === null ? null : { loaded, isReady: false };
       inbox.wake();
       if (loaded !== null) void takeIfAnswered(loaded);
     },
@@ -233,7 +233,8 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
     lastReload: reload.last,
     shutdownContext,
   });
-  const isOver = (): boolean => next !== null && !stop.aborted && actor.underWay() === 0 && !goingDown.isBusy();
+  const isOver = (): boolean =>
+    next?.isReady === true && !stop.aborted && actor.underWay() === 0 && !goingDown.isBusy();
   const tell = createAnnouncer({ log, findings });
   for (const { text } of now.warnings) log.warn({ event: 'config' }, text);
   const ready = (): void => {
@@ -288,24 +289,25 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   );
   stop.removeEventListener('abort', stopAsked);
   host.isHungUp = false;
-  wanted = null;
+  // An answer that comes later changes nothing any more.
+  const then = next?.isReady ? next.loaded : null;
   reload.close();
   goingDown.close();
   besideKubelet.close();
   host.isFirst = false;
   if (stop.aborted) lastBoot.stopped(goingDown.machine());
   lastBoot.close();
-  if (next === null) notify.stopping();
+  if (then === null) notify.stopping();
   else notify.reloading();
   await settled(clock, actor);
   await answers.close();
   // A dry run changes nothing, so the agent's marks are removed from the node before it begins.
-  const isLast = next === null || next.effective.dryRun;
+  const isLast = then === null || then.effective.dryRun;
   await parts.close(isLast && goingDown.machine() === 'stays');
   const taken = parts.ownFiles.isTaken();
   if (taken !== null) throw new Error(`this agent stops: its directory was removed and ${taken}`);
   if (isNodeTaken(parts)) throw new Error(`this agent stops: ${parts.mode.isTaken?.()}`);
-  return stop.aborted || next === null ? null : { next, former: now };
+  return stop.aborted || then === null ? null : { next: then, former: now };
 }
 
 function timedLook({ clock, counters }: Host, look: () => Observation): Observation {

@@ -1,3 +1,4 @@
+import { tally } from '../core/group-by.ts';
 import { type MetricRows, one, type Sample, seconds } from '../serve/metric-rows.ts';
 import type { GuardCounts } from './counts.ts';
 import type { GuardReport } from './shown.ts';
@@ -209,9 +210,4 @@ export const GUARD_METRICS: MetricRows<Report> = {
 const byLabel = (label: string, counts: { readonly [name: string]: number }): readonly Sample[] =>
   Object.entries(counts).map(([name, value]) => ({ labels: { [label]: name }, value }));
 
-function counted(label: string, values: readonly string[]): readonly Sample[] {
-  return [...new Set(values)].map((value) => ({
-    labels: { [label]: value },
-    value: values.filter((one) => one === value).length,
-  }));
-}
+const counted = (label: string, values: readonly string[]): readonly Sample[] => byLabel(label, tally(values));

@@ -1,4 +1,5 @@
 import type { GuardEffective } from '../config/guard/effective.ts';
+import { tally } from '../core/group-by.ts';
 import { explainNode } from '../core/guard/explain.ts';
 import { type GuardState, type NodeMemory, nameOfNode } from '../core/guard/state.ts';
 import { domainOf } from '../core/guard/storm.ts';
@@ -86,12 +87,6 @@ export function guardReport({
     },
     findings,
   };
-}
-
-function tally(all: readonly string[]): { readonly [what: string]: number } {
-  const counts = new Map<string, number>();
-  for (const what of all) counts.set(what, (counts.get(what) ?? 0) + 1);
-  return Object.fromEntries(counts);
 }
 
 function classesOf(look: GuardLook): GuardReport['nodes'] {

@@ -2,6 +2,7 @@ import type { HeldOutside } from '../core/observation.ts';
 import type { Escaped } from '../core/outcome.ts';
 import type { ProcessId } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
+import type { EscapedFrom } from '../core/state/state.ts';
 import type { CgroupRef } from '../ports.ts';
 import { cgroupPathOf, isMember, isThreadIn } from './cgroup-members.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
@@ -77,7 +78,7 @@ export function chargedBytes(mounts: CgroupMounts, ref: CgroupRef): number {
 /** `isUnreaped`: all that it may hold are process IDs, by its dead. */
 export function heldOutside(
   mounts: CgroupMounts,
-  { cgroup, processes, isUnreaped }: Escaped & { readonly isUnreaped?: true },
+  { cgroup, processes, isUnreaped }: Escaped & Pick<EscapedFrom, 'isUnreaped'>,
 ): Omit<HeldOutside, 'of'> {
   if (isUnreaped) return { memoryBytes: 0, processIds: unreaped(mounts, cgroup) };
   const outside = processes.filter((id) => typeof whereaboutsOf(mounts, cgroup, id) === 'object');

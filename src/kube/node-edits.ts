@@ -31,7 +31,8 @@ export type Uncordoned =
 
 /** F16: a controller that sets one of these drains the node itself. The last one is Karpenter's before version 1. */
 const OTHERS_DRAIN = ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted', 'karpenter.sh/disruption'];
-const NOTHING_OF_OURS: NodeEdit<Uncordoned> = { result: { kind: 'nothing-of-ours' }, change: null };
+export const NOTHING_OF_OURS: Uncordoned = { kind: 'nothing-of-ours' };
+const UNTOUCHED: NodeEdit<Uncordoned> = { result: NOTHING_OF_OURS, change: null };
 
 export function cordoned(seen: OwnNode, mark: ShutdownMark, taint: OwnTaint): NodeEdit<Cordoned> {
   const before = cordonOf(seen);
@@ -55,13 +56,13 @@ export function uncordoned(seen: OwnNode, cancelled: ShutdownMark | null, bootId
   const mark = readMark(seen.annotations[CORDONED_BY]);
   const isCancelled = mark !== null && cancelled !== null && sayMark(mark) === sayMark(cancelled);
   // A shutdown of this boot that was not cancelled: it may be in progress.
-  if (mark !== null && mark.bootId === bootId && !isCancelled) return NOTHING_OF_OURS;
+  if (mark !== null && mark.bootId === bootId && !isCancelled) return UNTOUCHED;
   const taints = withTaints(seen.taints, { put: [], remove: SHUTDOWN_TAINTS });
   const isCordoned = cordonOf(seen) !== null;
   const isKept = isCordoned && isDrainedByOthers(seen);
   const doesUncordon = isCordoned && !isKept;
   const doesUnmark = mark !== null && !isKept;
-  if (!doesUnmark && taints === null) return isKept ? { ...NOTHING_OF_OURS, result: KEPT } : NOTHING_OF_OURS;
+  if (!doesUnmark && taints === null) return isKept ? { ...UNTOUCHED, result: KEPT } : UNTOUCHED;
   const spec = { ...(doesUncordon ? { unschedulable: null } : {}), ...(taints === null ? {} : { taints }) };
   const metadata = doesUnmark ? UNMARKED : {};
   return { result: isKept ? KEPT : { kind: 'done', uncordoned: doesUncordon }, change: { metadata, spec } };

@@ -7,7 +7,7 @@ import type { Clock, Findings, Log } from '../ports.ts';
 import { API_AWAY, cordonLeft, notCordoned, sayCordon, sayDeleted, sayUndone } from '../words/node-shutdown.ts';
 import { type ApiPod, isTerminal } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
-import type { Uncordoned } from './node-edits.ts';
+import { NOTHING_OF_OURS } from './node-edits.ts';
 import { createRepeatedWrite } from './repeated-write.ts';
 import { loadTold, saveTold, type ToldShutdown } from './shutdown-file.ts';
 import { withoutVolumesOf } from './staying-volumes.ts';
@@ -228,6 +228,5 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   };
 }
 
-const NOTHING_OF_OURS: Uncordoned = { kind: 'nothing-of-ours' };
 const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${UNDO_MS / 1_000} s` };
 const sayPod = ({ object }: ApiPod): string => `${podName(object)} (${object.uid})`;

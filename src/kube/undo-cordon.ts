@@ -1,7 +1,7 @@
 import type { Clock, Findings, Log } from '../ports.ts';
 import { CORDON_KEPT, cordonKept, OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, outOfService } from '../words/finding-node.ts';
 import type { ApiWrites } from './api-writes.ts';
-import { isMarkVoid, type Uncordoned } from './node-edits.ts';
+import { isMarkVoid, NOTHING_OF_OURS, type Uncordoned } from './node-edits.ts';
 import type { OwnNode } from './own-node.ts';
 import type { NotDone } from './write-failure.ts';
 import { reportWrite } from './write-findings.ts';
@@ -125,7 +125,6 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
   };
 }
 
-const NOTHING_OF_OURS: Uncordoned = { kind: 'nothing-of-ours' };
 const hasOurTaint = ({ taints }: OwnNode): boolean =>
   taints.some(({ key }) => SHUTDOWN_TAINTS.some((ours) => ours === key));
 

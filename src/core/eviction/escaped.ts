@@ -35,7 +35,8 @@ const COUNTS: { readonly [what in SignalFacts['comesBack']]: 'memoryBytes' | 'pr
 /**
  * D3: what victims still hold if that is all that the signal lacks, so that no pod that is not to blame is chosen for it; 0: it
  * is less. Those that could not be ended hold what they use, others what they hold outside their cgroups or by their unreaped
- * dead: one that has not been read yet may hold what is lacking. `awaited`: victims whose end is awaited; null: not live, so nothing survives.
+ * dead: one that has not been read yet may hold what is lacking. `awaited`: victims whose end is awaited; null: not live, so
+ * nothing survives.
  */
 export function heldByVictims(
   { escaped }: Pick<State, 'escaped'>,

@@ -26,22 +26,10 @@ export function adoptState(
 
 /** A kubelet restarts for such a change, and forgets it too. Conditions and evictions stay: the API and the victims know of them. */
 function withoutObserved({ heldBackMs: _, vainReclaims: __, ...state }: State): State {
-  const { firstMetMs, metValues, unmetSinceMs, unresolved, lastSample, failedLooks, dryDropped } = initialState('');
-  const { proofs, trail } = initialState('');
-  return {
-    ...state,
-    ...{
-      firstMetMs,
-      metValues,
-      unmetSinceMs,
-      unresolved,
-      lastSample,
-      failedLooks,
-      dryDropped,
-      proofs,
-      trail,
-    },
-  };
+  const { firstMetMs, metValues, unmetSinceMs, unresolved, ...fresh } = initialState('');
+  const { lastSample, failedLooks, dryDropped, proofs, trail } = fresh;
+  const timers = { firstMetMs, metValues, unmetSinceMs, unresolved };
+  return { ...state, ...timers, lastSample, failedLooks, dryDropped, proofs, trail };
 }
 
 /** The lock died with the agent that held it. A shutdown in progress continues as long as the machine allows. */
