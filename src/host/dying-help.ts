@@ -1,13 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, constants, openSync, readSync, writeFile, writeSync } from 'node:fs';
-import { setPriority } from 'node:os';
 import type { CgroupRef } from '../ports.ts';
 import { type CgroupMounts, findHierarchy } from './cgroup-mounts.ts';
 import { holdDirectory } from './cgroup-walk.ts';
 import { letGo, startChild } from './child-process.ts';
 import { readKernelFile } from './kernel-file.ts';
+import { hastenSession, hastenThread } from './priority.ts';
 import { cgroupPathsOf, threadsOf } from './procfs.ts';
-import { hastenSession } from './session-priority.ts';
 
 /**
  * product.md section 7: a process that got SIGKILL needs processor time to die. Without any, or frozen, it keeps its memory
@@ -28,7 +27,6 @@ export type DyingHelp = {
   readonly close: () => void;
 };
 
-const FIRST = -20;
 /** The maximum in one round: raising one takes 2 µs. */
 const MOST_RAISED = 2_000;
 const MOST_THREADS = 64;
@@ -109,7 +107,7 @@ function startReaper(): {
   if (typeof child === 'string') return { reap: () => undefined, close: () => undefined };
   child.on('error', () => undefined);
   child.stdin?.on('error', () => undefined);
-  if (child.pid !== undefined) raiseOne(child.pid);
+  if (child.pid !== undefined) hastenThread(child.pid);
   letGo(child);
   return {
     reap: (pids) => {
@@ -126,7 +124,7 @@ function raise(pids: readonly number[]): void {
   for (const pid of pids) {
     for (const tid of threadsOf(pid, Math.min(MOST_THREADS, left))) {
       left -= 1;
-      if (!raiseOne(tid)) return;
+      if (!hastenThread(tid)) return;
     }
     if (left <= 0) return;
   }
@@ -135,17 +133,6 @@ function raise(pids: readonly number[]): void {
 /** Its processes are dying, so the share is not given back. */
 function hastenSessions(pids: readonly number[]): void {
   for (const pid of pids.slice(0, MOST_SESSIONS)) if (hastenSession(pid) === 'later') return;
-}
-
-/** False: not permitted (CAP_SYS_NICE). */
-function raiseOne(tid: number): boolean {
-  try {
-    setPriority(tid, FIRST);
-    return true;
-  } catch (cause) {
-    // SystemError of node:os has its code in `info`.
-    return !(cause instanceof Error && /EACCES|EPERM/.test(cause.message));
-  }
 }
 
 /** This and weighV1 return the function that undoes the change. */

@@ -1,10 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
-import { setPriority } from 'node:os';
+import { hastenSession, hastenThread } from './priority.ts';
 import { descentOf } from './procfs.ts';
-import { hastenSession } from './session-priority.ts';
-
-const FIRST = -20;
 
 /**
  * Lets the threads that read files for the event loop run ahead of busy loops. They do not inherit the real-time priority of a
@@ -16,11 +13,9 @@ export async function hastenThreads(): Promise<void> {
   if (own.known && own.value.session === process.pid) hastenSession(process.pid);
   // Their first call starts them.
   await lstat('/');
-  for (const tid of readdirSync('/proc/self/task').map(Number)) {
-    try {
-      if (tid !== process.pid) setPriority(tid, FIRST);
-    } catch {
-      return;
-    }
-  }
+  const others = readdirSync('/proc/self/task')
+    .map(Number)
+    .filter((tid) => tid !== process.pid);
+  // Where it is not permitted for one, it is for none.
+  others.every(hastenThread);
 }

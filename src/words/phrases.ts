@@ -27,6 +27,10 @@ const EXACTER: { readonly [U in Unit]: readonly ((amount: number) => string)[] }
   ms: [sayDuration],
 };
 
+/** Why no eviction helps: D3. */
+export const HELD_BY_VICTIMS =
+  'what is lacking is held by pods that are being stopped or could not be ended, or by processes that left them or are dead and not reaped';
+
 /** Usage of a pod in what its signal's ranking counts. */
 export function sayUsage(signal: Signal, amount: number): string {
   return usageUnit(signal) === 'bytes' ? sayBytes(amount) : String(amount);

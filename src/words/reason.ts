@@ -6,7 +6,7 @@ import { assertNever } from '../core/reading.ts';
 import type { PhaseEnd, Reason } from '../core/reason.ts';
 import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import { and, counted, countPods, sayNames, sayThreshold } from './phrases.ts';
+import { and, counted, countPods, HELD_BY_VICTIMS, sayNames, sayThreshold } from './phrases.ts';
 
 /** `nameOf`: how the reader knows the pod, as namespace/name. */
 export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): string {
@@ -89,7 +89,7 @@ function sayNobody(
         unmeasured === undefined ? '' : `${nameOf(unmeasured)} is not fully measured`,
       );
     case 'escaped':
-      return `${signal}: no pod is evicted that is not known to be the cause: what is lacking is held by pods that are being stopped or could not be ended, or by processes that left them`;
+      return `${signal}: no pod is evicted that is not known to be the cause: ${HELD_BY_VICTIMS}`;
     case 'awaited':
       return `${signal}: no pod is evicted until the API server or the container runtime has said more about the pod that may be the cause`;
     case 'manifest-unread':
@@ -120,7 +120,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
     'it is not known to exceed its request, and is not stopped in place of a pod that a disruption budget keeps',
   'others-end': 'it uses no more than its request, and pods that were deleted already hold enough: they go first',
   escaped:
-    'it is not known to be the cause, and evicted pods that could not be ended, or processes that left them, hold what is lacking',
+    'it is not known to be the cause, and evicted pods that could not be ended, or processes that left them or are dead and not reaped, hold what is lacking',
   'no-relief': 'stopping it is not known to help',
   'own-limit': 'it stalls at its own memory limit, not because the node is short of memory',
   'restart-guard': 'it has just restarted after an eviction',

@@ -1,5 +1,6 @@
 import type { Signal } from '../core/signal.ts';
 import { sayBytes } from '../core/units/quantity.ts';
+import { HELD_BY_VICTIMS } from './phrases.ts';
 
 type Size = { readonly bytes: number; readonly inodes: number };
 /** `owner`: "user www-data", "directory of pod shop/web, uid 1000". */
@@ -13,7 +14,7 @@ export type NoRelief = Stopped | 'nobody' | 'too-little' | 'held' | 'stopped';
 const NO_RELIEF: { readonly [W in Extract<NoRelief, string>]: string } = {
   nobody: 'no pod may be evicted',
   'too-little': 'no pod that may be evicted is known to free enough',
-  held: 'what is lacking is held by pods that are being stopped or could not be ended, or by processes that left them',
+  held: HELD_BY_VICTIMS,
   stopped: 'a pod was stopped, but that did not free enough',
 };
 export function sayNoRelief(signal: Signal, inVain: NoRelief): string {
