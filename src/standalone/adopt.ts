@@ -19,7 +19,7 @@ import type { Target } from './annotation.ts';
 import { cgroupPlace, type Guarded, guardedNow, guardedUnits, likelyPlace, resolveTarget } from './bind.ts';
 import { overlap } from './directories.ts';
 import { parseManifest } from './manifest.ts';
-import { IS_MANIFEST, MAX_FILES } from './manifest-files.ts';
+import { IS_MANIFEST, MAX_FILES } from './manifest-reader.ts';
 import { allStoppedWith, createTieGraph } from './tie-graph.ts';
 
 /** What runs here, with a proposed manifest for everything that could be a pod. */

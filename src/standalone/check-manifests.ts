@@ -5,7 +5,7 @@ import { type Problem, problemOfFile } from '../document/problem.ts';
 import { isDenied } from '../host/file-error.ts';
 import { distrust, kindOf, listDirectory, readDocument } from '../host/files.ts';
 import { type ManifestPod, parseManifest } from './manifest.ts';
-import { IS_MANIFEST, MAX_FILES, refusedName } from './manifest-files.ts';
+import { IS_MANIFEST, MAX_FILES, refusedName } from './manifest-reader.ts';
 
 /** `pods`: as declared, including those in a file with a mistake. */
 export type CheckedManifests = {

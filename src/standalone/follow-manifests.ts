@@ -2,9 +2,9 @@ import { type MonoMs, type Reading, valueOrNull } from '../core/reading.ts';
 import { sleep, within } from '../host/clock.ts';
 import { watchPath } from '../host/watch-path.ts';
 import { MANIFESTS_UNWATCHED, manifestsUnwatched } from '../words/finding-standalone.ts';
-import { HANG_MS } from './hanging-calls.ts';
 import type { ManifestPod } from './manifest.ts';
 import { createManifestFiles, type ManifestFilesNeeds } from './manifest-files.ts';
+import { HANG_MS } from './manifest-reader.ts';
 
 type Needs = ManifestFilesNeeds & {
   /** The pods changed, or were read for the first time. */

@@ -1,9 +1,6 @@
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { escapeUnsafe } from '../core/units/escape.ts';
-import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
 import { isDenied } from '../host/file-error.ts';
-import { examine, listBeside, readDocumentBeside } from '../host/files-beside.ts';
 import type { Clock, Finding, Findings } from '../ports.ts';
 import {
   MANIFESTS,
@@ -13,9 +10,17 @@ import {
   samePod,
   samePodId,
 } from '../words/finding-standalone.ts';
-import { type Calls, createCalls, HANG_MS, inPairs } from './hanging-calls.ts';
 import type { LastGoodManifests } from './last-good-manifests.ts';
 import { keysOf, type ManifestPod, parseManifest } from './manifest.ts';
+import {
+  createManifestReader,
+  HANG_MS,
+  IS_MANIFEST,
+  inPairs,
+  isError,
+  type Text,
+  type Unread,
+} from './manifest-reader.ts';
 
 export type ManifestFilesNeeds = {
   readonly podManifests: string;
@@ -55,10 +60,6 @@ export type ManifestFiles = {
   readonly close: () => void;
 };
 
-/** Files of any kind: ten times the pods for which looks were measured. */
-export const MAX_FILES = 10_000;
-export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)\s*$/s;
-
 /** The maximum number read between a look and its choice. */
 const MOST_NEW = 100;
 /** How long pods wait for the first reading of all files, and how often what was read since is added. */
@@ -67,15 +68,6 @@ const PART_MS = 500;
 /** A file that has changed so recently may be half written. */
 const SETTLED_MS = 200;
 
-/** Why a file of this name is not read: its name could be mistaken for part of a message. Null: it is read. */
-export function refusedName(directory: string, name: string): string | null {
-  const shown = escapeUnsafe(name);
-  // What Node.js reads such bytes as is not the name of the file.
-  if (name.includes('\uFFFD')) return `${directory}/${shown}: the name of a manifest must be UTF-8: rename it`;
-  return shown === name.trimEnd()
-    ? null
-    : `${directory}/${shown}: the name of a manifest must not contain line ends or other invisible characters, or end in a space: rename it`;
-}
 const PROBLEMS_SHOWN = 3;
 
 type File = {
@@ -108,8 +100,8 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
   let isClosed = false;
   let takingNew: Promise<boolean> | null = null;
   /** Files that have changed and were not read since, each with the number of its last change. */
-  const open = new Map<string, number>();
-  let changes = 0;
+  const changed = new Map<string, number>();
+  let lastChange = 0;
   /** The first reading goes on, and what it has read so far is in force. */
   let isPart = false;
 
@@ -121,27 +113,14 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     isRequested = true;
     findings.raise(manifestsUnreadable(`${directory}: ${why}`));
   };
-  const ofAll = createCalls(clock, hangs);
-  const ofNew = createCalls(clock, hangs);
+  const ofAll = createManifestReader(directory, clock, hangs);
+  const ofNew = createManifestReader(directory, clock, hangs);
 
-  /** Null: nothing has changed since it was read as `before`. */
-  const textOf = async (name: string, calls: Calls, before?: File): Promise<Text | Unread | null> => {
-    const path = `${directory}/${name}`;
-    const refused = refusedName(directory, name);
-    if (refused !== null) return { why: refused };
-    const examined = await calls.answer(() => examine(path, clock.wallMs()));
-    if (!examined.known) return unread(examined);
-    const { distrusted, stamp: at, changedMs } = examined.value;
-    if (distrusted !== null) return { why: distrusted };
-    if (at !== null && at === before?.stamp && before.text !== null) return null;
-    const text = await calls.answer(() => readDocumentBeside(path, MAX_DOCUMENT_BYTES));
-    return text.known ? { text: text.value, stamp: at, changedMs } : unread(text);
-  };
   const tell = (finding: Finding, cause: Unknown | undefined): void => {
     if (cause !== undefined && isDenied(cause) && needs.onDenied !== undefined) needs.onDenied(cause);
     else findings.raise(finding);
   };
-  /** True if the pods changed. `found`: as `textOf` read it. */
+  /** True if the pods changed. `found`: as the reader read it. */
   const take = (name: string, found: Text | Unread): boolean => {
     const path = `${directory}/${name}`;
     const before = files.get(name);
@@ -179,7 +158,7 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
   /** `file` null: nothing of it comes into force now. `isOpen`: until `read` has judged it, or the file system answers. */
   const readIfGood = async (name: string): Promise<{ readonly file: File | null; readonly isOpen: boolean }> => {
     const before = files.get(name);
-    const found = await textOf(name, ofNew, before);
+    const found = await ofNew.text(name, before);
     if (found === null) return { file: null, isOpen: false };
     if ('why' in found) {
       return { file: null, isOpen: isError(found.cause) && (before?.good ?? null) === null };
@@ -198,24 +177,14 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
       .flatMap(([name, file]) => (file.good === null ? [] : [[name, file.good] as const]));
     kept?.keep(new Map(good));
   };
-  const close = (name: string, change: number | undefined): void => {
-    if (open.get(name) === change) open.delete(name);
+  const settle = (name: string, change: number | undefined): void => {
+    if (changed.get(name) === change) changed.delete(name);
   };
-  const closeAll = (changed: ReadonlyMap<string, number>): void => {
-    for (const [name, change] of changed) close(name, change);
-  };
-  /** `before`: the stamp of the directory when it was listed last; null: it is listed in any case. */
-  const list = async (calls: Calls, before: string | null): Promise<Listed | Unread> => {
-    const examined = await calls.answer(() => examine(directory, clock.wallMs()));
-    if (!examined.known) return unread(examined);
-    const { distrusted, stamp: at } = examined.value;
-    if (distrusted !== null) return { why: distrusted };
-    if (at !== null && at === before) return { names: null, stamp: at };
-    const listed = await calls.answer(() => listBeside(directory, MAX_FILES));
-    return listed.known ? { names: manifestsAmong(listed.value), stamp: at } : unread(listed);
+  const settleAll = (all: ReadonlyMap<string, number>): void => {
+    for (const [name, change] of all) settle(name, change);
   };
   const readAll = async (): Promise<boolean> => {
-    const before = new Map(open);
+    const before = new Map(changed);
     const wereHere = new Map(files);
     const texts = new Map<string, { readonly found: Text | Unread; readonly since: File | undefined }>();
     let isChanged = false;
@@ -236,18 +205,18 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
       needs.partlyRead?.();
     };
     let cancel = clock.after(FIRST_MS, takePart);
-    const listed = await list(ofAll, null);
+    const listed = await ofAll.list(null);
     const names = 'why' in listed ? [] : (listed.names ?? []);
     await inPairs(names, async (name) => {
       const since = files.get(name);
-      const found = await textOf(name, ofAll, since);
+      const found = await ofAll.text(name, since);
       if (found !== null) texts.set(name, { found, since });
     });
     cancel();
     if (isClosed) return false;
     if ('why' in listed) {
       refuseAll(listed);
-      if (!isError(listed.cause)) closeAll(before);
+      if (!isError(listed.cause)) settleAll(before);
       return false;
     }
     const present = new Set(names);
@@ -263,7 +232,7 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     isChanged ||= isUnsaid || isPart || gone.length > 0;
     isUnsaid = false;
     isPart = false;
-    closeAll(before);
+    settleAll(before);
     keepGood();
     if (isChanged || !pods.known) pods = known(unique([...files], directory, findings));
     return isChanged;
@@ -275,20 +244,20 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     pods = cause?.why === 'absent' ? known([]) : unknown('unreadable', directory, cause?.detail ?? why);
   };
   const takeNew = async (): Promise<boolean> => {
-    const listed = await list(ofNew, stamp);
+    const listed = await ofNew.list(stamp);
     if ('why' in listed) return false;
     const names = listed.names === null ? null : new Set(listed.names);
     const fresh = [...(names ?? [])].filter((name) => !files.has(name));
-    for (const name of fresh) if (!open.has(name)) open.set(name, changes);
+    for (const name of fresh) if (!changed.has(name)) changed.set(name, lastChange);
     const found: (readonly [string, File])[] = [];
-    for (const name of [...open.keys()].slice(0, MOST_NEW)) {
-      const change = open.get(name);
+    for (const name of [...changed.keys()].slice(0, MOST_NEW)) {
+      const change = changed.get(name);
       const since = files.get(name);
       const { file, isOpen } = await readIfGood(name);
       if (file !== null && since === files.get(name)) found.push([name, file]);
-      if (!isOpen) close(name, change);
+      if (!isOpen) settle(name, change);
     }
-    if (names !== null) stamp = fresh.some((name) => open.has(name)) ? null : listed.stamp;
+    if (names !== null) stamp = fresh.some((name) => changed.has(name)) ? null : listed.stamp;
     if (found.length === 0 || isClosed) return false;
     for (const [name, file] of found) {
       files.set(name, file);
@@ -329,11 +298,12 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
       return takingNew;
     },
     touched: (name) => {
-      changes += 1;
+      lastChange += 1;
       if (name === null) stamp = null;
-      for (const one of name === null ? files.keys() : [name]) if (IS_MANIFEST.test(one)) open.set(one, changes);
+      for (const one of name === null ? files.keys() : [name]) if (IS_MANIFEST.test(one)) changed.set(one, lastChange);
     },
-    areAllRead: () => pods.known && !isPart && open.size === 0 && ![...files.values()].some(({ isUnread }) => isUnread),
+    areAllRead: () =>
+      pods.known && !isPart && changed.size === 0 && ![...files.values()].some(({ isUnread }) => isUnread),
     isReadDue: () => isRequested && !isReading,
     silentMs: ofNew.silentMs,
     close: () => {
@@ -341,19 +311,6 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     },
   };
 }
-
-type Text = { readonly text: string; readonly stamp: string | null; readonly changedMs: number };
-/** `names` null: as before. */
-type Listed = { readonly names: readonly string[] | null; readonly stamp: string | null };
-/** `cause`: the file system gave no answer, or an error. Absent: what it answered is refused. */
-type Unread = { readonly why: string; readonly cause?: Unknown };
-const unread = (cause: Unknown): Unread => ({ why: sayUnread(cause), cause });
-
-const isError = (cause: Unknown | undefined): boolean => cause?.why === 'unreadable';
-
-const sayUnread = ({ where, detail }: Unknown): string => `${where}: ${detail}`;
-const manifestsAmong = (names: readonly string[]): readonly string[] =>
-  names.filter((name) => IS_MANIFEST.test(name)).toSorted();
 
 /** Leaves out a pod whose name or uid an earlier file has. `findings` null: without a finding. */
 function unique(
