@@ -24,6 +24,13 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, if systemd is 
     const facts = await fake.systemd.unit(UNIT);
     restart.hold(manifest(), UNIT, facts.known ? facts.value : null);
   };
+  /** It is held while the condition lasts. */
+  const evictUnderPressure = async (): Promise<void> => {
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    await until(isDown);
+    await sleep(clock, 100);
+  };
   /** As Restart= does after a SIGKILL. */
   const startAnew = (): void => {
     const unit = fake.units.get(UNIT);
@@ -80,10 +87,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, if systemd is 
   it('comes back after it was stopped again, also if the answer to that was late', async () => {
     let late: typeof LATE | null = null;
     await reopen({ stop: (name) => then(fake.systemd.stop(name), () => late) });
-    restart.setCondition('MemoryPressure', true);
-    await evict();
-    await until(isDown);
-    await sleep(clock, 100);
+    await evictUnderPressure();
     late = LATE;
     fake.byOthers('start', UNIT);
     await until(() => stops() >= 2);
@@ -97,10 +101,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, if systemd is 
   it('is stopped again three times within ten minutes and no more, also if no answer comes in time', async () => {
     let late: typeof LATE | null = null;
     await reopen({ stop: (name) => then(fake.systemd.stop(name), () => late) });
-    restart.setCondition('MemoryPressure', true);
-    await evict();
-    await until(isDown);
-    await sleep(clock, 100);
+    await evictUnderPressure();
     late = LATE;
     for (let times = 1; times <= 3; times++) {
       fake.byOthers('start', UNIT);
@@ -118,10 +119,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, if systemd is 
   it('counts each run once, however often it has to be asked to stop', async () => {
     let isLost = false;
     await reopen({ stop: (name) => (isLost ? Promise.resolve(LATE) : fake.systemd.stop(name)) });
-    restart.setCondition('MemoryPressure', true);
-    await evict();
-    await until(isDown);
-    await sleep(clock, 100);
+    await evictUnderPressure();
     isLost = true;
     fake.byOthers('start', UNIT);
     await until(isUp);
@@ -137,10 +135,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, if systemd is 
     await reopen({
       stop: (name) => (isEnding ? new Promise(() => void fake.systemd.stop(name)) : fake.systemd.stop(name)),
     });
-    restart.setCondition('MemoryPressure', true);
-    await evict();
-    await until(isDown);
-    await sleep(clock, 100);
+    await evictUnderPressure();
     isEnding = true;
     fake.byOthers('start', UNIT);
     await until(() => stops() >= 2);
@@ -160,10 +155,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, if systemd is 
       return isBusy ? Promise.resolve(LATE) : fake.systemd.unit(name);
     };
     await reopen({ unit: answer });
-    restart.setCondition('MemoryPressure', true);
-    await evict();
-    await until(isDown);
-    await sleep(clock, 100);
+    await evictUnderPressure();
     isBusy = true;
     fake.byOthers('stop', UNIT);
     const before = asked;
