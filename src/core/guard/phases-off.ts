@@ -14,7 +14,7 @@ import { leftOnIdle } from './rehearsal.ts';
 import { isAdopted } from './self.ts';
 import { holdOn } from './storm.ts';
 import {
-  ANSWER_RESERVE_MS,
+  answeredByMs,
   ask,
   askGates,
   asksSinceMs,
@@ -117,7 +117,7 @@ function isolating(turn: Turn): Turned {
     const endsMs = predecessorEndsMs(turn);
     if (observation.atMs < endsMs) return stay({ dueMs: endsMs });
     const said = saidSince(turn, isolation, endsMs);
-    const givesUpMs = Math.max(endsMs, asksSinceMs(turn)) + turn.config.deadlineMs + ANSWER_RESERVE_MS;
+    const givesUpMs = answeredByMs(turn, endsMs);
     if (said === null && observation.atMs < givesUpMs) return ask({ status: isolation }, givesUpMs);
     const missing = said === null ? isolation : said.filter(({ says }) => says === 'on').map(({ method }) => method);
     if (missing.length > 0) return again(turn, 'isolating', missing);
@@ -135,14 +135,14 @@ function offSent(turn: Turn): Turned {
 
 /** guard.md 7.3: the device is asked first. */
 function offSentByAnother(turn: Turn): Turned {
-  const { record, observation, config } = turn;
+  const { record, observation } = turn;
   const endsMs = predecessorEndsMs(turn);
   if (observation.atMs < endsMs) return stay({ dueMs: endsMs });
   if (lifeSign(turn) !== null) return ended(turn, 'life');
   const level = levelOf(record);
   const said = saidSince(turn, level, endsMs);
   if (said?.every(({ says }) => says === 'off')) return go('proving');
-  const givesUpMs = Math.max(endsMs, asksSinceMs(turn)) + config.deadlineMs + ANSWER_RESERVE_MS;
+  const givesUpMs = answeredByMs(turn, endsMs);
   if (said === null && observation.atMs < givesUpMs) return ask({ status: level }, givesUpMs);
   if (record.attempt < ATTEMPTS_TAKEN_OVER)
     return afterLook(turn, (fresh) => sendOff(fresh, record.level, record.attempt + 1));

@@ -4,8 +4,8 @@ import { IN_TIME_MS, ROUND_VALID_MS } from './devices.ts';
 import type { FencingRecord } from './record.ts';
 import { deviceKey } from './state.ts';
 import {
-  ANSWER_RESERVE_MS,
   type Asks,
+  answeredByMs,
   asksSinceMs,
   isUnchanged,
   levelOf,
@@ -55,14 +55,14 @@ export function proofOf(turn: Turn, roundsSinceMs: MonoMs, lookSinceMs: MonoMs):
  * silence does not count.
  */
 function heardByMs(turn: Turn): MonoMs {
-  const { record, fencing, state, config } = turn;
+  const { record, fencing, state } = turn;
   const sinceMs = asksSinceMs(turn);
   const isHeard = watchedOf(record).every((method) => {
     const begunMs = state.devices.get(deviceKey(record.node.uid, method))?.begunMs ?? null;
     return begunMs !== null && begunMs >= sinceMs;
   });
   const isHere = !fencing.isTakenOver && sinceMs === fencing.sinceMs;
-  return isHere || isHeard ? sinceMs : sinceMs + config.deadlineMs + ANSWER_RESERVE_MS;
+  return isHere || isHeard ? sinceMs : answeredByMs(turn, sinceMs);
 }
 
 /** (d): the same lease and boot, and Ready no longer True: Kubernetes frees nothing before (k/k podgc, gcTerminating). */

@@ -58,7 +58,7 @@ export const DEADLINE_RESERVE_MS = 5_000;
 /** guard.md 9.2: how often power is asked while the taint stands. */
 export const WATCH_MS = 10_000;
 /** Answers of a device are awaited for this long after the deadline of its status. */
-export const ANSWER_RESERVE_MS = 20_000;
+const ANSWER_RESERVE_MS = 20_000;
 /** Two rounds of status that have not come by then do not come. */
 export const roundsWithinMs = ({ deadlineMs }: Turn['config']): number => 2 * deadlineMs + ANSWER_RESERVE_MS;
 
@@ -109,6 +109,10 @@ export const predecessorEndsMs = ({ fencing, config }: Turn, steps = 1): MonoMs 
 /** Since when this process may have asked what the phase wants to know: a standby knows its record, and asks nobody. */
 export const asksSinceMs = ({ fencing, state }: Pick<Turn, 'fencing' | 'state'>): MonoMs =>
   Math.max(fencing.sinceMs, state.self.electedMs ?? fencing.sinceMs);
+
+/** By then, devices have answered that were asked at `sinceMs`, or as soon as this process asked. */
+export const answeredByMs = (turn: Turn, sinceMs: MonoMs): MonoMs =>
+  Math.max(sinceMs, asksSinceMs(turn)) + turn.config.deadlineMs + ANSWER_RESERVE_MS;
 
 /** A sign of life since the record's; null: none is known. */
 export type LifeSign = 'lease' | 'boot' | 'power';
