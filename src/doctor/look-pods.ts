@@ -31,6 +31,7 @@ const SETTLE_MS = 2_000;
 const TIES_MS = 1_000;
 const POLL_MS = 20;
 const SCRATCH_MS = 1_000;
+const NOT_ALL_READ = unknown('timed-out', 'manifests', `not all of them were read within ${SETTLE_MS / 1_000} s`);
 const UNTOLD = unknown('timed-out', 'systemd', 'it did not answer about the units');
 /** Only the first ones are read if there are more. */
 const MAX_PODS = 500;
@@ -75,12 +76,12 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
   };
   try {
     await source.opened?.();
-    await until(SETTLE_MS, () => {
-      source.pods();
-      return source.isSettled();
-    });
+    const areAllRead = (bound: Reading<readonly BoundPod[]>): boolean =>
+      bound.known && bound.value.every(({ declared }) => declared.limitedBy !== 'manifest-unread');
+    await until(SETTLE_MS, () => areAllRead(source.pods()) && source.isSettled());
     const bound = source.pods();
     const pods = bound.known ? bound.value : [];
+    if (bound.known && !areAllRead(bound)) unread.set(NOT_ALL_READ.where, NOT_ALL_READ);
     const hasUnits = pods.some(({ declared }) => unitOf(declared.uid) !== null);
     areTied = false;
     ties.tied(pods);

@@ -1,6 +1,10 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { noHungMount } from '../host/hung-mount.ts';
+import { mountSlowFileSystem } from '../host/slow-mount.ts';
 import { aDoctor, saidOf } from './a-doctor.ts';
+
+const slowMissing = noHungMount === null ? '' : `[${noHungMount}]`;
 
 describe('nodewarden doctor', () => {
   const doctor = aDoctor();
@@ -64,6 +68,20 @@ describe('nodewarden doctor', () => {
     expect(
       ofAll.filter((code) => ['binding-unresolved', 'pod-unmeasured', 'disk-usage-unknown'].includes(code)),
     ).toEqual([]);
+  });
+
+  it.skipIf(slowMissing !== '')(`does not say so while not all manifests are read ${slowMissing}`, async () => {
+    const names = Array.from({ length: 40 }, (_, i) => `p${String(i).padStart(2, '0')}`);
+    for (const name of names) manifest(name, { cgroup: `nodewarden-test-${name}`, protect: String(name !== 'p39') });
+    const { order, release } = await mountSlowFileSystem(path('pods.d'));
+    try {
+      order('delay 0.07');
+      expect(saidOf(await report(), 'nothing-to-evict')).toMatchObject([
+        { kind: 'unknown', text: expect.stringContaining('not all of them were read within 2 s') },
+      ]);
+    } finally {
+      release();
+    }
   });
 
   it('reports that nothing can be evicted if no pod may be evicted for any threshold', async () => {
