@@ -5,47 +5,77 @@ type Role = {
   readonly priority: number;
 };
 
+/** Whole words of a name, such as `mysql` in `mysqld@1`, `mysql8` and `my-mysql`, and not in `mysqlish`. */
+const words = (names: string): RegExp => new RegExp(`(?<![a-z0-9])(?:${names})d?\\d*(?![a-z0-9])`);
+
 /** The first match counts. A higher priority is evicted later. */
 const ROLES: readonly Role[] = [
   {
     role: 'a database or queue',
-    units:
-      /postgres|mysql|mariadb|mongo|redis|valkey|memcached|etcd|elasticsearch|opensearch|influx|cassandra|rabbitmq|kafka|clickhouse|ldap|slapd/,
+    units: words(
+      'postgres|postgresql|mysql|mariadb|mongo|mongodb|mongos|redis|valkey|memcached|etcd|elasticsearch|opensearch|influx|influxdb|cassandra|rabbitmq|kafka|clickhouse|ldap|openldap|slapd',
+    ),
     priority: 1_000,
   },
   {
     role: 'work that can be repeated',
-    units: /batch|backup|cron|anacron|^atd|apt-daily|unattended|update|upgrade|index|build|runner|worker|job|report/,
+    units: words(
+      'batch|backups?|cron|anacron|atd|apt-daily|unattended|updates?|upgrades?|index|build|runners?|workers?|jobs?|reports?',
+    ),
     priority: 0,
   },
   {
     role: 'it serves requests',
-    units:
-      /nginx|apache|httpd|haproxy|caddy|traefik|varnish|php.*fpm|tomcat|gunicorn|uwsgi|postfix|exim|dovecot|bind9|named|unbound|dnsmasq/,
+    units: words(
+      'nginx|apache|httpd|haproxy|caddy|traefik|varnish|php[\\d.]*-fpm|tomcat|gunicorn|uwsgi|postfix|exim|dovecot|bind9|named|unbound|dnsmasq',
+    ),
     priority: 500,
   },
 ];
 const OTHER = { role: 'a service', priority: 100 } as const;
 
 export function roleOf(unit: string): { readonly role: string; readonly priority: number } {
-  return ROLES.find(({ units }) => units.test(unit.toLowerCase())) ?? OTHER;
+  const name = unit.toLowerCase().replace(/\\x[0-9a-f]{2}/g, '-');
+  return ROLES.find(({ units }) => units.test(name)) ?? OTHER;
 }
 
-/** Without these, the machine is unreachable, does not log, or cannot start services: they never become pods. */
+/** A unit whose name begins with one of these as a whole word. */
+const wordsAtStart = (names: string): RegExp => new RegExp(`^(?:${names})(?![A-Za-z0-9])`);
+
+/**
+ * Without these, the machine or its disks are unreachable, nobody logs in, it does not log, it resets itself, or it cannot start
+ * services: they never become pods.
+ */
 const OF_THE_SYSTEM: readonly { readonly units: RegExp; readonly why: string }[] = [
   { units: /^(init\.scope|dbus(-broker)?\.service|nodewarden.*\.service)$/, why: 'nodewarden never stops it' },
   { units: /^(systemd-|user@|user-runtime-dir@)/, why: 'it belongs to systemd' },
   {
-    units: /^((serial-|console-)?getty@|container-getty@|console-getty|sshd?(@|\.)|dropbear)/,
+    units: /^((serial-|console-)?getty@|container-getty@|console-getty|sshd?(@|\.)|dropbear|amazon-ssm-agent|cockpit)/,
     why: 'you log in through it',
   },
   {
+    units: wordsAtStart(
+      'sssd|nslcd|nscd|nsncd|unscd|winbind|oddjobd|gdm3?|lightdm|sddm|lxdm|xdm|greetd|display-manager',
+    ),
+    why: 'logins depend on it',
+  },
+  {
+    units: wordsAtStart(
+      'open-iscsi|iscsid?|iscsiuio|multipathd|mdmon|mdmonitor|dm-event|lvm2|stratisd|zfs|nbd-client|rbdmap|fcoe|rpcbind|rpc-statd|rpc-gssd|nfs-blkmap|nfs-idmapd|autofs|drbd',
+    ),
+    why: 'disks or mounts depend on it',
+  },
+  {
+    units: wordsAtStart('watchdog|wd_keepalive|sbd|corosync|pacemaker|dlm'),
+    why: 'the machine may be reset without it',
+  },
+  {
     units:
-      /^(NetworkManager|networking|wpa_supplicant|dhcp|dhclient|ifup@|connman|iwd|firewalld|nftables|wg-quick|openvpn|chrony|ntp|tailscaled|zerotier|strongswan|frr\.|bird\.|keepalived)/,
+      /^(NetworkManager|networking|wpa_supplicant|dhcp|dhclient|ifup@|connman|iwd|firewalld|nftables|wg-quick|openvpn|chrony|ntp|tailscaled|zerotier|strongswan|frr\.|bird\.|keepalived|ModemManager|openvswitch|ovs-|ovsdb-|teamd@|pppd?@|ipsec\.)/,
     why: 'the network depends on it',
   },
   {
-    units: /^(rsyslog|syslog|auditd|polkit|udisks2|multipathd|lvm2|acpid|irqbalance)/,
+    units: /^(rsyslog|syslog|auditd|polkit|udisks2|acpid|irqbalance)/,
     why: 'it belongs to the system',
   },
   {

@@ -23,8 +23,16 @@ describe('a role', () => {
     ['postgresql@15-main', 1_000],
     ['nginx', 500],
     ['nightly-backup', 0],
-    ['rpc-statd', 100],
+    ['mysqld@replica01', 1_000],
+    ['docker_redis_1', 1_000],
+    ['app@my\\x2dredis', 1_000],
+    ['php8.2-fpm', 500],
+    ['crond', 0],
     ['shop', 100],
+    ['redistribute', 100],
+    ['unnamed', 100],
+    ['rebuilder-reporter', 100],
+    ['micronaut', 100],
   ])('for %s gives priority %i', (name, priority) => {
     expect(roleOf(name).priority).toBe(priority);
   });
@@ -45,16 +53,32 @@ describe('a role', () => {
     'keepalived.service',
     'docker.service',
     'user@1000.service',
+    'sssd.service',
+    'sssd-nss.service',
+    'winbind.service',
+    'gdm3.service',
+    'iscsid.service',
+    'open-iscsi.service',
+    'mdmon@md127.service',
+    'dm-event.service',
+    'rpc-statd.service',
+    'ovs-vswitchd.service',
+    'ModemManager.service',
+    'watchdog.service',
+    'corosync.service',
   ])('of the system: no manifest is proposed for %s', (unit) => {
     expect(ofTheSystem(unit)).not.toBeNull();
   });
 
-  it.each(['shop.service', 'dockerish.service', 'gettysburg.service', `docker-${'a'.repeat(64)}.scope`])(
-    '%s does not belong to the system',
-    (unit) => {
-      expect(ofTheSystem(unit)).toBeNull();
-    },
-  );
+  it.each([
+    'shop.service',
+    'dockerish.service',
+    'gettysburg.service',
+    'zedboard.service',
+    `docker-${'a'.repeat(64)}.scope`,
+  ])('%s does not belong to the system', (unit) => {
+    expect(ofTheSystem(unit)).toBeNull();
+  });
 });
 
 const anAdopted: Adopted = {
