@@ -55,8 +55,8 @@ export type ShutdownEvent =
       /** The kubelet holds its own shutdown lock and stops the pods itself (beside-a-kubelet.md E10). */
       readonly byKubelet?: true;
     }
-  /** The answer to `announce-shutdown`, as a sentence. */
-  | { readonly kind: 'announced'; readonly detail: string }
+  /** The answer to the decision `announce-shutdown`, as a sentence. */
+  | { readonly kind: 'announced'; readonly decision: DecisionId; readonly detail: string }
   /** The kubelet has released its own shutdown lock. */
   | { readonly kind: 'kubelet-released' }
   /** `machineStays`: not only logind says so, systemd too is not taking the machine down. */

@@ -246,7 +246,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     announce: ({ id, totalMs, byKubelet }) =>
       void mode
         .announce?.({ decision: id, totalMs, byKubelet })
-        .then((detail) => inbox.put({ kind: 'announced', detail })),
+        .then((detail) => inbox.put({ kind: 'announced', decision: id, detail })),
     undoStops,
     reclaim: (decision) => acting().reclaim(decision),
     scratch: { empty: (victim) => acting().scratch.empty(victim) },

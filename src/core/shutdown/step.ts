@@ -5,12 +5,12 @@ import type { PodUid } from '../pod/pod.ts';
 import { assertNever, type MonoMs } from '../reading.ts';
 import type { PhaseEnd } from '../reason.ts';
 import type { ShutdownStop, State, Stopping } from '../state/state.ts';
-import { type Step, waiting, withDecision, withReason } from '../step.ts';
+import { nextId, type Step, waiting, withDecision, withReason } from '../step.ts';
 import { lastMs, timeOf, totalMs, withoutReserve } from './phase-time.ts';
 import { assign, neededTotalMs, planShutdown, planStop, withChains } from './plan.ts';
 import { alive, stopAgain, stopPods } from './stop-pods.ts';
 import { isInPhase, setShutdown, withShutdown } from './stopping.ts';
-import { announced, beginConfirm, endTierWait, kubeletReleased } from './tiers.ts';
+import { answered, beginConfirm, endTierWait, kubeletReleased } from './tiers.ts';
 
 /** kubelet-shutdown.md 5.3. */
 const VOLUME_LOOK_MS = 300;
@@ -160,7 +160,7 @@ function hear(step: Step, event: ShutdownEvent, observation: Observation, config
     case 'preparing':
       return prepare(step, event, observation.atMs, config);
     case 'announced':
-      return announced(step, event.detail, observation.atMs);
+      return answered(step, event.decision, event.detail, observation.atMs);
     case 'kubelet-released':
       return kubeletReleased(step, observation.atMs);
     case 'cancelled':
@@ -207,7 +207,7 @@ function prepare(
     phases: byKubelet ? [] : phases,
     confirm: { ms: tiers.confirmMs * share, latestMs: mustEndMs ?? atMs + grantedMs },
     ...(byKubelet ? { byKubelet: 'holds' } : {}),
-    wait: { kind: 'announce', untilMs: atMs + tiers.announceMs * share },
+    wait: { kind: 'announce', decision: nextId(step.state), untilMs: atMs + tiers.announceMs * share },
   });
   return withDecision(begun, atMs, { kind: 'announce-shutdown', totalMs: neededMs, byKubelet });
 }

@@ -1,3 +1,4 @@
+import type { DecisionId } from '../decision.ts';
 import type { Observation, Unconfirmed } from '../observation.ts';
 import type { MonoMs } from '../reading.ts';
 import type { Stopping } from '../state/state.ts';
@@ -6,10 +7,15 @@ import { withShutdown } from './stopping.ts';
 
 /** Beside a kubelet: what comes before the first phase and after the last one (beside-a-kubelet.md E4, E10, E16, E17). */
 
-/** The node shows the shutdown, or could not be marked. */
-export function announced(step: Step, detail: string | null, atMs: MonoMs): Step {
+/** The node shows the shutdown, or could not be marked. An answer for an earlier, cancelled one says nothing about this one. */
+export function answered(step: Step, decision: DecisionId, detail: string, atMs: MonoMs): Step {
   const { shutdown } = step.state;
   if (shutdown.kind !== 'stopping' || shutdown.wait.kind !== 'announce') return step;
+  if (shutdown.wait.decision !== decision) return step;
+  return announced(step, shutdown, detail, atMs);
+}
+
+function announced(step: Step, shutdown: Stopping, detail: string | null, atMs: MonoMs): Step {
   const said = withReason(step, { code: 'shutdown-announced', detail });
   // The time of the phases begins now.
   return withShutdown(said, { ...shutdown, startedMs: atMs, wait: { kind: 'next' } });
@@ -35,7 +41,7 @@ export function endTierWait(step: Step, observation: Observation): Step {
   if (shutdown.kind !== 'stopping') return step;
   const { atMs } = observation;
   const { wait } = shutdown;
-  if (wait.kind === 'announce') return atMs >= wait.untilMs ? announced(step, null, atMs) : step;
+  if (wait.kind === 'announce') return atMs >= wait.untilMs ? announced(step, shutdown, null, atMs) : step;
   if (wait.kind !== 'confirm' || shutdown.confirm === undefined) return step;
   const { confirm, byKubelet, ...rest } = shutdown;
   const { unconfirmed } = observation;

@@ -175,7 +175,7 @@ const isState = shape<State>({
         next: {},
         stops: {},
         volumes: { sinceMs: isNumber, lookMs: isNumber },
-        announce: { untilMs: isNumber },
+        announce: { decision: optional(isText), untilMs: isNumber },
         confirm: { sinceMs: isNumber },
       }),
       confirm: optional(shape<NonNullable<Stopping['confirm']>>({ ms: isNumber, latestMs: isNumber })),

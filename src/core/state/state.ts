@@ -88,8 +88,8 @@ export type Stopping = {
     | { readonly kind: 'next' }
     | { readonly kind: 'stops' }
     | { readonly kind: 'volumes'; readonly sinceMs: MonoMs; readonly lookMs: MonoMs }
-    /** Before the first phase. */
-    | { readonly kind: 'announce'; readonly untilMs: MonoMs }
+    /** Before the first phase, for the answer to `decision`. Absent: an older version wrote it; only the time ends it. */
+    | { readonly kind: 'announce'; readonly decision?: DecisionId; readonly untilMs: MonoMs }
     /** After the last one. */
     | { readonly kind: 'confirm'; readonly sinceMs: MonoMs };
   /**

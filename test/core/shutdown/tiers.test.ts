@@ -6,7 +6,7 @@ import { aPod } from '../../a.ts';
 import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, said, web } from './a-shutdown.ts';
 
 const CONFIG = aShutdownConfig({ tiers: { announceMs: 2_000, confirmMs: 10_000 } });
-const ANNOUNCED = { kind: 'announced', detail: 'the node is cordoned and tainted' } as const;
+const ANNOUNCED = { kind: 'announced', decision: 'boot-1', detail: 'the node is cordoned and tainted' } as const;
 const START = { shutdownEvents: [LOCK, PREPARING] };
 const BY_KUBELET = { shutdownEvents: [LOCK, { ...PREPARING, byKubelet: true }] } as const;
 const LET_GO = { kind: 'kubelet-released' } as const;
@@ -183,6 +183,17 @@ describe('a shutdown in two tiers', () => {
     expect(cancelled.reasons.map(({ code }) => code)).not.toContain('shutdown-phase-over');
     // What was asked for before is answered late.
     expect(look(1_100, { shutdownEvents: [ANNOUNCED, LET_GO] }).state.shutdown.kind).toBe('armed');
+  });
+
+  it('is not begun by the late answer for one that was cancelled', () => {
+    const { look } = aCore(CONFIG, [web]);
+    look(0, START);
+    look(100, { shutdownEvents: [CANCELLED] });
+    look(200, { shutdownEvents: [PREPARING, ANNOUNCED] });
+    expect(said(look(300, { shutdownEvents: [ANNOUNCED] }))).toEqual([]);
+    expect(said(look(400, { shutdownEvents: [{ ...ANNOUNCED, decision: 'boot-3' }] }))).toEqual([
+      'stop web in 1 for 20 s',
+    ]);
   });
 
   it('stops the pods of one controller three times, whatever their names', () => {

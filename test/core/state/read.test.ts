@@ -160,7 +160,7 @@ const shutdowns: readonly State['shutdown'][] = [
   stopping,
   { ...stopping, tier: 'stop', wait: { kind: 'stops' } },
   { ...stopping, wait: { kind: 'next' } },
-  { ...stopping, wait: { kind: 'announce', untilMs: 1 } },
+  { ...stopping, wait: { kind: 'announce', decision: 'boot-1', untilMs: 1 } },
   { ...stopping, wait: { kind: 'confirm', sinceMs: 1 }, byKubelet: 'released' },
   { kind: 'unarmed', why: 'not started' },
   { kind: 'armed', delayMaxMs: 1 },
