@@ -174,7 +174,7 @@ export type Left = {
   readonly outcome: Outcome | null;
 };
 export type Recorder = {
-  /** Writes the live state, then the record. Resolves within `deadlineMs` whatever the disk does; deferred entries are written when there is room. */
+  /** Writes the live state, then the record. Resolves within `deadlineMs` whatever the disk does; deferred entries are written when there is room, or counted as lost. */
   readonly intent: (
     step: { readonly observation: Observation; readonly verdict: Verdict },
     deadlineMs: number,

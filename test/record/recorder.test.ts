@@ -207,6 +207,19 @@ describe('an intent', () => {
   });
 });
 
+describe('an intent that is dropped before the disk has it', () => {
+  it('is not said to be durable', async () => {
+    const { recorder } = openRecorder();
+    const how = recorder.intent(aStep('b-1'), 30_000);
+    for (let i = 1; i <= 10_000; i++) recorder.note({ kind: 'stopped', atMs: i, machine: 'stays' });
+    expect(await how).toBe('deferred');
+    await recorder.close();
+    const { entries } = readRecord(at('record'));
+    expect(entries.find(({ kind }) => kind === 'lost')).toMatchObject({ kind: 'lost' });
+    expect(joinDecisions(entries)).toEqual([]);
+  });
+});
+
 describe('parts that are rebuilt while the disk accepts nothing', () => {
   const recordedIds = (): readonly string[] =>
     joinDecisions(readRecord(at('record')).entries).map(({ decision }) => decision.id);

@@ -216,8 +216,8 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       const cancel = clock.after(deadlineMs, defer);
       spool.put(lines, (how) => {
         cancel();
-        if (how === 'waiting') defer();
-        else recorded();
+        if (how !== 'durable') defer();
+        if (how !== 'waiting') recorded();
         isOver = true;
         resolve('durable');
       });
