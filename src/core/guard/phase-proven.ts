@@ -1,9 +1,11 @@
+import type { MonoMs } from '../reading.ts';
 import { STATUS_FRESH_MS } from './devices.ts';
 import { proofOf } from './proof.ts';
 import type { FencingRecord } from './record.ts';
-import { deviceKey } from './state.ts';
+import { type DeviceMemory, deviceKey } from './state.ts';
 import {
   ask,
+  asksSinceMs,
   DEADLINE_RESERVE_MS,
   go,
   levelOf,
@@ -49,7 +51,7 @@ export function proven(turn: Turn): Turned {
       return ask(proof.asks, proof.dueMs);
     case 'rounds':
     case 'too-slow':
-      if (observation.atMs >= Math.min(offKnownUntilMs(turn), fencing.sinceMs + roundsWithinMs(config)))
+      if (observation.atMs >= Math.min(offKnownUntilMs(turn), watchedSinceMs(turn) + roundsWithinMs(config)))
         return proofLost(turn);
       return ask({ status: levelOf(record) });
     case 'baseline':
@@ -73,12 +75,28 @@ export function proofLost({ record }: Turn): Turned {
 }
 
 /** Until when the last off of the devices that proved it is believed; Infinity: a person did. */
-export function offKnownUntilMs({ record, fencing, state, config }: Turn): number {
-  if (!isProvenBefore(record)) return Number.POSITIVE_INFINITY;
-  const heard = watchedOf(record).map((method) => {
-    const device = state.devices.get(deviceKey(record.node.uid, method));
-    return device?.recent.findLast(({ says }) => says === 'off')?.begunMs ?? 0;
-  });
+export function offKnownUntilMs(turn: Turn): number {
+  if (!isProvenBefore(turn.record)) return Number.POSITIVE_INFINITY;
+  const heard = watchedDevices(turn).map(
+    (device) => device?.recent.findLast(({ says }) => says === 'off')?.begunMs ?? 0,
+  );
   // One watch, and an answer that takes as long as it may.
-  return Math.max(fencing.sinceMs, Math.min(...heard)) + WATCH_MS + config.deadlineMs + DEADLINE_RESERVE_MS;
+  return Math.max(watchedSinceMs(turn), Math.min(...heard)) + WATCH_MS + turn.config.deadlineMs + DEADLINE_RESERVE_MS;
 }
+
+/**
+ * Since when this process could hear them in this phase. What a standby has not heard is no loss of the proof; but only its first
+ * election counts, else a guard that is elected again and again would keep the taint of a machine that nobody hears.
+ */
+function watchedSinceMs(turn: Turn): MonoMs {
+  const { sinceMs } = turn.fencing;
+  const mayAskSinceMs = asksSinceMs(turn);
+  const hasAskedBefore = watchedDevices(turn).some((device) => {
+    const begunMs = device?.begunMs ?? null;
+    return begunMs !== null && begunMs >= sinceMs && begunMs < mayAskSinceMs;
+  });
+  return hasAskedBefore ? sinceMs : mayAskSinceMs;
+}
+
+const watchedDevices = ({ record, state }: Turn): readonly (DeviceMemory | undefined)[] =>
+  watchedOf(record).map((method) => state.devices.get(deviceKey(record.node.uid, method)));

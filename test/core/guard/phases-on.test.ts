@@ -3,7 +3,7 @@ import type { FencingRecord } from '../../../src/core/guard/record.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { aPodOn } from './a-machine.ts';
 import { aMemory } from './a-node.ts';
-import { back, RENEWED, SINCE, sayTurn, turnRows } from './a-turn.ts';
+import { back, elected, RENEWED, SINCE, sayTurn, turnRows } from './a-turn.ts';
 
 const MINUTE = 60_000;
 const DEVICES = { proof: { by: 'devices', level: 0 } } as const;
@@ -13,6 +13,7 @@ const GONE = '> left-off staysOff=node-deleted';
 const ON = '> on-sent onSent=vm w1 onAttempt=1 [on vm w1]';
 const SENT = { offSent: ['vm w1'], ...DEVICES };
 const PAIR = { plan: { isolation: [], levels: [['a', 'b']] }, offSent: ['a', 'b'] };
+const TAKEN = { fencing: { isTakenOver: true } } as const;
 const patched = { fencing: { acted: { kind: 'patched' } } } as const;
 const attachment = { name: 'va', node: 'w1', driver: 'csi', volume: 'pv' };
 const WATCH = '? vm w1/10000 stuck by 600000'; /** Its device says off. */
@@ -62,6 +63,17 @@ describe('a fencing whose node is tainted', () => {
       'but one that the person overruled',
       { record: { ...PERSON, why: 'device-is-wrong' }, said: { 'vm w1': ['on@1'] } },
       '? stuck by 600000',
+    ],
+    [
+      'a standby that is elected asks, however long it has known the record',
+      { ...TAKEN, ...elected(300_000), atMs: 354_999, said: { 'vm w1': ['unknown@310000'] } },
+      WATCH,
+    ],
+    ['but not for ever', { ...TAKEN, ...elected(300_000), atMs: 355_000, said: {} }, LOST],
+    [
+      'nor anew for each election: it has asked in an earlier one',
+      { ...TAKEN, ...elected(300_000), atMs: 300_000, said: { 'vm w1': ['off@100000', 'unknown@200000'] } },
+      LOST,
     ],
     ['waits until its time', { atMs: 599_999, said: OFF_LATE }, WATCH],
     [
@@ -149,7 +161,6 @@ describe('a fencing that removes its taint', () => {
 
 describe('a fencing that has sent on', () => {
   const sent = { ...SENT, onSent: ['vm w1'], onAttempt: 1, plan: { isolation: ['f'], levels: [['vm w1'], ['pdu']] } };
-  const TAKEN = { fencing: { isTakenOver: true } };
   const said = (text: 'on' | 'off' | 'unknown', ms = 1) => ({ said: { 'vm w1': [`${text}@${ms}`] } }) as const;
   const AGAIN = '> on-sent onSent=vm w1 onAttempt=2 [on vm w1]';
   rows('on-sent', sent, [

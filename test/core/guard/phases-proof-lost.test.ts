@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { aPodOn, five } from './a-machine.ts';
-import { LEASE, RENEWED, SINCE, turnRows } from './a-turn.ts';
+import { elected, LEASE, RENEWED, SINCE, turnRows } from './a-turn.ts';
 import { aWorld } from './a-world.ts';
 
 const rows = turnRows();
@@ -23,6 +23,16 @@ describe('a fencing that is proven, and whose patch was not taken', () => {
     [
       'but no longer when its answers come too late to be of use',
       { ...refused, ...slow([60_000, 82_000]), atMs: 100_000, said: { 'vm w1': ['off@82000'] } },
+      LOST,
+    ],
+    [
+      'asks first when it was a standby that knew the record for long',
+      { fencing: { isTakenOver: true }, atMs: 354_999, said: {}, ...elected(300_000) },
+      '? vm w1/6000',
+    ],
+    [
+      'and fails if they do not come',
+      { fencing: { isTakenOver: true }, atMs: 355_000, said: {}, ...elected(300_000) },
       LOST,
     ],
   ]);
