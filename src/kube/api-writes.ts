@@ -78,8 +78,8 @@ export type ApiWrites = {
   readonly changeTaints: (change: TaintChange) => Promise<NodeChange | NotDone>;
   /** E4: cordon and taint in one patch. A node that someone else has cordoned gets only the taint (A15). */
   readonly cordon: (mark: ShutdownMark) => Promise<Cordoned | NotDone>;
-  /** E18, E22: takes back the taint, and the cordon that has the mark of the cancelled shutdown or of another boot. */
-  readonly uncordon: (cancelled: ShutdownMark | null) => Promise<Uncordoned | NotDone>;
+  /** E18, E22: takes back the taint, and the cordon that has the mark of a cancelled shutdown or of another boot. */
+  readonly uncordon: (cancelled: readonly ShutdownMark[]) => Promise<Uncordoned | NotDone>;
   /** E22: somebody has uncordoned the node since. If it is cordoned again, the cordon is not ours. */
   readonly dropVoidMark: () => Promise<NodeChange | NotDone>;
   /** If the server already has it, its count is updated. */
@@ -266,7 +266,7 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
       return editNode((seen) => cordoned(seen, mark, shutdownTaint));
     },
     uncordon: (cancelled) => {
-      if (cancelled !== null) mustBeMark(cancelled);
+      for (const mark of cancelled) mustBeMark(mark);
       return editNode((seen) => uncordoned(seen, cancelled, bootId));
     },
     dropVoidMark: () => editNode(withoutVoidMark),

@@ -52,9 +52,9 @@ export function cordoned(seen: OwnNode, mark: ShutdownMark, taint: OwnTaint): No
   return { result, change: { metadata, spec } };
 }
 
-export function uncordoned(seen: OwnNode, cancelled: ShutdownMark | null, bootId: string): NodeEdit<Uncordoned> {
+export function uncordoned(seen: OwnNode, cancelled: readonly ShutdownMark[], bootId: string): NodeEdit<Uncordoned> {
   const mark = readMark(seen.annotations[CORDONED_BY]);
-  const isCancelled = mark !== null && cancelled !== null && sayMark(mark) === sayMark(cancelled);
+  const isCancelled = mark !== null && cancelled.some((other) => sayMark(other) === sayMark(mark));
   // A shutdown of this boot that was not cancelled: it may be in progress.
   if (mark !== null && mark.bootId === bootId && !isCancelled) return UNTOUCHED;
   const taints = withTaints(seen.taints, { put: [], remove: SHUTDOWN_TAINTS });

@@ -258,7 +258,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
         const removed = told('patch nodes/status', writes.removeNodeConditions(OWN_CONDITIONS));
         const untainted = await told('patch nodes', writes.changeTaints({ put: [], remove: OWN_TAINTS }));
         // A cordon of an earlier boot, if the kubelet has not been ready since.
-        if (untainted === null) await writes.uncordon(null);
+        if (untainted === null) await writes.uncordon([]);
         return (await removed) ?? untainted;
       };
       return within(clock, CLEAR_MS, cleared(), () => LATE);

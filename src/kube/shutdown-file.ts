@@ -10,8 +10,13 @@ import type { PodRef } from './api-pod.ts';
 type DeletedPod = PodRef & { readonly owner: string | null; readonly isAccepted?: true };
 /** What a shutdown of this boot has written to the API, until it is undone. */
 export type ToldShutdown = {
-  /** Names its mark on the node (A15). */
+  /**
+   * Names its mark on the node (A15). Each shutdown has its own: setting it changes the node, so that what was sent to take
+   * back an earlier one is refused, however late it arrives (A14).
+   */
   readonly shutdownId: string;
+  /** Of earlier shutdowns, whose marks may still be on the node: newest first, at most 16. Absent: none. */
+  readonly earlierIds?: readonly string[];
   readonly deleted: readonly DeletedPod[];
   /** No cordon was requested, because the API was away. */
   readonly isUncordoned?: true;
@@ -21,6 +26,8 @@ type File = { readonly schema: 1; readonly bootId: string; readonly told: ToldSh
 const MODE = 0o640;
 /** As many as pod-cache.ts keeps. */
 const PODS_MAX = 10_000;
+/** One whose mark is dropped here is uncordoned as any of this boot (undo-cordon.ts). */
+export const EARLIER_MAX = 16;
 const BYTES_MAX = 4 * 1024 * 1024;
 
 const pathIn = (runtimeDirectory: string): string => `${runtimeDirectory}/kube-shutdown.json`;
@@ -37,6 +44,7 @@ const isFile = shape<File>({
   told: orNull(
     shape<ToldShutdown>({
       shutdownId: isText,
+      earlierIds: optional(listOf(isText, EARLIER_MAX)),
       deleted: listOf(isDeleted, PODS_MAX),
       isUncordoned: optional(isOneOf(true)),
     }),

@@ -9,7 +9,7 @@ import { type ApiPod, isTerminal } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
 import { NOTHING_OF_OURS } from './node-edits.ts';
 import { createRepeatedWrite } from './repeated-write.ts';
-import { loadTold, saveTold, type ToldShutdown } from './shutdown-file.ts';
+import { EARLIER_MAX, loadTold, saveTold, type ToldShutdown } from './shutdown-file.ts';
 import { withoutVolumesOf } from './staying-volumes.ts';
 import type { NotDone } from './write-failure.ts';
 import { reportWrite } from './write-findings.ts';
@@ -104,8 +104,8 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   async function uncordon(): Promise<NotDone | null> {
     await announcing;
     if (told === null || !isOver) return null;
-    const { shutdownId } = told;
-    const writing = told.isUncordoned ? NOTHING_OF_OURS : writes.uncordon({ bootId, shutdownId });
+    const marks = idsOf(told).map((shutdownId) => ({ bootId, shutdownId }));
+    const writing = marks.length === 0 ? NOTHING_OF_OURS : writes.uncordon(marks);
     undoing = Promise.resolve(writing);
     const said = await writing;
     // An autoscaler drains the node and removes it (F16).
@@ -171,15 +171,16 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
       const active = pods.known ? [...pods.value].filter(([, pod]) => !isTerminal(pod)) : [];
       ofKubelet = byKubelet ? new Map(active) : null;
       // The mark of a cordon that could not be removed yet stays on the node.
-      const hasMark = told !== null && !told.isUncordoned;
+      const earlierIds = told === null ? [] : idsOf(told).slice(0, EARLIER_MAX);
       const isAway = needs.isAway();
-      const isUncordoned = isAway && !hasMark ? ({ isUncordoned: true } as const) : {};
-      told = { shutdownId: told?.shutdownId ?? decision, deleted: [], ...isUncordoned };
+      told = {
+        ...{ shutdownId: decision, earlierIds, deleted: [] },
+        ...(isAway ? { isUncordoned: true } : {}),
+      };
       save();
       if (isAway) return API_AWAY;
       needs.tell(decision, totalMs);
-      const { shutdownId } = told;
-      const cordoned = undoing.then(() => cordon(shutdownId));
+      const cordoned = undoing.then(() => cordon(decision));
       announcing = cordoned;
       return cordoned;
     },
@@ -228,5 +229,8 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   };
 }
 
+/** The shutdowns whose marks may be on the node. */
+const idsOf = ({ shutdownId, earlierIds = [], isUncordoned }: ToldShutdown): readonly string[] =>
+  isUncordoned === true ? earlierIds : [shutdownId, ...earlierIds];
 const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${UNDO_MS / 1_000} s` };
 const sayPod = ({ object }: ApiPod): string => `${podName(object)} (${object.uid})`;

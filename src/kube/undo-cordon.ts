@@ -60,7 +60,7 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
     const mayLast = isOfThisBoot || (mark === null && hasOurTaint(node));
     if (mayLast && clock.monoMs() - staysSinceMs < OVER_MS) return AGAIN_MS;
     const isOurs = mark !== null || hasOurTaint(node);
-    const said: Uncordoned | NotDone = isOurs ? await writes.uncordon(isOfThisBoot ? mark : null) : NOTHING_OF_OURS;
+    const said: Uncordoned | NotDone = isOurs ? await writes.uncordon(isOfThisBoot ? [mark] : []) : NOTHING_OF_OURS;
     if (!tellUncordoned(said)) return said.kind === 'autoscaler' || said.kind === 'forbidden' ? WATCH_MS : AGAIN_MS;
     if (isShuttingDown) return AGAIN_MS;
     isDone = true;

@@ -29,7 +29,7 @@ describe('what the agent sends', () => {
         'nodes',
         () => writes.changeTaints({ put: [{ key: 'nodewarden.dev/disk-pressure', effect: 'NoSchedule' }], remove: [] }),
       ],
-      ['nodes', () => writes.uncordon({ bootId: BOOT, shutdownId: 's-1' })],
+      ['nodes', () => writes.uncordon([{ bootId: BOOT, shutdownId: 's-1' }])],
       [
         'nodes/status',
         () =>

@@ -288,7 +288,7 @@ describe('cordon', () => {
     expect(api.node.spec).toEqual({ unschedulable: true, taints: [shutdown] });
     expect(api.node.metadata.annotations).toEqual({ 'nodewarden.dev/cordoned-by': `${BOOT}/shutdown-1` });
     expect(await writes.cordon(SHUTDOWN)).toEqual({ kind: 'done', cordon: 'ours' });
-    expect(await writes.uncordon(SHUTDOWN)).toEqual({ kind: 'done', uncordoned: true });
+    expect(await writes.uncordon([SHUTDOWN])).toEqual({ kind: 'done', uncordoned: true });
     expect(api.node.spec).toEqual({ taints: [] });
     expect(api.node.metadata.annotations).toEqual({});
     expect(api.sent()).toHaveLength(2);
@@ -299,7 +299,7 @@ describe('cordon', () => {
     const writes = writesTo(api);
     expect(await writes.cordon(SHUTDOWN)).toEqual({ kind: 'done', cordon: 'others' });
     expect(api.node.metadata.annotations).toEqual({});
-    expect(await writes.uncordon(SHUTDOWN)).toEqual({ kind: 'done', uncordoned: false });
+    expect(await writes.uncordon([SHUTDOWN])).toEqual({ kind: 'done', uncordoned: false });
     expect(api.node.spec).toEqual({ unschedulable: true, taints: [] });
   });
   it('is left to the autoscaler that removes the node', async () => {
@@ -309,9 +309,9 @@ describe('cordon', () => {
     expect(api.node.spec.unschedulable).toBeUndefined();
     api.node.spec.unschedulable = true;
     api.node.metadata.annotations = { 'nodewarden.dev/cordoned-by': `${BOOT}/shutdown-1` };
-    expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'autoscaler' });
+    expect(await writesTo(api).uncordon([SHUTDOWN])).toEqual({ kind: 'autoscaler' });
     api.node.spec.taints.push(shutdown);
-    expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'autoscaler' });
+    expect(await writesTo(api).uncordon([SHUTDOWN])).toEqual({ kind: 'autoscaler' });
     expect(api.node.spec.taints).toHaveLength(1);
     expect(api.node.spec.unschedulable).toBe(true);
   });
@@ -320,9 +320,9 @@ describe('cordon', () => {
     api.node.spec.unschedulable = true;
     api.node.metadata.annotations = { 'nodewarden.dev/cordoned-by': `${EARLIER_BOOT}/shutdown-9` };
     expect(await writesTo(api).cordon(SHUTDOWN)).toEqual({ kind: 'done', cordon: 'ours' });
-    expect(await writesTo(api).uncordon(null)).toEqual({ kind: 'nothing-of-ours' });
+    expect(await writesTo(api).uncordon([])).toEqual({ kind: 'nothing-of-ours' });
     expect(api.node.spec.unschedulable).toBe(true);
-    expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'done', uncordoned: true });
+    expect(await writesTo(api).uncordon([SHUTDOWN])).toEqual({ kind: 'done', uncordoned: true });
   });
   it('of a person does not pass on to a shutdown, whatever annotation an earlier one left', async () => {
     const api = anApi();
@@ -330,7 +330,7 @@ describe('cordon', () => {
     api.node.metadata.annotations = { 'nodewarden.dev/cordoned-by': `${EARLIER_BOOT}/shutdown-9` };
     api.node.metadata.managedFields = [{ manager: 'kubectl', fieldsV1: { 'f:spec': { 'f:unschedulable': {} } } }];
     expect(await writesTo(api).cordon(SHUTDOWN)).toEqual({ kind: 'done', cordon: 'others' });
-    expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'done', uncordoned: false });
+    expect(await writesTo(api).uncordon([SHUTDOWN])).toEqual({ kind: 'done', uncordoned: false });
     expect(api.node.spec).toEqual({ unschedulable: true, taints: [] });
   });
   it('of an earlier boot of ours is lifted, but not one of this boot that was not cancelled', async () => {
@@ -340,12 +340,12 @@ describe('cordon', () => {
       api.node.metadata.annotations = { 'nodewarden.dev/cordoned-by': mark };
     };
     bear(`${EARLIER_BOOT}/shutdown-9`);
-    expect(await writesTo(api).uncordon(null)).toEqual({ kind: 'done', uncordoned: true });
+    expect(await writesTo(api).uncordon([])).toEqual({ kind: 'done', uncordoned: true });
     expect(api.node.spec.unschedulable).toBeUndefined();
     bear(`${BOOT}/shutdown-2`);
     api.node.spec.taints = [shutdown];
-    expect(await writesTo(api).uncordon(null)).toEqual({ kind: 'nothing-of-ours' });
-    expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'nothing-of-ours' });
+    expect(await writesTo(api).uncordon([])).toEqual({ kind: 'nothing-of-ours' });
+    expect(await writesTo(api).uncordon([SHUTDOWN])).toEqual({ kind: 'nothing-of-ours' });
     expect(api.node.spec).toEqual({ unschedulable: true, taints: [shutdown] });
   });
 });

@@ -102,7 +102,7 @@ describe('what the agent must be unable to do', () => {
       writes.removeNodeConditions(['NodewardenLastBoot']),
       writes.changeTaints({ put: [{ key: 'nodewarden.dev/shutdown', effect: 'NoSchedule' }], remove: [] }),
       writes.cordon(SHUTDOWN),
-      writes.uncordon(SHUTDOWN),
+      writes.uncordon([SHUTDOWN]),
       writes.createEvent(event),
     ]) {
       expect(await said).toMatchObject({ kind: 'not-our-node' });
@@ -120,7 +120,7 @@ describe('what the agent must be unable to do', () => {
       const api = anApi();
       api.node.spec.unschedulable = true;
       api.node.metadata.annotations = mark === undefined ? {} : { 'nodewarden.dev/cordoned-by': mark };
-      expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'nothing-of-ours' });
+      expect(await writesTo(api).uncordon([SHUTDOWN])).toEqual({ kind: 'nothing-of-ours' });
       expect(api.sent()).toEqual([]);
     },
   );
@@ -243,7 +243,7 @@ describe('whatever it is asked for', () => {
           w.changeTaints({ put, remove: remove.map(({ key }) => key) }),
     ),
     mark.map((by) => (w: Writes) => w.cordon(by)),
-    fc.option(mark).map((by) => (w: Writes) => w.uncordon(by)),
+    fc.array(mark, { maxLength: 2 }).map((by) => (w: Writes) => w.uncordon(by)),
     fc
       .tuple(victim, text, text, fc.boolean(), fc.integer({ min: -1, max: 3 }), fc.boolean())
       .map(([v, name, message, isNode, count, isNew]) => (w: Writes) => {

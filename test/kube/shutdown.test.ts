@@ -129,6 +129,50 @@ describe('what a shutdown writes to the API server', () => {
     expect([api.node.spec.unschedulable, shutdown.hasTold()]).toEqual([true, true]);
   });
 
+  it('stays if the server carries out late what was to take back an earlier one', async () => {
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    isDeaf = true;
+    void shutdown.undo();
+    await eventually(() => expect(api.sent()).toHaveLength(2));
+    isDeaf = false;
+    expect(await shutdown.announce({ ...PLAN, decision: 'boot-8' })).toBe('the node is cordoned and tainted');
+    const late = api.sent()[1];
+    if (late !== undefined) api.ask(late.method, late.path, late.body, late.contentType);
+    expect(api.node.spec.unschedulable).toBe(true);
+    await shutdown.undo();
+    expect(isOpen()).toBe(true);
+  });
+
+  it('stays if an earlier one is being taken back otherwise', async () => {
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    const mark = { bootId: BOOT, shutdownId: PLAN.decision };
+    const between = writesTo({
+      get: api.get,
+      send: async (request) => {
+        if (api.sent().length === 1) await shutdown.announce({ ...PLAN, decision: 'boot-8' });
+        return api.send(request);
+      },
+    });
+    expect(await between.uncordon([mark])).toEqual({ kind: 'nothing-of-ours' });
+    expect(api.node.spec.unschedulable).toBe(true);
+    await shutdown.undo();
+    expect(isOpen()).toBe(true);
+  });
+
+  it('is taken back whichever shutdown it is marked for, after a restart too', async () => {
+    const before = open();
+    await before.announce(PLAN);
+    isDeaf = true;
+    await before.announce({ ...PLAN, decision: 'boot-8' });
+    isDeaf = false;
+    const shutdown = open();
+    await shutdown.undo();
+    expect(isOpen()).toBe(true);
+    expect(shutdown.hasTold()).toBe(false);
+  });
+
   it("leaves somebody else's cordon alone", async () => {
     api.node.spec.unschedulable = true;
     const shutdown = open();
