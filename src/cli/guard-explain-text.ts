@@ -4,7 +4,7 @@ import type { Phase } from '../core/guard/record.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { ExplainReport } from '../guard/shown.ts';
-import { sayPhase, sayWhy } from '../words/guard.ts';
+import { sayDue, sayPhase, sayWhy } from '../words/guard.ts';
 import { sayFrees } from '../words/guard-decision.ts';
 import { sayGateRow } from '../words/guard-gate.ts';
 import { clean, type Paint, table } from './print.ts';
@@ -45,7 +45,8 @@ function opensText({ opensMs, because }: GateRow, atMs: MonoMs): string {
 function fencingLines({ explanation: { fencing }, atMs }: ExplainReport): readonly string[] {
   if (fencing === null) return [];
   const { record, sinceMs } = fencing.fencing;
-  const due = fencing.dueMs === null ? '' : `, goes on in ${time(Math.max(0, fencing.dueMs - atMs))} at the latest`;
+  const due =
+    fencing.dueMs === null ? '' : `, ${sayDue(record.phase, `in ${time(Math.max(0, fencing.dueMs - atMs))}`)}`;
   const said = sayPhase(record.phase, record.proof?.by === 'person', record.staysOff);
   const why = record.why === null ? '' : `: ${clean(sayWhy(record.why))}`;
   return [`fencing ${record.id}: ${said} (${record.phase}${why}) for ${time(atMs - sinceMs)}${due}`];

@@ -175,7 +175,6 @@ function fencingsOf(shown: Shown): Listed<ShownFencing> {
 function fencingOf(fencing: Fencing, shown: Shown): ShownFencing {
   const { record } = fencing;
   const { id, node, phase, level, attempt, silentMs } = record;
-  const isDecidedHere = shown.isLeader && !shown.of.config.dryRun;
   const said = sayStepsOf(record);
   const steps = record.steps.map((step, at) => ({ ...step, text: said[at] ?? step.phase }));
   return {
@@ -192,7 +191,7 @@ function fencingOf(fencing: Fencing, shown: Shown): ShownFencing {
     why: record.why === null ? null : sayWhy(record.why),
     isBad: RANK[phase] === 0,
     steps: lastOf(steps, shown.most.steps),
-    dueWallMs: isDecidedHere ? wallAt(dueMsOf(fencing, shown.look), shown) : null,
+    dueWallMs: wallAt(dueMsOf(fencing, shown.look), shown),
     freed: listed(sayFreed(record), shown.most.freed),
   };
 }

@@ -172,7 +172,7 @@ export type ShownFencing = {
   readonly silentMs: number;
   /** The last ones. */
   readonly steps: Listed<{ readonly phase: string; readonly text: string; readonly wallMs: number }>;
-  /** When it goes on by itself at the latest; null: when something is heard, or the guard that leads knows. */
+  /** As `dueMsOf` says. */
   readonly dueWallMs: number | null;
   /** Pods and volumes. */
   readonly freed: Listed<string>;

@@ -66,6 +66,13 @@ const PHASES: { readonly [P in Phase]: string } = {
   closed: 'closed',
 };
 
+/** `inTime`: as "in 50s"; null: any moment now. */
+export function sayDue(phase: string, inTime: string | null): string {
+  if (phase === 'failed')
+    return `begins anew ${inTime === null ? '' : `${inTime} at the earliest, `}once all gates are open`;
+  return inTime === null ? 'goes on at the next look' : `goes on ${inTime} at the latest`;
+}
+
 /** Why a fencing came to its phase, or what its proof lacks: a code, unless a sentence says more. */
 export const sayWhy = (why: string): string => saidOf(WHY, why) ?? why;
 const WHY: { readonly [code: string]: string } = {

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { guardExplainText } from '../../src/cli/guard-explain-text.ts';
 import { painter } from '../../src/cli/print.ts';
 import type { FencingRecord, Phase } from '../../src/core/guard/record.ts';
@@ -56,7 +56,31 @@ it('says of a device that answers too late how long it took', () => {
 
 it('says why a fencing was not proven', () => {
   expect(explained(withFencing({ phase: 'failed', why: 'too-slow' }))[1]).toBe(
-    'fencing w1-1: not proven off (failed: its devices answer too late for a proof) for 10s, goes on in 50s at the latest',
+    'fencing w1-1: not proven off (failed: its devices answer too late for a proof) for 10s, begins anew in 50s at the earliest, once all gates are open',
   );
   expect(explained(withFencing({ phase: 'failed', why: 'not-proven' }))[1]).toContain('(failed: not-proven) for 10s');
+});
+
+describe('when a fencing goes on', () => {
+  const line = (rest: Partial<FencingRecord>, state: Given['state'] = {}, own: Given['own'] = {}) => {
+    const of = withFencing({ offSent: ['vm w1'], ...rest });
+    return explained({ ...of, state: { ...of.state, ...state }, own, said: {} })[1];
+  };
+  const PAUSED = { paused: { by: 'ana', because: 'switch work', wallMs: 0 } };
+
+  it('is said while nothing holds it', () => {
+    expect(line({ phase: 'proving' })).toMatch(/ for 10s, goes on in .* at the latest$/);
+  });
+  it.each<Phase>(['isolating', 'off-sent', 'proving'])(
+    'is not said of %s while the guard is paused: no off is sent',
+    (phase) => {
+      expect(line({ phase }, PAUSED)).toMatch(/ for 10s$/);
+    },
+  );
+  it('is said of what needs no off, also while it is paused', () => {
+    expect(line({ phase: 'booting' }, PAUSED)).toMatch(/ for 10s, goes on in .* at the latest$/);
+  });
+  it('is not known on a standby', () => {
+    expect(line({ phase: 'booting' }, {}, { leadership: { isLeader: false } })).toMatch(/ for 10s$/);
+  });
 });

@@ -16,7 +16,7 @@ import {
   type NodeMemory,
   nodeNamed,
 } from './state.ts';
-import { turnOf } from './turns.ts';
+import { isOffHeld, turnOf } from './turns.ts';
 import { FRESH_MS, freesOf } from './worth.ts';
 
 /** Why a node is fenced, or why not (guard.md 11.1), as of one look. */
@@ -75,9 +75,14 @@ export function explainNode(
   };
 }
 
-/** When it goes on by itself at the latest; null: when something is heard. */
-export const dueMsOf = (fencing: Fencing, look: Look): MonoMs | null =>
-  fencing.pending === null ? turnOf(fencing, look).dueMs : null;
+/**
+ * When it goes on by itself at the latest; one that failed begins anew then at the earliest. Null: when something is heard, another
+ * guard decides or none, or the next `off` is held.
+ */
+export function dueMsOf(fencing: Fencing, look: Look): MonoMs | null {
+  if (fencing.pending !== null || !look.observation.self.leadership.isLeader || look.config.dryRun) return null;
+  return isOffHeld(fencing, look) ? null : turnOf(fencing, look).dueMs;
+}
 
 function opensMs(closed: readonly GateRow[], atMs: MonoMs): MonoMs | null {
   const times = closed.map((row) => row.opensMs);

@@ -351,7 +351,7 @@ const givenBack = (record: FencingRecord, why: string): Turned =>
   record.offSent.length === 0 ? go('aborted', { why }) : go('on-sent', { why, ...onChange(record) }, onAct(record));
 
 /** Since the decision, or since the last command, a person paused, a storm began, or another control-plane node fell silent. */
-function isHeld({ memory, record, observation, state }: Turn): boolean {
+export function isHeld({ memory, record, observation, state }: Turn): boolean {
   // Whether an earlier leader was told to pause is known once what it kept was read.
   if (state.paused !== null || !isAdopted(state, observation.self)) return true;
   const isStorm = !skippedBy(record).includes('storm') && holdOn(memory, state, observation.atMs) !== null;

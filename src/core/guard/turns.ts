@@ -3,7 +3,7 @@ import { contradict, dueStatus, rehearsed } from './devices.ts';
 import { membersToAsk } from './freed.ts';
 import { authorityShut, epochShut, type Look } from './gates.ts';
 import { withoutNode } from './node-deleted.ts';
-import { OFF_PHASES } from './phases-off.ts';
+import { isHeld, OFF_PHASES } from './phases-off.ts';
 import { ON_PHASES } from './phases-on.ts';
 import { type Progress, withFencing, withMove } from './progress.ts';
 import type { Phase } from './record.ts';
@@ -77,10 +77,22 @@ export function askedMs({ asked }: Look['observation'], uid: string, what: 'witn
 
 /** What a fencing does at this look. */
 export function turnOf(fencing: Fencing, look: Look): Turned {
+  const turn = turnWithNode(fencing, look);
+  return turn === null ? withoutNode(fencing, look) : RULES[turn.record.phase](turn);
+}
+
+/** An `off` may be its next step, and none would be sent. */
+export function isOffHeld(fencing: Fencing, look: Look): boolean {
+  const turn = turnWithNode(fencing, look);
+  return turn !== null && BEFORE_OFF.has(turn.record.phase) && isHeld(turn);
+}
+const BEFORE_OFF: ReadonlySet<Phase> = new Set(['decided', 'isolating', 'off-sent', 'proving']);
+
+/** Null: its node is gone. */
+function turnWithNode(fencing: Fencing, look: Look): Turn | null {
   const { record } = fencing;
   const memory = look.state.nodes.get(record.node.uid);
-  if (memory === undefined) return withoutNode(fencing, look);
-  return RULES[record.phase]({ ...look, fencing, record, memory });
+  return memory === undefined ? null : { ...look, fencing, record, memory };
 }
 
 function withTurned(before: Progress, look: Look, fencing: Fencing, turned: Turned): Progress {

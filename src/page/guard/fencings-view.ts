@@ -1,5 +1,6 @@
 import { sayTenths } from '../../core/units/duration.ts';
 import type { GuardLive, Listed, PastFencing, ShownFencing } from '../../guard/shown.ts';
+import { sayDue } from '../../words/guard.ts';
 import { barOf, ticksOf, trackOf } from '../axis.ts';
 import { byId, el, emptyNote, keep, nameOf, timeOf } from '../dom.ts';
 import { capital, sayFor, sayWhen } from '../say.ts';
@@ -49,7 +50,7 @@ function fencingOf(fencing: ShownFencing, nowWallMs: number): HTMLElement {
       barOf(`took-bar${isLast ? (isBad ? ' bad' : ' warn') : ''}`, fromMs, toMs, endMs),
       ...(isLast && dueMs !== null && dueMs > nowMs ? [barOf('due-bar', nowMs, dueMs, endMs)] : []),
     ];
-    const due = isLast && dueWallMs !== null ? dueText(dueWallMs, nowWallMs) : null;
+    const due = isLast && dueWallMs !== null ? dueText(phase, dueWallMs, nowWallMs) : null;
     return rowOf(
       '',
       rowHead('row', '', el('span', {}, capital(text)), el('span', { class: 'sub' }, el('code', {}, phase))),
@@ -83,8 +84,8 @@ function fencingOf(fencing: ShownFencing, nowWallMs: number): HTMLElement {
   );
 }
 
-const dueText = (dueWallMs: number, nowWallMs: number): string =>
-  dueWallMs > nowWallMs ? `goes on in ${sayFor(dueWallMs - nowWallMs)} at the latest` : 'goes on at the next look';
+const dueText = (phase: string, dueWallMs: number, nowWallMs: number): string =>
+  sayDue(phase, dueWallMs > nowWallMs ? `in ${sayFor(dueWallMs - nowWallMs)}` : null);
 
 const freedOf = (freed: Listed<string>): readonly HTMLElement[] =>
   freed.rows.length === 0
