@@ -134,7 +134,7 @@ export function isPidChosen(): boolean {
 const REPLACE = `
 kill -9 $1
 while [ -e /proc/$1 ]; do :; done
-for try in 1 2 3 4 5 6 7 8 9; do
+for try in $(seq 1000); do
   echo $(($1 - 1)) > ${NS_LAST_PID}
   sleep 1000 > /dev/null 2>&1 &
   [ $! = $1 ] && break

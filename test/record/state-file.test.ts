@@ -142,8 +142,9 @@ describe('the state file', () => {
       const ownerKills = Array.from({ length: 200 }, (_, i) => ({ ownerKey: 'k'.repeat(200), atMs: i }));
       const keep = (n) => recorder.keep({ ...initialState('boot'), nextDecision: n, firstMetMs: { 'memory.available/evictionSoft': n }, ownerKills });
       keep(1);
+      keep(2);
       process.stdout.write('writing');
-      for (let n = 2; ; n++) keep(n);
+      for (let n = 3; ; n++) keep(n);
     `;
     let last = 0;
     for (let round = 0; round < 8; round++) {

@@ -116,7 +116,7 @@ describe.skipIf(needsCgroups !== '')(`the kernel's OOM killer ${needsCgroups}`, 
       const run: OomScoresNeeds['run'] = async ({ argv, timeoutMs, stdin = '' }) => {
         worker.kill('SIGKILL');
         await until(() => !existsSync(`/proc/${worker.pid}`));
-        for (let tries = 0; tries < 50 && stranger !== worker.pid; tries++) {
+        for (let tries = 0; tries < 1_000 && stranger !== worker.pid; tries++) {
           writeFileSync(NS_LAST_PID, String(worker.pid - 1));
           const child = spawn('sleep', ['1000'], { stdio: 'ignore' });
           onTestFinished(() => void child.kill('SIGKILL'));
