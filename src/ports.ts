@@ -111,11 +111,9 @@ export type Killer = {
   /**
    * Stops every process of the victim. Never rejects. Resolves with
    * - `ended` once no process is left and what `givesBack` names is free again, or 10 s after SIGKILL if none is left;
-   * - `survived` if processes are left, its unit is still active, or its cgroup or its manifest is not known;
+   * - `survived` if processes are left, its unit is still active, or where it was signalled or is to be stopped is not known;
    * - `unknown` if it has ended, and whether by this agent's request nobody can say yet;
-   * - `dropped` if it had ended before, it was not signalled before it was bound to another place, its shutdown was cancelled
-   *   before its turn, systemd stops it later, or this is a dry run.
-   *
+   * - `dropped` if it is not stopped, or not any more: `because` says why (core/outcome.ts).
    * `hasten` cuts the grace period; its `reason` is `{ first: 'sigterm' | 'sigkill', graceMs }`.
    * `signalled` is called at the first request to stop and at the first SIGKILL; later signals may call it again. `atMs`: when
    * that was, if it was known only later.
@@ -127,6 +125,8 @@ export type Killer = {
     signalled?: (how: Signalled['with'], atMs?: MonoMs) => void,
     became?: (outcome: Outcome) => void,
   ) => Promise<Outcome>;
+  /** Right after a start: resolves once it is known where the victim runs, or after 5 s. Absent: `stop` needs no such wait. */
+  readonly whenFound?: ((victim: Victim) => Promise<void>) | undefined;
   /** All memory that is charged to the victim now. */
   readonly usedBytes: (victim: Victim) => Reading<number>;
   /** The victim's largest processes by resident memory; unknown if reading them takes longer than `budgetMs`. */

@@ -203,6 +203,7 @@ export function createActor(needs: ActorNeeds): Actor {
       if (begunMs !== null && eviction.signalledMs === undefined)
         inbox.put({ of: decision, atMs: begunMs, kind: 'signalled', with: first });
       carryEviction(decision, victim, async (hasten) => {
+        if (begunMs === null) await needs.killer.whenFound?.(victim);
         const last = begunMs === null && threshold !== null ? await lastLook(needs, threshold) : null;
         if (last !== null) return notEvicting(needs, decision, victim, last);
         const outcome = await needs.killer.stop(order, hasten, signalled, becoming(needs, victim, telling));
@@ -226,6 +227,8 @@ async function evict(
 ): Promise<Outcome> {
   const { clock, killer, recorder, marks, log } = needs;
   const { id, victim } = decision;
+  // Before the last look, which would be seconds old otherwise, and before it counts as begun.
+  if (resumedFromMs !== null) await killer.whenFound?.(victim);
   if (decision.kind === 'evict') {
     if (!decision.threshold.isHard) await collectEvidence(needs, decision, hasten);
     const last = await lastLook(needs, decision.threshold);

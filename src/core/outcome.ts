@@ -83,6 +83,8 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
         | 'cancelled'
         | 'left-to-systemd'
         | 'rebound'
+        /** Not signalled yet, and its manifest or its cgroup is not known: it may run. */
+        | 'unresolved'
         /** The cgroup that was measured is not at its path any more. */
         | 'moved'
         /** beside-a-kubelet.md B1, under a soft threshold. */

@@ -41,12 +41,12 @@ export function stopTarget(needs: TargetNeeds, order: StopOrder, live: LivePod |
   if (why === 'eviction' && sentBefore !== undefined) return signalledTarget(needs, order, isBound ? live : null);
   if (live === null) {
     if (why === 'shutdown') return goneAs(order, 'sigterm', NOT_MEASURED);
-    const pods = needs.source.pods();
-    return pods.known ? { kind: 'dropped', because: 'rebound' } : notKnown('its manifest', pods);
+    return { kind: 'dropped', because: needs.source.pods().known ? 'rebound' : 'unresolved' };
   }
   if (!isBound && (why === 'eviction' || resumedFromMs !== null)) return { kind: 'dropped', because: 'rebound' };
   const { cgroup, unit } = live;
-  if (!cgroup.known && cgroup.why !== 'absent') return notKnown('its cgroup', cgroup);
+  if (!cgroup.known && cgroup.why !== 'absent')
+    return why === 'shutdown' ? notKnown(cgroup) : { kind: 'dropped', because: 'unresolved' };
   if (why === 'shutdown') {
     return cgroup.known ? { ref: cgroup.value, unit, live } : goneAs(order, askedBy(unit), usedBefore);
   }
@@ -83,8 +83,8 @@ function signalledTarget({ mounts }: TargetNeeds, order: StopOrder, bound: LiveP
 export const isBoundAs = ({ boundTo }: Pick<Victim, 'boundTo'>, { manifest }: Pick<LivePod, 'manifest'>): boolean =>
   boundTo === undefined || boundTo === manifest.declared.boundTo;
 
-function notKnown(what: string, { where, detail }: Unknown): Ending {
-  return { kind: 'survived', left: [], detail: `${what} is not known: ${where}: ${detail}` };
+function notKnown({ where, detail }: Unknown): Ending {
+  return { kind: 'survived', left: [], detail: `its cgroup is not known: ${where}: ${detail}` };
 }
 
 /** The cgroup that was measured at the choice; null: it was not saved. */

@@ -146,6 +146,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       const order = shutdownStops?.withSentBefore(given) ?? given;
       return order.why === 'shutdown' ? stopForShutdown(order, hasten, signalled) : stop(order, hasten, signalled);
     },
+    whenFound: async ({ uid }) => void (await find(uid)),
     usedBytes: (victim) => ifKnown(measured(victim), (ref) => usageBytes(mounts, ref)),
     largestProcesses: (victim, count, budgetMs) =>
       ifKnown(measured(victim), (ref) => largestProcesses({ mounts, refs: [ref], clock, count, budgetMs })),

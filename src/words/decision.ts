@@ -126,6 +126,7 @@ const DROPPED: { readonly [B in Dropped]: string } = {
   'eviction-not-taken': 'the API server has not accepted it, so that no disruption budget was asked',
   'not-deleted': 'the API server has not confirmed its deletion, so it is stopped with the agent',
   moved: 'its cgroup is no longer the one that was measured',
+  unresolved: 'it was not signalled, and its manifest, or where it runs, is not known',
   rebound: 'its manifest was removed, or now names another cgroup, unit or container',
 };
 

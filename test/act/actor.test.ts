@@ -397,6 +397,27 @@ describe('an eviction that an earlier run of the agent left in progress', () => 
     expect(notes).toMatchObject([{ kind: 'evidence', of: 'boot-1' }]);
   });
 
+  it.each([
+    ['recorded', { ...nothing, decision: decided }],
+    ['not recorded', nothing],
+  ])('has its last look once it is known where it runs, if the decision was %s', async (_, had) => {
+    let isFound = false;
+    const killer: ActorNeeds['killer'] = {
+      stop: async ({ decision }) => ({ of: decision, atMs: 5, kind: 'dropped', because: 'unresolved' }),
+      whenFound: async () => {
+        await new Promise((resolve) => clock.after(20, () => resolve(null)));
+        isFound = true;
+      },
+      usedBytes: () => known(MI),
+      largestProcesses: () => known([]),
+    };
+    const reread = async () => sampleOf((isFound ? 150 : 90) * MI);
+    const { actor, notes, settled } = stage({ killer, observer: { reread } });
+    actor.resume(left, had);
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
+    expect(notes).toEqual([]);
+  });
+
   it('is resumed with what is left of its grace period: SIGKILL at once if that is over, all of it if it had not begun', async () => {
     const { actor, orders, settled } = stage();
     const resumed = async (...[eviction, from]: Parameters<typeof actor.resume>) => {

@@ -123,6 +123,17 @@ describe.skipIf(needs !== '')(`a victim whose binding changed since the choice $
   });
 });
 
+describe.skipIf(needs !== '')(`a victim that was not signalled before the agent restarted ${needs}`, () => {
+  it('is not said to have survived if nobody says where it runs', async () => {
+    const made = await twoUnits();
+    const running = await cgroup(0).run(IGNORES);
+    const chosen = decided('web');
+    await restart(() => undefined, { systemd: notYetUp(made.systemd).systemd });
+    expect(await carryOut(chosen)).toMatchObject({ kind: 'dropped', because: 'unresolved' });
+    expect(running.isAlive()).toBe(true);
+  });
+});
+
 describe.skipIf(needs !== '')(`a victim that was signalled before the agent restarted ${needs}`, () => {
   it('is stopped where it was measured if cgroupRoot changed', async () => {
     const running = await cgroup(0).child('web');
