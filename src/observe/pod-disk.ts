@@ -77,6 +77,8 @@ const MAX_HUNG = 2;
 const SECOND_ROUND_MS = 1_000;
 /** A round may take minutes with many slow pods; figures older than this are no longer used. */
 const STALE_MS = 600_000;
+/** While walks of the pod fail, its earlier figures may be no older than they usually are. */
+const FAILED_MS = 60_000;
 /** How long a disk threshold waits for the first figures before pods are chosen without them. */
 const FIRST_ROUND_MS = 10_000;
 /**
@@ -88,7 +90,8 @@ const NEWS_PACE_MS = 1_000;
 /** Files of several pods are a finding from here on. */
 const LEAST_TOLD = { bytes: 1024 * 1024, inodes: 100 };
 
-type Walked = { readonly reading: Reading<PodWalk>; readonly atMs: MonoMs };
+/** `failed`: why the last walk has no figures, if there are earlier ones. */
+type Walked = { readonly reading: Reading<PodWalk>; readonly atMs: MonoMs; readonly failed?: Unknown };
 /** `life`: the life that the figures are about; undefined: the walk failed. */
 type Tried = { readonly life: string | null | undefined; readonly endedMs: MonoMs; readonly tookMs: number };
 
@@ -152,9 +155,13 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
     const reading = await inTime(`disk of ${uid}`, () => pod.disk((least) => putLeast(uid, lived(least)), round));
     return reading.known ? known(lived(reading.value)) : reading;
   };
-  /** A failed walk does not replace the previous one, which becomes stale and says so. */
+  /** A failed walk does not replace the previous one at once. */
   const put = (uid: PodUid, reading: Reading<PodWalk>, atMs = clock.monoMs()): void => {
-    if (!reading.known && walked.get(uid)?.reading.known) return;
+    const last = walked.get(uid);
+    if (!reading.known && last?.reading.known) {
+      walked.set(uid, { ...last, failed: reading });
+      return;
+    }
     const dated = reading.known
       ? known({ ...reading.value, pod: { ...reading.value.pod, sampledAtMs: atMs } })
       : reading;
@@ -162,8 +169,8 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
   };
   /** An unfinished walk gives a lower bound, which counts if it exceeds the last value. */
   const putLeast = (uid: PodUid, least: PodWalk): void => {
-    const before = walked.get(uid)?.reading;
-    if (before?.known && !isMore(least, before.value)) return;
+    const before = latest(uid);
+    if (before.known && !isMore(least, before.value)) return;
     put(uid, known(least));
     hasNews = true;
     if (clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
@@ -304,7 +311,9 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
   const latest = (uid: PodUid): Reading<PodWalk> => {
     const found = walked.get(uid);
     if (found === undefined) return notWalked(uid);
-    if (clock.monoMs() - found.atMs > STALE_MS) return unknown('stale', `disk of ${uid}`, 'the last walk is too old');
+    const ageMs = clock.monoMs() - found.atMs;
+    if (found.failed !== undefined && ageMs > FAILED_MS) return found.failed;
+    if (ageMs > STALE_MS) return unknown('stale', `disk of ${uid}`, 'the last walk is too old');
     return found.reading;
   };
 

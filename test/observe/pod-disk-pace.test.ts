@@ -117,6 +117,30 @@ describe('how often directories are walked', () => {
     expect(endedMs).toHaveLength(2);
   });
 
+  it('while walks fail, earlier figures count for a minute, then only what a walk found before it failed', async () => {
+    const [whole, part] = [aDiskWalk(7), aDiskWalk(3)];
+    let find = (_: (least: typeof part) => void): Reading<typeof whole> => known(whole);
+    const broken = unknown('unreadable', 'disk walk', 'the child that walks directories ended with SIGKILL');
+    const disk: BoundPod['disk'] = async (soFar) => find(soFar);
+    const { walks, pass } = virtually([aBoundPod({ name: 'web', disk })]);
+    walks.follow({ afterMs: 0, pods: 'nodefs.available' });
+    await pass(100);
+    find = () => broken;
+    await pass(59_000);
+    expect(walks.latest('uid-web')).toMatchObject(known(whole));
+    await pass(2_000);
+    expect(walks.latest('uid-web')).toEqual(broken);
+    find = (soFar) => {
+      soFar({ ...part, pod: { ...part.pod, isAtLeast: true } });
+      return broken;
+    };
+    await pass(11_000);
+    expect(walks.latest('uid-web')).toMatchObject(known({ pod: { volumesBytes: 3, isAtLeast: true } }));
+    find = () => known(whole);
+    await pass(11_000);
+    expect(walks.latest('uid-web')).toMatchObject(known(whole));
+  });
+
   it('for limits alone: a walk that always fails after a long time is retried only in a round', async () => {
     const triedMs: number[] = [];
     const pods: BoundPod[] = [];

@@ -144,7 +144,7 @@ describe("walks of the pods' directories", () => {
     };
     const disk = open([aBoundPod({ name: 'a', disk: failing, ...limit })]);
     disk.follow({ afterMs: 10_000, pods: null, isDiskNear: true });
-    await until(() => walks >= 4, 'four walks');
+    await until(() => walks >= 3, 'three walks');
     expect(disk.latest('uid-a')).toMatchObject({ known: true });
   });
 
