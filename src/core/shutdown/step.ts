@@ -45,7 +45,8 @@ export function withStopsTerminating(observation: Observation, stops: readonly S
 }
 
 /** Removes stops that have ended, and no longer waits for those that exceeded their wait. */
-function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step {
+function settleStops(state: State, observation: Observation): Step {
+  const { atMs, outcomes, pods } = observation;
   const step = waiting(state, null);
   if (state.stops.length === 0) return step;
   const { shutdown } = state;
@@ -53,7 +54,7 @@ function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step 
   // If the phase ends at the same instant, that is what ends the wait, as recorded from the kubelet.
   const phaseEndsMs = shutdown.kind === 'stopping' ? shutdown.phaseEndsMs : atMs;
   const ended = new Set(outcomes.filter(isEnd).map(({ of }) => of));
-  const alive = pods.known ? new Set(pods.value.map(({ uid }) => uid)) : null;
+  const alive = pods.known && isEveryPod(observation) ? new Set(pods.value.map(({ uid }) => uid)) : null;
   const exceeded: PodUid[] = [];
   const stops: ShutdownStop[] = [];
   for (const stop of state.stops) {
@@ -78,6 +79,9 @@ function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step 
   const reasons = exceeded.map((uid) => ({ code: 'shutdown-wait-exceeded', phase, uid }) as const);
   return { ...withShutdown(settled, { ...shutdown, pending: [...pending] }), reasons };
 }
+
+/** Pods read for one signal lack those that no eviction could choose by it. */
+const isEveryPod = ({ podsFor = 'all' }: Observation): boolean => podsFor === 'all';
 
 /** If the machine stays up, a pod that survived its stop may be chosen for eviction again. */
 function isStaying({ kind }: State['shutdown'], stop: ShutdownStop, atMs: number): boolean {
@@ -308,6 +312,7 @@ function beginPhases(step: Step, observation: Observation, config: CoreConfig): 
       if (pods.why === 'not-asked') return { ...now, pods: 'all', heldToMs: 0 };
       return { ...withReason(now, { code: 'pods-unknown', unknown: pods }), pods: 'all', heldToMs: RETRY_MS };
     }
+    if (!isEveryPod(observation)) return { ...now, pods: 'all', heldToMs: 0 };
     now = beginPhase(now, shutdown, observation, config);
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { decide } from '../../../src/core/decide.ts';
-import { unknown } from '../../../src/core/reading.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
 import { initialState } from '../../../src/core/state/state.ts';
 import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, said, web } from './a-shutdown.ts';
 
@@ -28,6 +28,7 @@ describe('a cancel', () => {
     expect(look(waitEndsMs - 1).state.stops).toHaveLength(1);
     // Nobody is forgotten because the pods were not read.
     expect(look(waitEndsMs - 1, { pods: NOT_ASKED }).state.stops).toHaveLength(1);
+    expect(look(waitEndsMs - 1, { pods: known([]), podsFor: 'nodefs.available' }).state.stops).toHaveLength(1);
     expect(look(waitEndsMs).state.stops).toEqual([]);
     const lost = aCore(aShutdownConfig(), [web]);
     lost.look(0, START);

@@ -72,6 +72,18 @@ describe('the phases', () => {
     expect(last.state).toMatchObject({ shutdown: { kind: 'released', atMs: 6_000 }, stops: [] });
   });
 
+  it.each(['memory.available', null] as const)(
+    'begin with every pod, not with those that were read for %s',
+    (podsFor) => {
+      const idle = aPod({ name: 'idle', limitedBy: 'not-stoppable' });
+      const { look } = aCore(aShutdownConfig(), [idle, db]);
+      const first = look(0, { ...START, pods: known([db]), podsFor });
+      expect(said(first)).toEqual([]);
+      expect(first.next).toMatchObject({ afterMs: 0, pods: 'all' });
+      expect(said(look(1, { podsFor: 'all' }))).toEqual(['stop idle in 1 for 20 s']);
+    },
+  );
+
   it('without pods take no time', () => {
     const { look, ended } = aCore(aShutdownConfig(), [dns]);
     expect(said(look(0, START))).toEqual(['stop dns in 3 for 5 s']);
