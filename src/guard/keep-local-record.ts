@@ -1,6 +1,7 @@
 import type { GuardDecision } from '../core/guard/decision.ts';
 import { type GuardState, nameOfNode } from '../core/guard/state.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
+import { isThreadFree } from '../host/thread-pool.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { createSpool } from '../record/writing/spool.ts';
 import { recordDamaged } from '../words/finding-own.ts';
@@ -32,7 +33,7 @@ export function keepLocalRecord({
       ...{ wallMs: clock.wallMs(), dryRun: last?.config.dryRun ?? false },
       ...{ kind: 'lost', node: null, gate: null, text: sayLostEntries(lost) },
     });
-  const spool = createSpool({ clock, disk, findings, sayLost });
+  const spool = createSpool({ clock, disk, findings, isThreadFree: () => isThreadFree(clock), sayLost });
   let checkedMs = clock.monoMs();
 
   return {

@@ -135,6 +135,11 @@ export function recordHangs(ms: number): Finding {
     text: `the disk of the record has not answered for ${sayDuration(ms)}: entries are kept in memory`,
   };
 }
+export function recordHeldUp(ms: number): Finding {
+  const why = 'file systems that do not answer hold all threads that access files';
+  const text = `the record has not been written for ${sayDuration(ms)}, because ${why}: entries are kept in memory`;
+  return { id: RECORD, text };
+}
 export function recordDamaged(line: number, keptAs: string): Finding {
   return {
     id: 'record-corrupt',

@@ -4,7 +4,7 @@ import type { Finding } from '../../src/ports.ts';
 import { createSpool } from '../../src/record/writing/spool.ts';
 
 /** A disk whose check or write, as named, does not return before it answers; ten seconds pass at once. */
-function aHungDisk(hung: 'check' | 'append') {
+function aHungDisk(hung: 'check' | 'append', hasThread = true) {
   const present = new Map<string, Finding>();
   const timers = new Set<() => void>();
   let answer = (): void => {};
@@ -38,6 +38,7 @@ function aHungDisk(hung: 'check' | 'append') {
       clear: (id) => void present.delete(id),
       all: () => [...present.values()],
     },
+    isThreadFree: async () => hasThread,
     sayLost: () => '',
   });
   return {
@@ -62,9 +63,39 @@ describe('a disk of the record that does not answer', () => {
     const drained = spool.drained();
     await Promise.resolve();
     tenSeconds();
+    await Promise.resolve();
     expect(said()).toEqual(['the disk of the record has not answered for 10s: entries are kept in memory']);
     answer();
     await drained;
+    expect(said()).toEqual([]);
+  });
+
+  it('is not blamed while calls to any file system hold all threads', async () => {
+    const { spool, hang, tenSeconds, answer, said } = aHungDisk('append', false);
+    await spool.drained();
+    hang();
+    spool.put('x');
+    const drained = spool.drained();
+    tenSeconds();
+    await Promise.resolve();
+    expect(said()).toEqual([
+      'the record has not been written for 10s, because file systems that do not answer hold all threads that access files: entries are kept in memory',
+    ]);
+    answer();
+    await drained;
+    expect(said()).toEqual([]);
+  });
+
+  it('is not reported if it answers before that is known', async () => {
+    const { spool, hang, tenSeconds, answer, said } = aHungDisk('append');
+    await spool.drained();
+    hang();
+    spool.put('x');
+    const drained = spool.drained();
+    answer();
+    tenSeconds();
+    await drained;
+    await Promise.resolve();
     expect(said()).toEqual([]);
   });
 });

@@ -9,6 +9,7 @@ import type { Verdict } from '../../core/verdict.ts';
 import { within } from '../../host/clock.ts';
 import { writeAtomic } from '../../host/files.ts';
 import { openRecordDisk } from '../../host/record-disk.ts';
+import { isThreadFree } from '../../host/thread-pool.ts';
 import type { Clock, Findings, Left, Recorder } from '../../ports.ts';
 import { recordDamaged, STATE_FILE, stateNotSaved } from '../../words/finding-own.ts';
 import { type EntryBody, type Evidence, entryOf, LINE_START, type RecordEntry, sayEntry } from '../entry.ts';
@@ -110,7 +111,13 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
     onRestored: () => parts.onRecordLost?.(),
     onCorrupt: (keptAs, line) => findings.raise(recordDamaged(line, keptAs)),
   });
-  const spool = createSpool({ clock, disk, findings, sayLost: (entries) => say({ kind: 'lost', entries }) });
+  const spool = createSpool({
+    clock,
+    disk,
+    findings,
+    isThreadFree: () => isThreadFree(clock),
+    sayLost: (entries) => say({ kind: 'lost', entries }),
+  });
   const { pending, lost } = openPendingLines({ ...needs, path: pendingLinesPath(needs.stateFile), findings });
   for (const { line, recorded } of lost) spool.put(line, (how) => how !== 'waiting' && recorded());
   const stateFile = keepState({ ...needs, findings }, pending.follow);

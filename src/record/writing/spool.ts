@@ -1,7 +1,7 @@
 import type { Reading } from '../../core/reading.ts';
 import type { RecordDisk } from '../../host/record-disk.ts';
 import type { Clock, Findings } from '../../ports.ts';
-import { RECORD, recordHangs, recordRefused } from '../../words/finding-own.ts';
+import { RECORD, recordHangs, recordHeldUp, recordRefused } from '../../words/finding-own.ts';
 
 /** Lines on their way to the disk. What the disk does not accept stays in memory until there is room. */
 type Spool = {
@@ -18,6 +18,8 @@ type SpoolNeeds = {
   readonly clock: Clock;
   readonly disk: RecordDisk;
   readonly findings: Findings;
+  /** False: the disk of the record may not even have been asked (host/thread-pool.ts). */
+  readonly isThreadFree: () => Promise<boolean>;
   /** The line that says how many were dropped. */
   readonly sayLost: (entries: number) => string;
 };
@@ -35,7 +37,7 @@ const HUNG_MS = 10_000;
 type Ended = (how: 'durable' | 'waiting' | 'lost') => void;
 type Waiting = { readonly line: string; readonly ended: Ended };
 
-export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spool {
+export function createSpool({ clock, disk, findings, isThreadFree, sayLost }: SpoolNeeds): Spool {
   let queue: Waiting[] = [];
   let chars = 0;
   let lost = 0;
@@ -62,10 +64,23 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
       start();
     });
   };
+  /** Reports a call that does not return; the returned function says that it has. */
+  const awaited = (): (() => void) => {
+    let isOver = false;
+    const tellHung = async (): Promise<void> => {
+      const isOwn = await isThreadFree();
+      if (!isOver) findings.raise(isOwn ? recordHangs(HUNG_MS) : recordHeldUp(HUNG_MS));
+    };
+    const cancel = clock.after(HUNG_MS, () => void tellHung());
+    return () => {
+      isOver = true;
+      cancel();
+    };
+  };
   const pump = async (): Promise<void> => {
     // Even with nothing to write: this opens the file before the first decision, and reports a disk that refuses early.
     do {
-      const cancelHung = clock.after(HUNG_MS, () => findings.raise(recordHangs(HUNG_MS)));
+      const returned = awaited();
       if (isCheckWanted) {
         isCheckWanted = false;
         await disk.check();
@@ -75,7 +90,7 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
       const toSay = lost;
       const text = (toSay > 0 ? sayLost(toSay) : '') + batch.map(({ line }) => line).join('');
       const written = await disk.append(text);
-      cancelHung();
+      returned();
       if (!written.known) {
         writing = null;
         refused(batch, written);
