@@ -1,9 +1,10 @@
 import type { Asked } from '../act/kill-order.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
-import { type Turn, turnOf } from '../core/shutdown/chain.ts';
+import type { Turn } from '../core/shutdown/chain.ts';
 import type { UndoneStops } from '../mode.ts';
 import type { StopOrder } from '../ports.ts';
 import type { Restart } from './restart.ts';
+import { turnOfOrder } from './shutdown-grace.ts';
 import type { LivePod } from './source.ts';
 import { createUnitStops, type StopInTurn, untilTold, whyNotUnit } from './stop-units.ts';
 import type { StoppedPod } from './stops-file.ts';
@@ -128,7 +129,7 @@ function request(
   const noted = memory.of(decision);
   const { unit, facts } = live;
   const declaredMs = live.manifest.declared.terminationGraceSeconds * 1_000;
-  const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
+  const turn = turnOfOrder(order, nowMs);
   const inTurn = async (ask: () => Promise<Asked>): Promise<Asked> => {
     waiting.set(victim.uid, turn);
     return ask().finally(() => waiting.delete(victim.uid));

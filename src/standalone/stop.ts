@@ -1,18 +1,18 @@
 import { goneAs } from '../act/ended.ts';
 import { createEscapes, type Following } from '../act/escapes.ts';
 import { killCgroup } from '../act/kill.ts';
-import type { Asked, KillEnd } from '../act/kill-order.ts';
+import type { Asked, KillEnd, KillOrder } from '../act/kill-order.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedBy, usageBytes } from '../act/released-memory.ts';
 import type { Escaped, Outcome, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
-import { assertNever, ifKnown, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { assertNever, ifKnown, known, type Reading, unknown } from '../core/reading.ts';
 import { graceFrom as graceOf } from '../core/shutdown/chain.ts';
 import { busUp } from '../host/bus.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isMoved, isPopulated, isSame, unreaped, whereIs } from '../host/cgroupfs.ts';
-import { monoMsOf, sleep } from '../host/clock.ts';
+import { sleep } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
 import { chargedBytes, heldOutside } from '../host/escaped.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -20,9 +20,11 @@ import type { CgroupRef, Clock, Findings, Killer, StopOrder } from '../ports.ts'
 import { resists, resistsId, survivedId, unreapedId, unreapedProcesses } from '../words/finding-eviction.ts';
 import { ownerOf } from './cgroup-owner.ts';
 import type { Restart } from './restart.ts';
+import type { ShutdownGrace } from './shutdown-grace.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
 import { lastWordIn } from './slice-units.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
+import { createStopForShutdown, type SignalHeard } from './stop-for-shutdown.ts';
 import { stopIdle } from './stop-idle.ts';
 import { askedBy, askMeasured, type Ending, type StopTarget, savedRef, stopTarget } from './stop-target.ts';
 import { askUnit, isStopping, isUnitDown } from './stop-units.ts';
@@ -49,8 +51,6 @@ type StandaloneKillerNeeds = {
 /** It was told to end, and its time is over: it is ended where it was measured, whatever systemd may say yet (D3). */
 const isOverdue = ({ why, first, sentBefore, victim }: StopOrder): boolean =>
   why === 'eviction' && first === 'sigkill' && sentBefore !== undefined && savedRef(victim) !== null;
-
-type SignalHeard = (how: Signalled['with'], atMs?: MonoMs) => void;
 
 /** An eviction that is resumed at the start may find bindings that systemd has not reported yet. */
 const FIND_MS = 5_000;
@@ -98,7 +98,12 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     return populated.known && !populated.value;
   }
 
-  async function stop(order: StopOrder, hasten: AbortSignal, signalled?: SignalHeard): Promise<Outcome> {
+  async function stop(
+    order: StopOrder,
+    hasten: AbortSignal,
+    signalled?: SignalHeard,
+    grace?: ShutdownGrace,
+  ): Promise<Outcome> {
     // Not awaited if it is known at once: the first signal must not wait for a turn.
     const now = source.find(order.victim.uid);
     const live = now?.cgroup.known || isOverdue(order) ? now : await find(order.victim.uid);
@@ -113,33 +118,11 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       return { ...outcome, atMs: clock.monoMs(), ...target };
     }
     const { ref, unit } = target;
-    const end = await stopIt(needs, target, order, { hasten, signalled });
+    const end = await stopIt(needs, target, order, { hasten, signalled, grace });
     return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, (isAnew) => gone(order, ref, unit, isAnew)) };
   }
 
-  async function stopForShutdown(order: StopOrder, hasten: AbortSignal, signalled?: SignalHeard): Promise<Outcome> {
-    const unit = source.find(order.victim.uid)?.unit ?? null;
-    const beganMs = clock.monoMs();
-    let [isHeard, activeUntilUs] = [false, 0];
-    const forget = needs.systemd.whenStateChanges((name, state) => {
-      if (name === unit) activeUntilUs ||= state.activeUntilUs;
-    });
-    const outcome = await stop(order, hasten, (how, atMs) => {
-      isHeard = true;
-      signalled?.(how, atMs);
-    });
-    forget();
-    const isSpared = outcome.kind === 'dropped' && outcome.because === 'cancelled';
-    const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : isSpared ? 'spared' : 'gone';
-    shutdownStops?.ended(order, how);
-    if (how !== 'ended') return outcome;
-    // It ended so soon after systemd had asked it that this was not seen.
-    const toldMs = monoMsOf(clock, activeUntilUs);
-    if (!isHeard && toldMs >= beganMs) signalled?.('sigterm', toldMs);
-    // Its phase may be over with this outcome: systemd may have started it again already.
-    await source.askedAnew(order.victim.uid);
-    return outcome;
-  }
+  const stopForShutdown = createStopForShutdown(needs, stop);
 
   return {
     stop: async (given, hasten, signalled) => {
@@ -153,11 +136,13 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
   };
 }
 
+type Heard = { readonly signalled: SignalHeard | undefined; readonly grace: ShutdownGrace | undefined };
+
 async function stopIt(
   needs: StandaloneKillerNeeds,
   { ref, unit, live }: StopTarget,
   order: StopOrder,
-  { hasten, signalled }: { readonly hasten: AbortSignal; readonly signalled: SignalHeard | undefined },
+  { hasten, signalled, grace }: Pick<KillOrder, 'hasten'> & Heard,
 ): Promise<KillEnd> {
   const { clock, mounts, source, restart } = needs;
   const { uid } = order.victim;
@@ -190,14 +175,6 @@ async function stopIt(
       tellUnreaped(needs, ref, pod);
     } else findings.raise(resists(uid, pod, who));
   };
-  // The phase that granted it less time is over: nothing waits for it.
-  const isCalledOff = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isCancelled() === true;
-  // A share of the phase is for those that wait: where nobody does, ending it sooner frees nobody's time.
-  const isLast = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isAwaited(uid) === false;
-  const leastGraceMs = (toldMs: number): number => {
-    if (isCalledOff()) return (live?.manifest.declared.terminationGraceSeconds ?? 0) * 1_000;
-    return turn !== undefined && isLast() ? Math.min(turn.graceMs, turn.endsMs - toldMs) : 0;
-  };
   const isCleaningUp =
     order.why === 'shutdown' && unit !== null ? (): Promise<boolean> => isStopping(needs, unit) : undefined;
   const lastWord = unit?.endsWith('.slice') === true ? lastWordIn(needs, unit) : null;
@@ -211,7 +188,7 @@ async function stopIt(
     whenLeftBehind,
     isCleaningUp,
     graceFrom,
-    leastGraceMs,
+    leastGraceMs: grace?.leastMs,
     signalled:
       lastWord === null
         ? signalled

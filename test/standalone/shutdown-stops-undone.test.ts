@@ -78,6 +78,45 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     expect(await standalone.undoStops()).toEqual({ started: ['web.service'], notUndone: [] });
   });
 
+  it.each(['cgroup', 'unit'] as const)(
+    'keeps the time of a cancel until the next shutdown stops it, too: %s',
+    async (by) => {
+      const cgroup = await addPod('web', by);
+      await open('web');
+      standalone.setShuttingDown(true);
+      const first = stop('web');
+      await until(() => remembered()[0]?.stage === 'told');
+      standalone.setShuttingDown(false);
+      void standalone.undoStops();
+      await sleep(clock, 400);
+      standalone.setShuttingDown(true);
+      await sleep(clock, 200);
+      expect(cgroup.pids()).not.toEqual([]);
+      const beganMs = clock.monoMs();
+      const second = stop('web', { decision: 'again', graceMs: 400 });
+      expect(await Promise.all([first, second])).toMatchObject([
+        { of: 'stop-web', kind: 'ended', via: 'sigkill' },
+        { of: 'again', kind: 'ended', via: 'sigkill' },
+      ]);
+      expect(clock.monoMs() - beganMs).toBeGreaterThanOrEqual(395);
+      expect((await standalone.undoStops()).started).toEqual(by === 'unit' ? ['web.service'] : []);
+    },
+  );
+
+  it('keeps the time of its phase if the shutdown goes on within it', async () => {
+    await addPod('web', 'cgroup');
+    await open('web');
+    standalone.setShuttingDown(true);
+    const beganMs = clock.monoMs();
+    const stopped = stop('web', { graceMs: 600 });
+    await sleep(clock, 100);
+    standalone.setShuttingDown(false);
+    await sleep(clock, 100);
+    standalone.setShuttingDown(true);
+    expect(await stopped).toMatchObject({ kind: 'ended', via: 'sigkill' });
+    expect(clock.monoMs() - beganMs).toBeLessThan(5_000);
+  });
+
   it('is forgotten when the next shutdown begins and it was not undone: the machine has been down in between', async () => {
     await addPod('web', 'unit');
     await open('web');
