@@ -59,6 +59,7 @@ type Host = PartsHost & {
   readonly counters: Counters;
   readonly history: SignalHistory;
   isFirst: boolean;
+  readonly startedIn: { record: string | null };
   /** SIGHUP arrived, perhaps during a reload, when nothing else listened for it. */
   isHungUp: boolean;
 };
@@ -118,7 +119,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     counters,
     history: createSignalHistory(clock),
   };
-  const host: Host = { ...common, ...ofRun, isFirst: true, isHungUp: false };
+  const host: Host = { ...common, ...ofRun, isFirst: true, startedIn: { record: null }, isHungUp: false };
   const hungUp = (): void => {
     host.isHungUp = true;
   };
@@ -225,7 +226,8 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   };
   if (stop.aborted) stopAsked();
   stop.addEventListener('abort', stopAsked);
-  const lastBoot = createBootNotes({ ...host, parts, directory: now.effective.stateDirectory, isFirst: host.isFirst });
+  const { stateDirectory: directory, dryRun: dry } = made.effective;
+  const lastBoot = createBootNotes({ ...host, parts, directory, dry });
   const besideKubelet = createBesideKubelet({ clock, findings, mode: parts.mode, effective: () => now.effective });
   const shutdownContext = (): ShutdownContext => goingDown.context(lastBoot.sentence());
   const answers = await openAnswers({ ...host, onReport: options.onReport }, parts, {
@@ -244,7 +246,7 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
       startSentence({ ...now.effective, ...observedOf(now.effective) }),
     );
     log.info({ event: 'config' }, sayNext(options.configFile));
-    void lastBoot.tell(now.effective.dryRun);
+    void lastBoot.tell();
   };
   const pulse = createPulse(clock, notify, {
     ready,
@@ -296,6 +298,7 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   besideKubelet.close();
   host.isFirst = false;
   if (stop.aborted) lastBoot.stopped(goingDown.machine());
+  else if (then !== null) lastBoot.goesOn(then.effective);
   lastBoot.close();
   if (then === null) notify.stopping();
   else notify.reloading();

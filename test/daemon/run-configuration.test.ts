@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runDaemon } from '../../src/daemon/run.ts';
 import { sleep } from '../../src/host/clock.ts';
+import { readRecord } from '../../src/record/reading/record-file.ts';
 import { mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
 import { clock, directory, file, pidLimit, running, until, write } from './a-daemon.ts';
 
@@ -32,16 +33,25 @@ describe('the configuration of the daemon', () => {
     });
   });
 
-  it('switches dry run on and off through its file, without a restart', async () => {
+  it('switches dry run on and off through its file, without a restart, and notes so in both records', async () => {
     write(['evictionHard: { pid.available: "7" }']);
+    const notesIn = (dry: boolean) =>
+      readRecord(`${directory}/state`, { dry }).entries.flatMap((entry) =>
+        entry.kind === 'note' ? [entry.note.kind] : [],
+      );
     await running(async (report) => {
+      await until(report, () => notesIn(false).includes('started'));
       write(['evictionHard: { pid.available: "7" }', 'dryRun: true']);
       const dry = await until(report, (now) => now.node.dryRun && now.config.lastReload?.isPending === undefined);
       expect(dry.node.pid).toBe(process.pid);
       expect(dry.config.lastReload?.text).toBe(`the configuration ${file} is in force`);
+      await until(report, () => notesIn(true).includes('started'));
       write(['evictionHard: { pid.available: "7" }']);
-      await until(report, (now) => !now.node.dryRun);
+      await until(report, (now) => !now.node.dryRun && notesIn(false).filter((kind) => kind === 'started').length > 1);
     });
+    const isOfRun = (kind: string) => kind === 'started' || kind === 'stopped';
+    expect(notesIn(true).filter(isOfRun)).toEqual(['started', 'stopped']);
+    expect(notesIn(false).filter(isOfRun)).toEqual(['started', 'stopped', 'started', 'stopped']);
   });
 
   it.each([

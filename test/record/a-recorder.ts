@@ -7,7 +7,7 @@ import { initialState, type State } from '../../src/core/state/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createFindings } from '../../src/record/writing/findings.ts';
-import { createRecorder, type OpenRecorder } from '../../src/record/writing/recorder.ts';
+import { createRecorder, type OpenRecorder, type RecorderNeeds } from '../../src/record/writing/recorder.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 
 const clock = createClock();
@@ -31,7 +31,7 @@ export function aRecorder() {
   });
 
   function openRecorder(
-    rest: { readonly recordDirectory?: string; readonly dry?: boolean; readonly adopted?: State } = {},
+    rest: Partial<Pick<RecorderNeeds, 'recordDirectory' | 'stateFile' | 'dry' | 'bootId' | 'adopted'>> = {},
     open = createRecorder,
   ) {
     const findings = createFindings({ clock, log: silent });

@@ -37,16 +37,18 @@ describe('the entries about boots', () => {
         '{"schema":1,"atWallMs":7,"bootId":"torn',
       ].join(''),
     );
-    const entries = await readBootEntries(directory, false);
+    const entries = await readBootEntries(directory);
     expect(entries.known && entries.value.map(({ atWallMs }) => atWallMs)).toEqual([1, 2, 4, 5]);
   });
 
-  it('of a dry run are in a record of its own', async () => {
-    writeFileSync(join(directory, 'record.jsonl'), started(1));
-    expect(await readBootEntries(directory, true)).toEqual({ known: true, value: [] });
+  it('of dry runs follow, which have a record of their own', async () => {
+    writeFileSync(join(directory, 'record-dry.jsonl'), started(1));
+    writeFileSync(join(directory, 'record.jsonl'), started(2));
+    const entries = await readBootEntries(directory);
+    expect(entries.known && entries.value.map(({ atWallMs }) => atWallMs)).toEqual([2, 1]);
   });
 
   it('are empty without a record', async () => {
-    expect(await readBootEntries(join(directory, 'nowhere'), false)).toEqual({ known: true, value: [] });
+    expect(await readBootEntries(join(directory, 'nowhere'))).toEqual({ known: true, value: [] });
   });
 });

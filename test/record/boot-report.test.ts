@@ -7,10 +7,16 @@ const now = aBoot('now', { bootWallMs: 3_600_000 });
 const sentenceOf = (entries: Parameters<typeof lastBoot>[0]) => lastBoot(entries, 'now')?.sentence;
 
 describe('the report of the last boot', () => {
-  it('is empty if the record has no earlier boot, or this boot has already reported it', () => {
+  it('is empty if the records have no earlier boot', () => {
     expect(lastBoot([], 'now')).toBeNull();
     expect(lastBoot([now.running(1, 'shop/web')], 'now')).toBeNull();
-    expect(lastBoot([boot.started(1), now.started(1)], 'now')).toBeNull();
+  });
+
+  it('does not say of a dry run that it stopped pods', () => {
+    const dry = aBoot('b', { dry: true });
+    const report = lastBoot([boot.started(1), boot.stopped(5, 'stays'), dry.started(6), ...aWholeShutdown(dry)], 'now');
+    expect(report).toMatchObject({ finding: null });
+    expect(report?.sentence).toBe('the last boot ended cleanly, without shutdown phases of nodewarden');
   });
 
   it('says in one sentence how a shutdown went, without a finding', () => {

@@ -347,6 +347,56 @@ describe('the end of an earlier boot', () => {
     expect(bootEnd(entries)).toEqual([end]);
   });
 
+  const dry = aBoot('b', { dry: true });
+  it.each([
+    [
+      'graceful',
+      true,
+      'the live run had gone on as a dry one, which saw the machine go down',
+      [boot.stopped(5, 'stays')],
+      [dry.started(6), dry.stopped(9, 'goes-down')],
+    ],
+    [
+      'ungraceful',
+      true,
+      'the live run had gone on as a dry one, and nothing followed',
+      [boot.stopped(5, 'stays')],
+      [dry.started(6)],
+    ],
+    [
+      'ungraceful',
+      false,
+      'a dry run beside the live one had been stopped',
+      [],
+      [dry.started(5), dry.stopped(9, 'stays')],
+    ],
+    ['graceful', false, 'a dry run beside the live one left no end', [boot.stopped(9, 'goes-down')], [dry.started(5)]],
+    [
+      'not-watched',
+      false,
+      'both had been stopped',
+      [boot.stopped(5, 'stays')],
+      [dry.started(6), dry.stopped(9, 'stays')],
+    ],
+    [
+      'graceful',
+      true,
+      'a dry run began to go down: it stops nothing',
+      [boot.stopped(5, 'stays')],
+      [dry.started(6), dry.fact(9, BEGAN)],
+    ],
+    [
+      'graceful',
+      false,
+      'the dry run that went on noted no start, as in 0.2.0',
+      [],
+      [dry.running(6), dry.stopped(9, 'goes-down')],
+    ],
+  ] as const)('is %s, judged by a dry run: %s, if %s', (end, byDryRun, _, live, ofDry) => {
+    const { boots } = shutdownsOf([boot.started(1), ...live, ...ofDry], 'now');
+    expect(boots).toMatchObject([{ end, dry: byDryRun }]);
+  });
+
   it('names the last running pods, and their time', () => {
     const { boots } = shutdownsOf(
       [boot.started(1), boot.running(2, 'shop/web'), boot.running(60_002, 'shop/db', 'shop/web')],
@@ -374,6 +424,18 @@ describe('the end of an earlier boot', () => {
     ];
     const idsOf = (bootId: string | null) => shutdownsOf(entries, bootId).boots.map((one) => one.bootId);
     expect(idsOf('now')).toEqual(['b', 'second']);
+    // A boot that only the dry record has comes by its clock, between those that both have.
+    const dryBoot = (id: string, bootWallMs: number) => aBoot(id, { bootWallMs, dry: true }).started(1);
+    const both = [boot.started(1), wrongClock.started(1), aBoot('third', { bootWallMs: 5_000 }).started(1)];
+    const ofDry = [dryBoot('first', 7_000), dryBoot('second', 0), dryBoot('fourth', 6_000), dryBoot('fifth', 1_000)];
+    expect(shutdownsOf([...both, ...ofDry], 'now').boots.map((one) => one.bootId)).toEqual([
+      'b',
+      'first',
+      'second',
+      'third',
+      'fourth',
+      'fifth',
+    ]);
     // Where the running boot is not known, the newest one may be it.
     expect(idsOf(null)).not.toContain('now');
   });

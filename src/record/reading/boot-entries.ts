@@ -12,10 +12,18 @@ const WANTED =
 const HEAD_CHARS = 400;
 
 /**
- * The entries about how boots ended, from the two newest files, oldest first. They are read line by line, so that this
- * affects neither memory nor looks. Unknown: a file exists but cannot be read.
+ * The entries about how boots ended, of the real record followed by the dry one: a reload changes from one to the other. Of
+ * each, the two newest files, oldest first. They are read line by line, so that this affects neither memory nor looks.
+ * Unknown: a file exists but cannot be read.
  */
-export async function readBootEntries(directory: string, dry: boolean): Promise<Reading<readonly RecordEntry[]>> {
+export async function readBootEntries(directory: string): Promise<Reading<readonly RecordEntry[]>> {
+  const real = await readOne(directory, false);
+  if (!real.known) return real;
+  const dry = await readOne(directory, true);
+  return dry.known ? known([...real.value, ...dry.value]) : dry;
+}
+
+async function readOne(directory: string, dry: boolean): Promise<Reading<readonly RecordEntry[]>> {
   const entries: RecordEntry[] = [];
   for (const name of [`${recordName(dry)}.1`, recordName(dry)]) {
     for await (const line of linesOf(openText(`${directory}/${name}`), 2 * RECORD_MAX_BYTES)) {

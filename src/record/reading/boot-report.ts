@@ -6,7 +6,7 @@ import { type BootRecord, isToBeContinued } from './boots.ts';
 import type { ShutdownRecord } from './shutdown-record.ts';
 import { shutdownsOf } from './shutdowns.ts';
 
-/** What the first run of the agent in a boot reports about the previous boot. */
+/** How the previous boot ended; the first run of the agent in a boot reports it. */
 type BootReport = {
   readonly boot: BootRecord;
   /** The last shutdown of that boot; null: none is in the record. */
@@ -17,23 +17,17 @@ type BootReport = {
   readonly finding: Finding | null;
 };
 
-/**
- * null: an earlier run of this boot has already reported it (the record shows that it started), or the record has no earlier
- * boot. `entries` are read before this run records its start.
- */
+/** null: the records have no earlier boot. `entries`: of the real record, followed by those of the dry one. */
 export function lastBoot(entries: readonly RecordEntry[], bootId: string): BootReport | null {
-  const isSaid = entries.some(
-    (entry) => entry.bootId === bootId && entry.kind === 'note' && entry.note.kind === 'started',
-  );
-  if (isSaid) return null;
   const { boots, shutdowns } = shutdownsOf(entries, bootId);
   const boot = boots.at(-1);
   if (boot === undefined) return null;
-  const shutdown = shutdowns.findLast((one) => one.bootId === boot.bootId) ?? null;
+  const shutdown = shutdowns.findLast((one) => one.bootId === boot.bootId && one.dry === boot.dry) ?? null;
   const sentence = sayLastBoot({
     end: boot.end,
     running: boot.running?.pods ?? null,
-    shutdown: shutdown === null ? null : summaryOf(shutdown),
+    // A dry run stops no pod.
+    shutdown: shutdown === null || shutdown.dry ? null : summaryOf(shutdown),
   });
   const isFinding = boot.end === 'ungraceful' || boot.end === 'cut';
   return {

@@ -1,5 +1,6 @@
 import type { MonoMs } from '../../core/reading.ts';
 import { STOPS_AGAIN } from '../../core/shutdown/plan.ts';
+import type { RecordNote } from '../../ports.ts';
 import type { RecordEntry } from '../entry.ts';
 import type { PodStop } from './pod-stops.ts';
 import type { ShutdownRecord } from './shutdown-record.ts';
@@ -7,7 +8,7 @@ import type { ShutdownRecord } from './shutdown-record.ts';
 /** How an earlier boot ended, as far as the record shows it. */
 export type BootRecord = {
   readonly bootId: string;
-  /** Only dry runs were recorded in it. */
+  /** Only a dry run shows how it ended: no other ran, or it had been stopped. */
   readonly dry: boolean;
   readonly firstWallMs: number;
   /** Its last entry: the boot ended some time later. */
@@ -29,33 +30,57 @@ export function bootOf(entries: readonly RecordEntry[], shutdowns: readonly Shut
   const [first] = entries;
   if (first === undefined) return null;
   const wallMs = entries.map(({ atWallMs }) => atWallMs);
-  const notes = entries.flatMap((entry) =>
-    entry.kind === 'note' ? [{ ...entry.note, atWallMs: entry.atWallMs }] : [],
+  const notes = entries.flatMap((entry): readonly Noted[] =>
+    entry.kind === 'note' ? [{ ...entry.note, atWallMs: entry.atWallMs, dry: entry.dry }] : [],
   );
   const running = latest(notes.filter((note) => note.kind === 'running'));
+  const { dry, end } = endOfBoot(entries, notes, shutdowns);
   return {
     bootId: first.bootId,
-    dry: entries.every(({ dry }) => dry),
+    dry,
     firstWallMs: wallMs.reduce((a, b) => Math.min(a, b)),
     lastWallMs: wallMs.reduce((a, b) => Math.max(a, b)),
-    end: endOf(
-      latest(notes.filter((note) => note.kind === 'started' || note.kind === 'stopped')),
-      shutdowns.toSorted((a, b) => a.beganMs - b.beganMs),
-      running !== null,
-    ),
+    end,
     running: running === null ? null : { atWallMs: running.atWallMs, pods: running.pods },
   };
 }
 
+type Noted = RecordNote & { readonly atWallMs: number; readonly dry: boolean };
 type Run =
   | { readonly kind: 'started'; readonly atMs: MonoMs }
   | { readonly kind: 'stopped'; readonly atMs: MonoMs; readonly machine: 'stays' | 'goes-down' };
 
-function endOf(run: Run | null, shutdowns: readonly ShutdownRecord[], hasRun: boolean): BootEnd {
-  const [before, last] = [shutdowns.at(-2), shutdowns.at(-1)];
+/** A dry run beside a live one may end at any time: it counts if the live one had been stopped, or there was none. */
+function endOfBoot(
+  entries: readonly RecordEntry[],
+  notes: readonly Noted[],
+  shutdowns: readonly ShutdownRecord[],
+): Pick<BootRecord, 'dry' | 'end'> {
+  const isLive = entries.some((entry) => !entry.dry);
+  const hasDryStart = notes.some((note) => note.dry && note.kind === 'started');
+  // Version 0.2.0 did not note that a reload went on in the other record.
+  if (isLive && !hasDryStart) return { dry: false, end: endOf(notes, shutdowns) };
+  const endIn = (dry: boolean): BootEnd =>
+    endOf(
+      notes.filter((note) => note.dry === dry),
+      shutdowns.filter((shutdown) => shutdown.dry === dry),
+    );
+  const live = endIn(false);
+  if (isEnd(live)) return { dry: false, end: live };
+  const dry = endIn(true);
+  return { dry: !isLive || isEnd(dry), end: isEnd(dry) || live === 'unknown' ? dry : live };
+}
+
+/** Whether the record shows the end of the boot. */
+const isEnd = (end: BootEnd): boolean => end !== 'not-watched' && end !== 'unknown';
+
+function endOf(notes: readonly Noted[], shutdowns: readonly ShutdownRecord[]): BootEnd {
+  const run = latest(notes.filter((note) => note.kind === 'started' || note.kind === 'stopped'));
+  const sorted = shutdowns.toSorted((a, b) => a.beganMs - b.beganMs);
+  const [before, last] = [sorted.at(-2), sorted.at(-1)];
   const end = last === undefined ? null : whatItCameTo(last, last.plan?.isSecond ? before : undefined, run);
   if (end !== null) return end;
-  if (run === null) return hasRun ? 'ungraceful' : 'unknown';
+  if (run === null) return notes.some(({ kind }) => kind === 'running') ? 'ungraceful' : 'unknown';
   if (run.kind === 'started') return 'ungraceful';
   return run.machine === 'goes-down' ? 'graceful' : 'not-watched';
 }
@@ -67,7 +92,8 @@ function whatItCameTo(last: ShutdownRecord, before: ShutdownRecord | undefined, 
   const goesOnMs = Math.max(beganMs, released?.atMs ?? 0, resumed.at(-1)?.atMs ?? 0);
   // systemd starts nothing while the machine goes down: a later run that did not resume the shutdown shows that it stayed up.
   if (run?.kind === 'started' && run.atMs > goesOnMs) return null;
-  return end.kind === 'released' && isComplete(last, before) ? 'graceful' : 'cut';
+  // A dry run has nothing to complete, and the machine went down.
+  return last.dry || (end.kind === 'released' && isComplete(last, before)) ? 'graceful' : 'cut';
 }
 
 /** `before`: the phases after logind's signal, which `last` completed. */

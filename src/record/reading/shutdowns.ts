@@ -12,13 +12,14 @@ import {
   shape,
 } from '../../core/shape.ts';
 import type { RecordEntry } from '../entry.ts';
+import { bootsInOrder } from './boot-order.ts';
 import { type BootRecord, bootOf } from './boots.ts';
 import { type ShutdownRecord, shutdownsOfBoot } from './shutdown-record.ts';
 
 export type Shutdowns = {
   /** In the order of the record, including those of the current boot. */
   readonly shutdowns: readonly ShutdownRecord[];
-  /** Every earlier boot, in the order of the record, because the wall clock may have been wrong. */
+  /** Every earlier boot, in the order of the records, because the wall clock may have been wrong. */
   readonly boots: readonly BootRecord[];
   /** The number of entries with a damaged body, which are left out. */
   readonly damaged: number;
@@ -31,9 +32,8 @@ export type Shutdowns = {
  */
 export function shutdownsOf(entries: readonly RecordEntry[], bootId: string | null): Shutdowns {
   const sound = entries.filter(isSound);
-  const boots = groupBy(sound, (entry) => entry.bootId);
   const runningId = bootId ?? newest(sound)?.bootId ?? null;
-  const told = [...boots.values()].map((ofBoot) => {
+  const told = bootsInOrder(sound).map((ofBoot) => {
     const boot = ofBoot[0]?.bootId === runningId ? 'running' : 'over';
     const shutdowns = [...groupBy(ofBoot, ({ dry }) => String(dry)).values()].flatMap((entriesOfRun) =>
       shutdownsOfBoot(entriesOfRun, boot),

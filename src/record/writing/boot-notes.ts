@@ -2,21 +2,24 @@ import { podName } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import type { BootEndSaid, Clock, Findings, Log, RecordNote } from '../../ports.ts';
 import { lastBootUnreadable } from '../../words/finding-own.ts';
+import type { RecordEntry } from '../entry.ts';
 import { readBootEntries } from '../reading/boot-entries.ts';
 import { lastBoot } from '../reading/boot-report.ts';
+import { recordName } from '../reading/record-file.ts';
 import type { ShutdownRecord } from '../reading/shutdown-record.ts';
 
 type BootNotesNeeds = {
   readonly clock: Clock;
   readonly bootId: string;
-  /** The record's directory. */
+  /** The record's directory, and whether the parts are those of a dry run. */
   readonly directory: string;
+  readonly dry: boolean;
   /** Gets the shutdown that ended the last boot. */
   readonly counters: {
     readonly lastShutdown: (times: { readonly startWallMs: number; readonly endWallMs: number | null }) => void;
   };
-  /** False if a reload rebuilt the parts during a run of the agent. */
-  readonly isFirst: boolean;
+  /** The record in which this run of the agent has noted its start; null: none (yet). A reload may leave it for another. */
+  readonly startedIn: { record: string | null };
   readonly parts: {
     readonly log: Log;
     readonly findings: Findings;
@@ -30,10 +33,12 @@ type BootNotesNeeds = {
 };
 /** What the next boot has to know about this one, and what this one reports about the last. */
 type BootNotes = {
-  /** Reads the record, reports once per boot how the last one ended, and records the start of this run. */
-  readonly tell: (dry: boolean) => Promise<void>;
+  /** Reads the records, reports once per boot how the last one ended, and records the start of this run. */
+  readonly tell: () => Promise<void>;
   readonly seen: (atMs: MonoMs) => void;
   readonly stopped: (machine: 'stays' | 'goes-down') => void;
+  /** The run goes on with other parts: what happens in their record is not in this one. */
+  readonly goesOn: (next: { readonly stateDirectory: string; readonly dryRun: boolean }) => void;
   /** About the end of the last boot; null: not known (yet). */
   readonly sentence: () => string | null;
   readonly close: () => void;
@@ -42,41 +47,62 @@ type BootNotes = {
 /** How often to check which pods have processes; a change is written at most once a minute. */
 const RUNNING_MS = 30_000;
 
-export function createBootNotes({ clock, bootId, directory, counters, isFirst, parts }: BootNotesNeeds): BootNotes {
+export function createBootNotes(needs: BootNotesNeeds): BootNotes {
+  const { clock, bootId, directory, dry, counters, startedIn, parts } = needs;
   const { log, findings, recorder, mode } = parts;
+  const record = pathOf(directory, dry);
   const running = createRunningNote({ note: recorder.note, clock });
   // Before any note about a shutdown that this run resumes.
   const startedMs = clock.monoMs();
   let sentence: string | null = null;
   let askedMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let isClosed = false;
+  const stopped = (machine: 'stays' | 'goes-down'): void =>
+    recorder.note({ kind: 'stopped', atMs: clock.monoMs(), machine });
+  const report = (entries: readonly RecordEntry[]): void => {
+    const last = lastBoot(entries, bootId);
+    if (last === null) return;
+    const { bootId: id, end } = last.boot;
+    // A dry run shows nothing to others, so that a live one says again what it has said.
+    const isSaid = entries.some((entry) => entry.bootId === bootId && isStart(entry) && (dry || !entry.dry));
+    sentence = last.sentence;
+    mode.shows?.lastBoot({ bootId: id, end, isNew: !isSaid });
+    if (last.shutdown !== null && !last.shutdown.dry) counters.lastShutdown(timesOf(last.shutdown));
+    if (isSaid) return;
+    log[last.finding === null ? 'info' : 'warn']({ event: 'shutdown' }, last.sentence);
+    if (last.finding !== null) findings.raise(last.finding);
+  };
   return {
-    tell: async (dry) => {
-      const entries = await readBootEntries(directory, dry);
-      if (entries.known) {
-        const earlier = entries.value.filter((entry) => entry.bootId !== bootId);
-        const last = lastBoot(earlier, bootId);
-        const report = lastBoot(entries.value, bootId);
-        sentence = last?.sentence ?? null;
-        if (last !== null) {
-          const { bootId: id, end } = last.boot;
-          mode.shows?.lastBoot({ bootId: id, end, isNew: report !== null });
-          if (last.shutdown !== null && !last.shutdown.dry) counters.lastShutdown(timesOf(last.shutdown));
-        }
-        if (report !== null) log[report.finding === null ? 'info' : 'warn']({ event: 'shutdown' }, report.sentence);
-        if (report?.finding) findings.raise(report.finding);
-      } else findings.raise(lastBootUnreadable(entries.where, entries.detail));
-      if (isFirst) recorder.note({ kind: 'started', atMs: startedMs });
+    tell: async () => {
+      const entries = await readBootEntries(directory);
+      // The next parts report it, and their recorder is open.
+      if (isClosed) return;
+      if (entries.known) report(entries.value);
+      else findings.raise(lastBootUnreadable(entries.where, entries.detail));
+      if (startedIn.record !== record) recorder.note({ kind: 'started', atMs: startedMs });
+      startedIn.record = record;
     },
     seen: (atMs) => {
       if (atMs - askedMs < RUNNING_MS || !mode.isSettled()) return;
       askedMs = atMs;
       running.seen(mode.running().map(podName), atMs);
     },
-    stopped: (machine) => recorder.note({ kind: 'stopped', atMs: clock.monoMs(), machine }),
+    stopped,
+    goesOn: ({ stateDirectory, dryRun }) => {
+      if (pathOf(stateDirectory, dryRun) === record) return;
+      stopped('stays');
+      startedIn.record = null;
+    },
     sentence: () => sentence,
-    close: running.close,
+    close: () => {
+      isClosed = true;
+      running.close();
+    },
   };
 }
+
+const pathOf = (directory: string, dry: boolean): string => `${directory}/${recordName(dry)}`;
+const isStart = (entry: RecordEntry): boolean => entry.kind === 'note' && entry.note.kind === 'started';
 
 function timesOf({ beganWallMs, beganMs, released }: ShutdownRecord) {
   return { startWallMs: beganWallMs, endWallMs: released === null ? null : beganWallMs + released.atMs - beganMs };
