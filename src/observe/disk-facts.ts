@@ -8,7 +8,7 @@ import { type Amounts, NOTHING_SHARED, sharedIn, sumOf, unattributedIn } from '.
 type DiskFacts = {
   /** Call for a complete walk of a pod that ran throughout. */
   readonly noteWalk: (uid: PodUid, walk: DiskWalk, life: string, atMs: MonoMs) => void;
-  readonly noteOpen: (uid: PodUid, open: Reading<OpenFiles>, life: string | null) => void;
+  readonly noteOpen: (uid: PodUid, open: Reading<OpenFiles>, life: string | null, atMs: MonoMs) => void;
   /** `latest`: its last walk, complete or not. `life`: the pod's present one. */
   readonly on: (of: {
     readonly pod: BoundPod;
@@ -32,9 +32,11 @@ const NOT_LOOKED = 'they have not been read yet';
 
 type Noted = { readonly atMs: MonoMs; readonly life: string; readonly directories: readonly WalkedDirectory[] };
 
+type Opened = { readonly reading: Reading<OpenFiles>; readonly life: string | null; readonly atMs: MonoMs };
+
 export function createDiskFacts(): DiskFacts {
   const walks = new Map<PodUid, readonly Noted[]>();
-  const opens = new Map<PodUid, { readonly reading: Reading<OpenFiles>; readonly life: string | null }>();
+  const opens = new Map<PodUid, Opened>();
   return {
     noteWalk: (uid, { directories = [] }, life, atMs) => {
       const before = (walks.get(uid) ?? []).filter((old) => old.life === life && atMs - old.atMs <= WINDOW_MS);
@@ -42,11 +44,10 @@ export function createDiskFacts(): DiskFacts {
       if (last !== undefined && atMs - last.atMs < APART_MS) return;
       walks.set(uid, [...before.slice(-KEPT + 1), { atMs, life, directories }]);
     },
-    noteOpen: (uid, reading, of) => void opens.set(uid, { reading, life: of }),
+    noteOpen: (uid, reading, life, atMs) => void opens.set(uid, { reading, life, atMs }),
     on: ({ pod, device, latest, life, written, nowMs }) => {
       const { uid } = pod.declared;
-      const last = opens.get(uid);
-      const open = last?.life === life ? last.reading : unknown('not-asked', `open files of ${uid}`, NOT_LOOKED);
+      const open = openOf(opens.get(uid), uid, life, nowMs);
       const deletedOpen = held(open, device);
       const earlier = (walks.get(uid) ?? []).filter((old) => old.life === life && nowMs - old.atMs <= WINDOW_MS);
       const { grown, unattributed } = grownOf(latest, device, life, earlier, nowMs);
@@ -66,6 +67,13 @@ export function createDiskFacts(): DiskFacts {
       for (const map of [walks, opens]) for (const uid of map.keys()) if (!uids.has(uid)) map.delete(uid);
     },
   };
+}
+
+/** What it held open longer ago it may have closed. */
+function openOf(last: Opened | undefined, uid: PodUid, life: string | null, nowMs: MonoMs): Reading<OpenFiles> {
+  const where = `open files of ${uid}`;
+  if (last?.life !== life) return unknown('not-asked', where, NOT_LOOKED);
+  return nowMs - last.atMs <= WINDOW_MS ? last.reading : unknown('stale', where, 'they were read too long ago');
 }
 
 type Held = { readonly own: Relief; readonly unattributed: Amounts };
@@ -141,8 +149,11 @@ function grownOf(
   nowMs: MonoMs,
 ): { readonly grown: Relief; readonly unattributed: Amounts } {
   if (!latest.known) return { grown: { bytes: latest, inodes: latest }, unattributed: NOTHING };
-  if (life === null || latest.value.life !== life) {
-    const stale = unknown('stale', 'growth', 'it was measured before the pod restarted');
+  const isEarlier = life === null || latest.value.life !== life;
+  const isOld = nowMs - (latest.value.pod.sampledAtMs ?? nowMs) > WINDOW_MS;
+  if (isEarlier || isOld) {
+    const when = isEarlier ? 'before the pod restarted' : 'too long ago';
+    const stale = unknown('stale', 'growth', `it was measured ${when}`);
     return { grown: { bytes: stale, inodes: stale }, unattributed: NOTHING };
   }
   const now = (latest.value.directories ?? []).filter((of) => of.device === device);

@@ -102,7 +102,7 @@ type Measured = {
   readonly reading: Reading<PodWalk>;
   readonly endedMs: MonoMs;
   readonly isSteady: boolean;
-  readonly open: { readonly files: OpenFiles; readonly life: string | null } | null;
+  readonly open: { readonly files: OpenFiles; readonly life: string | null; readonly atMs: MonoMs } | null;
 };
 
 /**
@@ -223,8 +223,9 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
     if (openFiles === undefined) return null;
     const life = lifeOf(pod);
     const reading = await inTime(`open files of ${declared.uid}`, () => openFiles(of.number));
-    facts.noteOpen(declared.uid, reading, life);
-    return reading.known ? { files: reading.value, life } : null;
+    const atMs = clock.monoMs();
+    facts.noteOpen(declared.uid, reading, life, atMs);
+    return reading.known ? { files: reading.value, life, atMs } : null;
   };
   /** At the end of a round: what is shared, and whose it is, as far as that is known. */
   const attribute = async (of: Round, all: readonly Measured[]): Promise<void> => {
@@ -246,7 +247,7 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
         continue;
       }
       const held = open === null ? null : withSharedOpen(open.files, files.value);
-      if (open !== null && held !== null) facts.noteOpen(uid, known(held), open.life);
+      if (open !== null && held !== null) facts.noteOpen(uid, known(held), open.life, open.atMs);
       const found = reading.known ? withTwice(withShared(reading.value, files.value), rootsOfSeveral) : null;
       if (found !== null) {
         put(uid, known(found), measured.endedMs);

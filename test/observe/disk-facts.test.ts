@@ -8,6 +8,7 @@ import { aBoundPod, aDiskWalk } from './a-bound-pod.ts';
 const HERE = 41;
 const ELSEWHERE = 42;
 const LIFE = '7/0';
+const NOW_MS = 100_000;
 const NOT_COUNTED = unknown('not-applicable', 'io.stat', 'version 1 attributes no writes');
 
 function directory(bytes: number, of: Partial<WalkedDirectory> = {}): WalkedDirectory {
@@ -34,7 +35,7 @@ const cutShort = (walk: DiskWalk): DiskWalk => ({ ...walk, pod: { ...walk.pod, i
 function ask(
   facts: ReturnType<typeof createDiskFacts>,
   walk: DiskWalk | null,
-  { nowMs = 100_000, life = LIFE, scratch = [] as readonly string[] } = {},
+  { nowMs = NOW_MS, life = LIFE, scratch = [] as readonly string[] } = {},
 ) {
   const pod: BoundPod = { ...aBoundPod({ name: 'web' }), scratch };
   const none = unknown('not-applicable', 'disk of web', 'it declares no directory');
@@ -53,7 +54,7 @@ describe('what a pod uses on one file system', () => {
       { device: HERE, bytes: 3_000, inodes: 1 },
       { device: ELSEWHERE, bytes: 9_000, inodes: 2 },
     ];
-    facts.noteOpen('uid-web', known({ devices: open, isComplete: true }), LIFE);
+    facts.noteOpen('uid-web', known({ devices: open, isComplete: true }), LIFE, NOW_MS);
     const { usage, relief } = ask(facts, aWalk(directory(100), directory(5_000, { device: ELSEWHERE })));
     expect(usage).toMatchObject(known({ volumesBytes: 3_100, volumesInodes: 6 }));
     expect(usage.known && usage.value.isAtLeast).toBe(undefined);
@@ -63,14 +64,19 @@ describe('what a pod uses on one file system', () => {
   it('is a lower bound if the walk or the check of its open files was cut short', () => {
     expect(ask(createDiskFacts(), cutShort(aWalk(directory(100)))).usage).toMatchObject(known({ isAtLeast: true }));
     const facts = createDiskFacts();
-    facts.noteOpen('uid-web', known({ devices: [], isComplete: false }), LIFE);
+    facts.noteOpen('uid-web', known({ devices: [], isComplete: false }), LIFE, NOW_MS);
     expect(ask(facts, aWalk(directory(100))).usage).toMatchObject(known({ volumesBytes: 100, isAtLeast: true }));
   });
 
   it('is unknown if it declares no directory, or at least what it holds open', () => {
     const facts = createDiskFacts();
     expect(ask(facts, null).usage).toMatchObject({ known: false, why: 'not-applicable' });
-    facts.noteOpen('uid-web', known({ devices: [{ device: HERE, bytes: 7, inodes: 1 }], isComplete: true }), LIFE);
+    facts.noteOpen(
+      'uid-web',
+      known({ devices: [{ device: HERE, bytes: 7, inodes: 1 }], isComplete: true }),
+      LIFE,
+      NOW_MS,
+    );
     expect(ask(facts, null).usage).toMatchObject(known({ volumesBytes: 7, isAtLeast: true }));
     expect(ask(facts, null, { life: '8/0' }).usage.known).toBe(false);
   });
@@ -106,6 +112,27 @@ describe("what a pod's end would free", () => {
     facts.noteWalk('uid-web', filled, LIFE, 90_000);
     expect(grown(facts, filled)).toBe(700);
     expect(grown(facts, filled, { nowMs: 130_000 })).toBe(0);
+  });
+
+  it('is not what was created or held open longer ago, before a walk of many pods or in an earlier pressure', () => {
+    const facts = createDiskFacts();
+    const filled = aWalk(directory(900, { freshBytes: 700 }));
+    const dated = { ...filled, pod: { ...filled.pod, sampledAtMs: NOW_MS } };
+    facts.noteOpen(
+      'uid-web',
+      known({ devices: [{ device: HERE, bytes: 7, inodes: 1 }], isComplete: true }),
+      LIFE,
+      NOW_MS,
+    );
+    const at = (nowMs: number) => {
+      const { deletedOpen, grownLastMinute } = ask(facts, dated, { nowMs }).relief;
+      return [deletedOpen.bytes, grownLastMinute.bytes];
+    };
+    expect(at(NOW_MS + 70_000)).toEqual([known(7), known(700)]);
+    expect(at(NOW_MS + 70_001)).toMatchObject([
+      { known: false, why: 'stale' },
+      { known: false, why: 'stale' },
+    ]);
   });
 
   it('remains nothing for older files, however often they are walked', () => {
