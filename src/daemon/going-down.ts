@@ -194,11 +194,11 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     seen: (observation, verdict) => {
       const wasDown = isDown();
       shutdown = verdict.state.shutdown;
-      if (wasDown && !isDown()) mode.shows?.lock(side.inhibitor.status());
       isCancelIgnored &&= isDown();
       if (isHeldOver && !isDown()) machine = 'stays';
       isStopSeen ||= observation.shutdownEvents.some(({ kind }) => kind === 'stopped-without-signal');
       progress.seen(observation, verdict);
+      if (wasDown && !isDown()) tellLock();
       seeKubelet(observation, side.inhibitor.status());
       want();
     },

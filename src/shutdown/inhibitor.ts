@@ -182,9 +182,13 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
 
   function hearCancelled(): void {
     onEvent({ kind: 'cancelled' });
+    takeAgain();
+  }
+
+  function takeAgain(): void {
     isReleased = false;
     holder.forget();
-    if (lock.kind === 'released') pending();
+    if (lock.kind === 'released' || (lock.kind === 'not-armed' && lock.why === UNDER_WAY)) pending();
     askIn(0);
   }
 
@@ -245,11 +249,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
       askIn(0);
     },
     take: () => {
-      if (isClosed || isIdle) return;
-      isReleased = false;
-      holder.forget();
-      if (lock.kind === 'released') pending();
-      askIn(0);
+      if (!isClosed && !isIdle) takeAgain();
     },
     release: () => {
       if (isClosed || isIdle) return;

@@ -57,6 +57,7 @@ function glued({
   const raised = new Map<string, string>();
   const resumed: string[] = [];
   const extended: number[] = [];
+  const statusLines: string[] = [];
   const forgotten: true[] = [];
   let undone = 0;
   let back = 0;
@@ -132,7 +133,7 @@ function glued({
         undone += 1;
       },
     },
-    notify: { status: quiet, extendMs: (ms) => void extended.push(ms) },
+    notify: { status: (line) => void statusLines.push(line), extendMs: (ms) => void extended.push(ms) },
     // Of the whole configuration it asks for these two.
     effective: () => ({ dryRun, shutdown: { secondTier: true, phases: config.phases } }) as unknown as Effective,
   };
@@ -144,6 +145,7 @@ function glued({
     raised,
     resumed,
     extended,
+    statusLines,
     undone: () => undone,
     forgotten,
     back: () => back,
@@ -345,5 +347,18 @@ describe('the lock', () => {
     expect(raised.size).toBe(0);
     hold({ kind: 'armed', neededMs: 1, grantedMs: 1, provenMs: 0 });
     expect(raised.size).toBe(0);
+  });
+
+  it('is a finding again after a cancelled shutdown, and the status line says so', () => {
+    const { hold, look, raised, statusLines } = glued({});
+    hold({ kind: 'not-armed', neededMs: 35_000, grantedMs: 5_000, isHeld: true, why: 'logind grants 5s' });
+    look(inPhase1.shutdown);
+    // logind proves it meanwhile.
+    hold({ kind: 'not-armed', neededMs: 35_000, grantedMs: 5_000, isHeld: true, why: 'logind grants 5s' });
+    statusLines.splice(0);
+    expect(raised.size).toBe(0);
+    look(unarmed);
+    expect([...raised.keys()]).toEqual(['shutdown-not-armed']);
+    expect(statusLines).toEqual([expect.stringContaining('logind grants 5s')]);
   });
 });

@@ -58,6 +58,9 @@ describe('a shutdown', () => {
     expect(kinds()).toEqual(['preparing']);
     expect(lock()).toMatchObject({ kind: 'not-armed', isHeld: false, why: expect.stringContaining('in progress') });
     expect(times('take')).toBe(0);
+    now.isPreparing = false;
+    inhibitor.take();
+    expect(lock()).toMatchObject({ kind: 'not-armed', isPending: true });
   });
 
   it('that begins right after the lock is taken is found at once', async () => {
