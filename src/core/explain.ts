@@ -1,9 +1,9 @@
 import type { CoreConfig } from './core-config.ts';
 import type { Decision, RankRow } from './decision.ts';
-import { firstCandidate, isGuarded } from './eviction/candidate.ts';
 import { COMPARATORS, type Comparator, measuredUsage, TIES, usageFor } from './eviction/comparator.ts';
-import { escapedAfter, heldByVictims } from './eviction/escaped.ts';
-import { type Ranked, rank } from './eviction/rank.ts';
+import { type Question, questionOf, stateAt } from './eviction/question.ts';
+import type { Ranked } from './eviction/rank.ts';
+import { type Shortfall, shortfallOf } from './eviction/shortage.ts';
 import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './eviction/threshold.ts';
 import { timersNow } from './eviction/thresholds-met.ts';
 import { underWay } from './eviction/under-way.ts';
@@ -14,10 +14,10 @@ import { known, type Reading } from './reading.ts';
 import type { Reason } from './reason.ts';
 import { type FsLayout, hasRequest, SIGNAL_FACTS, type Signal, type SignalFacts } from './signal.ts';
 import type { State } from './state/state.ts';
-import { bytesUp } from './units/quantity.ts';
 
 /** One decided look: what was observed, the state before it, and the verdict. */
 export type ExplainedLook = {
+  /** Pods whose stop by a shutdown is in progress are terminating. */
   readonly observation: Observation;
   readonly config: CoreConfig;
   /** Before the look. */
@@ -82,10 +82,10 @@ export function signalOf(look: ExplainedLook): Signal | null {
  * The ranking for the signal, whether or not it has to act, and which pods may be chosen. null: the pods are not known.
  */
 export function explain(look: ExplainedLook, signal: Signal): Explanation | null {
-  const question = questionOf(look, signal);
+  const question = askedOf(look, signal);
   if (question === null) return null;
-  const ranking = rank(signal, question.pods, question.layout);
-  const { victim, unproven, passedOver } = choose(question, ranking);
+  const ranking = question.ranked(question.pods);
+  const { victim, unproven, passedOver } = question.choose(ranking);
   const isNobody = victim === null && unproven === null;
   const first = ranking.find(({ pod }) => pod.uid === victim?.uid);
   return {
@@ -102,37 +102,33 @@ export function explain(look: ExplainedLook, signal: Signal): Explanation | null
 }
 
 /** Everything that a choice depends on. */
-type Question = {
+type Asked = Question & {
   readonly signal: Signal;
   readonly layout: FsLayout;
   readonly pods: readonly PodView[];
-  readonly underWay: readonly PodUid[];
-  readonly guarded: (pod: PodView) => boolean;
-  /** What the signal lacks for its threshold. */
-  readonly lacking: number;
-  readonly heldByVictims: number;
   /** No pod can use more than this. */
   readonly capacity: number;
 };
 
-function questionOf(look: ExplainedLook, signal: Signal): Question | null {
+function askedOf(look: ExplainedLook, signal: Signal): Asked | null {
   const { observation, config, state } = look;
-  const { pods, atMs } = observation;
+  const { pods } = observation;
   if (!pods.known) return null;
-  const lacking = lackingOf(look, signal);
-  const stopping = underWay(look).map(({ victim }) => victim.uid);
-  const held = { escaped: escapedAfter(state, observation) };
-  return {
-    signal,
-    layout: layoutOf(observation),
-    pods: pods.value,
-    underWay: stopping,
-    lacking,
-    heldByVictims:
-      lacking > 0 ? heldByVictims(held, observation, signal, { lacking, awaited: config.isLive ? stopping : null }) : 0,
-    guarded: (pod) => isGuarded(pod, state.ownerKills, config.guard, atMs),
-    capacity: mostUsage(observation, signal),
-  };
+  const layout = layoutOf(observation);
+  const of = { observation, config, layout };
+  const now = stateAt(state, of, timersNow(state, observation, thresholdsOf(look)));
+  const question = questionOf(now, of, shortfallFor(look, signal));
+  return { ...question, signal, layout, pods: pods.value, capacity: mostUsage(observation, signal) };
+}
+
+/** As this look chose for it, else as it would choose first. */
+function shortfallFor(look: ExplainedLook, signal: Signal): Shortfall {
+  for (const decision of look.decisions)
+    if (decision.kind === 'evict' && decision.threshold.signal === signal) return shortfallOf(decision.threshold);
+  const met = metAt(look).find((threshold) => threshold.signal === signal);
+  if (met !== undefined) return shortfallOf(met);
+  const isHard = thresholdsOf(look).every((threshold) => threshold.signal !== signal || threshold.graceMs === 0);
+  return { signal, isHard, lacking: 0 };
 }
 
 function mostUsage({ signals }: Observation, signal: Signal): number {
@@ -143,20 +139,10 @@ function mostUsage({ signals }: Observation, signal: Signal): number {
 }
 const MEMORY_AND_SWAP = ['memory.available', 'swap.available'] as const;
 
-function lackingOf(look: ExplainedLook, signal: Signal): number {
-  const met = metAt(look).find((threshold) => threshold.signal === signal);
-  return met === undefined ? 0 : bytesUp(met.limit) - met.available;
-}
-
-function choose(question: Question, ranking: readonly Ranked[]) {
-  const { signal, underWay: stopping, guarded, lacking } = question;
-  return firstCandidate(signal, ranking, stopping, guarded, lacking, question.heldByVictims);
-}
-
 /** Whether this pod would be passed over if it ranked right before the chosen one. */
-function candidateOf(question: Question, entry: Ranked, victim: Ranked | undefined): Candidate {
+function candidateOf(question: Asked, entry: Ranked, victim: Ranked | undefined): Candidate {
   if (entry === victim) return { kind: 'victim' };
-  return passedOverIn(choose(question, victim === undefined ? [entry] : [entry, victim]).passedOver, entry);
+  return passedOverIn(question.choose(victim === undefined ? [entry] : [entry, victim]).passedOver, entry);
 }
 
 function passedOverIn(reasons: readonly Reason[], { pod }: Ranked): Candidate {
@@ -206,11 +192,11 @@ const LEAST_PRIORITY = -(2 ** 31);
 const MOST_PRIORITY = 1_000_000_000;
 
 /**
- * What would have to change about a pod of the explanation, found by calling rank() and firstCandidate() again with nothing
- * else changed. null: no such pod, or the pods are unknown.
+ * What would have to change about a pod of the explanation, found by ranking and choosing again with nothing else
+ * changed. null: no such pod, or the pods are unknown.
  */
 export function counterfactuals(look: ExplainedLook, signal: Signal, uid: PodUid): WhatIf | null {
-  const question = questionOf(look, signal);
+  const question = askedOf(look, signal);
   const pod = question?.pods.find((candidate) => candidate.uid === uid);
   if (question === null || pod === undefined) return null;
   const rest = question.pods.filter((candidate) => candidate !== pod);
@@ -241,7 +227,7 @@ export function counterfactuals(look: ExplainedLook, signal: Signal, uid: PodUid
 }
 
 type Trial = {
-  readonly question: Question;
+  readonly question: Asked;
   readonly pod: PodView;
   readonly isVictim: boolean;
   /** Whether this version of the pod is chosen when the present one is not, or the reverse. null, no such version: false. */
@@ -250,8 +236,8 @@ type Trial = {
   readonly isOtherAgainstOne: (changed: PodView | null) => boolean;
 };
 
-function victimAmong(question: Question, pods: readonly PodView[]): PodUid | null {
-  return choose(question, rank(question.signal, pods, question.layout)).victim?.uid ?? null;
+function victimAmong(question: Asked, pods: readonly PodView[]): PodUid | null {
+  return question.choose(question.ranked(pods)).victim?.uid ?? null;
 }
 
 function usageChange(trial: Trial): Change | null {
@@ -329,7 +315,7 @@ const USING: {
 };
 
 /** The pod as if it used this much of what the signal counts; null if the layout counts none. */
-function withUsage({ signal, layout }: Question, pod: PodView, amount: number): PodView | null {
+function withUsage({ signal, layout }: Asked, pod: PodView, amount: number): PodView | null {
   const containers = pod.usage.containers.known ? pod.usage.containers : known([]);
   for (const used of USING[SIGNAL_FACTS[signal].counts](amount)) {
     const changed = { ...pod, usage: { ...pod.usage, containers, ...used } };
@@ -345,7 +331,7 @@ function obstacleOf({ question, pod, isVictim }: Trial, other: PodUid | null): O
   if (isVictim && against === undefined) return { kind: 'only-candidate' };
   const changed = withUsage(question, pod, isVictim ? 0 : question.capacity);
   const pair = against === undefined ? [changed ?? pod] : [changed ?? pod, against];
-  const ranking = rank(question.signal, pair, question.layout);
+  const ranking = question.ranked(pair);
   const entry = ranking.find(({ pod: ranked }) => ranked.uid === pod.uid);
   const chosen = ranking.find(({ pod: ranked }) => ranked.uid === other);
   if (!isVictim && entry !== undefined) {

@@ -2,6 +2,7 @@ import type { ExplainedLook } from '../core/explain.ts';
 import type { Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod/pod.ts';
 import type { Reading } from '../core/reading.ts';
+import { withStopsTerminating } from '../core/shutdown/step.ts';
 import type { State } from '../core/state/state.ts';
 import type { NextLook, Verdict } from '../core/verdict.ts';
 import type { Clock } from '../ports.ts';
@@ -34,13 +35,15 @@ type ObservedLooks = {
   readonly close: () => void;
 };
 
-/** `pods`: as read for the caller. */
+/** As the look decided it: the pods whose stop is in progress are terminating. `now`: the pods as read for the caller. */
 export function explainedLook(
-  { observation, verdict: { decisions, reasons }, before }: Seen,
+  { observation, verdict: { decisions, reasons, state: after }, before }: Seen,
   config: ExplainedLook['config'],
-  pods: Observation['pods'],
+  now: Observation['pods'],
 ): ExplainedLook {
-  return { observation: { ...observation, pods }, config, state: before, decisions, reasons };
+  const pods = now;
+  const seen = withStopsTerminating({ ...observation, pods }, after.stops);
+  return { observation: seen, config, state: before, decisions, reasons };
 }
 
 /** Serialising 1,000 pods takes 10 to 20 ms, and no kill of this look may wait for that. */

@@ -116,10 +116,9 @@ export function createReporter(
       await within(host.clock, NEXT_LOOK_MS, next, () => undefined);
       if (last === null) return null;
       const { observation, verdict } = last;
-      const look = explainedLook(last, parts.core(), observation.pods);
-      const pods = observer.podsNow(signalOf(look) ?? 'memory.available');
-      const ofNow = { ...observation, pods };
-      return { status: report(ofNow, verdict), look: { ...look, observation: ofNow } };
+      const signal = signalOf(explainedLook(last, parts.core(), observation.pods));
+      const pods = observer.podsNow(signal ?? 'memory.available');
+      return { status: report({ ...observation, pods }, verdict), look: explainedLook(last, parts.core(), pods) };
     },
   };
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { decide } from '../../src/core/decide.ts';
 import { usageFor } from '../../src/core/eviction/comparator.ts';
 import { counterfactuals, type ExplainedLook, explain } from '../../src/core/explain.ts';
 import type { PodView } from '../../src/core/pod/pod.ts';
@@ -11,6 +12,7 @@ import { aConfig, anObservation, aPod, aThreshold } from '../a.ts';
 const absent = unknown('absent', 'stats', 'not there');
 const CAPACITY = 8;
 const few = fc.integer({ min: 0, max: CAPACITY });
+const LIMITS = [null, null, null, 'kubelet-evicting', 'budget-refused', 'budgets-refuse', 'restart-guard'] as const;
 const podAt = (i: number): fc.Arbitrary<PodView> =>
   fc
     .record({
@@ -25,6 +27,7 @@ const podAt = (i: number): fc.Arbitrary<PodView> =>
       isStaticCritical: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
       isDaemonSet: fc.boolean(),
       isTerminating: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
+      limitedBy: fc.constantFrom(...LIMITS),
     })
     .map(({ request, used, hasStats, evictFor, ...declared }) =>
       aPod({
@@ -57,19 +60,49 @@ const pods = fc
 const signals: readonly Signal[] = ['memory.available', 'nodefs.available', 'nodefs.inodesFree', 'pid.available'];
 const layouts: readonly FsLayout[] = ['nodefs-only', 'imagefs-separate'];
 
-function aLook(list: readonly PodView[], signal: Signal, layout: FsLayout): ExplainedLook {
+function aLook(
+  list: readonly PodView[],
+  signal: Signal,
+  layout: FsLayout,
+  threshold = aThreshold(signal, 5),
+  available = 1,
+): ExplainedLook {
   return {
     observation: anObservation(
       1_000,
-      { [signal]: { available: 1, capacity: CAPACITY } },
+      { [signal]: { available, capacity: CAPACITY } },
       { pods: known(list), fsLayout: known(layout) },
     ),
-    config: aConfig([aThreshold(signal, 5)], { guard: { kills: 1, windowMs: 10_000 } }),
-    state: { ...initialState('b'), ownerKills: [{ ownerKey: 'lost-too-many', atMs: 500 }] },
+    config: { ...aConfig([threshold], { guard: { kills: 1, windowMs: 10_000 } }), isLive: true },
+    state: {
+      ...initialState('b'),
+      lastLookMs: 900,
+      firstMetMs: { [threshold.id]: 0 },
+      unresolved: [threshold.id],
+      ownerKills: [{ ownerKey: 'lost-too-many', atMs: 500 }],
+    },
     decisions: [],
     reasons: [],
   };
 }
+
+describe('an explanation', () => {
+  it('names the pod that the look evicts, and none if it evicts none', () => {
+    const least = fc.record({ graceMs: fc.constantFrom(0, 500), minReclaimBytes: fc.constantFrom(0, 4) });
+    const cases = [pods, fc.constantFrom(...signals), fc.constantFrom(...layouts), least, few] as const;
+    fc.assert(
+      fc.property(...cases, (list, signal, layout, how, available) => {
+        const look = aLook(list, signal, layout, aThreshold(signal, 5, how), available);
+        const { decisions, reasons } = decide(look.state, look.observation, look.config);
+        const evicted = decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.uid] : []));
+        const isMet = reasons.some(({ code }) => code === 'below-threshold' || code === 'min-reclaim-pending');
+        const victim = explain({ ...look, decisions, reasons }, signal)?.victim?.uid;
+        expect(isMet && victim !== undefined ? [victim] : []).toEqual(evicted);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});
 
 describe('what would have to change', () => {
   it('is exactly where the outcome changes, and nothing is missing', () => {

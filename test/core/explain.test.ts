@@ -205,6 +205,42 @@ describe('the ranking explained', () => {
     expect(order(aLook([within], { state, observation }))).toEqual([['within', 'victim']]);
   });
 
+  describe('names whom the look evicts', () => {
+    const evicted = ({ decisions }: ExplainedLook) =>
+      decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.name] : []));
+    const hog = aPod({ name: 'hog', workingSetBytes: 900 * MI, requests: requesting(100 * MI) });
+    const within = aPod({ name: 'within', workingSetBytes: 300 * MI, requests: requesting(400 * MI) });
+    const config = { ...aConfig([hard]), isLive: true } as const;
+
+    it.each(['budget-refused', 'budgets-refuse', 'kubelet-evicting'] as const)(
+      'although it is limited by %s: not under a hard threshold',
+      (limitedBy) => {
+        const look = aLook([{ ...hog, limitedBy }, job], { config });
+        expect(evicted(look)).toEqual(['hog']);
+        expect(order(look)?.[0]).toEqual(['hog', 'victim']);
+        expect(counterfactuals(look, 'memory.available', hog.uid)?.isVictim).toBe(true);
+        const soon = aLook([{ ...hog, limitedBy }, job], { config, signals: {} });
+        expect(order(soon)?.[0]).toEqual(['hog', 'victim']);
+        const soft = aConfig([aThreshold('memory.available', 100 * MI, { graceMs: 60_000 })]);
+        expect(order(aLook([{ ...hog, limitedBy }, job], { config: soft }))?.[0]).toEqual(['hog', limitedBy]);
+      },
+    );
+
+    it('and nobody within its request for what a survivor holds, even if only the min reclaim is open', () => {
+      const threshold = aThreshold('memory.available', 100 * MI, { minReclaimBytes: 500 * MI });
+      const look = aLook([{ ...hog, isTerminating: true }, within], {
+        config: { ...config, thresholds: [threshold] },
+        signals: { 'memory.available': { available: 200 * MI, capacity: 4 * GI } },
+        state: { lastLookMs: 9_000, firstMetMs: { [threshold.id]: 5_000 }, unresolved: [threshold.id] },
+      });
+      expect(evicted(look)).toEqual([]);
+      expect(order(look)).toEqual([
+        ['hog', 'terminating'],
+        ['within', 'escaped'],
+      ]);
+    });
+  });
+
   it('counts as on a node with one file system while the layout is not known', () => {
     const look = aLook([aPod({ name: 'a', diskBytes: 7 })], { observation: { fsLayout: absent } });
     expect(explain(look, 'imagefs.available')?.pods[0]?.usage).toEqual(known(7));

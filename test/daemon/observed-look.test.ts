@@ -1,13 +1,16 @@
 import { describe, expect, it } from 'vitest';
+import { decide } from '../../src/core/decide.ts';
+import { explain } from '../../src/core/explain.ts';
 import { known } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import { createObservedLooks, type ObservedLook } from '../../src/daemon/observed-look.ts';
-import { aConfig, anObservation, aPod } from '../a.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext, aVerdict } from '../serve/a-report.ts';
 import { createVirtualClock } from '../virtual-node.ts';
 
 const adopted = initialState('adopted');
 const seenPods = [aPod({ name: 'seen' })];
+const config = aConfig([aThreshold('memory.available', 100 * MI)]);
 const readPods = [aPod({ name: 'read' })];
 
 /** `timer`: when a timer of so many milliseconds really fires. */
@@ -18,7 +21,7 @@ function aDesk(timer = (ms: number): number => ms) {
     clock: { ...clock, after: (ms, run) => clock.after(timer(ms), run) },
     wake: () => wakes++,
     node: () => aContext().node,
-    config: () => aConfig([]),
+    config: () => config,
     podsNow: () => known(readPods),
   });
   const never = new AbortController().signal;
@@ -59,6 +62,24 @@ describe('a reader that asks for a look', () => {
     const look = await answer;
     expect(namesOf(look)).toEqual(['read']);
     expect(look.state.bootId).toBe('adopted');
+  });
+
+  it('gets the pods as the look decides: what a shutdown is stopping is terminating, and not chosen first', async () => {
+    const { desk, pass } = aDesk();
+    const answer = read(desk.ask());
+    desk.wanted({ afterMs: 5, pods: null });
+    const pods = known([aPod({ name: 'hog', workingSetBytes: 9 * MI }), aPod({ name: 'web', workingSetBytes: MI })]);
+    const stop = { decision: 'b-1', decidedMs: 0, uid: 'uid-hog', graceEndsMs: 60_000, waitEndsMs: 70_000 };
+    const before = { ...adopted, stops: [stop] };
+    const observation = anObservation(1_000, { 'memory.available': { available: MI, capacity: 9 * GI } }, { pods });
+    const verdict = decide(before, observation, config);
+    desk.seen({ observation, verdict, before });
+    await pass(20);
+    const look = await answer;
+    expect(verdict.decisions).toContainEqual(
+      expect.objectContaining({ victim: expect.objectContaining({ name: 'web' }) }),
+    );
+    expect(explain(look, 'memory.available')?.victim?.name).toBe('web');
   });
 
   it('gets no answer once the source of the pods is closed', async () => {

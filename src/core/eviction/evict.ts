@@ -6,20 +6,18 @@ import type { PodView } from '../pod/pod.ts';
 import type { Reason } from '../reason.ts';
 import { type ReclaimCall, reclaimCalls } from '../reclaim/calls.ts';
 import { tiesOf } from '../shutdown/chain.ts';
-import { type FsLayout, isDisk, SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample } from '../signal.ts';
+import { isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
 import type { Eviction, Reclaim, State } from '../state/state.ts';
 import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from '../step.ts';
 import { attribute } from './attribution.ts';
-import { firstCandidate, guardAfter, isGuarded, orderUnproven, withoutBudgets } from './candidate.ts';
+import { guardAfter, orderUnproven } from './candidate.ts';
 import { isNotAsked } from './comparator.ts';
-import { CONDITIONS, conditionsNow } from './condition.ts';
-import { heldByVictims } from './escaped.ts';
+import { CONDITIONS } from './condition.ts';
 import {
   atChoiceOf,
   cleanUpOf,
   enoughComing,
   holderOf,
-  isActedOn,
   isFor,
   joinedOf,
   VICTIM_PACE_MS,
@@ -28,22 +26,19 @@ import {
   wasHeldBack,
   withHeldBack,
 } from './hold-back.ts';
-import { isKubeletWaitedFor, withoutKubeletWait } from './kubelet-wait.ts';
 import { overLimits } from './over-limit.ts';
 import { evictionMessage } from './pod-status.ts';
-import { rank } from './rank.ts';
-import { lackingOf, type Shortage, shortageOf } from './shortage.ts';
+import { type Look, questionOf, stateAt } from './question.ts';
+import { type Shortage, shortageOf, shortfallOf } from './shortage.ts';
 import { compareRipe, firstSignal, type MetThreshold, type Threshold } from './threshold.ts';
 import { type Timers, timersNow } from './thresholds-met.ts';
 import { actOf, evictionsOf, sentByMs, settleEvictions } from './under-way.ts';
-import { trailAfter } from './usage-trend.ts';
 import { isReclaimOver, isReclaimVain, isStillShort, withReclaimed } from './vain-reclaim.ts';
 
 type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
 type EvictDecision = Extract<Decision, { kind: 'evict' }>;
 /** `isAsking`: it has asked for the pods and waits for them. */
 type Acted = Step & { readonly isAsking: boolean };
-type Look = { readonly observation: Observation; readonly config: CoreConfig; readonly layout: FsLayout };
 
 /** A reclaim ends within the operator's own timeouts; this ends the wait if its outcome is lost. */
 const RECLAIM_DEADLINE_MS = 600_000;
@@ -79,44 +74,23 @@ export function stepEviction(state: State, observation: Observation, config: Cor
 }
 
 /** Updates timers, conditions and the outcomes of earlier victims in the state. */
-function conditionStep(state: State, { observation, config, layout }: Look, timers: Timers): Step {
-  const { atMs, signals } = observation;
-  const times = conditionsNow(
-    state.conditionLastMetMs,
-    timers.met.map(({ signal }) => signal),
-    atMs,
-    config.pressureTransitionMs,
-  );
-  const lastSample: { [S in Signal]?: SignalSample } = {};
-  for (const signal of SIGNALS) {
-    const sample = signals[signal];
-    if (sample.known) lastSample[signal] = sample.value;
-  }
-  const settled = settleEvictions({ ...state, ...timers.kept }, observation, timers.met, layout, config.isLive);
-  const isWaiting = isKubeletWaitedFor(observation);
-  const isTrailed = (signal: Signal): boolean => isWaiting || isActedOn(settled, shortageOf(signal, layout), layout);
+function conditionStep(state: State, look: Look, timers: Timers): Step {
+  const { observation, config } = look;
+  const { atMs } = observation;
+  const now = stateAt(state, look, timers);
   let step: Step = {
-    state: {
-      ...state,
-      ...timers.kept,
-      ...settled,
-      trail: trailAfter(state.trail, observation, isTrailed),
-      ownerKills: guardAfter(state.ownerKills, null, config.guard, atMs),
-      conditionLastMetMs: times,
-      lastLookMs: atMs,
-      lastSample,
-    },
+    state: now,
     decisions: [],
     reasons: [],
     pods: null,
     heldToMs: Object.keys(timers.kept.firstMetMs).length > 0 ? TIMER_PACE_MS : null,
   };
-  for (const { decision, victim, signalledMs, settledMs } of evictionsOf(settled)) {
+  for (const { decision, victim, signalledMs, settledMs } of evictionsOf(now)) {
     if (signalledMs === undefined && settledMs !== null)
       step = withReason(step, { code: 'not-signalled', eviction: decision, uid: victim.uid });
   }
   for (const condition of CONDITIONS) {
-    const lastMs = times[condition];
+    const lastMs = now.conditionLastMetMs[condition];
     const status = lastMs !== undefined;
     if (status !== (state.conditionLastMetMs[condition] !== undefined)) {
       step = withDecision(step, atMs, { kind: 'set-condition', condition, status });
@@ -274,7 +248,7 @@ function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly T
 
 /** kubelet-eviction.md 4.10 to 4.12: rank, choose, decide. */
 function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
-  const { observation, config, layout } = look;
+  const { observation, config } = look;
   const { atMs, pods } = observation;
   const asked: Acted = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal, isAsking: true };
   // A shutdown that needs all pods has precedence: asking for others at once would get the same pods again.
@@ -286,17 +260,11 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
     return { ...asked, heldToMs: TIMER_PACE_MS, reasons: [{ code: 'pods-unknown', unknown: pods }] };
   }
   const done = (step: Step): Acted => ({ ...step, isAsking: false });
-  const ranked = rank(threshold.signal, threshold.isHard ? withoutBudgets(pods.value) : pods.value, layout);
-  const ranking = withoutKubeletWait(state, observation, threshold, ranked);
-  const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
-  const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
-  const lacking = lackingOf(threshold);
-  const awaited = config.isLive ? underWay : null;
-  const held = heldByVictims(state, observation, threshold.signal, { lacking, awaited });
-  const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lacking, held);
-  const { victim, passedOver, differences, unproven, unmeasured, nobody: why } = choice;
+  const question = questionOf(state, look, shortfallOf(threshold));
+  const ranking = question.ranked(pods.value);
+  const { victim, passedOver, differences, unproven, unmeasured, nobody: why } = question.choose(ranking);
   if (config.isLive) {
-    const joined = joinedOf(state, look, threshold, ranking, guarded);
+    const joined = joinedOf(state, look, threshold, ranking, question.guarded);
     if (joined !== null) return done(waitOrHasten(joined.state, observation, joined.eviction, [threshold]));
     const coming = enoughComing(state, observation, threshold);
     if (coming !== null) return done(waitFor(state, observation, coming));

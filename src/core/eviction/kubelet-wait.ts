@@ -4,8 +4,7 @@ import { isDisk, type Signal } from '../signal.ts';
 import type { State } from '../state/state.ts';
 import { isToBlame } from './give-way.ts';
 import type { Ranked } from './rank.ts';
-import { lackingOf } from './shortage.ts';
-import type { MetThreshold } from './threshold.ts';
+import type { Shortfall } from './shortage.ts';
 import { isSoonZero } from './usage-trend.ts';
 
 /**
@@ -15,14 +14,12 @@ import { isSoonZero } from './usage-trend.ts';
 export function withoutKubeletWait(
   state: State,
   observation: Observation,
-  threshold: MetThreshold,
+  { signal, isHard, lacking }: Shortfall,
   ranking: readonly Ranked[],
 ): readonly Ranked[] {
-  const { signal, isHard } = threshold;
   if (!isHard || isDisk(signal) || !isKubeletWaitedFor(observation)) return ranking;
   const isSoon = isZeroSoon(state, observation, signal);
-  const isFree = (entry: Ranked): boolean =>
-    isWaiting(entry.pod) && (isSoon || isToBlame(signal, entry, lackingOf(threshold)));
+  const isFree = (entry: Ranked): boolean => isWaiting(entry.pod) && (isSoon || isToBlame(signal, entry, lacking));
   return ranking.map((entry) => (isFree(entry) ? { ...entry, pod: { ...entry.pod, limitedBy: null } } : entry));
 }
 

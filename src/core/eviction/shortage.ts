@@ -15,3 +15,11 @@ export function shortageOf(signal: Signal, layout: FsLayout): Shortage {
 
 /** The least by which the signal would have to rise. */
 export const lackingOf = ({ limit, available }: MetThreshold): number => bytesUp(limit) - available;
+
+/** Why a pod is chosen; `lacking`: by how much the signal would have to rise. */
+export type Shortfall = { readonly signal: Signal; readonly isHard: boolean; readonly lacking: number };
+
+export function shortfallOf(threshold: MetThreshold): Shortfall {
+  const { signal, isHard } = threshold;
+  return { signal, isHard, lacking: lackingOf(threshold) };
+}
