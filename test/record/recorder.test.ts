@@ -31,6 +31,17 @@ describe('what the disk had not accepted when the agent was killed', () => {
     expect(kindsOf(await recordedBy(adopted))).toEqual(['decision']);
   });
 
+  it('is recorded also if it is a later outcome of a decision whose first one the record has', async () => {
+    const first = await decideAndDie();
+    first.outcome({ of: 'boot-1', atMs: 1_100, kind: 'unknown', detail: 'no answer' });
+    first.outcome({ of: 'boot-1', atMs: 1_200, kind: 'dropped', because: 'gone' });
+    const lines = readFileSync(at('state.json.intents'), 'utf8').split(/(?<=\n)/);
+    mkdirSync(at('record'));
+    writeFileSync(at('record', 'record.jsonl'), lines.slice(0, 2).join(''), { mode: 0o640 });
+    const [joined] = joinDecisions(await recordedBy(adopted));
+    expect(joined?.outcomes.map(({ kind }) => kind)).toEqual(['unknown', 'dropped']);
+  });
+
   it('is not recorded if the state does not contain the decision: it was never begun', async () => {
     await decideAndDie();
     expect(await recordedBy(initialState('boot'))).toEqual([]);

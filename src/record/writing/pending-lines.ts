@@ -192,6 +192,8 @@ function idsIn(entry: RecordEntry): readonly DecisionId[] {
   return isOfOne ? [entry.note.of] : [];
 }
 
-/** A rung has two entries, without and with its answer. */
-const keyOf = (entry: RecordEntry): string =>
-  JSON.stringify([entry.kind, entry.bootId, idsIn(entry), entry.kind === 'note' ? entry.note : null]);
+/** A rung has two entries, without and with its answer; a decision may have several outcomes. */
+function keyOf(entry: RecordEntry): string {
+  const said = entry.kind === 'note' ? entry.note : entry.kind === 'outcome' ? entry.outcome : null;
+  return JSON.stringify([entry.kind, entry.bootId, idsIn(entry), said]);
+}
