@@ -73,7 +73,7 @@ async function run({ config: file, output }: Options, socket: string, clock: Clo
     pods: pods.value,
     status: status.shutdown,
     findings: status.findings,
-    observed: observedStops(joinDecisions(record?.entries ?? [])),
+    observed: observedStops(joinDecisions(record?.entries ?? []), pods.value),
     // Only in mode standalone may pods be units.
     timeouts:
       effective?.mode === 'kubelet'

@@ -15,7 +15,11 @@ function aStop(id: string, graceSeconds: number): Decision {
 }
 
 /** Each stop with when it ended, in ms after the decision, and how. */
-function seen(stops: readonly (readonly [Decision, number, Via | 'survived' | 'dropped' | null])[], dry = false) {
+function seen(
+  stops: readonly (readonly [Decision, number, Via | 'survived' | 'dropped' | null])[],
+  dry = false,
+  bound = {},
+) {
   const bodies = stops.flatMap(([decision, tookMs, how]): EntryBody[] => {
     const of = decision.id;
     const atMs = decision.atMs + tookMs;
@@ -27,7 +31,7 @@ function seen(stops: readonly (readonly [Decision, number, Via | 'survived' | 'd
     return [decided, { kind: 'outcome', outcome: { of, atMs, kind: 'ended', via: how, releasedBytes } }];
   });
   const entries = bodies.map((body) => entryOf({ atWallMs: 0, bootId: 'boot', dry }, body));
-  return observedStops(joinDecisions(entries)).get('uid-web');
+  return observedStops(joinDecisions(entries), [{ uid: 'uid-web', ...bound }]).get('uid-web');
 }
 
 describe('the observed time that a pod takes to stop', () => {
@@ -68,6 +72,18 @@ describe('the observed time that a pod takes to stop', () => {
     expect(seen([[aStop('b-1', 20), 10, 'sigterm']], true)).toBeUndefined();
   });
 
+  it('is that of what the pod is bound to now, also if its manifest named another unit before', () => {
+    const of = (id: string, boundTo: string) => ({ ...aStop(id, 20), victim: { ...victim, boundTo } }) as Decision;
+    const stops = [
+      [of('b-1', 'unit db.service'), 9_000, 'stop-unit'],
+      [of('b-2', 'unit web.service'), 500, 'stop-unit'],
+    ] as const;
+    const seenOf = (boundTo: string) => seen(stops, false, { boundTo });
+    expect(seenOf('unit db.service')).toEqual({ stops: 1, endedMs: 9_000, unfinishedMs: null });
+    expect(seenOf('unit other.service')).toBeUndefined();
+    expect(seen(stops)).toBeUndefined();
+  });
+
   it('survives an entry that a failing disk changed', () => {
     const { threshold: _, ...damaged } = anEviction('b-1');
     const entries = [damaged, { ...aStop('b-2', 20), graceSeconds: 'x' }].map((decision) => ({
@@ -85,7 +101,11 @@ describe('the observed time that a pod takes to stop', () => {
     const read = [...entries, ...ends].map((entry) => parseEntry(JSON.stringify(entry)));
     const records = joinDecisions([good, ...read.filter((entry) => entry !== null)]);
     expect(records).toHaveLength(3);
-    expect(observedStops(records).get('uid-web')).toEqual({ stops: 1, endedMs: 3_000, unfinishedMs: null });
+    expect(observedStops(records, [{ uid: 'uid-web' }]).get('uid-web')).toEqual({
+      stops: 1,
+      endedMs: 3_000,
+      unfinishedMs: null,
+    });
   });
 
   it('is measured from the first signal of an eviction', () => {
@@ -106,6 +126,10 @@ describe('the observed time that a pod takes to stop', () => {
       { kind: 'outcome', outcome: { of: 'b-1', atMs: 2_000, kind: 'ended', via: 'sigterm', releasedBytes } },
     ];
     const records = joinDecisions(entries.map((body) => entryOf({ atWallMs: 0, bootId: 'boot', dry: false }, body)));
-    expect(observedStops(records).get('uid-web')).toEqual({ stops: 1, endedMs: 100, unfinishedMs: null });
+    expect(observedStops(records, [{ uid: 'uid-web' }]).get('uid-web')).toEqual({
+      stops: 1,
+      endedMs: 100,
+      unfinishedMs: null,
+    });
   });
 });

@@ -1,6 +1,6 @@
 import { firstSignal } from '../../core/eviction/threshold.ts';
 import { givenSeconds } from '../../core/pod/grace.ts';
-import type { PodUid } from '../../core/pod/pod.ts';
+import type { PodUid, PodView } from '../../core/pod/pod.ts';
 import type { ObservedStops } from '../../core/shutdown/stop-verdict.ts';
 import type { DecisionRecord } from '../entry.ts';
 
@@ -10,17 +10,23 @@ type Stop = { readonly tookMs: number; readonly isEnded: boolean };
 const STOPS_COUNTED = 5;
 
 /**
- * For every pod that an eviction or a shutdown asked to stop, from records in order. A kill without a request says
- * nothing.
+ * For every pod that an eviction or a shutdown asked to stop, from records in order. A kill without a request says nothing, and
+ * neither does the stop of what the pod's manifest named before.
  */
-export function observedStops(records: readonly DecisionRecord[]): ReadonlyMap<PodUid, ObservedStops> {
+export function observedStops(
+  records: readonly DecisionRecord[],
+  pods: readonly Pick<PodView, 'uid' | 'boundTo'>[],
+): ReadonlyMap<PodUid, ObservedStops> {
+  const boundTo = new Map(pods.map((pod) => [pod.uid, pod.boundTo]));
   const stopsOf = new Map<PodUid, Stop[]>();
   for (const record of records) {
     const { decision } = record;
     if (!('victim' in decision) || record.dry) continue;
-    const stop = believed(() => stopOf(record));
+    const { victim } = decision;
+    const isOfIt = (): boolean => boundTo.has(victim.uid) && boundTo.get(victim.uid) === victim.boundTo;
+    const stop = believed(() => (isOfIt() ? stopOf(record) : null));
     if (stop === null) continue;
-    const { uid } = decision.victim;
+    const { uid } = victim;
     stopsOf.set(uid, [...(stopsOf.get(uid) ?? []), stop]);
   }
   return new Map([...stopsOf].map(([uid, stops]) => [uid, sumUp(stops.slice(-STOPS_COUNTED))]));
