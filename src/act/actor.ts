@@ -230,7 +230,7 @@ async function evict(
   // Before the last look, which would be seconds old otherwise, and before it counts as begun.
   if (resumedFromMs !== null) await killer.whenFound?.(victim);
   if (decision.kind === 'evict') {
-    if (!decision.threshold.isHard) await collectEvidence(needs, decision, hasten);
+    if (!decision.threshold.isHard && !hasten.aborted) await collectEvidence(needs, decision, hasten);
     const last = await lastLook(needs, decision.threshold);
     if (last !== null) return notEvicting(needs, id, victim, last);
   }

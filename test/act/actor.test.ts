@@ -256,6 +256,15 @@ describe('an eviction', () => {
     actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
     await settled();
     expect(orders).toHaveLength(1);
+    const left = { begunMs: null, usedBefore: null, processes: [], rungs: [], outcome: null };
+    const times = { decidedMs: 0, graceEndsMs: 1, deadlineMs: 1, settledMs: null };
+    const cause = { kind: 'threshold', threshold: soft } as const;
+    actor.resume(
+      { decision: 'boot-1', ...times, victim, cause, alsoFor: [hard] },
+      { ...left, decision: evict(soft, 30) },
+    );
+    await settled();
+    expect(orders).toHaveLength(2);
   });
 
   it('waits for a preKill that never ends less than the 10 s after which another pod is chosen (D3)', async () => {
