@@ -8,9 +8,16 @@ import { type Setting, sayOrigin } from '../config/setting.ts';
 import { GUARD_KIND } from '../config/source.ts';
 import { loadHere, warningsHere } from '../doctor/loaded-here.ts';
 import { evictedForIt, nobodyToEvict } from '../doctor/who-may-go.ts';
-import { sayProblem } from '../document/problem.ts';
+import { problemOfFile, sayProblem } from '../document/problem.ts';
 import { createClock } from '../host/clock.ts';
-import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
+import { filesHang } from '../host/hung-disk.ts';
+import {
+  type CheckedManifests,
+  checkManifest,
+  checkManifests,
+  isManifestFile,
+  manifestsHang,
+} from '../standalone/check-manifests.ts';
 import { scratchWarnings } from '../standalone/scratch-places.ts';
 import { counted } from '../words/phrases.ts';
 import { loadGuardHere } from './config-guard.ts';
@@ -88,6 +95,9 @@ function printChecked(format: Format, { file, problems, warnings, good }: Checke
 }
 
 async function checked(file: string | null): Promise<Checked> {
+  const hangs = file === null ? undefined : (await filesHang([file])).get(file);
+  if (file !== null && hangs !== undefined)
+    return { file, problems: [problemOfFile(file, hangs.detail)], warnings: [], good: () => [] };
   if (file !== null && isManifestFile(file)) return checkedManifest(file);
   return file !== null && isGuardFile(file) ? await checkedGuard(file) : await checkedConfig(file);
 }
@@ -121,10 +131,11 @@ async function checkedConfig(named: string | null): Promise<Checked> {
     return { file: null, problems, warnings, good: (paint) => warningLines(warnings, paint) };
   }
   const { file, mode, podManifests } = effective;
-  const hangs = loaded.hung.get(podManifests);
-  const manifests = mode === 'standalone' ? checkManifests(podManifests, hangs) : NO_MANIFESTS;
+  const isUsed = mode === 'standalone';
+  const hung = isUsed && !loaded.hung.has(podManifests) ? await manifestsHang(podManifests) : loaded.hung;
+  const manifests = isUsed ? checkManifests(podManifests, hung) : NO_MANIFESTS;
   const { warnings: here } = await warningsHere(effective, loaded.hung, clock);
-  const areUsed = mode === 'standalone' && manifests.problems.length === 0;
+  const areUsed = isUsed && manifests.problems.length === 0;
   const ofPods = areUsed ? [...podWarnings(effective, manifests), ...(await manifestWarnings(manifests.pods))] : [];
   const warnings = [...[...loaded.warnings, ...here].map(({ text }) => text), ...ofPods];
   const good = (paint: Paint) => [

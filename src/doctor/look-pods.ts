@@ -26,8 +26,8 @@ type Needs = {
   readonly bootId: string;
 };
 
-/** The time for bindings, and then for dependencies; systemd is asked for all pods at once. */
-const SETTLE_MS = 2_000;
+/** The time for manifests and bindings, and then for dependencies; systemd is asked for all pods at once. */
+const SETTLE_MS = 3_000;
 const TIES_MS = 1_000;
 const POLL_MS = 20;
 const SCRATCH_MS = 1_000;
@@ -70,22 +70,22 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
       areTied = true;
     },
   });
-  const until = async (ms: number, holds: () => boolean): Promise<void> => {
-    const endMs = clock.monoMs() + ms;
+  const until = async (endMs: number, holds: () => boolean): Promise<void> => {
     while (!holds() && clock.monoMs() < endMs) await sleep(clock, POLL_MS);
   };
+  const settlesMs = clock.monoMs() + SETTLE_MS;
   try {
     await source.opened?.();
     const areAllRead = (bound: Reading<readonly BoundPod[]>): boolean =>
       bound.known && bound.value.every(({ declared }) => declared.limitedBy !== 'manifest-unread');
-    await until(SETTLE_MS, () => areAllRead(source.pods()) && source.isSettled());
+    await until(settlesMs, () => areAllRead(source.pods()) && source.isSettled());
     const bound = source.pods();
     const pods = bound.known ? bound.value : [];
     if (bound.known && !areAllRead(bound)) unread.set(NOT_ALL_READ.where, NOT_ALL_READ);
     const hasUnits = pods.some(({ declared }) => unitOf(declared.uid) !== null);
     areTied = false;
     ties.tied(pods);
-    if (hasUnits && systemd.isUp()) await until(TIES_MS, () => areTied);
+    if (hasUnits && systemd.isUp()) await until(clock.monoMs() + TIES_MS, () => areTied);
     const areTold = !hasUnits || (systemd.isUp() && areTied);
     const tied = ties.tied(pods);
     const found = await Promise.all(

@@ -20,6 +20,7 @@ import { readSharedMemory } from '../host/shared-memory.ts';
 import { openFileSystem } from '../host/statfs.ts';
 import { createSystemd, type Systemd } from '../host/systemd.ts';
 import type { Clock } from '../ports.ts';
+import { manifestsHang } from '../standalone/check-manifests.ts';
 import { NO_SIZE } from './check.ts';
 import type { Facts, HostFacts, KubeFacts, PlaceFacts, PodsFacts, ShutdownFacts } from './facts.ts';
 import { type Here, type LoadedHere, loadHere, nothingHere, unreadSizes, warningsHere } from './loaded-here.ts';
@@ -30,6 +31,8 @@ import { lookAtPods } from './look-pods.ts';
 
 /** The limit for each part, because many consecutive answers may each be slow. */
 const PART_MS = 6_000;
+/** A file that hangs is known by then, unless others before it are slow. */
+const MANIFESTS_MS = 2_500;
 /** Memory that no process holds is reported from this share of the node's memory. */
 const SHARED = 1 / 10;
 
@@ -113,6 +116,8 @@ async function lookAtStandalone(
   if (!mounts.known) return mounts;
   const hangs = hung.get(effective.podManifests);
   if (hangs !== undefined) return hangs;
+  const [file] = (await manifestsHang(effective.podManifests, MANIFESTS_MS)).values();
+  if (file !== undefined) return file;
   const looked = lookAtPods({ clock, effective, mounts: mounts.value, systemd, bootId });
   return within(clock, PART_MS, looked.then(known), () => late('the units of the pods'));
 }

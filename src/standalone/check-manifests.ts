@@ -4,6 +4,8 @@ import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import { type Problem, problemOfFile } from '../document/problem.ts';
 import { isDenied } from '../host/file-error.ts';
 import { distrust, kindOf, listDirectory, readDocument } from '../host/files.ts';
+import { listBeside } from '../host/files-beside.ts';
+import { filesHang } from '../host/hung-disk.ts';
 import { type ManifestPod, parseManifest } from './manifest.ts';
 import { IS_MANIFEST, MAX_FILES, refusedName } from './manifest-reader.ts';
 
@@ -23,8 +25,9 @@ export function isManifestFile(path: string): boolean {
 }
 
 /** Every mistake in one manifest. Only the running agent knows whether its binding exists. */
-export function checkManifest(path: string): CheckedManifests {
+export function checkManifest(path: string, hangs?: Unknown): CheckedManifests {
   const refused = (text: string): CheckedManifests => refusedAt(path, text);
+  if (hangs !== undefined) return refused(hangs.detail);
   const distrusted = distrust(path);
   if (distrusted !== null) return refused(distrusted);
   const text = readDocument(path, MAX_DOCUMENT_BYTES);
@@ -37,8 +40,19 @@ function refusedAt(file: string, text: string): CheckedManifests {
   return { pods: [], problems: [problemOfFile(file, text)] };
 }
 
-/** The same for a whole directory; a missing one has no mistakes. `hangs`: why nothing of it may be accessed. */
-export function checkManifests(directory: string, hangs?: Unknown): CheckedManifests {
+/** Why manifests of a directory that answers may not be read, as `filesHang`. */
+export async function manifestsHang(directory: string, mostMs?: number): Promise<ReadonlyMap<string, Unknown>> {
+  const names = await listBeside(directory, MAX_FILES);
+  const manifests = (names.known ? names.value : []).filter((name) => IS_MANIFEST.test(name)).toSorted();
+  return filesHang(
+    manifests.map((name) => `${directory}/${name}`),
+    mostMs,
+  );
+}
+
+/** The same for a whole directory; a missing one has no mistakes. `hung`: what must not be accessed, by path. */
+export function checkManifests(directory: string, hung: ReadonlyMap<string, Unknown> = new Map()): CheckedManifests {
+  const hangs = hung.get(directory);
   if (hangs !== undefined) return refusedAt(directory, hangs.detail);
   const distrusted = distrust(directory);
   if (distrusted !== null) return refusedAt(directory, distrusted);
@@ -50,7 +64,8 @@ export function checkManifests(directory: string, hangs?: Unknown): CheckedManif
     .toSorted()
     .map((name) => {
       const refused = refusedName(directory, name);
-      return refused === null ? checkManifest(`${directory}/${name}`) : refusedAt(directory, refused);
+      const path = `${directory}/${name}`;
+      return refused === null ? checkManifest(path, hung.get(path)) : refusedAt(directory, refused);
     });
   return {
     pods: checked.flatMap(({ pods }) => pods),

@@ -208,6 +208,7 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     const listed = await ofAll.list(null);
     const names = 'why' in listed ? [] : (listed.names ?? []);
     await inPairs(names, async (name) => {
+      if (isClosed) return;
       const since = files.get(name);
       const found = await ofAll.text(name, since);
       if (found !== null) texts.set(name, { found, since });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type HungMount, mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
-import { mountSlowFileSystem, READDIR, type SlowMount } from '../host/slow-mount.ts';
+import { mountSlowFileSystem, OPEN, READDIR, type SlowMount } from '../host/slow-mount.ts';
 import { clock } from '../host/test-cgroup.ts';
 
 const BUNDLE = join(import.meta.dirname, '../../dist/nodewarden.js');
@@ -70,5 +70,42 @@ describe.skipIf(noHungMount !== null)(`manifests in a directory that hangs [${no
     expect(looked.signal).toBe(null);
     expect(looked.stdout).toMatch(/not known whether the manifests are valid: .*pods\.d: no answer within 2 s/);
     expect(clock.monoMs() - startMs).toBeLessThan(60_000);
+  });
+
+  const manifest = (name: string, of = 'spec: { containers: [{ name: main }] }'): void => {
+    const binding = `{ nodewarden.dev/systemd-unit: nodewarden-test-${name}.service }`;
+    const text = `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, annotations: ${binding} }\n${of}\n`;
+    writeFileSync(join(mounted.backing, `${name}.yaml`), text, { mode: 0o644 });
+  };
+
+  it('are checked but for those that do not answer, which are named', () => {
+    for (const name of ['a', 'b', 'c']) manifest(name);
+    manifest('d', 'spec: 7');
+    mounted.order(`hang ${OPEN} b.yaml`);
+    const file = `${directory}/pods.d/b.yaml`;
+    const startMs = clock.monoMs();
+    const checked = run('config', 'check', join(directory, 'config.yaml'));
+    expect(checked).toMatchObject({ status: 2, signal: null });
+    expect(checked.stderr).toContain(`${file}: ${HANGS}\n`);
+    expect(checked.stderr).toContain(`${directory}/pods.d/d.yaml:4:7: spec: `);
+    expect(run('config', 'check', file)).toMatchObject({
+      status: 2,
+      signal: null,
+      stderr: `${file}: ${HANGS}\n1 error\n`,
+    });
+    const looked = run('doctor', '--config', join(directory, 'config.yaml'));
+    expect(looked.signal).toBe(null);
+    expect(looked.stdout).toMatch(/not known whether the manifests are valid: .*b\.yaml: no answer within 2 s/);
+    expect(clock.monoMs() - startMs).toBeLessThan(60_000);
+  });
+
+  it('are read by doctor for a few seconds, however many are slow', () => {
+    for (let i = 0; i < 40; i++) manifest(`p${i}`);
+    mounted.order('delay 0.1');
+    const startMs = clock.monoMs();
+    const looked = run('doctor', '--config', join(directory, 'config.yaml'));
+    expect(looked.signal).toBe(null);
+    expect(looked.stdout).toMatch(/not known whether the manifests are valid: .*not all of them were read within 3 s/);
+    expect(clock.monoMs() - startMs).toBeLessThan(30_000);
   });
 });

@@ -77,7 +77,7 @@ describe('nodewarden doctor', () => {
     try {
       order('delay 0.07');
       expect(saidOf(await report(), 'nothing-to-evict')).toMatchObject([
-        { kind: 'unknown', text: expect.stringContaining('not all of them were read within 2 s') },
+        { kind: 'unknown', text: expect.stringContaining('not all of them were read within 3 s') },
       ]);
     } finally {
       release();

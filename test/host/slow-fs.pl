@@ -1,6 +1,6 @@
 # A FUSE server for one flat directory whose answers may be late or errors. Descriptor 3 is /dev/fuse; the arguments are the
 # directory with the real files and a file with orders, which is read before each answer: "delay SECONDS", "fail CALL NAME"
-# (EIO; CALL is lookup, open, read or readdir, NAME a file or "."), "hang NUMBER" (no call of this opcode is ever answered). What is written through the mount is passed on.
+# (EIO; CALL is lookup, open, read or readdir, NAME a file or "."), "hang NUMBER" (no call of this opcode is ever answered), "hang NUMBER NAME" (none about this file). What is written through the mount is passed on.
 use strict;
 use warnings;
 use Fcntl;
@@ -55,8 +55,8 @@ while ( sysread $fuse, my $request, 1 << 18 ) {
     }
     my $order = do { local ( @ARGV, $/ ) = $orders; -e $orders ? <> // '' : '' };
     Time::HiRes::sleep($1) if $order =~ /delay ([\d.]+)/;
-    next if $order =~ /^hang $call$/m;
     my $name = $names{$id} // '.';
+    next if $order =~ /^hang $call(?: \Q$name\E)?$/m;
     my $fails = sub { my ( $what, $whose ) = @_; $order =~ /^fail $what \Q$whose\E$/m };
     my $give  = sub { defined $_[0] ? answer( $unique, 0, $_[0] ) : answer( $unique, $!{ENOENT} ? 2 : 5 ) };
     if ( $call == 1 ) {                                  # LOOKUP

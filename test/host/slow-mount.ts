@@ -12,7 +12,8 @@ export type SlowMount = {
   readonly release: () => void;
 };
 
-/** Opcode of FUSE. */
+/** Opcodes of FUSE. */
+export const OPEN = 14;
 export const READDIR = 28;
 const SERVER = join(import.meta.dirname, 'slow-fs.pl');
 
