@@ -1,8 +1,9 @@
 import type { ExplainedLook } from '../core/explain.ts';
 import type { Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod/pod.ts';
-import type { Reading } from '../core/reading.ts';
+import { known, type Reading } from '../core/reading.ts';
 import { withStopsTerminating } from '../core/shutdown/step.ts';
+import { isDisk } from '../core/signal.ts';
 import type { State } from '../core/state/state.ts';
 import type { NextLook, Verdict } from '../core/verdict.ts';
 import type { Clock } from '../ports.ts';
@@ -35,15 +36,32 @@ type ObservedLooks = {
   readonly close: () => void;
 };
 
-/** As the look decided it: the pods whose stop is in progress are terminating. `now`: the pods as read for the caller. */
+/**
+ * As the look decided it: with its pods, of which those whose stop is in progress are terminating. `now`: the pods as read for
+ * the caller, for what the look did not read of them.
+ */
 export function explainedLook(
   { observation, verdict: { decisions, reasons, state: after }, before }: Seen,
   config: ExplainedLook['config'],
   now: Observation['pods'],
 ): ExplainedLook {
-  const pods = now;
-  const seen = withStopsTerminating({ ...observation, pods }, after.stops);
+  const seen = withStopsTerminating({ ...observation, pods: podsOf(observation, now) }, after.stops);
   return { observation: seen, config, state: before, decisions, reasons };
+}
+
+/** By now, a victim of the look may already be marked as being stopped, or be gone. */
+function podsOf({ pods, podsFor = 'all' }: Observation, now: Observation['pods']): Observation['pods'] {
+  if (!pods.known || !now.known) return pods.known ? pods : now;
+  const isDiskRead = podsFor === 'all' || (podsFor !== null && isDisk(podsFor));
+  const later = new Map(now.value.map((pod) => [pod.uid, pod]));
+  return known(pods.value.map((pod) => withUnread(pod, later.get(pod.uid) ?? pod, isDiskRead)));
+}
+
+function withUnread(pod: PodView, { usage, diskRelief }: PodView, isDiskRead: boolean): PodView {
+  const figures = Object.entries(pod.usage).filter(([, figure]) => figure.known || figure.why !== 'not-asked');
+  const filled = { ...pod, usage: { ...usage, ...Object.fromEntries(figures) } };
+  if (isDiskRead) return filled;
+  return { ...filled, ...(diskRelief && { diskRelief }), usage: { ...filled.usage, disk: usage.disk } };
 }
 
 /** Serialising 1,000 pods takes 10 to 20 ms, and no kill of this look may wait for that. */
@@ -56,7 +74,6 @@ export function createObservedLooks(needs: ObservedLooksNeeds): ObservedLooks {
   let waiting: ((text: string) => void)[] = [];
   let givenMs = Number.NEGATIVE_INFINITY;
   let isGiven = false;
-  let isWhole = false;
   let isClosed = false;
   const waitMs = (): number => Math.max(0, givenMs + LEAST_APART_MS - needs.clock.monoMs());
   return {
@@ -69,9 +86,7 @@ export function createObservedLooks(needs: ObservedLooksNeeds): ObservedLooks {
       }),
     wanted: (next) => {
       isGiven = waiting.length > 0 && waitMs() === 0;
-      isWhole = isGiven && next.pods === null;
-      if (!isGiven) return next;
-      return { ...next, isForReader: true, pods: isWhole ? 'all' : next.pods };
+      return isGiven ? { ...next, isForReader: true, pods: next.pods ?? 'all' } : next;
     },
     seen: (seen) => {
       if (!isGiven) return;
@@ -79,12 +94,12 @@ export function createObservedLooks(needs: ObservedLooksNeeds): ObservedLooks {
       const readers = waiting;
       waiting = [];
       const config = needs.config();
-      const hasPods = isWhole && seen.observation.pods.known;
       needs.clock.after(WRITE_AFTER_MS, () => {
         if (isClosed) return;
+        const { pods, podsFor = 'all' } = seen.observation;
         // The core requests pods for one signal only: the rest of their usage is read now.
-        const pods = hasPods ? seen.observation.pods : needs.podsNow();
-        const look: ObservedLook = { schema: 1, node: needs.node(), ...explainedLook(seen, config, pods) };
+        const now = pods.known && podsFor === 'all' ? pods : needs.podsNow();
+        const look: ObservedLook = { schema: 1, node: needs.node(), ...explainedLook(seen, config, now) };
         const text = JSON.stringify(look);
         for (const read of readers) read(text);
       });

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import { explain } from '../../src/core/explain.ts';
-import { known } from '../../src/core/reading.ts';
+import type { PodView } from '../../src/core/pod/pod.ts';
+import { known, unknown } from '../../src/core/reading.ts';
+import type { Signal } from '../../src/core/signal.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import { createObservedLooks, type ObservedLook } from '../../src/daemon/observed-look.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
@@ -11,10 +13,10 @@ import { createVirtualClock } from '../virtual-node.ts';
 const adopted = initialState('adopted');
 const seenPods = [aPod({ name: 'seen' })];
 const config = aConfig([aThreshold('memory.available', 100 * MI)]);
-const readPods = [aPod({ name: 'read' })];
+const readPods: readonly PodView[] = [aPod({ name: 'read' })];
 
 /** `timer`: when a timer of so many milliseconds really fires. */
-function aDesk(timer = (ms: number): number => ms) {
+function aDesk(timer = (ms: number): number => ms, now = readPods) {
   let wakes = 0;
   const clock = createVirtualClock(0);
   const desk = createObservedLooks({
@@ -22,7 +24,7 @@ function aDesk(timer = (ms: number): number => ms) {
     wake: () => wakes++,
     node: () => aContext().node,
     config: () => config,
-    podsNow: () => known(readPods),
+    podsNow: () => known(now),
   });
   const never = new AbortController().signal;
   /** Time passes; promises settle on the way. */
@@ -52,16 +54,55 @@ describe('a reader that asks for a look', () => {
     expect(desk.wanted({ afterMs: 5, pods: null }).pods).toBeNull();
   });
 
-  it('does not change what the core requests: the pods are then read for the reader alone', async () => {
-    const { desk, pass } = aDesk();
-    const answer = read(desk.ask());
-    expect(desk.wanted({ afterMs: 0, pods: 'nodefs.available' }).pods).toBe('nodefs.available');
-    const observation = anObservation(1, {}, { pods: known(seenPods) });
-    desk.seen({ observation, verdict: aVerdict(adopted), before: adopted });
-    await pass(20);
-    const look = await answer;
-    expect(namesOf(look)).toEqual(['read']);
-    expect(look.state.bootId).toBe('adopted');
+  describe('does not change what the core requests: only the figures that are missing are then read for the reader', () => {
+    const notAsked = unknown('not-asked', 'cgroup', 'not needed');
+    const full = {
+      'nodefs.available': { available: GI, capacity: 9 * GI },
+      'memory.available': { available: MI, capacity: GI },
+    };
+    const lately = (name: string, rest: Partial<PodView>, usage: Partial<PodView['usage']>) =>
+      aPod({ name, ...rest, workingSetBytes: 3, processes: 4, diskBytes: 5, usage });
+    const answered = async (seen: Parameters<typeof anObservation>[2], now: readonly PodView[]) => {
+      const { desk, pass } = aDesk(undefined, now);
+      const answer = read(desk.ask());
+      const want = desk.wanted({ afterMs: 0, pods: seen?.podsFor ?? null });
+      expect(want.pods).toBe(seen?.podsFor);
+      desk.seen({ observation: anObservation(1, full, seen), verdict: aVerdict(adopted), before: adopted });
+      await pass(20);
+      const { pods } = (await answer).observation;
+      return pods.known ? pods.value : null;
+    };
+
+    it('and the pods are as the look saw them, although one of them is being stopped by now, and others came or went', async () => {
+      const usage = { processes: notAsked, swapBytes: notAsked };
+      const seen = ['hog', 'gone'].map((name) => aPod({ name, workingSetBytes: 1, diskBytes: 2, usage }));
+      const now = [
+        lately('new', {}, {}),
+        lately('hog', { isTerminating: true, limitedBy: 'restart-guard' }, { swapBytes: known(6) }),
+      ];
+      const [hog, ...others] = (await answered({ pods: known(seen), podsFor: 'nodefs.available' }, now)) ?? [];
+      const filled = { ...seen[0]?.usage, processes: known(4), swapBytes: known(6) };
+      expect(hog).toEqual({ ...seen[0], usage: filled });
+      expect(others).toEqual(seen.slice(1));
+    });
+
+    it('and what ending a pod frees on a disk, if the look was for no disk', async () => {
+      const relief = (n: number) => {
+        const amount = { bytes: known(n), inodes: known(n) };
+        return known({ scratch: amount, deletedOpen: amount, grownLastMinute: amount, writtenBytes: known(n) });
+      };
+      const seen = aPod({ name: 'hog', diskBytes: 2 });
+      const now = [lately('hog', { diskRelief: relief(7) }, {})];
+      const of = async (podsFor: Signal) => (await answered({ pods: known([seen]), podsFor }, now))?.[0];
+      const measured = { ...seen, diskRelief: relief(7), usage: { ...seen.usage, disk: now[0]?.usage.disk } };
+      expect(await of('memory.available')).toEqual(measured);
+      expect(await of('nodefs.available')).toEqual(seen);
+    });
+
+    it('and all of it is read now if the look could not read the pods', async () => {
+      const pods = unknown('timed-out', 'walk', 'not yet');
+      expect(await answered({ pods, podsFor: 'nodefs.available' }, readPods)).toEqual(readPods);
+    });
   });
 
   it('gets the pods as the look decides: what a shutdown is stopping is terminating, and not chosen first', async () => {
