@@ -414,6 +414,12 @@ describe('the end of an earlier boot', () => {
     ]);
   });
 
+  it('is some time after its last entry, also if the clock was set back before that', () => {
+    const back = aBoot('b', { bootWallMs: -86_400_000 });
+    const { boots } = shutdownsOf([boot.started(1), back.running(1_000), back.running(90_000, 'shop/db')], 'now');
+    expect(boots).toMatchObject([{ firstWallMs: BEGAN_WALL_MS + 1, lastWallMs: BEGAN_WALL_MS - 86_400_000 + 90_000 }]);
+  });
+
   it('is reported for every boot except the current one, in the order of the record', () => {
     const wrongClock = aBoot('second', { bootWallMs: -86_400_000 });
     const entries = [

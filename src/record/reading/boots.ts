@@ -1,3 +1,4 @@
+import { groupBy } from '../../core/group-by.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import { STOPS_AGAIN } from '../../core/shutdown/plan.ts';
 import type { RecordNote } from '../../ports.ts';
@@ -29,7 +30,9 @@ type BootEnd = 'graceful' | 'cut' | 'ungraceful' | 'not-watched' | 'unknown';
 export function bootOf(entries: readonly RecordEntry[], shutdowns: readonly ShutdownRecord[]): BootRecord | null {
   const [first] = entries;
   if (first === undefined) return null;
-  const wallMs = entries.map(({ atWallMs }) => atWallMs);
+  // By their places in each record: the clock may have been set back meanwhile.
+  const records = [...groupBy(entries, ({ dry }) => dry).values()];
+  const wallMs = (place: 0 | -1) => records.map((record) => (record.at(place) ?? first).atWallMs);
   const notes = entries.flatMap((entry): readonly Noted[] =>
     entry.kind === 'note' ? [{ ...entry.note, atWallMs: entry.atWallMs, dry: entry.dry }] : [],
   );
@@ -38,8 +41,8 @@ export function bootOf(entries: readonly RecordEntry[], shutdowns: readonly Shut
   return {
     bootId: first.bootId,
     dry,
-    firstWallMs: wallMs.reduce((a, b) => Math.min(a, b)),
-    lastWallMs: wallMs.reduce((a, b) => Math.max(a, b)),
+    firstWallMs: Math.min(...wallMs(0)),
+    lastWallMs: Math.max(...wallMs(-1)),
     end,
     running: running === null ? null : { atWallMs: running.atWallMs, pods: running.pods },
   };
