@@ -4,7 +4,7 @@ import { type Outcome, type Rung, withRung } from '../core/outcome.ts';
 import type { PodView } from '../core/pod/pod.ts';
 import { assertNever, type MonoMs } from '../core/reading.ts';
 import type { Reason } from '../core/reason.ts';
-import { isFlag, isNumber, isObject, isText, parseJson } from '../core/shape.ts';
+import { type Check, isFlag, isNumber, isObject, isText, parseJson } from '../core/shape.ts';
 import type { RecordNote } from '../ports.ts';
 import type { EvictionScenario } from './scenarios/scenario-of.ts';
 
@@ -107,6 +107,12 @@ export type DecisionRecord = {
 
 export const rungOf = ({ kind, of, ...rung }: Extract<RecordNote, { kind: 'rung' }>): Rung => rung;
 
+/** Bodies are not checked when they are read: a failing disk may have changed them. */
+function rungsIn({ rungs }: Outcome): readonly Rung[] {
+  const isRung: Check = isObject;
+  return Array.isArray(rungs) ? rungs.filter(isRung) : [];
+}
+
 /** Of entries and decisions: from that moment of the wall clock on. */
 export const isSince =
   (sinceWallMs: number) =>
@@ -144,7 +150,7 @@ export function joinDecisions(entries: readonly RecordEntry[]): readonly Decisio
       case 'outcome':
         change(entry.outcome.of, ({ outcomes, rungs }) => ({
           outcomes: [...outcomes, entry.outcome],
-          rungs: (entry.outcome.rungs ?? []).reduce(withRung, rungs),
+          rungs: rungsIn(entry.outcome).reduce(withRung, rungs),
         }));
         break;
       case 'note': {

@@ -1,20 +1,10 @@
 import { groupBy } from '../../core/group-by.ts';
-import {
-  type Check,
-  isFlag,
-  isNumber,
-  isObject,
-  isOneOf,
-  isText,
-  listOf,
-  optional,
-  orNull,
-  shape,
-} from '../../core/shape.ts';
+import { isFlag, isNumber, isOneOf, isText, listOf, optional, orNull, shape } from '../../core/shape.ts';
 import type { RecordEntry } from '../entry.ts';
 import { bootsInOrder } from './boot-order.ts';
 import { type BootRecord, bootOf } from './boots.ts';
 import { type ShutdownRecord, shutdownsOfBoot } from './shutdown-record.ts';
+import { hasBody, type Kinds, soundBy } from './sound.ts';
 
 export type Shutdowns = {
   /** In the order of the record, including those of the current boot. */
@@ -51,34 +41,8 @@ function newest(entries: readonly RecordEntry[]): RecordEntry | null {
   return entries.reduce<RecordEntry | null>((a, b) => (a === null || b.atWallMs >= a.atWallMs ? b : a), null);
 }
 
-/**
- * Whether a reader of shutdowns can use this entry. Bodies are not checked when they are read, and one entry that a failing
- * disk changed must not cost the reader all others. Kinds from which no shutdown is derived are skipped.
- */
-function isSound(entry: RecordEntry): boolean {
-  switch (entry.kind) {
-    case 'note':
-      return hasBody(NOTES, 'kind', entry.note);
-    case 'decision':
-      return isNumber(entry.decision.atMs) && isText(entry.decision.id) && hasBody(DECISIONS, 'kind', entry.decision);
-    case 'outcome':
-      return isNumber(entry.outcome.atMs) && isText(entry.outcome.of) && hasBody(OUTCOMES, 'kind', entry.outcome);
-    default:
-      return true;
-  }
-}
-
-type Demands = { readonly [kind: string]: { readonly [name: string]: Check } };
-
-/** Whether it has the fields that its kind requires; a kind that is not listed requires none. */
-function hasBody(kinds: Demands, name: string, value: unknown): boolean {
-  if (!isObject(value) || !isText(value[name])) return false;
-  const kind = String(value[name]);
-  return shape(Object.hasOwn(kinds, kind) ? (kinds[kind] ?? {}) : {})(value);
-}
-
 const isTexts = listOf(isText);
-const FACTS: Demands = {
+const FACTS: Kinds = {
   began: {
     tier: isOneOf('logind', 'stop'),
     type: orNull(isText),
@@ -109,13 +73,13 @@ const FACTS: Demands = {
   },
   resumed: { phase: isNumber },
 };
-const NOTES: Demands = {
+const NOTES: Kinds = {
   started: { atMs: isNumber },
   stopped: { atMs: isNumber, machine: isOneOf('stays', 'goes-down') },
   running: { atMs: isNumber, pods: isTexts },
   shutdown: { atMs: isNumber, fact: (fact) => hasBody(FACTS, 'what', fact) },
 };
-const DECISIONS: Demands = {
+const DECISIONS: Kinds = {
   'stop-for-shutdown': {
     victim: shape({ uid: isText, namespace: isText, name: isText, priority: isNumber }),
     phase: isNumber,
@@ -125,9 +89,10 @@ const DECISIONS: Demands = {
   },
   'release-lock': { why: isOneOf('all-phases-done', 'out-of-time') },
 };
-const OUTCOMES: Demands = {
+const OUTCOMES: Kinds = {
   ended: { via: isText },
   survived: { left: Array.isArray, detail: isText },
   unknown: { detail: isText },
   dropped: { because: isText },
 };
+const isSound = soundBy({ notes: NOTES, decisions: DECISIONS, outcomes: OUTCOMES });
