@@ -19,7 +19,7 @@ export function trialText(trial: Trial, { directory, isWhole }: RecordFiles, pai
     unknownText(trial, isWhole),
     stops.length === 0
       ? 'Nobody would have been stopped.\n'
-      : `${paint('bold', `${countPods(stops.length)} would have been stopped`)}\n${stopsText(trial)}`,
+      : `${paint('bold', `${countPods(stops.length)} would have been stopped${unlessText(trial)}`)}\n${stopsText(trial)}`,
     othersText(trial),
     findings.length === 0
       ? ''
@@ -60,9 +60,20 @@ function gapText(before: TrialRun | undefined, { fromWallMs, lastEntryWallMs }: 
   const from = ended ?? before?.lastEntryWallMs ?? lastEntryWallMs;
   const to = fromWallMs ?? lastEntryWallMs;
   const span = sayDuration(Math.max(0, Math.round((to - from) / 1_000)) * 1_000);
+  if (to < from)
+    return `The clock was set back: the run before was last recorded at ${sayWhen(from)}, and the next one first at ${sayWhen(to)}. For how long no dry run watched is not known.`;
   return ended === null
     ? `The run before ${sayWhen(to)} has no recorded end: up to ${span} before that may not have been observed.`
     : `From ${sayWhen(from)} to ${sayWhen(to)} (${span}) no dry run watched.`;
+}
+
+function unlessText({ stops }: Trial): string {
+  const causes = stops.flatMap((stop) => stop.causes);
+  const times = causes.reduce((sum, cause) => sum + cause.times, 0);
+  const after = causes.reduce((sum, { afterReclaim }) => sum + afterReclaim, 0);
+  if (after === 0) return '';
+  const which = after === times ? ',' : `; ${after} of the ${times} stops`;
+  return `${which} unless a reclaim had freed enough`;
 }
 
 function stopsText({ stops }: Trial): string {

@@ -25,7 +25,8 @@ function seen(of: string): EntryBody {
   const scenario = scenarioOf({ name: of, observation, config: aConfig([]), acted: null });
   return { kind: 'observation', of: [of], atMs: 1_000, signals: observation.signals, psi: observation.psi, scenario };
 }
-const kill = (count: number): EntryBody => note({ kind: 'kernel-oom-kill', atMs: 0, count, pods: ['shop/job'] });
+const kill = (count: number, atMs: number): EntryBody =>
+  note({ kind: 'kernel-oom-kill', atMs, count, pods: ['shop/job'] });
 
 describe('trial', () => {
   const command = aCommand();
@@ -47,7 +48,7 @@ describe('trial', () => {
       [0, STARTED],
       [1, evicted('b-1', { takesAlong: ['shop/till'] })],
       [1, seen('b-1')],
-      [1.001, kill(1)],
+      [1.001, kill(1, 4_600)],
       [2, evicted('b-2')],
       [2, seen('b-2')],
       [3, STOPPED],
@@ -57,7 +58,7 @@ describe('trial', () => {
       [6, seen('c-1'), 'boot-2'],
       // Of the time before: it says nothing about the thresholds.
       [5, note({ kind: 'kernel-oom-kill', atMs: 9, count: 5, pods: [], unwatchedSinceMs: 0 }), 'boot-2'],
-      [8, kill(2), 'boot-2'],
+      [8, kill(2, 10_800_000), 'boot-2'],
       [
         9,
         note({ kind: 'finding', atMs: 0, finding: { id: 'no-candidate/nodefs.available', text: 'nodefs: nobody' } }),
@@ -84,7 +85,7 @@ Findings during the dry run
 Before arming
   shop/web would have been stopped 3 times. If it needs that much, raise its request, and its priority; if it leaks, limit it (MemoryMax=).
   Stopping shop/web also stops shop/till. If that is not wanted, give it a higher priority, or nodewarden.dev/evict-for.
-  The kernel's OOM killer killed 2 processes (shop/job) without an eviction decided in the minute before: either a memory limit of their own was reached, or memory.available needs a higher threshold.
+  The kernel's OOM killer killed 2 processes (shop/job) while no pod would have been evicted for memory in the minute before: either a memory limit of their own was reached, or memory.available needs a higher threshold.
   No pod could be evicted for nodefs.available: declare more pods, or check priority, protect and evict-for.
   To arm: set dryRun: false in the configuration (or leave out --dry-run), then look at nodewarden status.
 `);

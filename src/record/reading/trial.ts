@@ -1,9 +1,11 @@
 import type { Decision } from '../../core/decision.ts';
 import { podName } from '../../core/pod/pod.ts';
-import { isNumber, isObject } from '../../core/shape.ts';
-import { SIGNAL_FACTS, type Signal } from '../../core/signal.ts';
+import type { MonoMs } from '../../core/reading.ts';
+import { isFlag, isNumber, isObject, isOneOf, isText, listOf, optional, shape } from '../../core/shape.ts';
+import { SIGNAL_FACTS, SIGNALS, type Signal } from '../../core/signal.ts';
 import type { Advice } from '../../words/trial.ts';
 import { type DecisionRecord, isSince, joinDecisions, type RecordEntry } from '../entry.ts';
+import { soundBy } from './sound.ts';
 
 /** What a dry run would have done, from its record. Times in ms since 1970. */
 export type Trial = {
@@ -20,7 +22,7 @@ export type Trial = {
   readonly before: { readonly atWallMs: number; readonly hasEnded: boolean } | null;
   /** False: the record begins later than requested. */
   readonly isWhole: boolean;
-  /** The number of entries known to be lost and lines that cannot be read. */
+  /** The number of entries known to be lost, and of lines and bodies that cannot be read. */
   readonly missing: number;
   readonly runs: readonly TrialRun[];
   readonly stops: readonly TrialStop[];
@@ -56,46 +58,117 @@ export type TrialCause = {
   readonly times: number;
   /** How often it used no more than it requests; signals without a request never count. */
   readonly withinRequest: number;
+  /** How often right after a reclaim, which a dry run does not do, and which might have freed enough. */
+  readonly afterReclaim: number;
   /** What it used at the last one, in the signal's unit: the most that would have been freed. Null: not known. */
   readonly atMost: number | null;
 };
 type OomKills = { readonly atWallMs: number; readonly count: number; readonly pods: readonly string[] };
+type Kill = OomKills & { readonly bootId: string; readonly atMs: MonoMs };
 type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
-type Evicted = DecisionRecord & { readonly decision: Evict };
+type Evicted = DecisionRecord & { readonly decision: Evict; readonly isAfterReclaim: boolean };
 const OFTEN = 3;
-/** An eviction would have prevented a kernel OOM kill that followed its decision within this time. */
+/** An eviction for memory would have prevented a kernel OOM kill that followed its decision within this time. */
 const PREVENTED_MS = 60_000;
 
-/** `entries`: the whole record of the dry run. */
-export function trialOf(entries: readonly RecordEntry[], tornLines: number, sinceWallMs: number | null): Trial {
+/** `recorded`: the whole record of the dry run. */
+export function trialOf(recorded: readonly RecordEntry[], tornLines: number, sinceWallMs: number | null): Trial {
   const isWanted = isSince(sinceWallMs ?? Number.NEGATIVE_INFINITY);
+  const wanted = recorded.filter(isWanted);
+  const entries = recorded.filter(isSound);
   const found = entries.filter(isWanted);
   // Of the whole record: the clock may have stepped back between a decision and what was recorded about it.
-  const decisions = joinDecisions(entries).filter(isWanted);
-  const evicted = decisions.filter((record): record is Evicted => isEvict(record.decision));
-  const stops = stopsOf(evicted);
+  const all = joinDecisions(entries);
+  const decisions = all.filter(isWanted);
+  const evicted = evictedIn(all);
+  const stops = stopsOf(evicted.filter(isWanted));
   const kills = found.flatMap(killsIn);
   const findings = findingsOf(found);
   const lost = found.reduce((sum, entry) => sum + (entry.kind === 'lost' ? entry.entries : 0), 0);
+  const damaged = wanted.length - found.length;
+  const metBefore = metBeforeOf(entries, found[0], sinceWallMs);
+  const hasDecided = decisions.some(({ decision: { kind } }) => ABOUT_THRESHOLDS.includes(kind));
   return {
     schema: 1,
     sinceWallMs,
-    fromWallMs: found[0]?.atWallMs ?? null,
-    toWallMs: found.at(-1)?.atWallMs ?? null,
-    before: beforeOf(entries.findLast((entry) => !isWanted(entry))),
-    isWhole: sinceWallMs === null || (entries[0]?.atWallMs ?? Number.POSITIVE_INFINITY) <= sinceWallMs,
-    missing: lost + tornLines,
-    runs: runsOf(found),
+    ...spanOf(wanted),
+    before: beforeOf(recorded.findLast((entry) => !isWanted(entry))),
+    isWhole: sinceWallMs === null || (recorded[0]?.atWallMs ?? Number.POSITIVE_INFINITY) <= sinceWallMs,
+    missing: lost + tornLines + damaged,
+    runs: runsOf(wanted),
     stops,
     reclaims: reclaimsOf(decisions),
-    kernelOomKills: kills,
+    kernelOomKills: kills.map(({ atWallMs, count, pods }) => ({ atWallMs, count, pods })),
     findings,
-    advice: adviceOf({ evicted, stops, kills, findings, hasDecided: decisions.length > 0 }),
+    advice: adviceOf({ evicted, stops, kills, findings, metBefore, hasDecided }),
   };
+}
+
+const isTexts = listOf(isText);
+const VICTIM = { victim: shape({ uid: isText, namespace: isText, name: isText }) };
+const THRESHOLD = { threshold: shape({ signal: isOneOf(...SIGNALS), isHard: isFlag }) };
+const VALUES = listOf(shape({ by: isText, value: isObject }));
+const isSound = soundBy({
+  notes: {
+    'kernel-oom-kill': { atMs: isNumber, count: isNumber, pods: isTexts },
+    finding: { finding: shape({ id: isText, text: isText }) },
+  },
+  decisions: {
+    evict: {
+      ...VICTIM,
+      ...THRESHOLD,
+      ranking: listOf(shape({ uid: isText, values: VALUES })),
+      takesAlong: optional(isTexts),
+    },
+    'evict-over-limit': VICTIM,
+    reclaim: THRESHOLD,
+    'set-condition': { condition: isText, status: isFlag },
+  },
+  outcomes: {},
+});
+const ABOUT_THRESHOLDS: readonly string[] = ['set-condition', 'reclaim', 'evict', 'evict-over-limit', 'hasten'];
+
+/** Those that a live agent would have carried out, as far as is known. */
+function evictedIn(decisions: readonly DecisionRecord[]): readonly Evicted[] {
+  const reclaimed = new Set<string>();
+  return decisions.flatMap((record): readonly Evicted[] => {
+    const { bootId, decision, outcomes } = record;
+    const keyOf = (signal: Signal): string => `${bootId} ${signal}`;
+    if (decision.kind === 'reclaim') reclaimed.add(keyOf(decision.threshold.signal));
+    if (!isEvict(decision)) return [];
+    // Every eviction for a signal that is reclaimed follows a reclaim of its own.
+    const isAfterReclaim = decision.kind === 'evict' && reclaimed.delete(keyOf(decision.threshold.signal));
+    const isDropped = outcomes.some((outcome) => outcome.kind === 'dropped' && outcome.because !== 'dry-run');
+    return isDropped ? [] : [{ ...record, decision, isAfterReclaim }];
+  });
 }
 
 const isEvict = (decision: Decision): decision is Evict =>
   decision.kind === 'evict' || decision.kind === 'evict-over-limit';
+
+/** The clock may have been set back meanwhile. */
+function spanOf(entries: readonly RecordEntry[]): Pick<Trial, 'fromWallMs' | 'toWallMs'> {
+  const walls = entries.map(({ atWallMs }) => atWallMs);
+  if (walls.length === 0) return { fromWallMs: null, toWallMs: null };
+  // Too many for the arguments of a call.
+  const most = (better: (a: number, b: number) => number): number => walls.reduce((a, b) => better(a, b));
+  return { fromWallMs: most(Math.min), toWallMs: most(Math.max) };
+}
+
+/** The conditions that were true when the requested time began: in the boot of `first`, the first entry since then. */
+function metBeforeOf(
+  entries: readonly RecordEntry[],
+  first: RecordEntry | undefined,
+  sinceWallMs: number | null,
+): readonly string[] {
+  if (sinceWallMs === null || first === undefined) return [];
+  const before = entries.slice(0, entries.indexOf(first)).filter(({ bootId }) => bootId === first.bootId);
+  const statuses = before.flatMap((entry) =>
+    entry.kind === 'decision' && entry.decision.kind === 'set-condition' ? [entry.decision] : [],
+  );
+  const latest = new Map(statuses.map(({ condition, status }) => [condition, status]));
+  return [...latest].flatMap(([condition, status]) => (status ? [condition] : []));
+}
 
 function beforeOf(last: RecordEntry | undefined): Trial['before'] {
   if (last === undefined) return null;
@@ -131,14 +204,13 @@ function runsOf(entries: readonly RecordEntry[]): readonly TrialRun[] {
 function stopsOf(evicted: readonly Evicted[]): readonly TrialStop[] {
   const byPod = grouped(evicted, ({ decision }) => podName(decision.victim));
   const stops = [...byPod].map(([pod, records]): TrialStop => {
-    const walls = records.map(({ atWallMs }) => atWallMs);
     const along = records.flatMap(({ decision }) => (decision.kind === 'evict' ? (decision.takesAlong ?? []) : []));
     return {
       pod,
       times: records.length,
       causes: causesOf(records),
-      firstWallMs: Math.min(...walls),
-      lastWallMs: Math.max(...walls),
+      firstWallMs: records[0]?.atWallMs ?? 0,
+      lastWallMs: records.at(-1)?.atWallMs ?? 0,
       takesAlong: [...new Set(along)],
     };
   });
@@ -154,15 +226,17 @@ function causesOf(records: readonly Evicted[]): readonly TrialCause[] {
     const [signal, kind] = key.split('/') as [TrialCause['signal'], TrialCause['kind']];
     const last = of.at(-1);
     const atMost = last === undefined || signal === 'ephemeral-storage.limit' ? null : heldBy(last, signal);
-    return { signal, kind, times: of.length, withinRequest: of.filter(isWithinRequest).length, atMost };
+    const withinRequest = of.filter(isWithinRequest).length;
+    const afterReclaim = of.filter(({ isAfterReclaim }) => isAfterReclaim).length;
+    return { signal, kind, times: of.length, withinRequest, afterReclaim, atMost };
   });
 }
 
 function isWithinRequest({ decision }: Evicted): boolean {
   if (decision.kind !== 'evict') return false;
   const row = decision.ranking.find(({ uid }) => uid === decision.victim.uid);
-  const over = row?.values.find(({ by }) => by === 'over-request')?.value;
-  return over?.known === true && over.value === false;
+  const over = row?.values.find(({ by }) => by === 'over-request');
+  return over?.value.known === true && over.value.value === false && over.isAtLeast === undefined;
 }
 
 /** From the deciding sample. On a disk, only what would be emptied, or is deleted but still open, would be freed. */
@@ -202,10 +276,11 @@ function reclaimsOf(decisions: readonly DecisionRecord[]): Trial['reclaims'] {
 }
 
 /** Those while no run watched say nothing about its thresholds. */
-function killsIn(entry: RecordEntry): readonly OomKills[] {
+function killsIn(entry: RecordEntry): readonly Kill[] {
   if (entry.kind !== 'note' || entry.note.kind !== 'kernel-oom-kill') return [];
   if (entry.note.unwatchedSinceMs !== undefined) return [];
-  return [{ atWallMs: entry.atWallMs, count: entry.note.count, pods: entry.note.pods }];
+  const { atMs, count, pods } = entry.note;
+  return [{ atWallMs: entry.atWallMs, bootId: entry.bootId, atMs, count, pods }];
 }
 
 function findingsOf(entries: readonly RecordEntry[]): Trial['findings'] {
@@ -220,23 +295,32 @@ function findingsOf(entries: readonly RecordEntry[]): Trial['findings'] {
 function adviceOf(facts: {
   readonly evicted: readonly Evicted[];
   readonly stops: readonly TrialStop[];
-  readonly kills: readonly OomKills[];
+  readonly kills: readonly Kill[];
   readonly findings: Trial['findings'];
+  readonly metBefore: readonly string[];
   readonly hasDecided: boolean;
 }): readonly Advice[] {
-  const { evicted, stops, kills, findings, hasDecided } = facts;
-  const isPrevented = ({ atWallMs }: OomKills): boolean =>
-    evicted.some((record) => record.atWallMs <= atWallMs && atWallMs - record.atWallMs <= PREVENTED_MS);
+  const { evicted, stops, kills, findings, metBefore, hasDecided } = facts;
+  const forMemory = evicted.filter(({ decision }) => isForMemory(decision));
+  const isPrevented = ({ bootId, atMs }: Kill): boolean =>
+    forMemory.some(({ decision, ...of }) => {
+      const afterMs = atMs - decision.atMs;
+      return of.bootId === bootId && afterMs >= 0 && afterMs <= PREVENTED_MS;
+    });
   const first = kills.filter((kill) => !isPrevented(kill));
   const count = first.reduce((sum, kill) => sum + kill.count, 0);
   return [
-    ...(hasDecided ? [] : [{ code: 'nothing-decided' } as const]),
+    ...(metBefore.length > 0 ? [{ code: 'met-before', conditions: metBefore } as const] : []),
+    ...(hasDecided || metBefore.length > 0 ? [] : [{ code: 'nothing-decided' } as const]),
     ...stops.flatMap(({ pod, causes }) =>
       causes.flatMap(({ signal, withinRequest: times }): readonly Advice[] =>
         times === 0 || signal === 'ephemeral-storage.limit' ? [] : [{ code: 'within-request', pod, signal, times }],
       ),
     ),
-    ...stops.flatMap(({ pod, times }): readonly Advice[] => (times < OFTEN ? [] : [{ code: 'often', pod, times }])),
+    ...stops.flatMap(({ pod, causes }): readonly Advice[] => {
+      const times = causes.reduce((sum, cause) => sum + cause.times - cause.afterReclaim, 0);
+      return times < OFTEN ? [] : [{ code: 'often', pod, times }];
+    }),
     ...stops.flatMap(({ pod, takesAlong: others }): readonly Advice[] =>
       others.length === 0 ? [] : [{ code: 'takes-along', pod, others }],
     ),
@@ -248,6 +332,8 @@ function adviceOf(facts: {
     ),
   ];
 }
+const isForMemory = (decision: Evict): boolean =>
+  decision.kind === 'evict' && SIGNAL_FACTS[decision.threshold.signal].condition === 'MemoryPressure';
 const NO_CANDIDATE = 'no-candidate/';
 
 function grouped<T, K>(items: readonly T[], keyOf: (item: T) => K): ReadonlyMap<K, readonly T[]> {
