@@ -1,7 +1,8 @@
 import { createReadStream } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
+import { known, type Reading, sayCause, type Unknown, unknown } from '../core/reading.ts';
 import { codeOf } from './file-error.ts';
 
 /** Pieces of text as they arrive; if it cannot be read to the end, the last one says why. */
@@ -22,6 +23,21 @@ export function openText(path: string): TextPieces {
   }, path);
 }
 
+/** An open file, whatever its name becomes. `close` also once its text was read. */
+export type HeldText = { readonly ino: number; readonly pieces: TextPieces; readonly close: () => Promise<void> };
+
+/** Unknown `absent`: there is none. */
+export async function holdText(path: string): Promise<Reading<HeldText>> {
+  try {
+    const file = await open(path);
+    const { ino } = await file.stat();
+    const pieces = decode(() => file.createReadStream({ highWaterMark: PIECE_BYTES }), path);
+    return known({ ino, pieces, close: () => file.close() });
+  } catch (cause) {
+    return unreadText(path, cause);
+  }
+}
+
 /** The text of an open stream; failures call it `name`. */
 export function textOf(stream: Readable, name: string): TextPieces {
   return decode(() => stream, name);
@@ -34,10 +50,12 @@ async function* decode(open: () => Readable, name: string): AsyncGenerator<Readi
     for await (const bytes of open()) yield known(decoder.decode(bytes, { stream: true }));
     yield known(decoder.decode());
   } catch (cause) {
-    const why = codeOf(cause) === 'ENOENT' ? 'absent' : 'unreadable';
-    yield unknown(why, name, sayCause(cause));
+    yield unreadText(name, cause);
   }
 }
+
+const unreadText = (name: string, cause: unknown): Unknown =>
+  unknown(codeOf(cause) === 'ENOENT' ? 'absent' : 'unreadable', name, sayCause(cause));
 
 /** The whole text; one longer than `maxLength` is unreadable, and is read no further. */
 export async function wholeText(pieces: TextPieces, maxLength: number): Promise<Reading<string>> {

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -50,5 +50,24 @@ describe('the entries about boots', () => {
 
   it('are empty without a record', async () => {
     expect(await readBootEntries(join(directory, 'nowhere'))).toEqual({ known: true, value: [] });
+  });
+
+  it('are each read once if the record is rotated meanwhile', async () => {
+    const skipped = `{"schema":1,"pad":"${'x'.repeat(4_000)}"}\n`.repeat(4_000);
+    const path = join(directory, 'record.jsonl');
+    writeFileSync(`${path}.1`, started(1) + skipped);
+    writeFileSync(path, started(2));
+    const reading = readBootEntries(directory);
+    await new Promise((resolve) => setTimeout(resolve, 3));
+    renameSync(`${path}.1`, `${path}.2`);
+    renameSync(path, `${path}.1`);
+    writeFileSync(path, started(3));
+    const entries = await reading;
+    const times = entries.known ? entries.value.map(({ atWallMs }) => atWallMs) : [];
+    expect([
+      [1, 2],
+      [2, 3],
+      [1, 2, 3],
+    ]).toContainEqual(times);
   });
 });

@@ -1,6 +1,6 @@
 import { known, type Reading } from '../../core/reading.ts';
-import { RECORD_MAX_BYTES } from '../../host/record-disk.ts';
-import { linesOf, openText } from '../../host/text-stream.ts';
+import { RECORD_KEPT, RECORD_MAX_BYTES } from '../../host/record-disk.ts';
+import { type HeldText, holdText, linesOf } from '../../host/text-stream.ts';
 import { parseEntry, type RecordEntry } from '../entry.ts';
 import { recordName } from './record-file.ts';
 
@@ -23,14 +23,30 @@ export async function readBootEntries(directory: string): Promise<Reading<readon
   return dry.known ? known([...real.value, ...dry.value]) : dry;
 }
 
+const FILES = 2;
+
 async function readOne(directory: string, dry: boolean): Promise<Reading<readonly RecordEntry[]>> {
+  const held: HeldText[] = [];
+  try {
+    // Newest first: a file that is renamed meanwhile moves to a name that is yet to come, and is found there.
+    for (let n = 0; n <= RECORD_KEPT && held.length < FILES; n++) {
+      const file = await holdText(`${directory}/${recordName(dry)}${n === 0 ? '' : `.${n}`}`);
+      if (!file.known && file.why !== 'absent') return file;
+      if (!file.known) continue;
+      if (held.some(({ ino }) => ino === file.value.ino)) await file.value.close();
+      else held.push(file.value);
+    }
+    return await entriesOf(held.toReversed());
+  } finally {
+    await Promise.all(held.map(({ close }) => close()));
+  }
+}
+
+async function entriesOf(oldestFirst: readonly HeldText[]): Promise<Reading<readonly RecordEntry[]>> {
   const entries: RecordEntry[] = [];
-  for (const name of [`${recordName(dry)}.1`, recordName(dry)]) {
-    for await (const line of linesOf(openText(`${directory}/${name}`), 2 * RECORD_MAX_BYTES)) {
-      if (!line.known) {
-        if (line.why === 'absent') break;
-        return line;
-      }
+  for (const { pieces } of oldestFirst) {
+    for await (const line of linesOf(pieces, 2 * RECORD_MAX_BYTES)) {
+      if (!line.known) return line;
       const { text } = line.value;
       const entry = WANTED.test(text.slice(0, HEAD_CHARS)) ? parseEntry(text) : null;
       if (entry !== null) entries.push(entry);
