@@ -77,8 +77,8 @@ const MAX_HUNG = 2;
 const SECOND_ROUND_MS = 1_000;
 /** A round may take minutes with many slow pods; figures older than this are no longer used. */
 const STALE_MS = 600_000;
-/** While walks of the pod fail, its earlier figures may be no older than they usually are. */
-const FAILED_MS = 60_000;
+/** While walks of the pod fail, and before the first one of a pressure, its earlier figures may be no older than they usually are. */
+const USUAL_MS = 60_000;
 /** How long a disk threshold waits for the first figures before pods are chosen without them. */
 const FIRST_ROUND_MS = 10_000;
 /**
@@ -313,8 +313,10 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
     const found = walked.get(uid);
     if (found === undefined) return notWalked(uid);
     const ageMs = clock.monoMs() - found.atMs;
-    if (found.failed !== undefined && ageMs > FAILED_MS) return found.failed;
-    if (ageMs > STALE_MS) return unknown('stale', `disk of ${uid}`, 'the last walk is too old');
+    if (found.failed !== undefined && ageMs > USUAL_MS) return found.failed;
+    const isEarlier = asked !== null && found.atMs < asked.sinceMs;
+    if (ageMs > (isEarlier ? USUAL_MS : STALE_MS))
+      return unknown('stale', `disk of ${uid}`, 'the last walk is too old');
     return found.reading;
   };
 

@@ -141,6 +141,24 @@ describe('how often directories are walked', () => {
     expect(walks.latest('uid-web')).toMatchObject(known(whole));
   });
 
+  it('while the first round of a pressure takes long, figures from before it count until they are a minute old', async () => {
+    let isSlow = false;
+    const slow: BoundPod['disk'] = () => (isSlow ? new Promise(() => undefined) : Promise.resolve(known(aDiskWalk(1))));
+    const { walks, pass } = virtually([aBoundPod({ name: 'slow', disk: slow }), aBoundPod({ name: 'web' })]);
+    const press = (is: boolean) => walks.follow({ afterMs: 0, pods: is ? 'nodefs.available' : null });
+    press(true);
+    await pass(100);
+    press(false);
+    isSlow = true;
+    await pass(30_000);
+    press(true);
+    await pass(15_000);
+    expect(walks.notReady('nodefs.available')).toBeNull();
+    expect(walks.latest('uid-web')).toMatchObject({ known: true });
+    await pass(20_000);
+    expect(walks.latest('uid-web')).toMatchObject({ known: false, why: 'stale' });
+  });
+
   it('for limits alone: a walk that always fails after a long time is retried only in a round', async () => {
     const triedMs: number[] = [];
     const pods: BoundPod[] = [];
