@@ -12,8 +12,11 @@ export type Origin =
   | { readonly kind: 'file'; readonly file: string; readonly line: number }
   /** The KubeletConfiguration named by `kubeletConfig`. */
   | { readonly kind: 'kubelet'; readonly file: string; readonly line: number }
-  /** The kubelet's own value, from its file or its defaults, raised so that this agent acts first (beside-a-kubelet.md F2, F4). */
-  | { readonly kind: 'kubelet-and-margin'; readonly file: string; readonly margin: Quantity };
+  /**
+   * The kubelet's own value, from its file or its defaults, raised so that this agent acts first (beside-a-kubelet.md F2, F4).
+   * Null: by an amount that depends on an unknown capacity.
+   */
+  | { readonly kind: 'kubelet-and-margin'; readonly file: string; readonly margin: Quantity | null };
 
 /** What the files say about the fields, before defaults. */
 export type Fields = {

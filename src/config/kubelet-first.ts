@@ -1,7 +1,8 @@
+import { marginOf } from '../core/eviction/margin.ts';
 import { resolve } from '../core/eviction/thresholds-met.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { isObject } from '../core/shape.ts';
-import type { Signal } from '../core/signal.ts';
+import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { bytesUp } from '../core/units/quantity.ts';
 import { parseDocuments } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
@@ -9,7 +10,6 @@ import type { KubeletFirst } from '../words/finding-kubelet.ts';
 import { type ConfiguredThreshold, readEviction } from './eviction.ts';
 import { createFields } from './field.ts';
 import type { KubeletFlags } from './kubelet-flags.ts';
-import { marginOf } from './margin.ts';
 
 type Json = { readonly [name: string]: unknown };
 
@@ -69,7 +69,7 @@ export function kubeletFirsts(
       ({ graceMs }) => graceMs === 0 || (!isHard && graceMs <= their.graceMs - SOFT_LEAD_MS),
     );
     const highest = highestOf(counting.map(at));
-    const margin = isHard ? Math.ceil(marginOf(signal, capacity)) : 0;
+    const margin = isHard ? Math.ceil(marginOf(SIGNAL_FACTS[signal].margin, capacity)) : 0;
     const first =
       highest !== null && highest >= at(their) + margin
         ? []

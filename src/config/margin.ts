@@ -1,9 +1,12 @@
+import { type Margin, marginQuantity } from '../core/eviction/margin.ts';
+import { plainOf } from '../core/eviction/threshold.ts';
 import { resolve } from '../core/eviction/thresholds-met.ts';
 import { type Reading, unknown } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
-import { addQuantity, compareQuantity, type Quantity, quantityOfBytes } from '../core/units/quantity.ts';
+import type { Quantity } from '../core/units/quantity.ts';
 import type { CgroupLimit } from '../host/cgroup-memory.ts';
 import type { ConfiguredThreshold } from './eviction.ts';
+import type { Origin } from './field.ts';
 
 /** Capacities of the machine; null = unknown. Some warnings and the margin beside a kubelet need them. */
 export type HostSizes = {
@@ -41,8 +44,6 @@ export const UNKNOWN_SIZES: HostSizes = {
   node: () => null,
 };
 
-const MIB = 1024 ** 2;
-
 /** The capacity that a threshold of this signal is a share of; null if unknown on this host. */
 export function capacityOf(signal: Signal, sizes: HostSizes): number | null {
   const { hostSize, unit } = SIGNAL_FACTS[signal];
@@ -53,8 +54,8 @@ export function capacityOf(signal: Signal, sizes: HostSizes): number | null {
 }
 
 /**
- * A hard threshold of the kubelet, raised so that this agent acts before the kubelet (beside-a-kubelet.md F2, F4).
- * Unchanged if the margin depends on an unknown capacity of the host.
+ * A hard threshold of the kubelet, raised so that this agent acts before the kubelet (beside-a-kubelet.md F2, F4). If the
+ * margin depends on an unknown capacity, it is known at the first sample.
  */
 export function withMargin(
   threshold: ConfiguredThreshold,
@@ -62,32 +63,20 @@ export function withMargin(
   sizes: HostSizes,
 ): ConfiguredThreshold {
   const { signal, value, origin } = threshold;
-  const capacity = capacityOf(signal, sizes);
-  if (capacity === null || threshold.field !== 'evictionHard') return threshold;
-  const isBytes = SIGNAL_FACTS[signal].unit === 'bytes';
-  // Whole MiB, so that people can read it.
-  const step = isBytes ? MIB : 1;
-  const amountUp = Math.ceil(marginOf(signal, capacity) / step) * step;
-  const margin = quantityOfBytes(amountUp, isBytes ? 'binary' : 'decimal');
-  const raised = addQuantity(resolve(value, capacity), margin);
-  const amount = atLeast(raised, gcFloor(signal, capacity, imageGcHighPercent));
+  if (SIGNAL_FACTS[signal].hostSize === null || threshold.field !== 'evictionHard') return threshold;
+  const margin = marginFor(signal, imageGcHighPercent);
+  const raised = { kind: 'raised', of: plainOf(value), margin } as const;
   const file = origin.kind === 'default' ? "the kubelet's defaults" : 'file' in origin ? origin.file : '';
-  return { ...threshold, value: { kind: 'quantity', amount }, origin: { kind: 'kubelet-and-margin', file, margin } };
+  const from = (by: Quantity | null): Origin => ({ kind: 'kubelet-and-margin', file, margin: by });
+  const capacity = capacityOf(signal, sizes);
+  if (capacity === null) return { ...threshold, value: raised, origin: from(null) };
+  const amount = resolve(raised, capacity);
+  return { ...threshold, value: { kind: 'quantity', amount }, origin: from(marginQuantity(margin, capacity)) };
 }
 
-/** How far a hard threshold must be above the kubelet's, in the unit of the signal. */
-export function marginOf(signal: Signal, capacity: number): number {
-  const { least, share } = SIGNAL_FACTS[signal].margin;
-  return Math.max(least, share * capacity);
-}
-
-/** Disk: above the point where the kubelet collects images by itself (F4). */
-function gcFloor(signal: Signal, capacity: number, highPercent: number): Quantity | null {
-  if (!isDisk(signal) || SIGNAL_FACTS[signal].unit !== 'bytes') return null;
-  // One byte more: at exactly this point the kubelet does not collect yet.
-  return quantityOfBytes(Math.floor((capacity * (100 - highPercent)) / 100) + 1, 'binary');
-}
-
-function atLeast(amount: Quantity, floor: Quantity | null): Quantity {
-  return floor !== null && compareQuantity(amount, floor) < 0 ? floor : amount;
+/** Disk: also above the point where the kubelet collects images by itself (F4). */
+function marginFor(signal: Signal, imageGcHighPercent: number): Margin {
+  const { margin, unit } = SIGNAL_FACTS[signal];
+  const isBytes = unit === 'bytes';
+  return { ...margin, isBytes, leastPercent: isDisk(signal) && isBytes ? 100 - imageGcHighPercent : null };
 }

@@ -1,4 +1,4 @@
-import type { ThresholdValue } from '../core/eviction/threshold.ts';
+import { plainOf, type ThresholdValue } from '../core/eviction/threshold.ts';
 import { percentText } from '../core/units/float32.ts';
 import { sayQuantity } from '../core/units/quantity.ts';
 import { type Path, sayPath } from '../document/problem.ts';
@@ -80,7 +80,8 @@ export function sayPlace(origin: Origin | undefined): string {
 }
 
 /** A threshold as it would be written. */
-export function sayValue(value: ThresholdValue): string {
+export function sayValue(threshold: ThresholdValue): string {
+  const value = plainOf(threshold);
   return value.kind === 'quantity' ? (value.amount.text ?? sayQuantity(value.amount)) : percentText(value.fraction);
 }
 
@@ -93,6 +94,8 @@ export function sayOrigin(origin: Origin): string {
     case 'kubelet':
       return `${origin.file}:${origin.line}`;
     case 'kubelet-and-margin':
-      return `kubelet + margin (${origin.file}, ${sayQuantity(origin.margin)} more)`;
+      return origin.margin === null
+        ? `kubelet + margin (${origin.file}, by the capacity, which is not known)`
+        : `kubelet + margin (${origin.file}, ${sayQuantity(origin.margin)} more)`;
   }
 }

@@ -1,4 +1,4 @@
-import type { ThresholdValue } from '../core/eviction/threshold.ts';
+import { plainOf, type ThresholdValue } from '../core/eviction/threshold.ts';
 import { resolve } from '../core/eviction/thresholds-met.ts';
 import { fileSystemOf, isDisk, isSignal, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
@@ -148,7 +148,8 @@ function softWarnings(effective: Effective, { sizes }: Capacities): readonly str
 }
 
 /** Two percentages or two amounts compare without the host. Otherwise its capacity is needed; without it there is no warning. */
-function isAtMost(soft: ThresholdValue, hard: ThresholdValue, capacity: number | null): boolean {
+function isAtMost(softValue: ThresholdValue, hardValue: ThresholdValue, capacity: number | null): boolean {
+  const [soft, hard] = [plainOf(softValue), plainOf(hardValue)];
   if (soft.kind === 'fraction' && hard.kind === 'fraction') return soft.fraction <= hard.fraction;
   if (soft.kind === 'quantity' && hard.kind === 'quantity') return compareQuantity(soft.amount, hard.amount) <= 0;
   return capacity !== null && compareQuantity(resolve(soft, capacity), resolve(hard, capacity)) <= 0;
@@ -156,7 +157,8 @@ function isAtMost(soft: ThresholdValue, hard: ThresholdValue, capacity: number |
 
 /** Thresholds that are never, or always, met (kubelet-eviction.md 2.3.3). */
 function valueWarnings(effective: Effective, capacities: Capacities): readonly string[] {
-  return effective.thresholds.flatMap(({ signal, value, origin, field }) => {
+  return effective.thresholds.flatMap(({ signal, value: threshold, origin, field }) => {
+    const value = plainOf(threshold);
     const place = `${sayPlace(origin)}${field}: ${signal} ${sayValue(value)}`;
     if (value.kind === 'fraction' && !(value.fraction > 0))
       return [`${place} is never met; to switch it off, write "0%"`];
@@ -181,7 +183,8 @@ function valueWarnings(effective: Effective, capacities: Capacities): readonly s
 function tinyAmounts(effective: Effective): readonly string[] {
   const told = new Set<string>();
   return effective.thresholds.flatMap(({ signal, value, origin, field, minReclaim }) => {
-    const tiny = (of: ThresholdValue | null): string | null => {
+    const tiny = (threshold: ThresholdValue | null): string | null => {
+      const of = threshold && plainOf(threshold);
       const { unit } = SIGNAL_FACTS[signal];
       return of?.kind !== 'quantity' || unit === 'ms' ? null : sayTiny(of.amount, unit === 'bytes' ? 'bytes' : 'count');
     };

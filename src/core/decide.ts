@@ -2,6 +2,7 @@ import type { CoreConfig } from './core-config.ts';
 import type { Decision } from './decision.ts';
 import { stepEviction } from './eviction/evict.ts';
 import { type Threshold, withContainerfs } from './eviction/threshold.ts';
+import { resolve } from './eviction/thresholds-met.ts';
 import type { Observation } from './observation.ts';
 import { glanceFor, nextDisksMs, nextLookMs, spentAfter } from './pace.ts';
 import { stepShutdown, withStopsTerminating } from './shutdown/step.ts';
@@ -64,7 +65,7 @@ export function isDiskNear({ signals }: Pick<Observation, 'signals'>, thresholds
     if (!isDisk(signal) || !sample.known) return false;
     const { available, capacity } = sample.value;
     // An approximation is enough: every look computes it, and it decides nothing.
-    const limit = value.kind === 'fraction' ? capacity * value.fraction : bytesUp(value.amount);
+    const limit = value.kind === 'fraction' ? capacity * value.fraction : bytesUp(resolve(value, capacity));
     return available - limit < NEAR_SHARE * capacity;
   });
 }

@@ -238,7 +238,7 @@ function runScenario<Step>(item: Document, scenario: Scenario, asked: SimulateAs
 function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: SimulateAsked<Step>): Ran<Step> {
   const { name, kind } = scenario;
   const isComparing = asked.expectations === 'compare';
-  const other = asked.config === null ? null : coreConfigOf(asked.config, scenario);
+  const other = asked.config === null ? null : coreConfigOf(asked.config);
   const isReacting = asked.isReacting ?? isCapture(scenario);
   let hasKilled = false;
   const steps: Step[] = [];

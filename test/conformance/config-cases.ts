@@ -2,7 +2,7 @@
 import { toCoreConfig } from '../../src/config/core-config.ts';
 import { configOf, type LoadedConfig } from '../../src/config/load.ts';
 import { UNKNOWN_SIZES } from '../../src/config/margin.ts';
-import { type Threshold, type ThresholdValue, withContainerfs } from '../../src/core/eviction/threshold.ts';
+import { plainOf, type Threshold, type ThresholdValue, withContainerfs } from '../../src/core/eviction/threshold.ts';
 import { resolve } from '../../src/core/eviction/thresholds-met.ts';
 import { isObject } from '../../src/core/shape.ts';
 import type { FsLayout } from '../../src/core/signal.ts';
@@ -59,7 +59,9 @@ function thresholdAnswer({ input, capacity }: Json): unknown {
   const { effective } = load({ evictionHard: { 'memory.available': input } });
   if (effective === null) return 'error';
   const [threshold] = effective.thresholds;
-  return threshold === undefined ? 'ignored' : { value: decimalOf(resolve(threshold.value, Number(capacity))) };
+  return threshold === undefined
+    ? 'ignored'
+    : { value: decimalOf(resolve(plainOf(threshold.value), Number(capacity))) };
 }
 
 function minReclaimAnswer({ input, capacity }: Json): unknown {
@@ -100,7 +102,8 @@ function layoutOf(node: Json): FsLayout {
   return node['splitImageFs'] === true ? 'containerfs-separate' : 'imagefs-separate';
 }
 
-function sayValue(value: ThresholdValue): unknown {
+function sayValue(threshold: ThresholdValue): unknown {
+  const value = plainOf(threshold);
   return value.kind === 'quantity' ? { quantity: sayQuantity(value.amount) } : { fraction: value.fraction };
 }
 

@@ -1,11 +1,18 @@
 import type { MonoMs } from '../reading.ts';
 import { type FsLayout, realFileSystem, SIGNAL_FACTS, type Signal, signalsOf } from '../signal.ts';
 import { type Quantity, quantityOfBytes } from '../units/quantity.ts';
+import type { Margin } from './margin.ts';
 
-export type ThresholdValue =
+type PlainValue =
   | { readonly kind: 'quantity'; readonly amount: Quantity }
   /** float32 as the kubelet holds it: Math.fround(Math.fround(percent) / 100). */
   | { readonly kind: 'fraction'; readonly fraction: number };
+export type ThresholdValue =
+  | PlainValue
+  /** The kubelet's, raised by a margin that depends on a capacity. */
+  | { readonly kind: 'raised'; readonly of: PlainValue; readonly margin: Margin };
+/** Without a margin. */
+export const plainOf = (value: ThresholdValue): PlainValue => (value.kind === 'raised' ? value.of : value);
 /** Key of every timer; survives a reload that leaves the threshold alone. An explicit allocatable threshold and its derived twin are two. */
 export type ThresholdId = `${Signal}/${'evictionHard' | 'evictionSoft'}${'' | '/twin'}`;
 export const isSoft = (id: ThresholdId): boolean => id.includes('/evictionSoft');

@@ -4,6 +4,7 @@ import type { Reason } from '../reason.ts';
 import { SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample } from '../signal.ts';
 import type { State } from '../state/state.ts';
 import { addQuantity, isLess, type Quantity, quantityOfBytes } from '../units/quantity.ts';
+import { raisedBy } from './margin.ts';
 import { isSoft, type MetThreshold, type Threshold, type ThresholdId, type ThresholdValue } from './threshold.ts';
 
 /** D2: a soft threshold has recovered when it was unmet at every look for this long. */
@@ -14,7 +15,21 @@ const RECOVERED_AFTER_MS = 1_000;
  * truncated, binary whatever the signal (kubelet-eviction.md 2.3.2).
  */
 export function resolve(value: ThresholdValue, capacity: number): Quantity {
+  if (value.kind === 'raised') return raisedBy(resolve(value.of, capacity), value.margin, capacity);
   return value.kind === 'quantity' ? value.amount : quantityOfBytes(Math.trunc(capacity * value.fraction), 'binary');
+}
+
+/** Values that depend on a capacity become amounts as far as these samples have it. */
+export function resolvedBy(
+  thresholds: readonly Threshold[],
+  { signals }: Pick<Observation, 'signals'>,
+): readonly Threshold[] {
+  return thresholds.map((threshold) => {
+    const { signal, value } = threshold;
+    const sample = signals[signal];
+    if (value.kind !== 'raised' || !sample.known) return threshold;
+    return { ...threshold, value: { kind: 'quantity', amount: resolve(value, sample.value.capacity) } };
+  });
 }
 
 /** Threshold and threshold plus min reclaim, for one sample's capacity. */
@@ -117,8 +132,10 @@ function withoutOtherValues(state: State, thresholds: readonly Threshold[]): Sta
   };
 }
 
-const sayValue = (value: ThresholdValue): string =>
-  value.kind === 'quantity' ? `${value.amount.nanos}n` : String(value.fraction);
+function sayValue(value: ThresholdValue): string {
+  if (value.kind === 'raised') return `${sayValue(value.of)} + ${JSON.stringify(value.margin)}`;
+  return value.kind === 'quantity' ? `${value.amount.nanos}n` : String(value.fraction);
+}
 
 function metBy(
   threshold: Threshold,

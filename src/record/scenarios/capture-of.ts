@@ -1,5 +1,6 @@
 import type { CoreConfig } from '../../core/core-config.ts';
 import type { Decision } from '../../core/decision.ts';
+import { resolvedBy } from '../../core/eviction/thresholds-met.ts';
 import { thresholdsOf, underWay } from '../../core/eviction/under-way.ts';
 import type { Observation } from '../../core/observation.ts';
 import { type PodView, podName } from '../../core/pod/pod.ts';
@@ -55,12 +56,13 @@ export function captureOf(name: string, looks: readonly CapturedLook[], config: 
     before = text;
     hasEvicted = decisions.some(({ kind }) => kind === 'evict' || kind === 'evict-over-limit');
   }
+  const thresholds = seen.reduce((known, { observation }) => resolvedBy(known, observation), config.thresholds);
   return {
     apiVersion: 'nodewarden.dev/v1alpha1',
     kind: 'EvictionScenario',
     metadata: { name, labels: CAPTURED },
     start: new Date(first.wallMs).toISOString(),
-    config: { ...configOf(config, null), ...guardOf(config) },
+    config: { ...configOf({ ...config, thresholds }, null), ...guardOf(config) },
     node: layoutOf(first),
     pods: firstPods,
     steps,

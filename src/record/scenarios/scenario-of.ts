@@ -1,8 +1,8 @@
 import type { CoreConfig } from '../../core/core-config.ts';
 import type { MemoryGrowth } from '../../core/eviction/attribution.ts';
 import { shortageOf } from '../../core/eviction/shortage.ts';
-import type { MetThreshold, Threshold, ThresholdValue } from '../../core/eviction/threshold.ts';
-import { isMetWithMinReclaim } from '../../core/eviction/thresholds-met.ts';
+import { type MetThreshold, plainOf, type Threshold, type ThresholdValue } from '../../core/eviction/threshold.ts';
+import { isMetWithMinReclaim, resolvedBy } from '../../core/eviction/thresholds-met.ts';
 import type { Observation } from '../../core/observation.ts';
 import { isAwaited, isBeingStopped, type PodUid, type PodView } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
@@ -64,7 +64,7 @@ export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
     apiVersion: 'nodewarden.dev/v1alpha1',
     kind: 'EvictionScenario',
     metadata: { name: input.name, labels: acted === null ? {} : { acted: acted.id } },
-    config: configOf({ ...config, thresholds: config.thresholds.filter(isInTurn) }, acted),
+    config: configOf({ ...config, thresholds: resolvedBy(config.thresholds, observation).filter(isInTurn) }, acted),
     node: layoutOf(observation),
     pods: pods.map(podOf),
     steps: [{ at: 0, summary: summaryOf(observation, pods, observation.atMs), ...growth }],
@@ -115,7 +115,8 @@ function isHeld(acted: MetThreshold): boolean {
   return !isLess(acted.available, acted.limit);
 }
 
-function valueText(value: ThresholdValue): string {
+function valueText(threshold: ThresholdValue): string {
+  const value = plainOf(threshold);
   return value.kind === 'quantity' ? quantityText(value.amount) : percentText(value.fraction);
 }
 
