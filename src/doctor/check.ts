@@ -26,6 +26,8 @@ export type Check = {
   /** `version`: of this command. Several results: something was found, and something else is not known. */
   readonly judge: (facts: Facts, version: string) => Result | readonly Result[];
 };
+/** The command of a finding that only the agent has. */
+export const AGENT_SHOWS = 'nodewarden status';
 
 export const NO_SIZE = unknown('unreadable', '/proc/meminfo', 'the size of the memory is not known');
 export const NOT_APPLICABLE: Result = { kind: 'not-applicable' };
@@ -58,3 +60,18 @@ export function agentSays({ agent }: Facts, takes: readonly string[]): readonly 
   const findings = agent.status.known ? agent.status.value.findings : [];
   return findings.filter((finding) => isTaken(finding, takes)).map(({ text }) => ({ text }));
 }
+
+/** The same, and what the agent reports of it although this command could not look, or has found nothing. */
+export const withAgentsWord = (check: Check): Check => ({
+  ...check,
+  judge: (facts, version) => {
+    const results = [check.judge(facts, version)].flat();
+    const shown = results.flatMap((result) => (result.kind === 'found' ? result.found : []));
+    const left = agentSays(facts, check.takes ?? []).filter(({ text }) => !shown.some((one) => one.text === text));
+    if (left.length === 0) return results;
+    return [
+      ...results.filter(({ kind }) => kind !== 'fine'),
+      found(...left.map(({ text }) => ({ text, mend: AGENT_SHOWS }))),
+    ];
+  },
+});

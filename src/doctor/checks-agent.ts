@@ -1,7 +1,17 @@
 import type { Misplaced } from '../daemon/own-files.ts';
 import { RECORD_KEPT, RECORD_MAX_BYTES } from '../host/record-disk.ts';
 import * as say from '../words/doctor.ts';
-import { type Check, type Found, fine, found, foundOr, isTaken, NOT_APPLICABLE, unknownBecause } from './check.ts';
+import {
+  AGENT_SHOWS,
+  type Check,
+  type Found,
+  fine,
+  found,
+  foundOr,
+  isTaken,
+  NOT_APPLICABLE,
+  unknownBecause,
+} from './check.ts';
 import type { Facts, ServiceFacts } from './facts.ts';
 
 const RECORD_BYTES = (RECORD_KEPT + 1) * RECORD_MAX_BYTES;
@@ -121,7 +131,7 @@ export const AGENT = {
 export const agentFinding = (taken: readonly string[]): Check => ({
   weight: 'warning',
   asks: 'whether the agent has found anything else',
-  mend: 'nodewarden status',
+  mend: AGENT_SHOWS,
   judge: ({ agent: { status } }) => {
     if (!status.known) return NOT_APPLICABLE;
     const others = status.value.findings.filter((finding) => !isTaken(finding, taken));

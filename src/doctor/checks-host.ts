@@ -2,6 +2,7 @@ import { userName } from '../host/user-name.ts';
 import * as say from '../words/doctor.ts';
 import { sayFilledDisk, sayFilledMemory, sayUser } from '../words/what-fills.ts';
 import {
+  AGENT_SHOWS,
   agentSays,
   type Check,
   type Found,
@@ -123,7 +124,7 @@ export const HOST = {
     takes: WHAT_FILLS,
     judge: (facts) => {
       const { disks } = facts;
-      const said = agentSays(facts, WHAT_FILLS);
+      const said = agentSays(facts, WHAT_FILLS).map((one) => ({ ...one, mend: AGENT_SHOWS }));
       if (said.length > 0) return found(...said);
       if (!disks.known) return unknownBecause(disks);
       const unread = disks.value.flatMap(({ near: reading }) => (reading.known ? [] : [reading]));

@@ -52,7 +52,10 @@ export const KUBELET = {
     asks: 'whether the credentials for the API server can be used',
     mend: 'nodewarden config show',
     takes: [API_CREDENTIALS],
-    judge: ofKube(({ credentials }, { effective }) => {
+    judge: ofKube(({ credentials }, facts) => {
+      const { effective } = facts;
+      const said = agentSays(facts, [API_CREDENTIALS]);
+      if (said.length > 0) return found(...said);
       if (credentials.known) return fine(say.kubeconfigRead);
       if (isDenied(credentials)) return unknownBecause(credentials);
       if (effective.known && effective.value.kubernetes === null) return found({ text: say.NO_KUBECONFIG });
@@ -70,8 +73,8 @@ export const KUBELET = {
       const kubeconfig = effective.known ? (effective.value.kubernetes?.kubeconfig ?? '') : '';
       const fill = { kubeconfig, node: nodeName };
       const said = agentSays(facts, AWAY).map((one) => ({ ...one, fill }));
-      if (node.known) return foundOr(said, fine(say.apiAnswers(nodeName)));
-      return found({ text: say.apiAway(node.detail), fill });
+      if (said.length > 0) return found(...said);
+      return node.known ? fine(say.apiAnswers(nodeName)) : found({ text: say.apiAway(node.detail), fill });
     }),
   },
   'not-our-node': {

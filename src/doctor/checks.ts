@@ -1,4 +1,4 @@
-import type { Check } from './check.ts';
+import { type Check, withAgentsWord } from './check.ts';
 import { AGENT, agentFinding } from './checks-agent.ts';
 import { CONFIGURATION } from './checks-configuration.ts';
 import { HOST } from './checks-host.ts';
@@ -17,4 +17,7 @@ const OWN: { readonly [code: string]: Check } = {
 const taken = Object.values(OWN).flatMap(({ takes = [] }) => takes);
 
 /** Every check by its stable code, in the order of the output. */
-export const CHECKS: { readonly [code: string]: Check } = { ...OWN, 'agent-finding': agentFinding(taken) };
+export const CHECKS: { readonly [code: string]: Check } = {
+  ...Object.fromEntries(Object.entries(OWN).map(([code, check]) => [code, withAgentsWord(check)])),
+  'agent-finding': agentFinding(taken),
+};

@@ -1,0 +1,81 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { known, unknown } from '../../src/core/reading.ts';
+import { initialState } from '../../src/core/state/state.ts';
+import { CHECKS } from '../../src/doctor/checks.ts';
+import type { Facts, KubeFacts } from '../../src/doctor/facts.ts';
+import { lookAround } from '../../src/doctor/look.ts';
+import { NO_CONFIG } from '../../src/doctor/look-host.ts';
+import { doctorReport } from '../../src/doctor/report.ts';
+import type { Finding } from '../../src/ports.ts';
+import { statusReport } from '../../src/serve/status.ts';
+import { aConfig, anObservation } from '../a.ts';
+import { clock } from '../host/test-cgroup.ts';
+import { aContext, aVerdict } from '../serve/a-report.ts';
+import { aDoctor, saidOf } from './a-doctor.ts';
+
+const HERE = { atWallMs: 0, node: 'node-1', version: '0.1.0', nodeVersion: '20.20.2' };
+const LATE = unknown('timed-out', 'the API server', 'no answer within 6 s');
+const NO_MANIFESTS = unknown('not-applicable', 'manifests', 'mode kubelet has none');
+const KUBE: KubeFacts = {
+  nodeName: 'node-1',
+  credentials: known(true),
+  node: known(null),
+  taints: [],
+  outOfService: null,
+  isCordonKept: false,
+  rights: known([]),
+  budgets: known([]),
+  firsts: known([]),
+};
+const besideKubelet = (kube: Facts['kube']) => (): Partial<Facts> => ({ kube, pods: NO_MANIFESTS });
+
+/** One of each kind that a check reports under its own code. */
+const ALL: readonly Finding[] = [...new Set(Object.values(CHECKS).flatMap(({ takes = [] }) => takes))].map((id) => ({
+  id: id.endsWith('/') ? `${id}x` : id,
+  text: `the agent says ${id}`,
+}));
+
+describe('what the running agent has found', () => {
+  const doctor = aDoctor();
+  let facts: Facts;
+  beforeEach(async () => {
+    doctor.configure('evictionHard: { memory.available: 100Mi, pid.available: 10% }');
+    doctor.manifest('web', { cgroup: 'nodewarden-test-absent' });
+    const parts = { observation: anObservation(0, {}), verdict: aVerdict(initialState('boot')), config: aConfig([]) };
+    await doctor.serve({ answer: () => statusReport({ ...parts, context: aContext({ findings: ALL }) }) });
+    facts = await lookAround(doctor.path('config.yaml'), clock);
+  });
+
+  it.each<{ readonly besides: string; readonly of: (facts: Facts) => Partial<Facts> }>([
+    { besides: 'a file without phases', of: () => ({}) },
+    { besides: 'pods that were not read in time', of: () => ({ pods: LATE }) },
+    {
+      besides: 'a configuration that cannot be read',
+      of: () => ({ effective: NO_CONFIG, pods: NO_CONFIG, kube: NO_CONFIG, disks: NO_CONFIG }),
+    },
+    { besides: 'a kubelet, where doctor finds all in order', of: besideKubelet(known(KUBE)) },
+    { besides: 'a kubelet, where the API server is away', of: besideKubelet(known({ ...KUBE, node: LATE })) },
+    { besides: 'a kubelet, of which nothing was read', of: besideKubelet(LATE) },
+  ])('is reported beside $besides, each once, with its weight', ({ of }) => {
+    const report = doctorReport({ ...facts, ...of(facts) }, HERE);
+    const told = ALL.map(({ text }) => report.findings.filter((one) => one.text === text));
+    expect(told.map((same) => same.length)).toEqual(ALL.map(() => 1));
+    for (const { code, kind } of told.flat()) {
+      expect(kind).toBe(CHECKS[code]?.weight);
+      expect(saidOf(report, code).length).toBeGreaterThan(0);
+      expect(report.fine.map((one) => one.code)).not.toContain(code);
+    }
+    expect(report.findings.filter(({ code }) => code === 'agent-finding')).toEqual([]);
+  });
+
+  it('is said once, in its own words, of what doctor finds as well', () => {
+    const missing = unknown('unreadable', '/kubeconfig', 'it names no server');
+    const away = doctorReport({ ...facts, ...besideKubelet(known({ ...KUBE, node: LATE }))() }, HERE);
+    expect(saidOf(away, 'api-unreachable').map(({ text }) => text)).toEqual([
+      'the agent says api-away',
+      'the agent says api-refused',
+    ]);
+    const unusable = doctorReport({ ...facts, ...besideKubelet(known({ ...KUBE, credentials: missing }))() }, HERE);
+    expect(saidOf(unusable, 'kubeconfig-unusable').map(({ text }) => text)).toEqual(['the agent says api-credentials']);
+  });
+});
