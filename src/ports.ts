@@ -263,8 +263,8 @@ export type RecordNote =
     }
   | { readonly kind: 'stopped-again' | 'restarted'; readonly atMs: MonoMs; readonly pod: string; readonly unit: string }
   | { readonly kind: 'finding'; readonly atMs: MonoMs; readonly finding: Finding }
-  /** A run of the agent began; it ended cleanly, while the machine stays up or goes down. */
-  | { readonly kind: 'started'; readonly atMs: MonoMs }
+  /** A run began (`isUnreported`: and ended before it could tell of the last boot); it ended cleanly; the machine stays up or goes down. */
+  | { readonly kind: 'started'; readonly atMs: MonoMs; readonly isUnreported?: true }
   | { readonly kind: 'stopped'; readonly atMs: MonoMs; readonly machine: 'stays' | 'goes-down' }
   /** The running pods as `namespace/name`, written whenever they change: used to report an ungraceful end. */
   | { readonly kind: 'running'; readonly atMs: MonoMs; readonly pods: readonly string[] }

@@ -93,6 +93,25 @@ describe('the notes about boots', () => {
     expect(notesIn(true)).toEqual(ofRuns);
   });
 
+  it('keep the start of a run that is stopped before it could report', async () => {
+    const stopAtOnce = async (bootId: string) => {
+      const { recorder, findings } = openRecorder({ bootId, dry: true, stateFile: at('state-dry.json') });
+      const notes = createBootNotes({
+        ...{ clock, bootId, directory: at('record'), dry: true, startedIn: { record: null } },
+        counters: { lastShutdown: () => {} },
+        parts: { log, findings, recorder, mode: { isSettled: () => false, running: () => [] } },
+      });
+      notes.stopped('stays');
+      notes.close();
+      await recorder.close();
+    };
+    await run('a', [false], 'power-cut');
+    await stopAtOnce('a');
+    expect(notesIn(true)).toEqual(['started', 'stopped']);
+    await stopAtOnce('b');
+    expect(await run('b', [true], 'stays')).toEqual(['a ungraceful']);
+  });
+
   it('leave the report to the next parts if a reload came before it', async () => {
     mkdirSync(at('record'));
     writeFileSync(at('record', 'record.jsonl'), sayEntry(aBoot('a').started(1)), { mode: 0o640 });

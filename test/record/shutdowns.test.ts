@@ -392,6 +392,14 @@ describe('the end of an earlier boot', () => {
       [],
       [dry.running(6), dry.stopped(9, 'goes-down')],
     ],
+    [
+      'graceful',
+      false,
+      'it was restarted by a version that notes them',
+      [],
+      [dry.stopped(6, 'stays'), dry.started(7), dry.stopped(9, 'goes-down')],
+    ],
+    ['ungraceful', false, 'a dry run beside it had ended before it noted anything', [], [dry.running(6)]],
   ] as const)('is %s, judged by a dry run: %s, if %s', (end, byDryRun, _, live, ofDry) => {
     const { boots } = shutdownsOf([boot.started(1), ...live, ...ofDry], 'now');
     expect(boots).toMatchObject([{ end, dry: byDryRun }]);

@@ -60,9 +60,9 @@ function endOfBoot(
   shutdowns: readonly ShutdownRecord[],
 ): Pick<BootRecord, 'dry' | 'end'> {
   const isLive = entries.some((entry) => !entry.dry);
-  const hasDryStart = notes.some((note) => note.dry && note.kind === 'started');
+  const ofDryRuns = notes.filter((note) => note.dry && (note.kind === 'started' || note.kind === 'stopped'));
   // Version 0.2.0 did not note that a reload went on in the other record.
-  if (isLive && !hasDryStart) return { dry: false, end: endOf(notes, shutdowns) };
+  if (isLive && ofDryRuns[0]?.kind === 'stopped') return { dry: false, end: endOf(notes, shutdowns) };
   const endIn = (dry: boolean): BootEnd =>
     endOf(
       notes.filter((note) => note.dry === dry),

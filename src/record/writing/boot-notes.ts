@@ -57,14 +57,20 @@ export function createBootNotes(needs: BootNotesNeeds): BootNotes {
   let sentence: string | null = null;
   let askedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let isClosed = false;
-  const stopped = (machine: 'stays' | 'goes-down'): void =>
+  const started = (how: { readonly isUnreported?: true }): void => {
+    if (startedIn.record !== record) recorder.note({ kind: 'started', atMs: startedMs, ...how });
+    startedIn.record = record;
+  };
+  const stopped = (machine: 'stays' | 'goes-down'): void => {
+    started({ isUnreported: true });
     recorder.note({ kind: 'stopped', atMs: clock.monoMs(), machine });
+  };
   const report = (entries: readonly RecordEntry[]): void => {
     const last = lastBoot(entries, bootId);
     if (last === null) return;
     const { bootId: id, end } = last.boot;
     // A dry run shows nothing to others, so that a live one says again what it has said.
-    const isSaid = entries.some((entry) => entry.bootId === bootId && isStart(entry) && (dry || !entry.dry));
+    const isSaid = entries.some((entry) => entry.bootId === bootId && isReported(entry) && (dry || !entry.dry));
     sentence = last.sentence;
     mode.shows?.lastBoot({ bootId: id, end, isNew: !isSaid });
     if (last.shutdown !== null && !last.shutdown.dry) counters.lastShutdown(timesOf(last.shutdown));
@@ -79,8 +85,7 @@ export function createBootNotes(needs: BootNotesNeeds): BootNotes {
       if (isClosed) return;
       if (entries.known) report(entries.value);
       else findings.raise(lastBootUnreadable(entries.where, entries.detail));
-      if (startedIn.record !== record) recorder.note({ kind: 'started', atMs: startedMs });
-      startedIn.record = record;
+      started({});
     },
     seen: (atMs) => {
       if (atMs - askedMs < RUNNING_MS || !mode.isSettled()) return;
@@ -102,7 +107,8 @@ export function createBootNotes(needs: BootNotesNeeds): BootNotes {
 }
 
 const pathOf = (directory: string, dry: boolean): string => `${directory}/${recordName(dry)}`;
-const isStart = (entry: RecordEntry): boolean => entry.kind === 'note' && entry.note.kind === 'started';
+const isReported = (entry: RecordEntry): boolean =>
+  entry.kind === 'note' && entry.note.kind === 'started' && entry.note.isUnreported === undefined;
 
 function timesOf({ beganWallMs, beganMs, released }: ShutdownRecord) {
   return { startWallMs: beganWallMs, endWallMs: released === null ? null : beganWallMs + released.atMs - beganMs };
