@@ -1,7 +1,7 @@
 import type { Observation } from '../core/observation.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { Clock, Findings, InhibitorStatus } from '../ports.ts';
-import { KUBELET_NOT_ARMED, kubeletLetGo, kubeletNotArmed } from '../words/finding-own.ts';
+import { KUBELET_LET_GO, KUBELET_NOT_ARMED, kubeletLetGo, kubeletNotArmed } from '../words/finding-own.ts';
 
 /** The kubelet starts after the agent, and takes its lock some time later. */
 const PATIENCE_MS = 120_000;
@@ -24,6 +24,8 @@ export function watchKubeletLock(needs: {
     }
     const isMissing = lock.kind === 'armed' && isKubeletArmed === false && needs.isConfigured();
     if (isPreparing) return;
+    // The machine stays up.
+    if (!hasLetGo) findings.clear(KUBELET_LET_GO);
     if (!isMissing) {
       missingSinceMs = null;
       findings.clear(KUBELET_NOT_ARMED);

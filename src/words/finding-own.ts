@@ -73,9 +73,10 @@ export function kubeletNotArmed(): Finding {
     'the kubelet is configured with shutdown grace periods, but logind lists no lock of it: nodewarden stops the pods instead. To arm the kubelet, restart it';
   return { id: KUBELET_NOT_ARMED, text };
 }
+export const KUBELET_LET_GO = 'kubelet-let-go';
 export function kubeletLetGo(pods: readonly string[]): Finding {
   const text = `the kubelet has released its shutdown lock, but the API still shows ${countPods(pods.length)}: ${escapeUnsafe(sayNames(pods))}; whatever is still running is stopped with nodewarden`;
-  return { id: 'kubelet-let-go', text };
+  return { id: KUBELET_LET_GO, text };
 }
 
 export const DIRECTORY_NOT_MADE = 'own-directory-not-made';

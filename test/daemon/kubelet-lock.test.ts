@@ -48,12 +48,16 @@ describe("the kubelet's own shutdown lock", () => {
     expect([...raised]).toEqual([]);
   });
 
-  it('is reported as released too early while pods still run', () => {
+  it('is reported as released too early while pods still run, until the shutdown is cancelled', () => {
     const { see, raised } = watched(true);
     const shutdownEvents = [{ kind: 'kubelet-released' }];
     see(look({ shutdownEvents, unconfirmed: known({ pods: [], volumes: [] }) }), STATUS);
     expect([...raised]).toEqual([]);
     see(look({ shutdownEvents, unconfirmed: known({ pods: ['shop/web (u)'], volumes: [] }) }), STATUS);
     expect(raised.get('kubelet-let-go')).toContain('shop/web');
+    see(look(), { ...STATUS, isPreparing: true });
+    expect([...raised.keys()]).toEqual(['kubelet-let-go']);
+    see(look(), STATUS);
+    expect([...raised]).toEqual([]);
   });
 });
