@@ -258,18 +258,29 @@ async function stopUnit(
 ): Promise<boolean> {
   const stopped = await systemd.stop(unit, deadlineMs);
   if (stopped.known) findings.clear(stopUnitId(unit));
-  else {
-    findings.raise(unitNotStopped(unit, stopped.detail));
-    clearIfDown({ systemd, findings }, unit);
-  }
+  else void tellUntilDown({ systemd, findings }, unit, stopped.detail);
   return stopped.known;
 }
 
-/** Somebody else, or an earlier run, may have stopped it: once the bus is back, the unit itself shows this. */
-function clearIfDown({ systemd, findings }: Pick<TellNeeds, 'systemd' | 'findings'>, unit: string): void {
-  const forget = systemd.whenUp(async () => {
-    forget();
+/** It may have ended just before, somebody else may stop it, or systemd may only have answered late: the unit itself shows this. */
+async function tellUntilDown(
+  { systemd, findings }: Pick<TellNeeds, 'systemd' | 'findings'>,
+  unit: string,
+  why: string,
+): Promise<void> {
+  const clearIfDown = async (): Promise<boolean> => {
     const state = await systemd.activeState(unit);
-    if (state.known && [IS_STOPPING, ...DOWN].includes(state.value)) findings.clear(stopUnitId(unit));
-  });
+    const isDown = state.known && [IS_STOPPING, ...DOWN].includes(state.value);
+    if (!isDown) return false;
+    for (const forget of forgets) forget();
+    findings.clear(stopUnitId(unit));
+    return true;
+  };
+  const forgets = [
+    systemd.whenUp(() => void clearIfDown()),
+    systemd.whenStateChanges((name) => {
+      if (name === unit) void clearIfDown();
+    }),
+  ];
+  if (!(await clearIfDown())) findings.raise(unitNotStopped(unit, why));
 }

@@ -176,7 +176,8 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
       let now = before;
       const stopUnit: Systemd['stop'] = (name, deadlineMs) => now.stop(name, deadlineMs);
       const whenUp: Systemd['whenUp'] = (run) => now.whenUp(run);
-      await open({ systemd: { ...before, stop: stopUnit, isUp: () => now.isUp(), whenUp } });
+      const activeState: Systemd['activeState'] = (name) => now.activeState(name);
+      await open({ systemd: { ...before, stop: stopUnit, activeState, isUp: () => now.isUp(), whenUp } });
       await until(() => podOf('web').cgroup.known);
       const connect = (address: string): void => {
         const late = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: address });

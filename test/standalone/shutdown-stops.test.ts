@@ -389,4 +389,28 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(heard.present.get('stop-unit/web.service')).toContain('its processes were signalled');
     expect(remembered()).toMatchObject([{ unit: 'web.service', activeState: 'active', stage: 'ended' }]);
   });
+
+  it('is a finding while systemd cannot be asked to stop it, until the unit is down', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    const id = 'stop-unit/web.service';
+    does.react = (member) => (member === 'StopUnit' ? { error: 'org.freedesktop.DBus.Error.AccessDenied' } : null);
+    await stop('web');
+    await until(() => heard.present.has(id));
+    fake.endsByItself('web.service');
+    await until(() => !heard.present.has(id));
+  });
+
+  it('is no finding if it ended before systemd was asked', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    does.react = (member, unit) => {
+      const web = fake.units.get(unit);
+      if (member !== 'StopUnit' || web === undefined) return null;
+      web.activeState = 'inactive';
+      return { error: 'org.freedesktop.systemd1.NoSuchUnit' };
+    };
+    await stop('web');
+    expect([...heard.present.keys()]).toEqual([]);
+  });
 });
