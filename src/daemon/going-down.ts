@@ -217,7 +217,9 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
       const leftMs = await side.secondTier.leftMs(isAnnounced);
       if (leftMs === null) return true;
       machine = 'goes-down';
-      if (dryRun || !configured.secondTier || configured.phases.length === 0) return true;
+      // Phases that have begun continue, even if the configuration has lost them since.
+      const hasPhases = shutdown.kind === 'stopping' || configured.phases.length > 0;
+      if (dryRun || !configured.secondTier || !hasPhases) return true;
       const event: ShutdownEvent = { kind: 'stopped-without-signal', leftMs: finite(leftMs) };
       // Pods that the phases left running are stopped now, if there are any (beside-a-kubelet.md E12).
       if (shutdown.kind === 'released' && parts.core().tiers === undefined) return true;

@@ -27,6 +27,8 @@ type Given = {
   /** What logind and systemd say. */
   readonly machine?: Reading<boolean>;
   readonly dryRun?: boolean;
+  /** The configuration in force has no phases. */
+  readonly isOff?: boolean;
   readonly hasStops?: boolean;
   /** Whether the system went down and came back since the earlier run. */
   readonly cameBack?: Reading<boolean>;
@@ -43,6 +45,7 @@ function glued({
   state = initialState('boot'),
   machine = known(false),
   dryRun = false,
+  isOff = false,
   hasStops = false,
   cameBack = known(false),
   leftMs = null,
@@ -135,7 +138,8 @@ function glued({
     },
     notify: { status: (line) => void statusLines.push(line), extendMs: (ms) => void extended.push(ms) },
     // Of the whole configuration it asks for these two.
-    effective: () => ({ dryRun, shutdown: { secondTier: true, phases: config.phases } }) as unknown as Effective,
+    effective: () =>
+      ({ dryRun, shutdown: { secondTier: true, phases: isOff ? [] : config.phases } }) as unknown as Effective,
   };
   const going = createGoingDown(needs);
   return {
@@ -272,11 +276,18 @@ describe('an agent that is asked to stop', () => {
     expect(extended.length).toBe(asked);
   });
 
-  it('shortens the phases to what systemd leaves if that is already stopping everything', async () => {
-    const given = { state: inPhase1, leftMs: 9_000, isPreparing: true, isMachineStopping: true, machine: known(true) };
-    const { going, pass } = glued(given);
-    expect(await going.stopAsked()).toBe(false);
-    expect(await pass(1_000)).toEqual([{ ...STOPPED, leftMs: 9_000 }]);
+  it.each([false, true])(
+    'shortens the phases to what systemd leaves if that is already stopping everything, lost by a reload: %s',
+    async (isOff) => {
+      const state = { leftMs: 9_000, isPreparing: true, isMachineStopping: true, machine: known(true) };
+      const { going, pass } = glued({ ...state, state: inPhase1, isOff });
+      expect(await going.stopAsked()).toBe(false);
+      expect(await pass(1_000)).toEqual([{ ...STOPPED, leftMs: 9_000 }]);
+    },
+  );
+
+  it('ends at once without phases, if none has begun', async () => {
+    expect(await glued({ leftMs: 60_000, isOff: true }).going.stopAsked()).toBe(true);
   });
 
   it('notices that a stop is cancelled, and has itself started again', async () => {
