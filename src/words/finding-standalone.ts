@@ -26,7 +26,7 @@ const IN_FORCE = {
   nothing: 'nothing in it is used',
   unknown: 'whether its last good version is in force is not known',
   unread:
-    'which pods it declares is not known, and until it can be read, no other pod is evicted that does not exceed its request',
+    'which pods it declares is not known, and until it can be read, no other pod is evicted that is protected or does not exceed its request',
 };
 export function manifestRefused(file: string, why: string, inForce: keyof typeof IN_FORCE): Finding {
   return { id: manifestId(file), text: `${why}; ${IN_FORCE[inForce]}` };

@@ -93,7 +93,7 @@ function sayNobody(
     case 'awaited':
       return `${signal}: no pod is evicted until the API server or the container runtime has said more about the pod that may be the cause`;
     case 'manifest-unread':
-      return `${signal}: no pod is evicted that is not known to be the cause while a manifest could not be read: a pod that is may be in it`;
+      return `${signal}: no pod is evicted that is protected, or not known to be the cause, while a manifest could not be read: the cause may be a pod in it`;
     case 'evict-for':
     case undefined: {
       const ruledOut = `; ${EVICT_FOR} rules out pods that could otherwise be evicted for ${evictResourceOf(signal)}`;

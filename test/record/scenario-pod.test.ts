@@ -70,8 +70,10 @@ const FACTS: Required<Omit<PodView, LeftOut>> = {
 };
 
 describe('a pod in a recorded scenario', () => {
-  it('has every fact on which a choice depends when it is read again', () => {
-    const observation = anObservation(1_000, {}, { pods: known([aPod({ ...FACTS, workingSetBytes: 5 })]) });
+  const limits = ['unnamed', 'maybe-empty', 'manifest-unread'] as const;
+  it.each(limits)('has every fact on which a choice depends when it is read again: %s', (limitedBy) => {
+    const facts = { ...FACTS, limitedBy };
+    const observation = anObservation(1_000, {}, { pods: known([aPod({ ...facts, workingSetBytes: 5 })]) });
     const capture = captureOf('c-1', [{ observation, decisions: [] }], aConfig([aThreshold('memory.available', 1)]));
     const [document] = parseDocuments(JSON.stringify(capture), 'capture', 'ours').documents;
     const read = document === undefined ? null : readEvictionScenario(document);
@@ -79,7 +81,7 @@ describe('a pod in a recorded scenario', () => {
     const [step] = read?.scenario?.steps ?? [];
     if (step?.stats.kind !== 'whole') throw new Error('the step has no summary');
     const { summary } = step.stats;
-    expect(createStatsReader(0).viewsOf(summary, read?.scenario?.pods ?? [])).toMatchObject([FACTS]);
+    expect(createStatsReader(0).viewsOf(summary, read?.scenario?.pods ?? [])).toMatchObject([facts]);
   });
 });
 

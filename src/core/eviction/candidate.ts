@@ -86,7 +86,7 @@ export function firstCandidate(
   const nobodyBecause = (): Choice['nobody'] => {
     if (allowed === null && mayBeToBlame(signal, awaited, lacking)) return 'awaited';
     if (allowed === null && heldByVictims > 0 && pool.length > 0) return 'escaped';
-    if (ranking.some(({ pod }) => barred.get(pod.uid) === 'manifest-unread')) return 'manifest-unread';
+    if (ranking.some(({ pod }) => pod.limitedBy === 'manifest-unread' && barred.has(pod.uid))) return 'manifest-unread';
     return ranking.some(isSpared) ? 'evict-for' : ranking.some(isUseless) ? 'no-relief' : null;
   };
   const nobody = first === null ? nobodyBecause() : null;
@@ -143,9 +143,10 @@ function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]
   if (!mayGoFor(pod, signal)) return 'evict-for';
   // `restart-guard` works like the loop guard: it yields only to a pod that exceeds its request, so that no pod within its
   // request is evicted instead.
-  const yields =
-    pod.limitedBy === 'restart-guard' || (pod.limitedBy === 'manifest-unread' && isToBlame(signal, entry, lacking));
-  if (pod.limitedBy !== null && !yields) return pod.limitedBy;
+  const isBlamed = pod.limitedBy === 'manifest-unread' && isToBlame(signal, entry, lacking);
+  // Another pod is left: one that is spared only until all is read, or one that is not known yet.
+  if (isBlamed && pod.isProtected) return 'protected';
+  if (pod.limitedBy !== null && pod.limitedBy !== 'restart-guard' && !isBlamed) return pod.limitedBy;
   if (pod.unsaid?.why === 'undeclared' && !isWorthIt(signal, pod, lacking)) return 'declaration-unknown';
   if (SIGNAL_FACTS[signal].comesBack === 'stall' && pod.isStalledByOwnLimit) return 'own-limit';
   if (pod.isDaemonSet && hasRequest(signal) && !isOverRequest(entry)) return 'daemonset-within-request';
@@ -158,7 +159,7 @@ const isWorthIt = (signal: Signal, pod: PodView, lacking: number): boolean =>
 
 /**
  * beside-a-kubelet.md B1: a pod whose disruption budget has refused yields only to a pod that exceeds its request, so that
- * one tenant's budget does not cost another tenant a pod.
+ * one tenant's budget does not cost another tenant a pod. It never yields to a protected one: it is left (D7).
  */
 function isInsteadOfRefused(
   signal: Signal,
@@ -170,6 +171,7 @@ function isInsteadOfRefused(
   const at = ranking.findIndex(({ pod }) => pod === first);
   const entry = ranking[at];
   if (entry === undefined) return false;
+  if (first.isProtected && ranking.some((other) => isRefused(other) && !other.pod.isProtected)) return true;
   const refused = ranking.slice(0, at).filter(isRefused);
   if (refused.length === 0) return false;
   const mostHeld = Math.max(...refused.map((other) => excessOf(signal, other)));

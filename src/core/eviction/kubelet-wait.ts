@@ -9,7 +9,8 @@ import { isSoonZero } from './usage-trend.ts';
 
 /**
  * beside-a-kubelet.md F6 (i): choices wait for what the kubelet's own eviction frees. Under a hard threshold of memory or
- * process IDs, pods to blame are exempt from this wait, and all pods once the signal would reach zero soon.
+ * process IDs, pods to blame that are not protected (D7) are exempt from this wait, and all pods once the signal would reach
+ * zero soon.
  */
 export function withoutKubeletWait(
   state: State,
@@ -19,7 +20,8 @@ export function withoutKubeletWait(
 ): readonly Ranked[] {
   if (!isHard || isDisk(signal) || !isKubeletWaitedFor(observation)) return ranking;
   const isSoon = isZeroSoon(state, observation, signal);
-  const isFree = (entry: Ranked): boolean => isWaiting(entry.pod) && (isSoon || isToBlame(signal, entry, lacking));
+  const isBlamed = (entry: Ranked): boolean => !entry.pod.isProtected && isToBlame(signal, entry, lacking);
+  const isFree = (entry: Ranked): boolean => isWaiting(entry.pod) && (isSoon || isBlamed(entry));
   return ranking.map((entry) => (isFree(entry) ? { ...entry, pod: { ...entry.pod, limitedBy: null } } : entry));
 }
 

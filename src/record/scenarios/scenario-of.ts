@@ -32,10 +32,7 @@ type ScenarioInput = {
   readonly victims?: readonly PodUid[];
 };
 
-/**
- * A scenario does not contain what was reported before it begins. All manifests that it knows of are read: while one was not,
- * any pod has that limit.
- */
+/** A scenario does not contain what was reported before it begins. */
 export function isInScenario(pod: PodView): boolean {
   const { limitedBy } = pod;
   const isIn = limitedBy === null || limitedBy === 'maybe-empty' || limitedBy === 'manifest-unread';

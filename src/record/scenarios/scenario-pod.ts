@@ -139,6 +139,7 @@ export function statsOf(pod: PodView): Json | null {
     ...(pod.unsaid === undefined ? {} : { unsaid: pod.unsaid }),
     ...(isAwaited(pod.limitedBy) ? { isAwaited: true } : {}),
     ...(pod.limitedBy === 'maybe-empty' ? { isMaybeEmpty: true } : {}),
+    ...(pod.limitedBy === 'manifest-unread' ? { isBesideUnread: true } : {}),
     ...(pod.isDeletedByOthers ? { isDeletedByOthers: true } : {}),
     ...unmeasuredIn(usage),
     ...field('process_stats', 'process_count', usage.processes),

@@ -55,6 +55,7 @@ export function createStatsReader(startWallMs: number | null): StatsReader {
       ...(unsaid === null ? {} : { unsaid: unsaidOf(unsaid) }),
       ...(entry?.['isAwaited'] === true ? { limitedBy: 'unnamed' } : {}),
       ...(entry?.['isMaybeEmpty'] === true ? { limitedBy: 'maybe-empty' } : {}),
+      ...(entry?.['isBesideUnread'] === true ? { limitedBy: 'manifest-unread' } : {}),
       ...(entry?.['isDeletedByOthers'] === true ? { isTerminating: true, isDeletedByOthers: true } : {}),
     };
     seen.set(pod, { entry, view });
@@ -338,6 +339,7 @@ const pod = theirs(
     unsaid: theirs({ why: text, priority: flag, requests: flag }),
     isAwaited: flag,
     isMaybeEmpty: flag,
+    isBesideUnread: flag,
     isDeletedByOthers: flag,
     diskRelief: theirs({
       scratchBytes: count,

@@ -99,6 +99,27 @@ describe('why a pod is passed over', () => {
     expect([ofPids(1).victim?.name, ofPids(2).victim]).toEqual(['db', null]);
   });
 
+  it.each<PodView['limitedBy']>(['manifest-unread', 'budget-refused', 'budgets-refuse'])(
+    'a protected pod, even above its request, is not evicted while another is only spared for now: %s',
+    (limitedBy) => {
+      const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
+      const hog = aPod({ name: 'hog', requests, workingSetBytes: 8 * MI, limitedBy });
+      const ofAll = limitedBy === 'manifest-unread' ? limitedBy : null;
+      const kept = first({ isProtected: true, limitedBy: ofAll });
+      const passed = { code: 'passed-over', uid: kept.uid, because: 'protected' };
+      const found = choice('memory.available', [kept, hog]);
+      expect(found).toMatchObject({ victim: null, nobody: ofAll });
+      expect(found.passedOver).toContainEqual(passed);
+      expect(choice('memory.available', [kept, hog, { ...web, limitedBy: ofAll }]).victim?.name).toBe('web');
+    },
+  );
+
+  it('a protected pod is not evicted while a manifest is not read: another pod may be in it', () => {
+    const kept = first({ isProtected: true, limitedBy: 'manifest-unread' });
+    expect(choice('memory.available', [kept])).toMatchObject({ victim: null, nobody: 'manifest-unread' });
+    expect(choice('memory.available', [{ ...kept, limitedBy: null }]).victim?.name).toBe('first');
+  });
+
   it.each(SIGNALS)(
     'evict-for: under %s, a pod is evicted only for a resource that it names, even if no other is left',
     (signal) => {

@@ -26,6 +26,12 @@ describe('while the kubelet itself evicts a pod (F6)', () => {
     expect(chosen(hardMemory, [agent, over()], () => ({ memory: 50 }))).toEqual(['over']);
   });
 
+  it('a protected pod waits, too, even if it exceeds its request: another one is left', () => {
+    const kept = over({ isProtected: true });
+    expect(chosen(hardMemory, [within(), kept], () => ({ memory: 50 }))).toEqual([]);
+    expect(chosen(hardMemory, [within(), kept], (ms) => ({ memory: 90 - ms / 100 }))).toEqual(['within']);
+  });
+
   it('it does not wait if memory would be gone within 10 s', () => {
     expect(chosen(hardMemory, [within()], (ms) => ({ memory: 90 - ms / 100 }))).toEqual(['within']);
     expect(chosen(hardMemory, [within()], (ms) => ({ memory: 90 - ms / 1_000 }))).toEqual([]);

@@ -119,23 +119,37 @@ describe('in any world, for memory', () => {
         const seen = isUnread ? { ...truth, usage: { ...truth.usage, workingSetBytes: hidden } } : truth;
         return { truth, seen, isOver: !isUnread && used > request };
       });
+  const five = fc
+    .integer({ min: 1, max: 5 })
+    .chain((count) => fc.tuple(...Array.from({ length: count }, (_, i) => podWith(i))));
+  const short = { 'memory.available': { available: (100 - LACKING) * MI, capacity: 10 * GI } };
+  const config = aConfig([aThreshold('memory.available', 100 * MI)], { isLive: true });
+  const victimOf = (pods: readonly PodView[]): string | null => {
+    const observation = anObservation(0, short, { pods: known(pods), podsFor: 'memory.available' });
+    const { decisions } = decide(initialState('boot'), observation, config);
+    return decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.uid] : []))[0] ?? null;
+  };
 
   it('who is chosen beside pods that could not be measured is known to exceed its request, or would be chosen if they were (D13)', () => {
-    const short = { 'memory.available': { available: (100 - LACKING) * MI, capacity: 10 * GI } };
-    const config = aConfig([aThreshold('memory.available', 100 * MI)], { isLive: true });
-    const victimOf = (pods: readonly PodView[]): string | null => {
-      const observation = anObservation(0, short, { pods: known(pods), podsFor: 'memory.available' });
-      const { decisions } = decide(initialState('boot'), observation, config);
-      return decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.uid] : []))[0] ?? null;
-    };
-    const five = fc
-      .integer({ min: 1, max: 5 })
-      .chain((count) => fc.tuple(...Array.from({ length: count }, (_, i) => podWith(i))));
     fc.assert(
       fc.property(five, (world) => {
         const uid = victimOf(world.map(({ seen }) => seen));
         if (uid === null || world.some(({ truth, isOver }) => truth.uid === uid && isOver)) return;
         expect(uid).toBe(victimOf(world.map(({ truth }) => truth)));
+      }),
+      RUNS,
+    );
+  });
+
+  it('who is chosen while a manifest is not read exceeds its request, is not protected, and would be chosen if it were (D7, D13)', () => {
+    fc.assert(
+      fc.property(five, (world) => {
+        const pods = world.map(({ truth }) => truth);
+        const uid = victimOf(pods.map((pod) => ({ ...pod, limitedBy: 'manifest-unread' })));
+        if (uid === null) return;
+        const victim = pods.find((pod) => pod.uid === uid);
+        expect(victim?.isProtected).toBe(false);
+        expect(uid).toBe(victimOf(pods));
       }),
       RUNS,
     );

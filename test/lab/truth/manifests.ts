@@ -7,7 +7,17 @@ import { mountHungFileSystem, noHungMount } from '../../host/hung-mount.ts';
 import { availableMiB, clock, type PodSpec, type Scene, until } from '../scene.ts';
 import { spread } from '../spread.ts';
 import { besideLoops, setNiceness } from './starved.ts';
-import { DATABASE, DATABASE_MIB, evictionsOf, HOG, isOver, SMALL, type TruthScene, untilGone } from './truth.ts';
+import {
+  DATABASE,
+  DATABASE_MIB,
+  evictionsOf,
+  goneAndOver,
+  HOG,
+  isOver,
+  SMALL,
+  type TruthScene,
+  untilGone,
+} from './truth.ts';
 
 const SOFT_MIB = 100;
 const GRACE_SECONDS = 4;
@@ -119,6 +129,40 @@ const appearing = (said: string, loops: Loops | null): TruthScene => ({
   },
 });
 
+const KEPT: PodSpec = {
+  name: 'kept',
+  priority: 1000,
+  requestMiB: 32,
+  annotations: { 'nodewarden.dev/protect': '"true"' },
+};
+/** Above its request: whatever is read or not, the filler goes first. */
+const KEPT_MIB = 36;
+/** It crosses some 100 ms after the edit, which takes effect after 200 ms. */
+const [LEFT_TO_FILL_MIB, FILL_RATE] = [4, 40];
+const protectedOne: TruthScene = {
+  name: 'any manifest is edited as a pod within its request crosses the threshold: it is evicted, not the protected one above its request',
+  spec: {
+    pods: [KEPT, FILLER, { ...SMALL, isLate: true }],
+    memoryMiB: MEMORY_MIB,
+    config: [`evictionHard: { memory.available: "${SOFT_MIB}Mi" }`],
+  },
+  culprits: [FILLER.name],
+  body: async (scene) => {
+    const file = path.join(scene.agent.places.manifests, `${SMALL.name}.yaml`);
+    const edited = path.join(path.dirname(file), `.${SMALL.name}`);
+    fs.writeFileSync(edited, fs.readFileSync(file, 'utf8').replace('priority: 0', 'priority: 7'), { mode: 0o644 });
+    await scene.play(KEPT.name, `memory ${KEPT_MIB}`);
+    const filler = await scene.play(FILLER.name, 'memory 1');
+    filler.write(`memory ${Math.round((await availableMiB(scene)) - SOFT_MIB - LEFT_TO_FILL_MIB)}`);
+    await until('little is left', async () => (await availableMiB(scene)) < SOFT_MIB + LEFT_TO_FILL_MIB + 2 || null);
+    await sleep(clock, SETTLED_MS);
+    assert.deepEqual(evictionsOf(scene), [], 'it has crossed the threshold already: this shows nothing');
+    fs.renameSync(edited, file);
+    filler.write(`grow 60 ${FILL_RATE}`);
+    return `gone after ${await goneAndOver(scene, 'the filler', filler)} ms`;
+  },
+};
+
 /** Less than systemd gives it. */
 const STOP_MS = 30_000;
 const hung: TruthScene = {
@@ -159,5 +203,6 @@ export const manifestScenes: readonly TruthScene[] = [
   inForce,
   appearing('', null),
   appearing(', beside 8 loops of niceness -15', { count: 8, nice: -15 }),
+  protectedOne,
   hung,
 ];
