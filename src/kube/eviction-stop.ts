@@ -16,6 +16,7 @@ import {
   isByUs,
   killAll,
   type Ladder,
+  liveNow,
   type Result,
   refsOf,
   type Said,
@@ -135,11 +136,11 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
     needs.guard.killed(order.victim.uid);
     // In a resumed eviction they do not belong to the victim.
     if (order.resumedFromMs === null) await killNewcomers(ladder, found);
-    const pod = found.object ?? needs.source.find(order.victim.uid)?.object ?? null;
+    const pod = found.object ?? liveNow(needs, order.victim.uid)?.object ?? null;
     // The API may have declared it meanwhile.
     const removed = ladder.asked === null ? askDelete(ladder, pod, HARD_GRACE_SECONDS) : null;
     if (removed !== null) await within<unknown>(needs.clock, HEAR_MS, removed, () => null);
-    const isOurs = (needs.source.find(order.victim.uid) ?? found).isElsewhere !== true;
+    const isOurs = (liveNow(needs, order.victim.uid) ?? found).isElsewhere !== true;
     if (isOurs && !ladder.isAccepted && ladder.unsaid !== 'never')
       await keepDeletion(ladder, pod, needs.clock.monoMs());
   }
@@ -151,7 +152,7 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
 async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
   const { needs, order } = ladder;
   const before = new Set(refsOf(found).map(({ inode }) => inode));
-  const now = needs.source.find(order.victim.uid);
+  const now = liveNow(needs, order.victim.uid);
   const isNew = (ref: CgroupRef): boolean => !before.has(ref.inode) && hasProcesses(needs.mounts, ref);
   const refs = now === null || !hasContainers(now) ? [] : refsOf(now).filter(isNew);
   if (now === null || refs.length === 0) return;

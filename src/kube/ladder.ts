@@ -112,6 +112,12 @@ export type Result =
   | { readonly kind: 'unknown'; readonly detail: string }
   | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'>;
 
+/** The pod as it is now. Null: there is no such pod, or nobody can say. */
+export function liveNow({ source }: Pick<KubeKillerNeeds, 'source'>, uid: string): LivePod | null {
+  const now = source.find(uid);
+  return now.known ? now.value : null;
+}
+
 export function isAlive({ mounts }: KubeKillerNeeds, { cgroup }: LivePod): boolean {
   return cgroup.known ? isRunning(mounts, cgroup.value) : cgroup.why !== 'absent';
 }
@@ -250,7 +256,7 @@ export async function killAll(
   const { clock, findings } = needs;
   const { uid } = order.victim;
   // Read again: it may have started another one during the API request.
-  const now = needs.source.find(uid) ?? found;
+  const now = liveNow(needs, uid) ?? found;
   const refs = partsOf(ladder, now);
   const kill = { ...how, givesBack: order.givesBack, hasten, signalled, resists: resistsTo(ladder) };
   const signal = how.first === 'sigkill' ? 'SIGKILL' : 'SIGTERM';
@@ -258,7 +264,7 @@ export async function killAll(
   const cancel = clock.after(how.graceMs + WHOLE_MS, () => {
     const { cgroup } = now;
     const isResumed = order.resumedFromMs !== null;
-    if (!cgroup.known || (isResumed && hasOthers(ladder, needs.source.find(uid) ?? now))) return;
+    if (!cgroup.known || (isResumed && hasOthers(ladder, liveNow(needs, uid) ?? now))) return;
     tell(ladder, 'kill-pod', cgroup.value.path);
     whole = killContainers(needs, [cgroup.value], { ...kill, first: 'sigkill', graceMs: 0 });
   });

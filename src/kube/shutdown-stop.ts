@@ -13,6 +13,7 @@ import {
   foundAnswers,
   killAll,
   type Ladder,
+  liveNow,
   lostAnswers,
   type Result,
   refsOf,
@@ -49,7 +50,7 @@ export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> 
   ladder.isAccepted = true;
   ladder.signalled('sigterm');
   const lastWordMs = Math.min(LAST_WORD_MS, (endsMs - clock.monoMs()) / 2);
-  for (let now: LivePod | null = found; now !== null; now = stillRunning(ladder)) {
+  for (let now: LivePod | null = found; now !== null; now = stillRunning(ladder, now)) {
     if ((await untilEnded(ladder, now, endsMs - lastWordMs - clock.monoMs())) === 'ended') continue;
     // A dead kubelet has not asked the containers to stop, and none is killed without being asked.
     const said = { first: 'sigterm', graceMs: Math.max(1, endsMs - clock.monoMs()), isAsRuntime: true } as const;
@@ -63,8 +64,9 @@ export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> 
 }
 
 /** Null: none of its containers runs. One that was about to start may have started meanwhile. */
-function stillRunning({ needs, order }: Ladder): LivePod | null {
-  const now = needs.source.find(order.victim.uid);
+function stillRunning({ needs, order }: Ladder, before: LivePod): LivePod | null {
+  const found = needs.source.find(order.victim.uid);
+  const now = found.known ? found.value : before;
   return now?.containers.some(({ cgroup }) => hasProcesses(needs.mounts, cgroup)) ? now : null;
 }
 
@@ -97,7 +99,7 @@ async function isAcceptedBy(
     const said = await ask(ladder, 'delete', needs.tell.remove(pod, graceSeconds, 'shutdown'));
     if (said.kind === 'accepted' || said.kind === 'gone') return true;
     // Only its answer was lost.
-    const now = needs.source.find(order.victim.uid)?.pod ?? null;
+    const now = liveNow(needs, order.victim.uid)?.pod ?? null;
     if (now !== null && now.deletionWallMs !== null) return true;
     if (lostAnswers(ladder).length > 0) {
       lostMs ??= sentMs;

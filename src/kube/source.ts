@@ -42,8 +42,8 @@ type KubeSourceNeeds = {
   readonly wake: () => void;
 };
 export type KubeSource = PodSource & {
-  /** The pod with its current containers, to stop it. Null: there is no such pod. */
-  readonly find: (uid: string) => LivePod | null;
+  /** The pod with its current containers, to stop it. Null: there is no such pod; unknown: cgroups cannot be read. */
+  readonly find: (uid: string) => Reading<LivePod | null>;
   /** False until the first list, for a moment after the start: running pods may not have names yet. */
   readonly isSettled: () => boolean;
   /** The declarations of the pods that have processes. */
@@ -174,13 +174,13 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   });
 
   /** A stop asks for its pod many times, and the first signal waits for it: the others are not read. */
-  function find(uid: string): LivePod | null {
+  function find(uid: string): Reading<LivePod | null> {
     const places = isPodUid(uid) ? cgroups.of(uid) : known([]);
-    if (!places.known) return null;
+    if (!places.known) return places;
     const pod = declaredPods().get(uid);
     const found: FoundPods = new Map(places.value.length > 0 ? [[uid, places.value]] : []);
     const facts = factsBy((cgroup) => isPopulated(mounts, cgroup));
-    return livePods(pod === undefined ? [] : [pod], declaredBefore, found, facts).get(uid) ?? null;
+    return known(livePods(pod === undefined ? [] : [pod], declaredBefore, found, facts).get(uid) ?? null);
   }
 
   function livePodsOf(found: FoundPods, populated: (cgroup: CgroupRef) => Reading<boolean>): Pods {

@@ -4,8 +4,8 @@ import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedAs, releasedBy, usageBytes, watchUsage } from '../act/released-memory.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
-import { ifKnown, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import { within } from '../host/clock.ts';
+import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { sleep, within } from '../host/clock.ts';
 import type { Killer } from '../ports.ts';
 import type { Deletable } from './api-pod.ts';
 import { askDelete, deletableOf, HEAR_MS, keepDeletion, SAY_MS } from './deletion.ts';
@@ -18,6 +18,7 @@ import {
   isByUs,
   type KubeKillerNeeds,
   type Ladder,
+  liveNow,
   lostAnswers,
   partsOf,
   type Result,
@@ -27,6 +28,9 @@ import {
 import type { LivePod } from './live-pods.ts';
 import { byDelete, byRuntime } from './shutdown-stop.ts';
 
+/** How long a stop waits for cgroups that cannot be read. */
+const FIND_MS = 2_000;
+const FIND_POLL_MS = 20;
 /** B13: how long a resumed kill waits for the runtime to name the sandbox. */
 const NAMED_MS = 1_000;
 const NO_ANSWER = 'the API server does not answer';
@@ -56,16 +60,17 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
       return outcome(result);
     },
     usedBytes: ({ uid }) =>
-      ifKnown(source.find(uid)?.cgroup ?? unknown('absent', uid, 'no such pod'), (ref) => usageBytes(mounts, ref)),
-    largestProcesses: ({ uid }, count, budgetMs) => {
-      const found = source.find(uid);
-      if (found === null) return unknown('absent', uid, 'no such pod');
-      const { cgroup } = found;
-      // Its containers' cgroups list their processes; the pod's own would have to be searched.
-      return cgroup.known ? largestProcesses({ mounts, refs: refsOf(found), clock, count, budgetMs }) : cgroup;
-    },
+      ifKnown(existing(source.find(uid), uid), ({ cgroup }) => ifKnown(cgroup, (ref) => usageBytes(mounts, ref))),
+    largestProcesses: ({ uid }, count, budgetMs) =>
+      ifKnown(existing(source.find(uid), uid), (found) =>
+        // Its containers' cgroups list their processes; the pod's own would have to be searched.
+        ifKnown(found.cgroup, () => largestProcesses({ mounts, refs: refsOf(found), clock, count, budgetMs })),
+      ),
   };
 }
+
+const existing = (found: Reading<LivePod | null>, uid: string): Reading<LivePod> =>
+  ifKnown(found, (live) => (live === null ? unknown('absent', uid, 'no such pod') : known(live)));
 
 function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' | 'kubelet' | 'endKnown'>): Ladder {
   const { doneBefore: rungs = [], usedBefore = NOT_MEASURED } = of.order;
@@ -101,7 +106,9 @@ function goneBefore({ order, rungs, usage }: Ladder, isStartedAnew = false): Ret
 
 async function stop(ladder: Ladder): Promise<Result> {
   const { needs, order } = ladder;
-  const result = await stopFound(ladder, needs.source.find(order.victim.uid));
+  const found = await find(ladder);
+  if (!found.known) return { kind: 'survived', left: [], detail: `its cgroups are not known: ${found.detail}` };
+  const result = await stopFound(ladder, found.value);
   if (result.kind !== 'gone') return result;
   // The earlier run may have died before it saved the deletion, whose age counts from the decision (C5).
   if (order.resumedFromMs !== null && order.why === 'eviction' && wasKilled(order) && !ladder.isAccepted) {
@@ -141,6 +148,16 @@ async function isEnding({ needs, order }: Ladder, pod: Deletable): Promise<Readi
   return within<Reading<boolean>>(needs.clock, HEAR_MS, needs.tell.isEnding(pod), () => silent);
 }
 
+/** That its cgroups cannot be read, as without free file descriptors, may pass, and does not mean that it has ended. */
+async function find({ needs: { clock, source }, order }: Ladder): Promise<Reading<LivePod | null>> {
+  const untilMs = clock.monoMs() + FIND_MS;
+  for (;;) {
+    const found = source.find(order.victim.uid);
+    if (found.known || clock.monoMs() >= untilMs) return found;
+    await sleep(clock, FIND_POLL_MS);
+  }
+}
+
 async function stopFound(ladder: Ladder, found: LivePod | null): Promise<Result> {
   const { needs, order } = ladder;
   const { mounts, source } = needs;
@@ -170,7 +187,7 @@ async function named(ladder: Ladder, found: LivePod): Promise<LivePod> {
   if (!hasUnnamed(found)) return found;
   const waitMs = order.isHard && holdsMuch(ladder, found) ? SAY_MS : NAMED_MS;
   await within<unknown>(needs.clock, waitMs, needs.runtime.refresh(), () => null);
-  return needs.source.find(order.victim.uid) ?? found;
+  return liveNow(needs, order.victim.uid) ?? found;
 }
 
 function hasLeft(ladder: Ladder, found: LivePod, decidedMs: MonoMs): boolean {

@@ -37,6 +37,11 @@ export let keptMs: number | null;
 /** Tells whoever kept it what the API shows later. */
 export let endKnown: (isEnding: boolean) => void;
 let saved: Promise<void>;
+/** How many more times the cgroups of a pod cannot be read. */
+let unreadable: number;
+export const unreadableFor = (times: number): void => {
+  unreadable = times;
+};
 export const savedWith = (promise: Promise<void>): void => {
   saved = promise;
 };
@@ -47,6 +52,7 @@ beforeEach(() => {
   asked = [];
   noted = [];
   keptMs = null;
+  unreadable = 0;
   saved = Promise.resolve();
   guard = createRestartGuard(clock);
   refusals = createRefusals(clock, findings);
@@ -105,8 +111,10 @@ export const killer = (
     },
     heard: () => void asked.push('heard'),
   };
-  const find = (uid: string) =>
-    uid === UID ? { ...live(...names()), object, ...(isElsewhere ? { isElsewhere } : {}) } : null;
+  const find = (uid: string) => {
+    if (unreadable-- > 0) return unknown('unreadable', 'kubepods', 'EMFILE');
+    return known(uid === UID ? { ...live(...names()), object, ...(isElsewhere ? { isElsewhere } : {}) } : null);
+  };
   const source = { find, stopBegan: () => undefined, stopEnded: () => undefined };
   const runtime = aRuntime();
   return createKubeKiller({

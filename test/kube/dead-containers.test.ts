@@ -2,6 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
+import { liveNow } from '../../src/kube/ladder.ts';
 import { clock, enter, machine } from '../host/test-cgroup.ts';
 import { aKubeSource } from './a-kube-source.ts';
 import { aKubeletTree, anId, aUid } from './a-kubelet-tree.ts';
@@ -39,7 +40,7 @@ describe.skipIf(machine === null)('a pod of which only the sandbox is alive [nee
     });
     const limit = async () => {
       await Promise.resolve();
-      return source.find(WEB)?.declared.limitedBy;
+      return liveNow({ source }, WEB)?.declared.limitedBy;
     };
     expect(await limit()).toBeNull();
     // As a runtime leaves it: without the cgroup of the container.

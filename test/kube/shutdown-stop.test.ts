@@ -59,7 +59,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     if (mounts === null) throw new Error('no cgroups');
     const killer = createKubeKiller({
       ...{ clock, mounts, findings: none, guard: createRestartGuard(clock), refusals: createRefusals(clock, none) },
-      source: { find: live, stopBegan: () => undefined, stopEnded: () => undefined },
+      source: { find: () => known(live()), stopBegan: () => undefined, stopEnded: () => undefined },
       tell,
       runtime: aRuntime(),
       note: () => undefined,

@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
 import { directoryOf } from '../../src/host/cgroup-walk.ts';
+import { liveNow } from '../../src/kube/ladder.ts';
 import { aProcess, enter, machine } from '../host/test-cgroup.ts';
 import {
   APP,
@@ -38,7 +39,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet, as candida
       requests: { memoryBytes: 0 },
     });
     expect(node.lookedUp).toContain('web');
-    expect(source.find(WEB)?.object).toEqual({
+    expect(liveNow({ source }, WEB)?.object).toEqual({
       object: { namespace: 'default', name: 'web', uid: WEB },
       isMirror: false,
       isUnplaced: true,
@@ -55,7 +56,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet, as candida
     expect(await limitOf(source)).toBeNull();
     aWeb({ api: { isElsewhere: true } });
     await Promise.resolve();
-    expect(source.find(WEB)).toMatchObject({ pod: null, object: null, declared: { limitedBy: null } });
+    expect(liveNow({ source }, WEB)).toMatchObject({ pod: null, object: null, declared: { limitedBy: null } });
     expect(node.lookedUp).toEqual([]);
   });
 
@@ -64,7 +65,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet, as candida
     tellRuntime({ sandboxes: [aSandbox({ id: SANDBOX, podUid: WEB, name: 'web', source: 'api' })] });
     const source = open({ isElsewhere: (uid) => uid === WEB });
     expect(await limitOf(source)).toBeNull();
-    expect(source.find(WEB)).toMatchObject({ pod: null, object: null, isElsewhere: true });
+    expect(liveNow({ source }, WEB)).toMatchObject({ pod: null, object: null, isElsewhere: true });
     expect(node.lookedUp).toEqual([]);
   });
 

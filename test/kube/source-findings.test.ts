@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
+import { liveNow } from '../../src/kube/ladder.ts';
 import { machine } from '../host/test-cgroup.ts';
 import { APP, aWeb, away, declare, node, open, podOf, tellRuntime, textOf, WEB } from './a-kubelet-node.ts';
 import { anApiPod } from './an-api-pod.ts';
@@ -9,7 +10,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet, as finding
     aWeb();
     const source = open();
     expect((await podOf(source))?.containers.map(({ name }) => name).sort()).toEqual(['app', 'f'.repeat(12)]);
-    expect(source.find(WEB)?.sandboxes).toEqual([]);
+    expect(liveNow({ source }, WEB)?.sandboxes).toEqual([]);
     expect(node.asked).toBe(1);
     expect(textOf('kube-containers-unnamed')).toBeUndefined();
     await node.time.pass(10_000);

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
+import { liveNow } from '../../src/kube/ladder.ts';
 import { aProcess, clock, machine, until } from '../host/test-cgroup.ts';
 import {
   APP,
@@ -34,7 +35,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
       stops: 0,
     });
     expect(web).not.toHaveProperty('directories');
-    expect(source.find(WEB)).toMatchObject({ containers: [{ id: APP, name: 'app' }], sandboxes: [{}] });
+    expect(liveNow({ source }, WEB)).toMatchObject({ containers: [{ id: APP, name: 'app' }], sandboxes: [{}] });
     expect(source.kubepods()).toEqual(known(node.tree.kubepods));
   });
 
@@ -82,8 +83,8 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     await podsOf(source);
     node.tree.remove(`${node.tree.kubepods}/burstable/pod${WEB}/${APP}`);
     node.tree.make(`${node.tree.kubepods}/burstable/pod${WEB}/${anId('b')}`);
-    expect(source.find(WEB)?.containers).toMatchObject([{ id: anId('b'), name: null }]);
-    expect(source.find(OTHER)).toBeNull();
+    expect(liveNow({ source }, WEB)?.containers).toMatchObject([{ id: anId('b'), name: null }]);
+    expect(source.find(OTHER)).toEqual(known(null));
   });
 
   it('stay, as terminating, while they have a cgroup: deleted ones, finished ones, and ones gone from the API', async () => {

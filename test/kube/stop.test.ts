@@ -27,6 +27,7 @@ import {
   savedWith,
   soft,
   UID,
+  unreadableFor,
 } from './a-killer.ts';
 import { aRuntime } from './a-runtime.ts';
 
@@ -372,6 +373,17 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(noted.map(({ act }) => act)).not.toContain('spool');
     save();
     expect(actsOf(await stopping)).toContain('spool');
+  });
+
+  it('does not take a pod for ended whose cgroups cannot be read: it tries again for 2 s, and says so', async () => {
+    const app = await pod.child('app');
+    unreadableFor(Number.POSITIVE_INFINITY);
+    const outcome = await run(killer(() => ['app'], {}));
+    expect(outcome).toMatchObject({ kind: 'survived', left: [], detail: 'its cgroups are not known: EMFILE' });
+    expect(app.isAlive()).toBe(true);
+    unreadableFor(3);
+    expect(await run(killer(() => ['app'], {}))).toMatchObject({ kind: 'ended' });
+    await until(clock, () => !app.isAlive(), 10_000);
   });
 
   it('has nothing to do for a pod that has ended, or whose containers started after the decision', async () => {
