@@ -7,7 +7,7 @@ import { bytesUp } from '../core/units/quantity.ts';
 import { parseDocuments } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
 import type { KubeletFirst } from '../words/finding-kubelet.ts';
-import { type ConfiguredThreshold, readEviction } from './eviction.ts';
+import { type ConfiguredThreshold, DEFAULT_HARD, readEviction } from './eviction.ts';
 import { createFields } from './field.ts';
 import type { KubeletFlags } from './kubelet-flags.ts';
 
@@ -25,13 +25,22 @@ export function readKubeletText(text: string, file: string): Reading<Json> {
   return isObject(value) ? known(value) : unknown('malformed', file, 'not a mapping');
 }
 
-/** The thresholds that a kubelet makes of its file, the files beside it in their order, and its flags (F1). */
+/** The file that a kubelet is started with, and what it fills in before any file beside it (kubelet-eviction.md 2.7.4). */
+export function withDefaults(file: Json): Json {
+  const own = file['evictionHard'] ?? null;
+  if (own === null) return { ...file, evictionHard: DEFAULT_HARD };
+  if (file['mergeDefaultEvictionSettings'] !== true || !isObject(own)) return file;
+  return { ...file, evictionHard: { ...DEFAULT_HARD, ...own } };
+}
+
+/** The thresholds that a kubelet makes of its file, the files beside it in their order, and its flags (F1). No defaults. */
 export function kubeletThresholds(
   texts: readonly Json[],
   flags: KubeletFlags['fields'],
 ): Reading<readonly ConfiguredThreshold[]> {
   const merged = texts.reduce<Json>((all, next) => mergePatch(all, next), {});
-  const { documents } = parseDocuments(JSON.stringify({ ...merged, ...flags }), 'the kubelet', 'kubelet');
+  const all = { evictionHard: {}, ...merged, ...flags, mergeDefaultEvictionSettings: false };
+  const { documents } = parseDocuments(JSON.stringify(all), 'the kubelet', 'kubelet');
   const [document] = documents;
   if (document === undefined) return unknown('malformed', 'the kubelet', 'its configuration cannot be read');
   const { thresholds, problems } = readEviction(createFields({ document, kind: 'kubelet' }, null));
