@@ -131,6 +131,12 @@ describe('a trial', () => {
       note(1, { kind: 'finding', finding: null }),
       at(1, { kind: 'outcome', outcome: { of: 'b-2', kind: 'dropped', because: 'dry-run', rungs: 7 } as never }),
     ];
+    const bases = [null, {}, { steps: null }, { steps: [] }, { steps: [null] }, { steps: [{ summary: null }] }];
+    const seen = bases.map((scenario, i) => at(2, { kind: 'observation', of: [`c-${i}`], scenario } as never));
+    const withBase = bases.map((_, i) =>
+      evicted(2, `c-${i}`, { victim: { ...anEviction('b').victim, name: `pod-${i}` } }),
+    );
+    expect(trial([...withBase, ...seen]).stops.map(({ causes }) => causes[0]?.atMost)).toEqual(bases.map(() => null));
     const found = trial([STARTED, ...damaged, evicted(2, 'b-2')]);
     expect(found).toMatchObject({ missing: damaged.length, stops: [{ pod: 'shop/web', times: 1 }] });
   });

@@ -241,7 +241,8 @@ function isWithinRequest({ decision }: Evicted): boolean {
 
 /** From the deciding sample. On a disk, only what would be emptied, or is deleted but still open, would be freed. */
 function heldBy({ decision, observation }: Evicted, signal: Signal): number | null {
-  const summary = observation?.scenario?.steps[0].summary['pods'];
+  // A failing disk may have changed any part of it.
+  const summary = observation?.scenario?.steps?.[0]?.summary?.['pods'];
   const pods: readonly unknown[] = Array.isArray(summary) ? summary : [];
   const pod = pods.find((entry) => textAt(entry, 'podRef', 'uid') === decision.victim.uid);
   const at = (...path: readonly string[]): number | null => {
