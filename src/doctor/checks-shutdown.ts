@@ -4,7 +4,7 @@ import { AGENT_END_MS, totalMs } from '../core/shutdown/phase-time.ts';
 import { planShutdown } from '../core/shutdown/plan.ts';
 import { killedAfterMs } from '../standalone/stop-timeouts.ts';
 import * as say from '../words/doctor.ts';
-import { NOT_ARMED } from '../words/finding-own.ts';
+import { NOT_ARMED, notArmed } from '../words/finding-own.ts';
 import {
   agentSays,
   type Check,
@@ -33,19 +33,23 @@ function armed(facts: Facts): Result {
   if (!status.known) return NOT_APPLICABLE;
   const { lock } = status.value.shutdown;
   if (lock.kind === 'armed') return fine(say.shutdownArmed(lock.neededMs, lock.grantedMs));
-  return foundOr(agentSays(facts, [NOT_ARMED]), NOT_APPLICABLE);
+  // The agent raises no finding while it asks logind, or while the machine goes down.
+  const here = lock.kind === 'not-armed' ? [{ text: notArmed(lock.why).text }] : [];
+  const said = agentSays(facts, [NOT_ARMED]);
+  return foundOr(said.length > 0 ? said : here, NOT_APPLICABLE);
 }
 
-/** An agent that has armed the shutdown has overridden every such file. */
-function delay({ agent, shutdown: { neededMs, grantedMs, delay: setting } }: Facts): Result {
+/** An agent that has armed the shutdown has overridden every such file. One in a dry run leaves the delay as it is. */
+function delay({ agent, effective, shutdown: { neededMs, grantedMs, delay: setting } }: Facts): Result {
   if (agent.status.known && agent.status.value.shutdown.lock.kind === 'armed') return NOT_APPLICABLE;
   if (!grantedMs.known) return unknownBecause(grantedMs);
   if (grantedMs.value >= neededMs) return fine(say.delayFits(neededMs));
   if (!setting.known) return unknownBecause(setting);
   const { delayMs = null, path = '' } = setting.value ?? {};
-  return delayMs !== null && delayMs < neededMs
-    ? found({ text: say.delayCapped(path, delayMs, neededMs), fill: { path } })
-    : fine(say.delayAtStart(grantedMs.value, neededMs));
+  if (delayMs !== null && delayMs < neededMs)
+    return found({ text: say.delayCapped(path, delayMs, neededMs), fill: { path } });
+  const isToStart = agent.isRunning === false && effective.known && !effective.value.dryRun;
+  return isToStart ? fine(say.delayAtStart(grantedMs.value, neededMs)) : NOT_APPLICABLE;
 }
 
 function stopTimeouts(all: PodsFacts, { shutdown: { phases } }: Facts): Result | readonly Result[] {

@@ -7,7 +7,7 @@ import { lookAround } from '../../src/doctor/look.ts';
 import { NO_CONFIG } from '../../src/doctor/look-host.ts';
 import { doctorReport } from '../../src/doctor/report.ts';
 import type { Finding } from '../../src/ports.ts';
-import { statusReport } from '../../src/serve/status.ts';
+import { type StatusReport, statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation } from '../a.ts';
 import { clock } from '../host/test-cgroup.ts';
 import { aContext, aVerdict } from '../serve/a-report.ts';
@@ -77,5 +77,40 @@ describe('what the running agent has found', () => {
     ]);
     const unusable = doctorReport({ ...facts, ...besideKubelet(known({ ...KUBE, credentials: missing }))() }, HERE);
     expect(saidOf(unusable, 'kubeconfig-unusable').map(({ text }) => text)).toEqual(['the agent says api-credentials']);
+  });
+});
+
+describe('whether the shutdown is armed', () => {
+  const doctor = aDoctor();
+  const parts = { observation: anObservation(0, {}), verdict: aVerdict(initialState('boot')), config: aConfig([]) };
+  const told = async (status: (of: StatusReport) => StatusReport, ...more: readonly string[]) => {
+    const phases = ['shutdownGracePeriod: 30s', 'shutdownGracePeriodCriticalPods: 10s'];
+    doctor.configure('evictionHard: { memory.available: 100Mi, pid.available: 10% }', ...phases, ...more);
+    await doctor.serve({ answer: () => status(statusReport({ ...parts, context: aContext({ findings: [] }) })) });
+    const facts = await lookAround(doctor.path('config.yaml'), clock);
+    const short = { ...facts.shutdown, grantedMs: known(5_000), delay: known(null) };
+    const isDown = { ...facts.agent, isRunning: false, status: unknown('absent', 'the socket', 'nothing listens') };
+    const of = (one: Facts) => doctorReport({ ...one, shutdown: short }, HERE);
+    return { running: of(facts), down: of({ ...facts, agent: isDown }) };
+  };
+  const withLock = (lock: StatusReport['shutdown']['lock']) => (of: StatusReport) => ({
+    ...of,
+    shutdown: { ...of.shutdown, lock },
+  });
+  const atStart = { code: 'shutdown-delay-capped', text: expect.stringContaining('when it starts') };
+
+  it('is reported by the lock of the agent, also without a finding of it', async () => {
+    const why = 'logind grants 5s, but all phases need 30s: /etc/systemd/logind.conf.d/a.conf';
+    const lock = { kind: 'not-armed', neededMs: 30_000, grantedMs: 5_000, isHeld: true, why } as const;
+    const { running, down } = await told(withLock(lock));
+    expect(saidOf(running, 'shutdown-not-armed')).toMatchObject([{ text: `the shutdown is not armed: ${why}` }]);
+    expect(running.fine).not.toContainEqual(atStart);
+    expect(down.fine).toContainEqual(atStart);
+  });
+
+  it('is not promised of a dry run, which never raises the delay', async () => {
+    const dry = (of: StatusReport) => ({ ...withLock({ kind: 'off' })(of), node: { ...of.node, dryRun: true } });
+    expect((await told(dry)).running.fine).not.toContainEqual(atStart);
+    expect((await told(dry, 'dryRun: true')).down.fine).not.toContainEqual(atStart);
   });
 });
