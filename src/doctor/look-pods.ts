@@ -1,6 +1,6 @@
 import type { Effective } from '../config/effective.ts';
 import { podName } from '../core/pod/pod.ts';
-import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { ifKnown, known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated, processesOf } from '../host/cgroupfs.ts';
@@ -23,7 +23,7 @@ type Needs = {
   readonly effective: Effective;
   readonly mounts: CgroupMounts;
   readonly systemd: Systemd;
-  readonly bootId: string;
+  readonly bootId: Reading<string>;
 };
 
 /** The time for manifests and bindings, and then for dependencies; systemd is asked for all pods at once. */
@@ -163,11 +163,12 @@ function oomScoresIn(mounts: CgroupMounts, ref: CgroupRef): FoundPod['oomScores'
 }
 
 /** Only those of this boot: a reboot releases all units. */
-function heldUnits(runtimeDirectory: string, bootId: string): Reading<readonly HeldUnit[]> {
+function heldUnits(runtimeDirectory: string, bootId: Reading<string>): Reading<readonly HeldUnit[]> {
   const read = readOwnFile(heldPath(runtimeDirectory), readHeld);
   if (!read.known) return read.why === 'absent' ? known([]) : read;
   if (read.value === null) return unknown('malformed', heldPath(runtimeDirectory), 'it does not say which');
-  return known(read.value.bootId === bootId ? read.value.units : []);
+  const { bootId: ofBoot, units } = read.value;
+  return ifKnown(bootId, (id) => known(ofBoot === id ? units : []));
 }
 
 export const nameOf = ({ bound }: Pick<FoundPod, 'bound'>): string => podName(bound.declared);

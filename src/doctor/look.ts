@@ -53,7 +53,7 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
     const [agent, here, pods, shutdown, places, disks, host, kube] = await Promise.all([
       lookAtAgent(socketIn(effective, configFile), systemd, clock),
       lookAtWarnings(loaded, clock),
-      lookAtStandalone(needs, loaded.hung, mounts, valueOrNull(bootId) ?? ''),
+      lookAtStandalone(needs, loaded.hung, mounts, bootId),
       lookAtShutdown(needs, createLogind(bus, clock)),
       lookAtPlaces(effective, loaded.hung, clock),
       effective === null
@@ -109,7 +109,7 @@ async function lookAtStandalone(
   { clock, systemd, effective }: Needs,
   hung: LoadedHere['hung'],
   mounts: Facts['host']['mounts'],
-  bootId: string,
+  bootId: Reading<string>,
 ): Promise<Reading<PodsFacts>> {
   if (effective === null) return NO_CONFIG;
   if (effective.mode !== 'standalone') return unknown('not-applicable', 'manifests', 'mode kubelet has none');

@@ -8,13 +8,16 @@ import { initialState } from '../../src/core/state/state.ts';
 import { CHECKS } from '../../src/doctor/checks.ts';
 import type { Facts } from '../../src/doctor/facts.ts';
 import { lookAround } from '../../src/doctor/look.ts';
+import { lookAtPods } from '../../src/doctor/look-pods.ts';
 import { doctorReport } from '../../src/doctor/report.ts';
+import { openSystemBus } from '../../src/host/bus.ts';
 import { hasSysResource } from '../../src/host/capabilities.ts';
 import { openMemory } from '../../src/host/cgroup-memory.ts';
 import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { findKubelet } from '../../src/host/kubelet-process.ts';
 import { createLogindDropIn } from '../../src/host/logind-drop-in.ts';
 import { readSharedMemory } from '../../src/host/shared-memory.ts';
+import { createSystemd } from '../../src/host/systemd.ts';
 import type { Finding } from '../../src/ports.ts';
 import { statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation } from '../a.ts';
@@ -217,6 +220,22 @@ describe('nodewarden doctor on unusual machines', () => {
     mkdirSync(at('run'));
     writeFileSync(at('run/held.json'), '');
     expect(says(await look(), 'unit-held-down')).toMatchObject([{ kind: 'unknown' }]);
+  });
+
+  it('does not say that no unit is held down if it is not known of which boot the file is', async () => {
+    mkdirSync(at('run'));
+    const held = { schema: 1, bootId: 'some-boot', conditions: [], units: [], restarted: [], stoppedAgain: [] };
+    writeFileSync(at('run/held.json'), JSON.stringify(held));
+    const facts = await look();
+    if (!facts.effective.known || mounts === null) throw new Error('no configuration, or no cgroups');
+    const bootId = unknown('unreadable', '/proc/sys/kernel/random/boot_id', 'EACCES');
+    const bus = openSystemBus(clock);
+    const needs = { clock, effective: facts.effective.value, mounts, systemd: createSystemd(bus) };
+    const pods = known(await lookAtPods({ ...needs, bootId }));
+    bus.close();
+    expect(says({ ...facts, pods }, 'unit-held-down')).toMatchObject([
+      { kind: 'unknown', text: expect.stringContaining('boot_id: EACCES') },
+    ]);
   });
 
   it.each([
