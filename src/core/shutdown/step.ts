@@ -201,7 +201,7 @@ function prepare(
   const neededMs = neededTotalMs(config);
   const mustEndMs = timeMs < neededMs ? atMs + withoutReserve(timeMs) : null;
   const given = { tier: 'logind', atMs, phases, delayMaxMs, mustEndMs } as const;
-  if (tiers === undefined) return begin(step, given);
+  if (tiers === undefined) return begin(withoutOverdue(step, atMs), given);
   // Every part gets its share of the available time (D11).
   const share = mustEndMs === null ? 1 : Math.min(1, (mustEndMs - atMs) / Math.max(1, neededMs));
   // Pods that the kubelet stops may take as long as logind waits.
@@ -214,6 +214,11 @@ function prepare(
     wait: { kind: 'announce', decision: nextId(step.state), untilMs: atMs + tiers.announceMs * share },
   });
   return withDecision(begun, atMs, { kind: 'announce-shutdown', totalMs: neededMs, byKubelet });
+}
+
+/** A cancel gives a pod more time than its stop; the next shutdown stops it in its phase, where that is over. */
+function withoutOverdue({ state, ...step }: Step, atMs: number): Step {
+  return { ...step, state: { ...state, stops: state.stops.filter(({ graceEndsMs }) => graceEndsMs > atMs) } };
 }
 
 /** product.md section 9, second tier: the same phases within the agent's own stop timeout. */

@@ -36,6 +36,17 @@ describe('a cancel', () => {
     expect(lost.look(waitEndsMs).state).toMatchObject({ shutdown: { kind: 'unarmed' }, stops: [] });
   });
 
+  it('is followed by a shutdown that stops pods anew whose time in the cancelled one is over, and waits for the others', () => {
+    const told = (againMs: number) => {
+      const { look } = aCore(aShutdownConfig(), [web]);
+      look(0, START);
+      look(2_000, { shutdownEvents: [CANCELLED] });
+      return said(look(againMs, { shutdownEvents: [PREPARING] }));
+    };
+    expect(told(19_999)).toEqual([]);
+    expect(told(20_000)).toEqual(['stop web in 1 for 20 s']);
+  });
+
   it('at the same time as the signal comes before any phase', () => {
     const { look } = aCore(aShutdownConfig(), [web]);
     const verdict = look(0, { shutdownEvents: [LOCK, PREPARING, CANCELLED] });
