@@ -93,14 +93,11 @@ export const KUBELET = {
     asks: 'whether the agent has all rights',
     mend: "sed 's/NODE_NAME/<node>/g' /usr/share/nodewarden/kubernetes/rbac-per-node.yaml | kubectl apply -f /usr/share/nodewarden/kubernetes/rbac.yaml -f -",
     takes: RIGHTS,
-    judge: ofNode(({ rights, nodeName }, facts) =>
-      orUnknown(rights, (missing) => {
-        const all = merged(
-          [...missing, ...agentSays(facts, RIGHTS)].map(({ text }) => ({ text, fill: { node: nodeName } })),
-        );
-        return foundOr(all, fine(say.rightsThere));
-      }),
-    ),
+    judge: ofNode(({ rights: { missing, unread }, nodeName }, facts) => {
+      const said = [...missing, ...agentSays(facts, RIGHTS)];
+      const all = merged(said.map(({ text }) => ({ text, fill: { node: nodeName } })));
+      return foundOrUnknown(all, unread === null ? [] : [unread], fine(say.rightsThere));
+    }),
   },
   'kubelet-first': {
     weight: 'warning',

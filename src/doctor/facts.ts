@@ -133,8 +133,8 @@ export type KubeFacts = {
   readonly taints: readonly string[];
   readonly outOfService: Finding | null;
   readonly isCordonKept: boolean;
-  /** Those that are missing. */
-  readonly rights: Reading<readonly Finding[]>;
+  /** `unread`: why of some it is not known; null: of all it is. */
+  readonly rights: { readonly missing: readonly Finding[]; readonly unread: Unknown | null };
   readonly budgets: Reading<readonly StrictBudget[]>;
   /** Thresholds that the kubelet reaches first. */
   readonly firsts: Reading<readonly Finding[]>;

@@ -38,7 +38,7 @@ export async function lookAtKube({ clock, effective, bootId, sizes }: Needs): Pr
       taints: [],
       outOfService: null,
       isCordonKept: false,
-      rights: none,
+      rights: { missing: [], unread: none },
       budgets: none,
       firsts: known([]),
     };
@@ -65,7 +65,7 @@ export async function lookAtKube({ clock, effective, bootId, sizes }: Needs): Pr
       taints: OWN_TAINTS.filter((key) => keys.includes(key)),
       outOfService: service === undefined ? null : outOfService(nodeName, String(service['value'] ?? '')),
       isCordonKept: node.kind === 'node' && node.isUnschedulable && node.annotations[CORDONED_BY] !== undefined,
-      rights: missingRights(rights),
+      rights: rightsOf(rights),
       budgets,
       firsts: ifKnown(firsts, (all) => known(all.map(kubeletFirst))),
     };
@@ -81,10 +81,12 @@ function nodeReading(node: Awaited<ReturnType<typeof lookAtNode>>): Reading<Find
   return unknown('unreadable', 'the API server', node.text);
 }
 
-function missingRights(reviewed: readonly Awaited<ReturnType<typeof reviewRight>>[]): KubeFacts['rights'] {
-  const unsaid = reviewed.find(({ isAllowed }) => isAllowed === null);
-  if (unsaid !== undefined) return unknown('unreadable', `may ${unsaid.right}`, unsaid.said);
-  return known(
-    reviewed.filter(({ isAllowed }) => isAllowed === false).map(({ right, said }) => rightMissing(right, said)),
-  );
+function rightsOf(reviewed: readonly Awaited<ReturnType<typeof reviewRight>>[]): KubeFacts['rights'] {
+  const unsaid = reviewed.filter(({ isAllowed }) => isAllowed === null);
+  const [first] = unsaid;
+  const which = `may ${unsaid.map(({ right }) => right).join(', ')}`;
+  return {
+    missing: reviewed.flatMap(({ isAllowed, right, said }) => (isAllowed === false ? [rightMissing(right, said)] : [])),
+    unread: first === undefined ? null : unknown('unreadable', which, first.said),
+  };
 }

@@ -20,12 +20,15 @@ describe('nodewarden doctor in mode kubelet', () => {
   let stub: StubApi;
   /** Rights as `verb resource/subresource` that the server denies. */
   let denied: readonly string[];
+  /** Rights about which it gives no answer. */
+  let unsaid: readonly string[];
   let budgets: readonly object[] | null;
 
   const answer = ({ path: asked, body }: Heard) => {
     if (asked === REVIEWS) {
       const { verb, resource, subresource } = attributesIn(body);
       const right = `${verb} ${resource}${subresource === undefined ? '' : `/${subresource}`}`;
+      if (unsaid.includes(right)) return { status: 500, body: { kind: 'Status', message: 'etcd is away' } };
       return { status: 201, body: { status: { allowed: !denied.includes(right) } } };
     }
     if (!asked.startsWith(BUDGETS)) return null;
@@ -44,6 +47,7 @@ describe('nodewarden doctor in mode kubelet', () => {
   afterAll(() => authority.remove());
   beforeEach(async () => {
     denied = [];
+    unsaid = [];
     budgets = [];
     stub = await startStubApi(authority, answer);
     Object.assign(stub.node, { status: { nodeInfo: { bootID: boot.known ? boot.value : '' } }, spec: {} });
@@ -69,6 +73,15 @@ describe('nodewarden doctor in mode kubelet', () => {
     expect(new Set(stub.heard.filter(({ method }) => method !== 'GET').map((one) => one.path))).toEqual(
       new Set([REVIEWS]),
     );
+  });
+
+  it('says which rights it lacks, and of which it is not known, if not all reviews are answered', async () => {
+    denied = ['delete pods'];
+    unsaid = ['patch nodes', 'create events'];
+    expect(saidOf(await report(), 'rbac-missing')).toMatchObject([
+      { kind: 'warning', text: expect.stringContaining('does not allow this agent to delete pods') },
+      { kind: 'unknown', text: expect.stringMatching(/: may patch nodes, create events: .*etcd is away/) },
+    ]);
   });
 
   it('reports a budget that allows no eviction even while all its pods are healthy', async () => {

@@ -65,7 +65,7 @@ const KUBE: KubeFacts = {
   taints: [],
   outOfService: null,
   isCordonKept: false,
-  rights: known([]),
+  rights: { missing: [], unread: null },
   budgets: known([]),
   firsts: known([]),
 };
@@ -149,7 +149,7 @@ const ROWS: readonly Row[] = [
       ...['out-of-service-taint', 'taints-left'],
     ],
   },
-  { unread: 'the rights', of: kube({ rights: WHY }), codes: ['rbac-missing'] },
+  { unread: 'the rights', of: kube({ rights: { missing: [], unread: WHY } }), codes: ['rbac-missing'] },
   { unread: 'the budgets', of: kube({ budgets: WHY }), codes: ['budget-refuses'] },
   { unread: 'what the kubelet goes by', of: kube({ firsts: WHY }), codes: ['kubelet-first'] },
   {
