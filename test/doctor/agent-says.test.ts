@@ -23,7 +23,7 @@ const KUBE: KubeFacts = {
   taints: [],
   outOfService: null,
   isCordonKept: false,
-  rights: known([]),
+  rights: { missing: [], unread: null },
   budgets: known([]),
   firsts: known([]),
 };
