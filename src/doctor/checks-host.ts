@@ -1,3 +1,4 @@
+import { known, type Reading } from '../core/reading.ts';
 import { userName } from '../host/user-name.ts';
 import * as say from '../words/doctor.ts';
 import { sayFilledDisk, sayFilledMemory, sayUser } from '../words/what-fills.ts';
@@ -16,6 +17,7 @@ import {
   unknownBecause,
 } from './check.ts';
 import type { DiskFacts, Facts } from './facts.ts';
+import { isNear } from './look-disks.ts';
 
 /** If one user outside the pods holds ONE_SHARE of the memory, or all of them ALL_SHARE, evictions may not help. */
 const ONE_SHARE = 1 / 4;
@@ -35,11 +37,20 @@ function outsidePods({ host: { memory } }: Facts): Result {
     : fine(say.largestOutside(users));
 }
 
+/** What the agent measures where this command cannot; null: it is not near a threshold. */
+function nearByAgent({ signal, near: missing }: DiskFacts, { agent: { status } }: Facts): Reading<Found | null> {
+  const row = status.known ? status.value.signals.find((one) => one.signal === signal) : undefined;
+  if (row === undefined || row.available === null) return row?.unknown ?? (missing.known ? known(null) : missing);
+  const limit = Math.max(0, ...row.thresholds.flatMap((threshold) => threshold.limit ?? []));
+  if (row.capacity === 0 || !isNear(row.available, limit)) return known(null);
+  return known({ text: say.nearThreshold(signal, row.available, limit), mend: AGENT_SHOWS });
+}
+
 function near({ signal, near: reading }: DiskFacts): readonly Found[] {
   const disk = reading.known ? reading.value : null;
   if (disk === null) return [];
   const { available, limit, root, survey } = disk;
-  const first = say.nearThreshold(signal, available, limit);
+  const first = `${say.nearThreshold(signal, available, limit)}. `;
   if (!survey.known) return [{ text: `${first}${survey.where}: ${survey.detail}`, fill: { path: root } }];
   const { directories, ...rest } = survey.value;
   const by = signal.endsWith('inodesFree') ? 'inodes' : 'bytes';
@@ -127,9 +138,14 @@ export const HOST = {
       const said = agentSays(facts, WHAT_FILLS).map((one) => ({ ...one, mend: AGENT_SHOWS }));
       if (said.length > 0) return found(...said);
       if (!disks.known) return unknownBecause(disks);
-      const unread = disks.value.flatMap(({ near: reading }) => (reading.known ? [] : [reading]));
-      const orElse = disks.value.length === 0 ? NOT_APPLICABLE : fine(say.disksFine);
-      return foundOrUnknown(disks.value.flatMap(near), unread, orElse);
+      const own = disks.value.filter(({ path }) => path !== null);
+      const agents = disks.value.filter(({ path }) => path === null).map((one) => nearByAgent(one, facts));
+      const unread = [...own.map((one) => one.near), ...agents].flatMap((reading) => (reading.known ? [] : [reading]));
+      const all = [
+        ...own.flatMap(near),
+        ...agents.flatMap((one) => (one.known && one.value !== null ? [one.value] : [])),
+      ];
+      return foundOrUnknown(all, unread, disks.value.length === 0 ? NOT_APPLICABLE : fine(say.disksFine));
     },
   },
 } satisfies { readonly [code: string]: Check };

@@ -111,10 +111,10 @@ export type PlaceFacts = {
   readonly recordPath: string;
   readonly recordFree: Reading<{ readonly bytes: number; readonly inodes: number | null }>;
 };
-/** A disk signal with a threshold. */
+/** A disk signal with a threshold. `path` null: only the container runtime says where it is, and only the agent asks it. */
 export type DiskFacts = {
   readonly signal: Signal;
-  readonly path: string;
+  readonly path: string | null;
   /** Null: it is not near a threshold. Unknown: it could not be measured. */
   readonly near: Reading<NearDisk | null>;
 };

@@ -1,6 +1,6 @@
 import type { Effective } from '../config/effective.ts';
 import { limits } from '../core/eviction/thresholds-met.ts';
-import { known, type Reading, type Unknown } from '../core/reading.ts';
+import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import {
   type FileSystemRole,
   fileSystemOf,
@@ -21,6 +21,8 @@ import type { LoadedHere } from './loaded-here.ts';
 const BOUNDS = { deadlineMs: 4_000, silentMs: 2_000 };
 /** A disk is near its threshold below this multiple of it. */
 const NEAR = 2;
+export const isNear = (available: number, limit: number): boolean => available < limit * NEAR;
+const ONLY_AGENT = unknown('absent', 'the disk of images', 'only the running agent asks the container runtime for it');
 /** Directories are reported if they hold at least this share of what is used. */
 const SHARE = 1 / 20;
 
@@ -34,9 +36,10 @@ export async function lookAtDisks(
   const signals = [...new Set(effective.thresholds.map(({ signal }) => signal))].filter(isDisk);
   try {
     return await Promise.all(
-      signals.flatMap((signal) => {
+      signals.flatMap((signal): readonly (DiskFacts | Promise<DiskFacts>)[] => {
         const path = pathOf(effective, fileSystemOf(signal));
-        return path === null ? [] : [diskFacts({ effective, clock, walker }, signal, { path, hangs: hung.get(path) })];
+        if (path !== null) return [diskFacts({ effective, clock, walker }, signal, { path, hangs: hung.get(path) })];
+        return effective.mode === 'kubelet' ? [{ signal, path, near: ONLY_AGENT }] : [];
       }),
     );
   } finally {
@@ -58,7 +61,7 @@ async function diskFacts(
   const by = SIGNAL_FACTS[signal].unit === 'inodes' ? 'inodes' : 'bytes';
   const [available, capacity] = by === 'inodes' ? [inodesFree, inodes] : [bytesAvailable, bytesCapacity];
   const limit = highestLimit(effective, signal, { available, capacity, sampledAtMs });
-  if (capacity === 0 || available >= limit * NEAR) return { signal, path, near: known(null) };
+  if (capacity === 0 || !isNear(available, limit)) return { signal, path, near: known(null) };
   const mounts = readMounts();
   const root = mounts.known ? mountPointOf(path, mounts.value) : path;
   const survey = await walker.survey(root, by, Math.max(1, (capacity - available) * SHARE));

@@ -126,7 +126,7 @@ export const largestOutside = (users: readonly Share[]): string =>
     ? 'no memory is used outside pods'
     : `largest memory users outside pods: ${sayNames(users.map(share), 3)}`;
 export const nearThreshold = (signal: Signal, available: number, limit: number): string =>
-  `${signal} is ${sayAmount(signal, available)}, near its threshold of ${sayAmount(signal, limit)}. `;
+  `${signal} is ${sayAmount(signal, available)}, near its threshold of ${sayAmount(signal, limit)}`;
 export const disksFine = 'disks: not near a threshold';
 export const noIdleMemory = 'no large amount of memory is held without a process';
 

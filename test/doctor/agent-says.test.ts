@@ -8,7 +8,7 @@ import { NO_CONFIG } from '../../src/doctor/look-host.ts';
 import { doctorReport } from '../../src/doctor/report.ts';
 import type { Finding } from '../../src/ports.ts';
 import { type StatusReport, statusReport } from '../../src/serve/status.ts';
-import { aConfig, anObservation } from '../a.ts';
+import { aConfig, anObservation, GI } from '../a.ts';
 import { clock } from '../host/test-cgroup.ts';
 import { aContext, aVerdict } from '../serve/a-report.ts';
 import { aDoctor, saidOf } from './a-doctor.ts';
@@ -112,5 +112,45 @@ describe('whether the shutdown is armed', () => {
     const dry = (of: StatusReport) => ({ ...withLock({ kind: 'off' })(of), node: { ...of.node, dryRun: true } });
     expect((await told(dry)).running.fine).not.toContainEqual(atStart);
     expect((await told(dry, 'dryRun: true')).down.fine).not.toContainEqual(atStart);
+  });
+});
+
+describe('disks of which only the agent knows where they are', () => {
+  const doctor = aDoctor();
+  const SIGNAL = 'imagefs.available';
+  const configure = (): void => {
+    const kubernetes = `kubernetes: { kubeconfig: ${doctor.path('none')}, nodeName: node-1 }`;
+    doctor.configure('mode: kubelet', kubernetes, `evictionHard: { ${SIGNAL}: 10% }`);
+  };
+  const judged = async (availableBytes: number) => {
+    configure();
+    const value = { kind: 'fraction', fraction: 0.1 } as const;
+    const threshold = { id: `${SIGNAL}/evictionHard`, signal: SIGNAL, value, graceMs: 0, minReclaim: null } as const;
+    const sample = { [SIGNAL]: { available: availableBytes, capacity: 100 * GI } };
+    const parts = { verdict: aVerdict(initialState('boot')), config: aConfig([threshold]) };
+    const report = statusReport({ ...parts, observation: anObservation(0, sample), context: aContext({}) });
+    await doctor.serve({ answer: () => report });
+    const told = doctorReport(await lookAround(doctor.path('config.yaml'), clock), HERE);
+    return {
+      said: saidOf(told, 'unfreeable-files'),
+      fine: told.fine.filter(({ code }) => code === 'unfreeable-files'),
+    };
+  };
+
+  const near = { text: `${SIGNAL} is 15 GiB, near its threshold of 10 GiB` };
+  it.each([
+    { availableBytes: 15 * GI, expected: { said: [near], fine: [] } },
+    { availableBytes: 90 * GI, expected: { said: [], fine: [{ text: 'disks: not near a threshold' }] } },
+  ])('are judged by its figures: $availableBytes bytes', async ({ availableBytes, expected }) => {
+    expect(await judged(availableBytes)).toMatchObject(expected);
+  });
+
+  it('are not said to be in order by nobody', async () => {
+    configure();
+    const told = doctorReport(await lookAround(doctor.path('config.yaml'), clock), HERE);
+    expect(saidOf(told, 'unfreeable-files')).toMatchObject([
+      { kind: 'unknown', text: expect.stringContaining('only the running agent asks the container runtime') },
+    ]);
+    expect(told.fine.map(({ code }) => code)).not.toContain('unfreeable-files');
   });
 });
