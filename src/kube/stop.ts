@@ -4,7 +4,7 @@ import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedAs, releasedBy, usageBytes, watchUsage } from '../act/released-memory.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
-import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { ifKnown, known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { Killer } from '../ports.ts';
 import type { Deletable } from './api-pod.ts';
@@ -107,7 +107,7 @@ function goneBefore({ order, rungs, usage }: Ladder, isStartedAnew = false): Ret
 async function stop(ladder: Ladder): Promise<Result> {
   const { needs, order } = ladder;
   const found = await find(ladder);
-  if (!found.known) return { kind: 'survived', left: [], detail: `its cgroups are not known: ${found.detail}` };
+  if (!found.known) return notFound(ladder, found);
   const result = await stopFound(ladder, found.value);
   if (result.kind !== 'gone') return result;
   // The earlier run may have died before it saved the deletion, whose age counts from the decision (C5).
@@ -156,6 +156,11 @@ async function find({ needs: { clock, source }, order }: Ladder): Promise<Readin
     if (found.known || clock.monoMs() >= untilMs) return found;
     await sleep(clock, FIND_POLL_MS);
   }
+}
+
+function notFound({ rungs }: Ladder, { detail }: Unknown): Result {
+  if (rungs.length === 0) return { kind: 'dropped', because: 'unresolved' };
+  return { kind: 'survived', left: [], detail: `its cgroups are not known: ${detail}` };
 }
 
 async function stopFound(ladder: Ladder, found: LivePod | null): Promise<Result> {
