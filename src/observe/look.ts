@@ -128,7 +128,11 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const podsFor = (want: NextLook['pods']): Reading<readonly PodView[]> => {
     // The result of a disk walk reads the pods even if nobody asked, so that local storage limits act when it arrives.
     const hasNews = podDisk.takeNews();
-    if (want === null && !hasNews) return NOT_ASKED;
+    if (want === null && !hasNews) {
+      // For the finding alone: the core has not asked for them.
+      if (podReader.isToReread()) readPods(null);
+      return NOT_ASKED;
+    }
     // D13: among only half of the pods, the wrong one would be chosen.
     const notReady = (want === null ? null : needs.podsUnsettled?.(want)) ?? podDisk.notReady(want);
     if (notReady !== null) return notReady;

@@ -35,6 +35,8 @@ type AskedOfPods = {
 export type PodReader = {
   /** Each pod with a populated cgroup, read now. Costs time per pod, so only for a look that requested it. */
   readonly read: (bound: readonly BoundPod[], want: NextLook['pods'], more?: AskedOfPods) => readonly PodView[];
+  /** Some could not be measured, and whether that is still so, no read has said for a minute. */
+  readonly isToReread: () => boolean;
   readonly close: () => void;
 };
 
@@ -63,6 +65,7 @@ const isDiskSignal = (want: NextLook['pods']): boolean => want !== null && want 
  * nothing: a pod takes more in that time.
  */
 const LAST_KNOWN_MS = 1_000;
+const REREAD_MS = 60_000;
 const RENAME_TRIES = 5;
 const NOT_ASKED = unknown('not-asked', 'cgroup', 'only a decision about processes or swap needs it');
 const isAsked = (want: NextLook['pods'], counts: SignalFacts['counts']): boolean =>
@@ -85,16 +88,17 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
   const cgroups = createHeldCgroups(mounts);
   /** What was read last of the cgroups presented last, by inode, for D13. */
   let lastRead: ReadonlyMap<number, LastRead> = new Map();
-  let isFound = false;
+  /** When some could not be measured; null: all could. */
+  let foundAtMs: MonoMs | null = null;
 
   const note = (unread: readonly { readonly pod: BoundPod; readonly why: Unknown }[]): void => {
     const first = unread[0];
     if (first === undefined) {
-      if (isFound) findings.clear(PODS_UNREADABLE);
-      isFound = false;
+      if (foundAtMs !== null) findings.clear(PODS_UNREADABLE);
+      foundAtMs = null;
       return;
     }
-    isFound = true;
+    foundAtMs = clock.monoMs();
     const cause = `${first.why.where}: ${first.why.detail}`;
     findings.raise(podsUnreadable(podName(first.pod.declared), unread.length - 1, cause));
   };
@@ -138,6 +142,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
       note(unread);
       return views;
     },
+    isToReread: () => foundAtMs !== null && clock.monoMs() - foundAtMs >= REREAD_MS,
     close: cgroups.close,
   };
 

@@ -1,8 +1,9 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
+import { refOf } from '../../src/host/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createObserver, type ObserverNeeds, type OpenObserver } from '../../src/observe/look.ts';
 import type { BoundPod, Clock } from '../../src/ports.ts';
@@ -67,6 +68,33 @@ describe('a look without sources', () => {
     expect(seen).toEqual(pods());
     expect(observer.podsNow()).toEqual(pods());
     expect(observer.memoryFacts().reclaimableAvailableBytes).toMatchObject({ why: 'absent' });
+  });
+});
+
+describe('a look after the pressure', () => {
+  it('reads pods that could not be measured again after a minute, and ends the finding if they can', () => {
+    const mounts = { layout: 'v1', version: 1, unified: null, memory: disk, pids: null, systemd: null } as const;
+    const cgroup = join(disk, 'web');
+    mkdirSync(cgroup);
+    writeFileSync(join(cgroup, 'cgroup.procs'), `${process.pid}\n`);
+    writeFileSync(join(cgroup, 'memory.usage_in_bytes'), '');
+    writeFileSync(join(cgroup, 'memory.stat'), 'total_inactive_file 0\n');
+    const ref = refOf(mounts, '/web');
+    const findings = someFindings();
+    const pods = () => known([aBoundPod({ name: 'web', cgroup: ref })]);
+    const observer = open({ mounts, pods, findings });
+    const isFound = (): boolean => findings.all().some(({ id }) => id === 'pods-unreadable');
+    observer.look(askFor('memory.available'), nothing);
+    expect(isFound()).toBe(true);
+    aheadMs += 61_000;
+    expect(observer.look(quiet, nothing).pods).toMatchObject({ why: 'not-asked' });
+    expect(isFound()).toBe(true);
+    writeFileSync(join(cgroup, 'memory.usage_in_bytes'), '1000\n');
+    observer.look(quiet, nothing);
+    expect(isFound()).toBe(true);
+    aheadMs += 61_000;
+    expect(observer.look(quiet, nothing).pods).toMatchObject({ why: 'not-asked' });
+    expect(isFound()).toBe(false);
   });
 });
 
