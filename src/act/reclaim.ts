@@ -40,10 +40,13 @@ export function createReclaim(needs: {
 
   async function reclaim(signal: Signal, calls: readonly ReclaimCall[]): Promise<Effect> {
     const before = await observer.reread(signal);
-    for (const { command, timeoutMs } of commands().filter((entry) => entry.signal === signal)) {
+    const ofSignal = () => commands().filter((entry) => entry.signal === signal);
+    for (const { command, timeoutMs } of ofSignal()) {
       const [program = ''] = command;
       const failure = failureOf(await run({ argv: command, timeoutMs }));
-      if (failure === null) findings.clear(reclaimId(signal, program));
+      // A reload may have removed it, and nothing would end the finding.
+      const isConfigured = ofSignal().some((entry) => entry.command[0] === program);
+      if (failure === null || !isConfigured) findings.clear(reclaimId(signal, program));
       else findings.raise(reclaimFailed(signal, program, failure));
     }
     const removed = calls.length === 0 ? undefined : await runtime?.(calls);

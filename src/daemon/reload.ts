@@ -5,7 +5,7 @@ import { type Problem, sayProblem } from '../document/problem.ts';
 import { writeBeside } from '../host/files.ts';
 import { watchPath } from '../host/watch-path.ts';
 import type { Clock, Finding, Findings, Log } from '../ports.ts';
-import { PRE_KILL } from '../words/finding-eviction.ts';
+import { PRE_KILL, RECLAIM, reclaimId } from '../words/finding-eviction.ts';
 import {
   CONFIG,
   configInForce,
@@ -149,11 +149,14 @@ export function createReload(needs: {
     log.info({ event: 'config' }, text);
   };
   const takeNow = (): void => {
-    const { file, notify, preKill } = inForce.effective;
+    const { file, notify, preKill, reclaimCommands } = inForce.effective;
     findings.clear(CONFIG);
     // A command that is no longer configured cannot recover.
     if (notify === null) findings.clear(NOTIFY);
     if (preKill === null) findings.clear(PRE_KILL);
+    const commands = new Set(reclaimCommands.map(({ signal, command: [program = ''] }) => reclaimId(signal, program)));
+    const gone = findings.all().filter(({ id }) => id.startsWith(RECLAIM) && !commands.has(id));
+    for (const { id } of gone) findings.clear(id);
     take({}, configInForce(file));
     keeper.keep();
   };

@@ -76,7 +76,9 @@ export function preKillFailed(how: string): Finding {
   return { id: PRE_KILL, text: `the preKill command failed (${how}); the eviction continued without it` };
 }
 
-export const reclaimId = (signal: Signal, program: string): string => `reclaim/${signal}/${program}`;
+/** Of every reclaim command. */
+export const RECLAIM = 'reclaim/';
+export const reclaimId = (signal: Signal, program: string): string => `${RECLAIM}${signal}/${program}`;
 export function reclaimFailed(signal: Signal, program: string, failure: string): Finding {
   return { id: reclaimId(signal, program), text: `the reclaim command ${program} for ${signal} failed: ${failure}` };
 }

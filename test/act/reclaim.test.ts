@@ -3,6 +3,7 @@ import { createReclaim } from '../../src/act/reclaim.ts';
 import { known } from '../../src/core/reading.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { createClock } from '../../src/host/clock.ts';
+import { createLog } from '../../src/record/writing/log.ts';
 import { sayOutcome } from '../../src/words/decision.ts';
 import { MI } from '../a.ts';
 import { hard } from './an-actor.ts';
@@ -65,6 +66,24 @@ describe('a reclaim', () => {
     const none = stage();
     expect(await none.reclaim({ ...decision, calls: ['images'] })).not.toHaveProperty('removed');
     expect([...asked.did, ...none.did].filter((line) => line.startsWith('runtime'))).toEqual([]);
+  });
+
+  it('raises nothing about a command that was removed while it ran', async () => {
+    const raised: string[] = [];
+    let commands = [{ signal: 'nodefs.available', command: ['/bin/prune'], timeoutMs: 1 } as const];
+    const reclaim = createReclaim({
+      clock: createClock(),
+      observer: { reread: async () => known({ available: 1, capacity: 2, sampledAtMs: 0 }) },
+      commands: () => commands,
+      run: async () => {
+        commands = [];
+        return { kind: 'exited', code: 1, stdout: '', stderr: '' };
+      },
+      log: createLog('error', { writeLine: () => {} }),
+      findings: { raise: ({ id }) => void raised.push(id), clear: () => {}, all: () => [] },
+    });
+    await reclaim(decision);
+    expect(raised).toEqual([]);
   });
 
   it('that is in progress is shared, not started twice', async () => {

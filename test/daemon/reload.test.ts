@@ -79,6 +79,26 @@ describe('a reload', () => {
     expect(reload.last()?.text).toContain(`${kubelet} does not exist`);
   });
 
+  it('ends what is said of a reclaim command that is no longer configured', () => {
+    const command = (program: string, signal = 'nodefs.available') =>
+      `{ signal: ${signal}, command: [${program}], timeout: 1s }`;
+    const configured = (...commands: readonly string[]) =>
+      write(['evictionHard: { nodefs.available: 5%, nodefs.inodesFree: 5% }', `reclaimCommands: [${commands.join()}]`]);
+    configured(command('/bin/old'), command('/bin/kept'), command('/bin/kept', 'nodefs.inodesFree'));
+    const said = ['nodefs.available//bin/old', 'nodefs.available//bin/kept', 'nodefs.inodesFree//bin/kept'];
+    const all = ['config', ...said.map((of) => `reclaim/${of}`)].map((id) => ({ id, text: id }));
+    const cleared: string[] = [];
+    const findings = { raise: () => undefined, clear: (id: string) => void cleared.push(id), all: () => all };
+    const { reload } = reloading(loadedNow(), { findings });
+    configured(command('/bin/new'), command('/bin/kept'));
+    reload.now();
+    reload.close();
+    expect(cleared.filter((id) => id.startsWith('reclaim/'))).toEqual([
+      'reclaim/nodefs.available//bin/old',
+      'reclaim/nodefs.inodesFree//bin/kept',
+    ]);
+  });
+
   it('notices a change that was written before it was watched', () => {
     write(['evictionHard: { memory.available: "7Mi" }']);
     const loaded = loadedNow();
