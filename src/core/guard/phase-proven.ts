@@ -85,17 +85,18 @@ export function offKnownUntilMs(turn: Turn): number {
 }
 
 /**
- * Since when this process could hear them in this phase. What a standby has not heard is no loss of the proof; but only its first
- * election counts, else a guard that is elected again and again would keep the taint of a machine that nobody hears.
+ * Since when this process could hear them in this phase. What it has not heard while it did not lead is no loss of the proof; but
+ * with one that was silent before, an election gives no new time, else a guard that is elected again and again would keep the taint
+ * of a machine that nobody hears.
  */
 function watchedSinceMs(turn: Turn): MonoMs {
   const { sinceMs } = turn.fencing;
   const mayAskSinceMs = asksSinceMs(turn);
-  const hasAskedBefore = watchedDevices(turn).some((device) => {
+  const wasSilentBefore = watchedDevices(turn).some((device) => {
     const begunMs = device?.begunMs ?? null;
-    return begunMs !== null && begunMs >= sinceMs && begunMs < mayAskSinceMs;
+    return device?.says === 'unknown' && begunMs !== null && begunMs >= sinceMs && begunMs < mayAskSinceMs;
   });
-  return hasAskedBefore ? sinceMs : mayAskSinceMs;
+  return wasSilentBefore ? sinceMs : mayAskSinceMs;
 }
 
 const watchedDevices = ({ record, state }: Turn): readonly (DeviceMemory | undefined)[] =>

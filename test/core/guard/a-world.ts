@@ -48,6 +48,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
   let nowMs = START_MS;
   let writers = 1;
   let electedMs = nowMs;
+  let wasLeader = true;
   let state: GuardState = initialGuardState(nowMs, config.settleMs);
   let keptState: KeptState = { paused: null, holds: [], past: [] };
   let kept = { devices: [], state: keptState } as { devices: ReturnType<typeof keptDevices>; state: KeptState };
@@ -128,6 +129,8 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
   }
 
   function observe(): GuardObservation {
+    if (world.isLeader && !wasLeader) electedMs = nowMs;
+    wasLeader = world.isLeader;
     const unread = unknown('stale', 'configmaps', '');
     if (world.isApiUp) readMs = nowMs;
     return {

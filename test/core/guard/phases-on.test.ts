@@ -71,8 +71,23 @@ describe('a fencing whose node is tainted', () => {
     ],
     ['but not for ever', { ...TAKEN, ...elected(300_000), atMs: 355_000, said: {} }, LOST],
     [
-      'nor anew for each election: it has asked in an earlier one',
+      'one that led before asks anew when it is elected again',
+      { ...elected(300_000), atMs: 354_999, said: { 'vm w1': ['off@1000', 'off@50000'] } },
+      WATCH,
+    ],
+    [
+      'for no longer either',
+      { ...elected(300_000), atMs: 355_000, said: { 'vm w1': ['off@1000', 'off@50000'] } },
+      LOST,
+    ],
+    [
+      'nor anew for each election: it was silent in an earlier one',
       { ...TAKEN, ...elected(300_000), atMs: 300_000, said: { 'vm w1': ['off@100000', 'unknown@200000'] } },
+      LOST,
+    ],
+    [
+      'nor if one of its devices was',
+      { ...elected(300_000), atMs: 300_000, record: PAIR, said: { a: ['off@200000'], b: ['off@1', 'unknown@200000'] } },
       LOST,
     ],
     ['waits until its time', { atMs: 599_999, said: OFF_LATE }, WATCH],

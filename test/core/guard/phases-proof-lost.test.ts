@@ -132,3 +132,35 @@ describe('a device that falls silent while its machine is tainted', () => {
     expect(w1).toMatchObject({ offs: 1, taints: [] });
   });
 });
+
+describe('a guard that did not lead for a while, and leads again while a machine is tainted', () => {
+  const MINUTE = 60_000;
+  const world = aWorld(five()).run(5 * MINUTE);
+  const w1 = world.machine('w1');
+  const isTainted = (): boolean => w1.taints.some(({ key }) => key.endsWith('/out-of-service'));
+  w1.isHeard = false;
+  w1.pods = [aPodOn({ finalizers: ['it-stays'] })];
+  while (!isTainted()) world.run(500);
+  world.run(20_000);
+  const leadAgain = (): void => {
+    world.isLeader = false;
+    world.run(90_000);
+    world.isLeader = true;
+    world.epoch += 1;
+  };
+
+  it('keeps the taint while its device says off', () => {
+    leadAgain();
+    world.run(2 * MINUTE);
+    expect(world.phaseOf('w1')).toBe('tainted');
+    expect(world.kinds()).not.toContain('advance w1 tainted > failed [untell]');
+  });
+  it('removes it if the device is silent, and asks for as long as at any time before', () => {
+    w1.lies = { 'vm w1': 'mute' };
+    leadAgain();
+    world.run(54_000);
+    expect(isTainted()).toBe(true);
+    world.run(2_000);
+    expect(isTainted()).toBe(false);
+  });
+});
