@@ -122,7 +122,7 @@ export function isAlive({ mounts }: KubeKillerNeeds, { cgroup }: LivePod): boole
   return cgroup.known ? isRunning(mounts, cgroup.value) : cgroup.why !== 'absent';
 }
 
-function isRunning(mounts: CgroupMounts, ref: CgroupRef): boolean {
+export function isRunning(mounts: CgroupMounts, ref: CgroupRef): boolean {
   const populated = isPopulated(mounts, ref);
   return populated.known ? populated.value : populated.why !== 'absent';
 }

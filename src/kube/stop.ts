@@ -4,9 +4,11 @@ import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedAs, releasedBy, usageBytes, watchUsage } from '../act/released-memory.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
+import type { PodUid } from '../core/pod/pod.ts';
 import { ifKnown, known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { sleep, within } from '../host/clock.ts';
-import type { Killer } from '../ports.ts';
+import type { CgroupRef, Killer } from '../ports.ts';
+import { survivedId } from '../words/finding-eviction.ts';
 import type { Deletable } from './api-pod.ts';
 import { askDelete, deletableOf, HEAR_MS, keepDeletion, SAY_MS } from './deletion.ts';
 import { byForce, byLeave, hasUnnamed } from './eviction-stop.ts';
@@ -16,6 +18,7 @@ import {
   holdsMuch,
   isAlive,
   isByUs,
+  isRunning,
   type KubeKillerNeeds,
   type Ladder,
   liveNow,
@@ -36,6 +39,7 @@ const NAMED_MS = 1_000;
 const NO_ANSWER = 'the API server does not answer';
 /** C5: after this time a pod that ended may be healthy again. */
 const HEALTHY_MS = 60_000;
+const SURVIVOR_MS = 1_000;
 
 /**
  * Stops pods beside a kubelet: requests the deletion, kills the containers' processes, and proves the end (B11, B12). A
@@ -52,6 +56,7 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
       });
       const ladder = ladderFor({ needs, order, hasten, signalled, kubelet, endKnown });
       const result = await stop(ladder);
+      if (result.kind === 'survived') clearWhenEnded(needs, order.victim.uid, leftOf(needs, order.victim.uid));
       const of = { of: order.decision, atMs: clock.monoMs(), rungs: ladder.rungs };
       const outcome = (how: Result): Outcome => ({ ...of, ...endOf(ladder, how) });
       if (result.kind === 'unknown') {
@@ -67,6 +72,25 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
         ifKnown(found.cgroup, () => largestProcesses({ mounts, refs: refsOf(found), clock, count, budgetMs })),
       ),
   };
+}
+
+/** Null: it cannot be read what is left of it. */
+function leftOf(needs: KubeKillerNeeds, uid: PodUid): readonly CgroupRef[] | null {
+  const found = needs.source.find(uid);
+  if (!found.known) return null;
+  const refs = found.value === null ? [] : refsOf(found.value);
+  return refs.length === 0 && found.value !== null && isAlive(needs, found.value) ? null : refs;
+}
+
+/** A pod that survived may end later: a device answers again, or its cgroups can be read. `left`: what was left of it then. */
+function clearWhenEnded(needs: KubeKillerNeeds, uid: PodUid, left: readonly CgroupRef[] | null): void {
+  const { clock, mounts, findings } = needs;
+  clock.after(SURVIVOR_MS, () => {
+    const refs = left ?? leftOf(needs, uid);
+    const isOver = refs?.every((ref) => !isRunning(mounts, ref)) === true;
+    if (isOver) findings.clear(survivedId(uid));
+    else clearWhenEnded(needs, uid, refs);
+  });
 }
 
 const existing = (found: Reading<LivePod | null>, uid: string): Reading<LivePod> =>

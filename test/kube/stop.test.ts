@@ -6,6 +6,7 @@ import { sleep } from '../../src/host/clock.ts';
 import type { KubeKillerNeeds, Said } from '../../src/kube/ladder.ts';
 import { createRefusals } from '../../src/kube/refusals.ts';
 import type { Clock } from '../../src/ports.ts';
+import { survived } from '../../src/words/finding-eviction.ts';
 import { MI } from '../a.ts';
 import { needsCgroups } from '../act/a-cgroup.ts';
 import { aClock } from './a-clock.ts';
@@ -384,6 +385,34 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     unreadableFor(3);
     expect(await run(killer(() => ['app'], {}))).toMatchObject({ kind: 'ended' });
     await until(clock, () => !app.isAlive(), 10_000);
+  });
+
+  it('ends the finding about a pod that survived once all of it has ended, whatever was started since', async () => {
+    const app = await pod.child('app');
+    const names = ['app'];
+    const quick: Clock = { ...clock, after: (ms, then) => clock.after(ms / 20, then) };
+    unreadableFor(Number.POSITIVE_INFINITY);
+    const doneBefore = [{ atMs: 1, act: 'delete', answer: '201', isAccepted: true }] as const;
+    const resumed = { resumedFromMs: clock.monoMs() + 20, doneBefore };
+    expect(
+      await run(
+        killer(() => names, {}, { clock: quick }),
+        resumed,
+      ),
+    ).toMatchObject({ kind: 'survived' });
+    findings.raise(survived(UID, 'shop/web', 'eviction', 'EMFILE'));
+    await sleep(clock, 200);
+    expect(cleared).toEqual([]);
+    unreadableFor(0);
+    await sleep(clock, 500);
+    expect(cleared).toEqual([]);
+    const pids = pod.pids();
+    await pod.child('again');
+    names.push('again');
+    for (const pid of pids) process.kill(pid, 'SIGKILL');
+    await until(clock, () => cleared.length > 0, 10_000);
+    expect(cleared).toEqual([`survived/${UID}`]);
+    expect(app.isAlive()).toBe(false);
   });
 
   it('has nothing to do for a pod that has ended, or whose containers started after the decision', async () => {
