@@ -6,7 +6,7 @@ import type { Systemd } from '../host/systemd.ts';
 import type { Clock, StopOrder } from '../ports.ts';
 import { createShutdownGrace, type ShutdownGrace } from './shutdown-grace.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
-import type { StandaloneSource } from './source.ts';
+import type { LivePod, StandaloneSource } from './source.ts';
 
 export type SignalHeard = (how: Signalled['with'], atMs?: MonoMs) => void;
 type Stop = (
@@ -23,6 +23,7 @@ type Needs = {
 };
 /** A stop that is not over. */
 type Stopping = {
+  readonly pod: LivePod | null;
   readonly grace: ShutdownGrace;
   readonly ended: Promise<Outcome>;
   readonly isHeard: () => boolean;
@@ -36,10 +37,11 @@ export function createStopForShutdown(
   const { clock, source, shutdownStops } = needs;
   const stopping = new Map<PodUid, Stopping>();
 
-  /** Null: no shutdown is stopping it. A cancelled one that has asked it is not repeated: its time becomes that of this stop. */
+  /** Null: no shutdown is stopping it where it is bound now. A cancelled one that has asked it is not repeated: its time becomes that of this stop. */
   async function joined(order: StopOrder, signalled?: SignalHeard): Promise<Outcome | null> {
     const before = stopping.get(order.victim.uid);
-    if (before === undefined || !before.isHeard()) return null;
+    if (before === undefined || !before.isHeard() || !isStillThere(before.pod, source.find(order.victim.uid)))
+      return null;
     before.grace.stopsAgain(order);
     signalled?.('sigterm');
     const outcome = await before.ended;
@@ -75,7 +77,7 @@ export function createStopForShutdown(
       },
       grace,
     );
-    const mine: Stopping = { grace, ended, isHeard: () => isHeard };
+    const mine: Stopping = { pod, grace, ended, isHeard: () => isHeard };
     stopping.set(uid, mine);
     const outcome = await ended;
     if (stopping.get(uid) === mine) stopping.delete(uid);
@@ -91,4 +93,11 @@ export function createStopForShutdown(
     await source.askedAnew(uid);
     return outcome;
   };
+}
+
+/** Its manifest names what it named then, and that is not another run. Null: it is not declared. */
+function isStillThere(before: LivePod | null, now: LivePod | null): boolean {
+  if (before === null || now === null) return now === null;
+  if (before.manifest.declared.boundTo !== now.manifest.declared.boundTo) return false;
+  return !now.cgroup.known || (before.cgroup.known && before.cgroup.value.inode === now.cgroup.value.inode);
 }

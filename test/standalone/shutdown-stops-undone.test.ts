@@ -103,6 +103,27 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     },
   );
 
+  it('is stopped where it is bound now by the next shutdown, although it still stops where it was', async () => {
+    const old = await addPod('web', 'cgroup');
+    await open('web');
+    standalone.setShuttingDown(true);
+    const first = stop('web', { graceMs: 10_000 });
+    await until(() => remembered()[0]?.stage === 'told');
+    standalone.setShuttingDown(false);
+    void standalone.undoStops();
+    const now = await addPod('web', 'cgroup');
+    await until(() => {
+      const cgroup = podOf('web')?.cgroup;
+      return cgroup?.known === true && cgroup.value.path === now.path;
+    });
+    standalone.setShuttingDown(true);
+    expect(await stop('web', { decision: 'again' })).toMatchObject({ of: 'again', kind: 'ended' });
+    expect(now.pids()).toEqual([]);
+    expect(old.pids()).not.toEqual([]);
+    for (const pid of old.pids()) process.kill(pid, 'SIGKILL');
+    await first;
+  });
+
   it('keeps the time of its phase if the shutdown goes on within it', async () => {
     await addPod('web', 'cgroup');
     await open('web');
