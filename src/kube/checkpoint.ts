@@ -182,10 +182,12 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   isDeletedByOthers: isAbsent,
   unsaid: optional(shape<Unsaid>({ why: isOneOf('unreadable'), priority: isFlag, requests: isFlag })),
   limitedBy: isOneOf(null),
-  // Fields that only standalone mode and the observer set.
+  // Fields that only standalone mode, the observer and scenarios set.
   boundTo: isAbsent,
   cgroupInode: isAbsent,
   cgroupPath: isAbsent,
+  hasSurvived: isAbsent,
+  isGuarded: isAbsent,
   inherited: isAbsent,
   takesAlong: isAbsent,
   stopsAfter: isAbsent,

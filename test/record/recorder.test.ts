@@ -163,6 +163,17 @@ describe('an intent', () => {
     expect(statSync(at('record', 'record.jsonl')).mode & 0o777).toBe(0o640);
   });
 
+  it('has as its basis what was decided on: pods that a shutdown is stopping could not be chosen', async () => {
+    const { recorder } = openRecorder();
+    const stop = { decision: 'a-1', decidedMs: 0, uid: 'uid-web', graceEndsMs: 60_000, waitEndsMs: 70_000 };
+    await recorder.intent(aStep('b-1', { stops: [stop] }), 2_000);
+    await recorder.close();
+    expect(joinDecisions(readRecord(at('record')).entries)[0]?.observation).toMatchObject({
+      scenario: { pods: [] },
+      others: [{ name: 'web' }, { name: 'ending' }],
+    });
+  });
+
   it('in a dry run goes into a record of its own and says so', async () => {
     const { recorder } = openRecorder({ dry: true });
     await recorder.intent(aStep('b-1'), 2_000);

@@ -160,8 +160,8 @@ describe('a look as a scenario', () => {
   });
 
   it('keeps the chosen pods even if the mode had excluded them', () => {
-    const overridden = aPod({ name: 'overridden', limitedBy: 'kubelet-evicting' });
-    const waiting = aPod({ name: 'waiting', limitedBy: 'kubelet-evicting' });
+    const overridden = aPod({ name: 'overridden', limitedBy: 'not-stoppable' });
+    const waiting = aPod({ name: 'waiting', limitedBy: 'not-stoppable' });
     const observation = anObservation(1, {}, { pods: known([waiting, overridden]) });
     const scenario = scenarioOf({
       ...{ name: 'x', observation, config: aConfig([]), acted: null },

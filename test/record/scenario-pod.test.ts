@@ -59,7 +59,9 @@ const FACTS: Required<Omit<PodView, LeftOut>> = {
   isTerminating: true,
   isDeletedByOthers: true,
   unsaid: { why: 'unreadable', priority: true, requests: false },
-  limitedBy: 'unnamed',
+  limitedBy: 'looked-up',
+  hasSurvived: true,
+  isGuarded: true,
   diskRelief: known({
     scratch: { bytes: known(1), inodes: known(2) },
     deletedOpen: { bytes: known(3), inodes: known(4) },
@@ -70,7 +72,7 @@ const FACTS: Required<Omit<PodView, LeftOut>> = {
 };
 
 describe('a pod in a recorded scenario', () => {
-  const limits = ['unnamed', 'maybe-empty', 'manifest-unread'] as const;
+  const limits = ['unnamed', 'maybe-empty', 'manifest-unread', 'budget-refused'] as const;
   it.each(limits)('has every fact on which a choice depends when it is read again: %s', (limitedBy) => {
     const facts = { ...FACTS, limitedBy };
     const observation = anObservation(1_000, {}, { pods: known([aPod({ ...facts, workingSetBytes: 5 })]) });

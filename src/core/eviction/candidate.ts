@@ -258,6 +258,7 @@ export function withoutBudgets(pods: readonly PodView[]): readonly PodView[] {
 export function isGuarded(pod: PodView, kills: OwnerKills, guard: Guard, atMs: MonoMs): boolean {
   if (pod.limitedBy === 'restart-guard') return true;
   if (guard === null || pod.ownerKey === null) return false;
+  if (pod.isGuarded) return true;
   const lost = kills.filter((kill) => kill.ownerKey === pod.ownerKey && atMs - kill.atMs < guard.windowMs);
   return lost.length >= guard.kills;
 }

@@ -1,6 +1,6 @@
 import type { Observation } from '../observation.ts';
 import type { Heard } from '../outcome.ts';
-import { isBeingStopped, type PodUid } from '../pod/pod.ts';
+import { isBeingStopped, type PodUid, type PodView } from '../pod/pod.ts';
 import { SIGNAL_FACTS, type Signal, type SignalFacts } from '../signal.ts';
 import type { EscapedFrom, State } from '../state/state.ts';
 import { givesBack } from './gives-back.ts';
@@ -50,10 +50,9 @@ export function heldByVictims(
     ({ decision, isUnreaped }) => !(isUnreaped && counts === 'memoryBytes') && held.every(({ of }) => of !== decision),
   );
   const outside = escaped.length === 0 ? 0 : held.reduce((all, one) => all + one[counts], 0);
-  const survivors =
-    awaited === null || !pods.known
-      ? []
-      : pods.value.filter((pod) => isBeingStopped(pod) && !awaited.includes(pod.uid));
+  const hasSurvived = (pod: PodView): boolean =>
+    pod.hasSurvived === true || (awaited !== null && isBeingStopped(pod) && !awaited.includes(pod.uid));
+  const survivors = pods.known ? pods.value.filter(hasSurvived) : [];
   const inside = survivors.reduce((all, pod) => all + finite(givesBack(pod, signal)), 0);
   const all = outside + inside;
   return isUnread ? Math.max(all, lacking) : all >= lacking ? all : 0;

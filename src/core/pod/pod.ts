@@ -43,6 +43,10 @@ export type PodView = {
   readonly unsaid?: Unsaid;
   /** D13: why the mode excludes this pod; null = it does not. */
   readonly limitedBy: CandidateLimit | null;
+  /** Only in a recorded scenario: it survived its stop, and nothing waited for it any more (D3). */
+  readonly hasSurvived?: true;
+  /** Only in a recorded scenario: its owner had lost too many pods (D6). */
+  readonly isGuarded?: true;
   /** Absent: no pod with a higher priority is stopped with it. */
   readonly inherited?: Inherited;
   /** What is running and stops with it: pods as namespace/name, else units by name; absent: nothing known. */

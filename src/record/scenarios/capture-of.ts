@@ -2,20 +2,13 @@ import type { CoreConfig } from '../../core/core-config.ts';
 import type { Decision } from '../../core/decision.ts';
 import { resolvedBy } from '../../core/eviction/thresholds-met.ts';
 import { thresholdsOf, underWay } from '../../core/eviction/under-way.ts';
-import type { Observation } from '../../core/observation.ts';
-import { type PodView, podName } from '../../core/pod/pod.ts';
-import type { State } from '../../core/state/state.ts';
-import { sayDuration } from '../../core/units/duration.ts';
-import type { EvictionScenario } from './scenario-of.ts';
-import { configOf, isInScenario, layoutOf, summaryOf } from './scenario-of.ts';
+import { podName } from '../../core/pod/pod.ts';
+import type { EvictionScenario, RecordedLook } from './scenario-of.ts';
+import { configOf, guardOf, layoutOf, recordedPods, summaryOf } from './scenario-of.ts';
 import { type Json, podOf } from './scenario-pod.ts';
 
-export type CapturedLook = {
-  readonly observation: Observation;
-  readonly decisions: readonly Decision[];
-  /** Before the look. Absent: nothing was in progress. */
-  readonly state?: Pick<State, 'act'>;
-};
+/** `state`: before the look. */
+export type CapturedLook = RecordedLook & { readonly decisions: readonly Decision[] };
 type CaptureStep = {
   readonly at: number;
   readonly pods?: readonly Json[];
@@ -29,24 +22,23 @@ export type Capture = Omit<EvictionScenario, 'steps'> & {
 
 /**
  * Looks of one configuration as a scenario, oldest first: what the agent saw, one step per look. A scenario cannot express
- * the grace periods that ran before the first one. Pods that could not be chosen (being stopped by us, or excluded by the mode)
- * are left out, except for the names of those that were waited for, and so are looks whose pods were not known. null: no look is
- * left.
+ * the grace periods that ran before the first one. Pods on which no choice depends are left out, except for the names of those
+ * that were waited for, and so are looks whose pods were not known. null: no look is left.
  */
 export function captureOf(name: string, looks: readonly CapturedLook[], config: CoreConfig): Capture | null {
   const seen = looks.filter(({ observation }) => observation.pods.known);
-  const first = seen[0]?.observation;
+  const first = seen[0];
   if (first === undefined) return null;
-  const zeroMs = first.atMs;
+  const { atMs: zeroMs, wallMs } = first.observation;
   const steps: CaptureStep[] = [];
-  const firstPods = podsOf(first).map(podOf);
+  const firstPods = recordedPods(first, config).map(podOf);
   let before = JSON.stringify(firstPods);
   let hasEvicted = false;
   for (const look of seen) {
     const { observation, decisions } = look;
     const at = Math.floor(observation.atMs - zeroMs);
     if (at <= (steps.at(-1)?.at ?? -1)) continue;
-    const views = podsOf(observation);
+    const views = recordedPods(look, config);
     const pods = views.map(podOf);
     const text = JSON.stringify(pods);
     // An evicted pod counts as gone until a list contains it again, as in a dry run or after a failed kill.
@@ -61,9 +53,9 @@ export function captureOf(name: string, looks: readonly CapturedLook[], config: 
     apiVersion: 'nodewarden.dev/v1alpha1',
     kind: 'EvictionScenario',
     metadata: { name, labels: CAPTURED },
-    start: new Date(first.wallMs).toISOString(),
+    start: new Date(wallMs).toISOString(),
     config: { ...configOf({ ...config, thresholds }, null), ...guardOf(config) },
-    node: layoutOf(first),
+    node: layoutOf(first.observation),
     pods: firstPods,
     steps,
   };
@@ -82,12 +74,3 @@ function stoppingIn({ state, observation }: CapturedLook): Pick<CaptureStep, 'st
 
 /** `simulate` lets the usage of captures react to its kills (simulate/eviction/freed.ts). */
 const CAPTURED = { recorded: 'capture' };
-
-function podsOf({ pods }: Observation): readonly PodView[] {
-  return pods.known ? pods.value.filter(isInScenario) : [];
-}
-
-/** The loop guard is off if a scenario does not set it. */
-function guardOf({ guard }: CoreConfig): Json {
-  return guard === null ? {} : { guard: { sameOwnerKills: guard.kills, window: sayDuration(guard.windowMs) } };
-}

@@ -1,6 +1,5 @@
 import { actOf, evictionsOf } from '../../core/eviction/under-way.ts';
 import { type PodView, podName } from '../../core/pod/pod.ts';
-import type { State } from '../../core/state/state.ts';
 import type { CapturedLook } from './capture-of.ts';
 
 /**
@@ -30,15 +29,21 @@ export function redactLooks(looks: readonly CapturedLook[]): readonly CapturedLo
     const { pods: given } = observation;
     const redacted = given.known ? { ...given, value: given.value.map((pod) => redactPod(pod, names)) } : given;
     const look = { observation: { ...observation, pods: redacted }, decisions };
-    return state === undefined ? look : { ...look, state: { act: redactAct(state.act, names) } };
+    return state === undefined ? look : { ...look, state: redactState(state, names) };
   });
 }
 
+type Recorded = NonNullable<CapturedLook['state']>;
 type Pseudonyms = ReadonlyMap<string, string>;
 type Names = { readonly [N in 'namespaces' | 'pods' | 'uids' | 'owners']: Pseudonyms };
 
-function redactAct(act: State['act'], names: Names): State['act'] {
-  return actOf(evictionsOf({ act }).map((eviction) => ({ ...eviction, victim: redactNames(eviction.victim, names) })));
+function redactState(state: Recorded, names: Names): Recorded {
+  const evictions = evictionsOf(state).map((eviction) => ({
+    ...eviction,
+    victim: redactNames(eviction.victim, names),
+  }));
+  const ownerKills = state.ownerKills.map((kill) => ({ ...kill, ownerKey: of(names.owners, kill.ownerKey) }));
+  return { act: actOf(evictions), ownerKills };
 }
 
 /** Numbered in the order of the originals, all with the same number of digits. */

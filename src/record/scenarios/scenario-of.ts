@@ -1,12 +1,15 @@
 import type { CoreConfig } from '../../core/core-config.ts';
 import type { MemoryGrowth } from '../../core/eviction/attribution.ts';
+import { isGuarded } from '../../core/eviction/candidate.ts';
 import { shortageOf } from '../../core/eviction/shortage.ts';
 import { type MetThreshold, plainOf, type Threshold, type ThresholdValue } from '../../core/eviction/threshold.ts';
 import { isMetWithMinReclaim, resolvedBy } from '../../core/eviction/thresholds-met.ts';
+import { underWay } from '../../core/eviction/under-way.ts';
 import type { Observation } from '../../core/observation.ts';
-import { isAwaited, isBeingStopped, type PodUid, type PodView } from '../../core/pod/pod.ts';
+import { type CandidateLimit, isBeingStopped, type PodUid, type PodView } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import { fileSystemOf, SIGNAL_FACTS, SIGNALS, type SignalFacts, type SignalSample } from '../../core/signal.ts';
+import type { State } from '../../core/state/state.ts';
 import { sayDuration } from '../../core/units/duration.ts';
 import { percentText } from '../../core/units/float32.ts';
 import { isLess } from '../../core/units/quantity.ts';
@@ -22,9 +25,8 @@ export type EvictionScenario = {
   readonly pods: readonly Json[];
   readonly steps: readonly [{ readonly at: 0; readonly summary: Json; readonly memoryGrowth?: MemoryGrowth }];
 };
-type ScenarioInput = {
+type ScenarioInput = RecordedLook & {
   readonly name: string;
-  readonly observation: Observation;
   readonly config: CoreConfig;
   /** The threshold on which it acted; null for local storage limits. */
   readonly acted: MetThreshold | null;
@@ -32,21 +34,38 @@ type ScenarioInput = {
   readonly victims?: readonly PodUid[];
 };
 
-/** A scenario does not contain what was reported before it begins. */
-export function isInScenario(pod: PodView): boolean {
-  const { limitedBy } = pod;
-  const isIn = limitedBy === null || limitedBy === 'maybe-empty' || limitedBy === 'manifest-unread';
-  return !isBeingStopped(pod) && (isIn || isAwaited(limitedBy));
+/** `state`: before or after it; absent: nothing was in progress. */
+export type RecordedLook = {
+  readonly observation: Observation;
+  readonly state?: Pick<State, 'act' | 'ownerKills'>;
+};
+
+/** The pods on which a choice depends, with what a scenario does not know because it happened before it begins. */
+export function recordedPods(look: RecordedLook, { isLive, guard }: CoreConfig): readonly PodView[] {
+  const { observation, state } = look;
+  const { pods, atMs } = observation;
+  if (!pods.known) return [];
+  const awaited = state === undefined ? [] : underWay({ state, observation }).map(({ victim }) => victim.uid);
+  const kills = state?.ownerKills.filter((kill) => kill.atMs < atMs) ?? [];
+  return pods.value.flatMap((pod): readonly PodView[] => {
+    if (isBeingStopped(pod)) return isLive && !awaited.includes(pod.uid) ? [{ ...pod, hasSurvived: true }] : [];
+    if (pod.limitedBy === 'not-stoppable') return [];
+    const isByOwner = pod.limitedBy !== 'restart-guard' && isGuarded(pod, kills, guard, atMs);
+    return [isByOwner ? { ...pod, isGuarded: true } : pod];
+  });
 }
+
+/** They hold only under a soft threshold; one whose grace period is written as finished is hard. */
+const SOFT_LIMITS: readonly (CandidateLimit | null)[] = ['kubelet-evicting', 'budget-refused', 'budgets-refuse'];
 
 /**
  * One look as a scenario from which ranking and victim can be re-derived; null if the pods were not known. A scenario begins
  * without history, so the threshold that was acted on is written as it was at this look: a finished grace period as 0s, and a
  * threshold held by its min reclaim with that added. Met thresholds of other resources, which were handled before or waited
- * (D3), are left out, and so are pods that could not be chosen (being stopped by us, or excluded by the mode).
+ * (D3), are left out, and so are pods on which the choice did not depend.
  */
 export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
-  const { observation, config, acted, victims = [] } = input;
+  const { observation, config, acted } = input;
   if (!observation.pods.known) return null;
   const { memoryGrowth } = observation;
   const growth = memoryGrowth?.known ? { memoryGrowth: memoryGrowth.value } : {};
@@ -56,16 +75,28 @@ export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
     const isOther = acted !== null && shortageOf(threshold.signal, layout) !== shortageOf(acted.signal, layout);
     return !isOther || !sample.known || !isMetWithMinReclaim(threshold, sample.value);
   };
-  const pods = observation.pods.value.filter((pod) => victims.includes(pod.uid) || isInScenario(pod));
+  const pods = scenarioPods(input);
   return {
     apiVersion: 'nodewarden.dev/v1alpha1',
     kind: 'EvictionScenario',
     metadata: { name: input.name, labels: acted === null ? {} : { acted: acted.id } },
-    config: configOf({ ...config, thresholds: resolvedBy(config.thresholds, observation).filter(isInTurn) }, acted),
+    config: {
+      ...configOf({ ...config, thresholds: resolvedBy(config.thresholds, observation).filter(isInTurn) }, acted),
+      ...guardOf(config),
+    },
     node: layoutOf(observation),
     pods: pods.map(podOf),
     steps: [{ at: 0, summary: summaryOf(observation, pods, observation.atMs), ...growth }],
   };
+}
+
+export function scenarioPods(input: ScenarioInput): readonly PodView[] {
+  const { observation, config, acted, victims = [] } = input;
+  const isSoft = acted !== null && !acted.isHard;
+  const recorded = recordedPods(input, config).filter(({ limitedBy }) => !(isSoft && SOFT_LIMITS.includes(limitedBy)));
+  const byUid = new Map(recorded.map((pod) => [pod.uid, pod]));
+  const pods = observation.pods.known ? observation.pods.value : [];
+  return pods.flatMap((pod) => byUid.get(pod.uid) ?? (victims.includes(pod.uid) ? pod : []));
 }
 
 /** scenarios.md 2.1. `acted`: the only threshold that is written as it was, not as configured. */
@@ -121,6 +152,11 @@ function valueText(threshold: ThresholdValue): string {
 function stallPercent(value: ThresholdValue): string {
   const percent = 100 - Number.parseFloat(valueText(value));
   return `${Number(percent.toPrecision(9))}%`;
+}
+
+/** The loop guard is off if a scenario does not set it. */
+export function guardOf({ guard }: CoreConfig): Json {
+  return guard === null ? {} : { guard: { sameOwnerKills: guard.kills, window: sayDuration(guard.windowMs) } };
 }
 
 /** scenarios.md 2.2. */

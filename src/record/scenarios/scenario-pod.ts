@@ -1,13 +1,6 @@
 import { isCutShort, isReliefAtLeast, isUnread } from '../../core/eviction/relief.ts';
 import { EVICT_FOR, sayEvictFor } from '../../core/pod/evict-for.ts';
-import {
-  type Amounts,
-  type ContainerUsage,
-  type ContainerView,
-  type DiskUsage,
-  isAwaited,
-  type PodView,
-} from '../../core/pod/pod.ts';
+import type { Amounts, ContainerUsage, ContainerView, DiskUsage, PodView } from '../../core/pod/pod.ts';
 import { type ContainerSpec, requestsOf, withDefaultRequests } from '../../core/pod/spec.ts';
 import type { Reading } from '../../core/reading.ts';
 import { priorityOf } from '../../core/shutdown/chain.ts';
@@ -137,12 +130,13 @@ export function statsOf(pod: PodView): Json | null {
     ...(usage.swapBytes === undefined ? {} : field('swap', 'swapUsageBytes', usage.swapBytes)),
     ...(pod.isStalledByOwnLimit ? { isStalledByOwnLimit: true } : {}),
     ...(pod.unsaid === undefined ? {} : { unsaid: pod.unsaid }),
-    ...(isAwaited(pod.limitedBy) ? { isAwaited: true } : {}),
-    ...(pod.limitedBy === 'maybe-empty' ? { isMaybeEmpty: true } : {}),
-    ...(pod.limitedBy === 'manifest-unread' ? { isBesideUnread: true } : {}),
+    ...(pod.limitedBy === null ? {} : { limitedBy: pod.limitedBy }),
+    ...(pod.hasSurvived ? { hasSurvived: true } : {}),
+    ...(pod.isGuarded ? { isGuarded: true } : {}),
     ...(pod.isDeletedByOthers ? { isDeletedByOthers: true } : {}),
     ...unmeasuredIn(usage),
     ...field('process_stats', 'process_count', usage.processes),
+    ...(usage.pidsHeld?.known ? { pidsHeld: usage.pidsHeld.value } : {}),
     ...field('ephemeral-storage', 'usedBytes', usage.ephemeralStorageBytes),
     containers: containerStats(pod, usage.containers.value),
     volume: volumeStats(pod),

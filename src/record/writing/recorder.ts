@@ -4,6 +4,7 @@ import type { MetThreshold } from '../../core/eviction/threshold.ts';
 import type { Observation } from '../../core/observation.ts';
 import type { Outcome } from '../../core/outcome.ts';
 import type { MonoMs } from '../../core/reading.ts';
+import { withStopsTerminating } from '../../core/shutdown/step.ts';
 import type { State } from '../../core/state/state.ts';
 import type { Verdict } from '../../core/verdict.ts';
 import { within } from '../../host/clock.ts';
@@ -12,9 +13,9 @@ import { openRecordDisk } from '../../host/record-disk.ts';
 import { isThreadFree } from '../../host/thread-pool.ts';
 import type { Clock, Findings, Left, Recorder } from '../../ports.ts';
 import { recordDamaged, STATE_FILE, stateNotSaved } from '../../words/finding-own.ts';
-import { type EntryBody, type Evidence, entryOf, LINE_START, type RecordEntry, sayEntry } from '../entry.ts';
+import { type EntryBody, entryOf, LINE_START, type RecordEntry, sayEntry } from '../entry.ts';
 import { recordName } from '../reading/record-file.ts';
-import { isInScenario, scenarioOf } from '../scenarios/scenario-of.ts';
+import { scenarioOf, scenarioPods } from '../scenarios/scenario-of.ts';
 import { openPendingLines, pendingLinesPath } from './pending-lines.ts';
 import { createSpool } from './spool.ts';
 
@@ -153,7 +154,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
         ...recent,
       ].slice(0, RECENT_MAX);
       const config = parts.config();
-      putEvidenceSoon(() => spool.put(say(evidenceOf(observation, decisions, config))));
+      putEvidenceSoon(() => spool.put(say(evidenceOf(observation, verdict, config))));
       return putWithin({ lines, ids, recorded }, deadlineMs);
     },
     keep: stateFile.keep,
@@ -177,7 +178,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       const { decisions, reasons, state } = verdict;
       const moment = { atWallMs: clock.wallMs(), bootId, dry };
       for (const decision of decisions) sayEntry(entryOf(moment, { kind: 'decision', decision, reasons }));
-      sayEntry(entryOf(moment, evidenceOf(observation, decisions, parts.config())));
+      sayEntry(entryOf(moment, evidenceOf(observation, verdict, parts.config())));
       JSON.stringify(state);
     },
     close: async () => {
@@ -237,19 +238,17 @@ function isShown({ kind }: Decision): boolean {
   return kind !== 'set-condition' && kind !== 'take-lock' && kind !== 'release-lock';
 }
 
-function evidenceOf(observation: Observation, decisions: readonly Decision[], config: CoreConfig): EntryBody {
-  const { atMs, signals, psi } = observation;
+function evidenceOf(seen: Observation, { decisions, state }: Verdict, config: CoreConfig): EntryBody {
+  const observation = withStopsTerminating(seen, state.stops);
+  const { atMs, signals, psi, pods } = observation;
   const of = decisions.map(({ id }) => id);
   const victims = decisions.flatMap((decision) => ('victim' in decision ? [decision.victim.uid] : []));
-  const scenario = scenarioOf({ name: of[0] ?? 'look', observation, config, acted: actedOn(decisions), victims });
-  const others = othersOf(observation).filter(({ uid }) => !victims.includes(uid));
+  const input = { name: of[0] ?? 'look', observation, state, config, acted: actedOn(decisions), victims };
+  const inIt = new Set(scenarioPods(input).map(({ uid }) => uid));
+  const outside = pods.known ? pods.value.filter(({ uid }) => !inIt.has(uid)) : [];
+  const others = outside.map(({ uid, namespace, name }) => ({ uid, namespace, name }));
+  const scenario = scenarioOf(input);
   return { kind: 'observation', of, atMs, signals, psi, scenario, ...(others.length === 0 ? {} : { others }) };
-}
-
-function othersOf({ pods }: Observation): NonNullable<Evidence['others']> {
-  if (!pods.known) return [];
-  const outside = pods.value.filter((pod) => !isInScenario(pod));
-  return outside.map(({ uid, namespace, name }) => ({ uid, namespace, name }));
 }
 
 function actedOn(decisions: readonly Decision[]): MetThreshold | null {

@@ -1,4 +1,5 @@
 import { usageFor } from '../../core/eviction/comparator.ts';
+import { givesBack } from '../../core/eviction/gives-back.ts';
 import type { Observation } from '../../core/observation.ts';
 import type { PodView } from '../../core/pod/pod.ts';
 import { known } from '../../core/reading.ts';
@@ -26,10 +27,9 @@ export function withFreed(
   return freed;
 }
 
-/** For swap, what the pod had there; the stall in a recording is attributed to the pod that was killed for it. */
+/** The stall in a recording is attributed to the pod that was killed for it, and its files count as removed. */
 function freedBy(signal: Signal, pod: PodView, layout: FsLayout): number {
-  const { comesBack } = SIGNAL_FACTS[signal];
-  if (comesBack === 'stall') return Number.POSITIVE_INFINITY;
-  const used = comesBack === 'swap' ? pod.usage.swapBytes : usageFor(signal, pod, layout);
-  return used?.known ? used.value : 0;
+  if (SIGNAL_FACTS[signal].comesBack !== 'nothing') return givesBack(pod, signal);
+  const used = usageFor(signal, pod, layout);
+  return used.known ? used.value : 0;
 }

@@ -1,18 +1,11 @@
-import type {
-  ContainerUsage,
-  DiskRelief,
-  DiskUsage,
-  PodView,
-  Relief,
-  Unsaid,
-  VolumeUsage,
-} from '../../core/pod/pod.ts';
+import type { ContainerUsage, DiskRelief, DiskUsage, PodView, Relief, VolumeUsage } from '../../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../../core/reading.ts';
 import { isObject } from '../../core/shape.ts';
 import { forEachSignal, SIGNAL_FACTS, type Signal, type SignalFacts, type SignalSample } from '../../core/signal.ts';
 import type { Json, ScenarioPod } from '../scenario.ts';
 import { noUsage } from '../scenario-defaults.ts';
-import { count, flag, listOf, readCount, readTime, type Shape, text, theirs, time } from '../shape.ts';
+import { among, count, flag, listOf, readCount, readTime, type Shape, text, theirs, time } from '../shape.ts';
+import { LIMITS, recordedOf } from './recorded-pod.ts';
 
 type Signals = { readonly [S in Signal]: Reading<SignalSample> };
 type Usage = PodView['usage'];
@@ -47,16 +40,11 @@ export function createStatsReader(startWallMs: number | null): StatsReader {
     const before = seen.get(pod);
     if (before !== undefined && before.entry === entry) return before.view;
     const used = withUsage(pod.declared, entry === null ? NO_USAGE : usages.of(entry, pod));
-    const [relief, unsaid] = [sectionIn(entry, 'diskRelief'), sectionIn(entry, 'unsaid')];
+    const relief = sectionIn(entry, 'diskRelief');
     const view: PodView = {
       ...used,
       ...(relief === null ? {} : { diskRelief: known(reliefOf(relief, numbers)) }),
-      ...(entry?.['isStalledByOwnLimit'] === true ? { isStalledByOwnLimit: true } : {}),
-      ...(unsaid === null ? {} : { unsaid: unsaidOf(unsaid) }),
-      ...(entry?.['isAwaited'] === true ? { limitedBy: 'unnamed' } : {}),
-      ...(entry?.['isMaybeEmpty'] === true ? { limitedBy: 'maybe-empty' } : {}),
-      ...(entry?.['isBesideUnread'] === true ? { limitedBy: 'manifest-unread' } : {}),
-      ...(entry?.['isDeletedByOthers'] === true ? { isTerminating: true, isDeletedByOthers: true } : {}),
+      ...(entry === null ? {} : recordedOf(entry)),
     };
     seen.set(pod, { entry, view });
     return view;
@@ -170,6 +158,7 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
     const memory = sectionIn(entry, 'memory');
     const swap = sectionIn(entry, 'swap');
     const unattributed = sectionIn(entry, 'diskUnattributed');
+    const pidsHeld = numbers(entry, 'pidsHeld');
     const unmeasured = listIn(entry, 'unmeasured');
     const isUnmeasured = (part: string): boolean => unmeasured.includes(part);
     const memoryBytes = memory === null ? ABSENT : known(orZero(memory, 'workingSetBytes'));
@@ -181,6 +170,7 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
       processes: isUnmeasured('process_stats')
         ? UNMEASURED
         : reading(sectionIn(entry, 'process_stats'), 'process_count'),
+      ...(pidsHeld === null ? {} : { pidsHeld: known(pidsHeld) }),
       disk: known<DiskUsage>({
         ...disk,
         ...(entry['diskIsAtLeast'] === true ? { isAtLeast: true } : {}),
@@ -196,13 +186,6 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
   };
   return { of };
 }
-
-/** As a recorded look wrote it (C9). */
-const unsaidOf = ({ why, priority, requests }: Json): Unsaid => ({
-  why: why === 'unreadable' ? why : 'undeclared',
-  priority: priority === true,
-  requests: requests === true,
-});
 
 /** As a recorded look wrote it (D14). */
 function reliefOf(section: Json, numbers: Numbers): DiskRelief {
@@ -333,13 +316,16 @@ const pod = theirs(
     'ephemeral-storage': theirs({ usedBytes: count }),
     volume: listOf(theirs({ name: text, usedBytes: count, inodesUsed: count }, ['name'])),
     containers: listOf(container),
-    // Our own: what a recorded look knew for D13, D17, C9, C10 and D14.
+    // Our own: what a recorded look knew for D3, D6, D13, D17, D18, C9, C10 and D14.
     unmeasured: listOf(text),
     isStalledByOwnLimit: flag,
     unsaid: theirs({ why: text, priority: flag, requests: flag }),
+    limitedBy: among(LIMITS),
     isAwaited: flag,
     isMaybeEmpty: flag,
-    isBesideUnread: flag,
+    hasSurvived: flag,
+    isGuarded: flag,
+    pidsHeld: count,
     isDeletedByOthers: flag,
     diskRelief: theirs({
       scratchBytes: count,
