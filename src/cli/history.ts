@@ -51,8 +51,9 @@ export function historyCommand(): Command {
       for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
       for (const problem of records.flatMap(sayProblems)) process.stderr.write(`${problem}\n`);
       if (found.damaged > 0) process.stderr.write(`damaged entries omitted from the shutdowns: ${found.damaged}\n`);
-      // The unreadable part may contain some.
-      const nothing = unreadable.size > 0 ? '' : sayNothing(options, stateDirectory, sinceWallMs);
+      // The part that was not read may contain some.
+      const isWhole = unreadable.size === 0 && records.every(({ leftOut }) => leftOut === 0);
+      const nothing = isWhole ? sayNothing(options, stateDirectory, sinceWallMs) : '';
       printAs(options.output, history, (paint) => historyText(history, nothing, paint));
       if (unreadable.size > 0) process.exitCode = NOT_READ;
     });
@@ -113,10 +114,11 @@ function oomKills(entries: readonly RecordEntry[]): readonly OomKill[] {
   });
 }
 
-function sayProblems({ tornLines, entries }: ReadRecord): readonly string[] {
+function sayProblems({ tornLines, leftOut, entries }: ReadRecord): readonly string[] {
   const lost = entries.reduce((sum, entry) => sum + (entry.kind === 'lost' ? entry.entries : 0), 0);
   return [
     ...(tornLines > 0 ? [`skipped lines of the record that are incomplete or not JSON: ${tornLines}`] : []),
+    ...(leftOut > 0 ? [`the oldest entries of the record are left out: ${leftOut}`] : []),
     ...(lost > 0 ? [`${lost} entries are missing: the disk accepted none for too long`] : []),
   ];
 }

@@ -31,8 +31,8 @@ export function trialCommand(): Command {
     .action(async (options: Options) => {
       const { stateDirectory } = daemonPathsOf(options.config ?? null);
       if (await isRecordHung(stateDirectory)) return;
-      const { entries, tornLines, unreadable } = readRecord(stateDirectory, { dry: true });
-      const trial = trialOf(entries, tornLines, options.since?.(createClock().wallMs()) ?? null);
+      const { entries, leftOut, tornLines, unreadable } = readRecord(stateDirectory, { dry: true });
+      const trial = trialOf(entries, tornLines + leftOut, options.since?.(createClock().wallMs()) ?? null);
       for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
       const isWhole = unreadable.length === 0;
       printAs(options.output, trial, (paint) => trialText(trial, { directory: stateDirectory, isWhole }, paint));

@@ -9,10 +9,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { joinDecisions } from '../../src/record/entry.ts';
+import { type EntryBody, entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
 import { readRecord } from '../../src/record/reading/record-file.ts';
 import { readRotated } from '../../src/record/reading/rotated.ts';
 import { MI } from '../a.ts';
+import { anEviction } from '../serve/a-report.ts';
 import { aRecorder, aStep } from './a-recorder.ts';
 
 const { at, openRecorder } = aRecorder();
@@ -100,7 +101,26 @@ describe('the record file', () => {
     expect(lines).toEqual(['first', 'second', 'third']);
   });
 
+  it('is read with every decision, however many notes of the running pods follow, and says how much of the oldest is left out', () => {
+    mkdirSync(at('record'));
+    const line = (ms: number, body: EntryBody): string =>
+      sayEntry(entryOf({ atWallMs: Date.UTC(2026, 0, 1) + ms, bootId: 'boot', dry: false }, body));
+    const note = (atMs: number): string =>
+      line(atMs, { kind: 'note', note: { kind: 'running', atMs, pods: ['shop/web'] } });
+    const notes = (count: number): string => Array.from({ length: count }, (_, i) => note(i)).join('');
+    const decided = line(0, { kind: 'decision', decision: anEviction('b-2'), reasons: [] });
+    writeFileSync(at('record', 'record.jsonl.1'), decided + notes(110_000));
+    writeFileSync(at('record', 'record.jsonl'), notes(100_000) + note(7));
+    const { entries, leftOut } = readRecord(at('record'));
+    expect(leftOut).toBe(0);
+    expect(entries[0]).toMatchObject({ decision: { id: 'b-2' } });
+    expect(entries.at(-1)).toMatchObject({ note: { kind: 'running', atMs: 7 } });
+    const lost = line(0, { kind: 'lost', entries: 1 });
+    writeFileSync(at('record', 'record.jsonl'), lost.repeat(100_000));
+    expect(readRecord(at('record'))).toMatchObject({ leftOut: 2 });
+  });
+
   it('is empty if it does not exist', () => {
-    expect(readRecord(at('none'))).toEqual({ entries: [], tornLines: 0, unreadable: [] });
+    expect(readRecord(at('none'))).toEqual({ entries: [], leftOut: 0, tornLines: 0, unreadable: [] });
   });
 });

@@ -10,8 +10,10 @@ export function recordName(dry: boolean): string {
 }
 
 export type ReadRecord = {
-  /** Oldest first; only the newest ones of a very long record. */
+  /** Oldest first. Of a very long record, without notes of the running pods that a later one of the same boot replaces. */
   readonly entries: readonly RecordEntry[];
+  /** How many of the oldest entries are left out besides. */
+  readonly leftOut: number;
   /** Incomplete lines: an agent that was killed while writing leaves one. */
   readonly tornLines: number;
   /** Files that exist but could not be read, with the reason. */
@@ -28,15 +30,33 @@ const ENTRIES_MAX = 100_000;
 /** The readable part of the record and its rotated files. Without a record, it is empty. */
 export function readRecord(directory: string, query: RecordQuery = {}): ReadRecord {
   const { sinceWallMs = Number.NEGATIVE_INFINITY, dry = false } = query;
-  const entries: RecordEntry[] = [];
-  let tornLines = 0;
+  let entries: RecordEntry[] = [];
+  let [tornLines, leftOut] = [0, 0];
+  const shorten = (): void => {
+    entries = withoutReplaced(entries);
+    const tooMany = Math.max(0, entries.length - ENTRIES_MAX);
+    leftOut += tooMany;
+    entries.splice(0, tooMany);
+  };
   const unreadable = readRotated(directory, recordName(dry), RECORD_MAX_BYTES, (line) => {
     const entry = parseEntry(line);
     if (entry === null) tornLines++;
     else if (entry.atWallMs >= sinceWallMs) entries.push(entry);
-    if (entries.length > 2 * ENTRIES_MAX) entries.splice(0, ENTRIES_MAX);
+    if (entries.length > 2 * ENTRIES_MAX) shorten();
   });
-  return { entries: entries.slice(-ENTRIES_MAX), tornLines, unreadable };
+  if (entries.length > ENTRIES_MAX) shorten();
+  return { entries, leftOut, tornLines, unreadable };
+}
+
+function withoutReplaced(entries: readonly RecordEntry[]): RecordEntry[] {
+  const replaced = new Set<string>();
+  const kept = entries.toReversed().filter((entry) => {
+    if (entry.kind !== 'note' || entry.note.kind !== 'running') return true;
+    const isLast = !replaced.has(entry.bootId);
+    replaced.add(entry.bootId);
+    return isLast;
+  });
+  return kept.reverse();
 }
 
 /**

@@ -71,8 +71,8 @@ const OFTEN = 3;
 /** An eviction for memory would have prevented a kernel OOM kill that followed its decision within this time. */
 const PREVENTED_MS = 60_000;
 
-/** `recorded`: the whole record of the dry run. */
-export function trialOf(recorded: readonly RecordEntry[], tornLines: number, sinceWallMs: number | null): Trial {
+/** `recorded`: the record of the dry run. `notRead`: how many of its lines cannot be, or are not. */
+export function trialOf(recorded: readonly RecordEntry[], notRead: number, sinceWallMs: number | null): Trial {
   const isWanted = isSince(sinceWallMs ?? Number.NEGATIVE_INFINITY);
   const wanted = recorded.filter(isWanted);
   const entries = recorded.filter(isSound);
@@ -94,7 +94,7 @@ export function trialOf(recorded: readonly RecordEntry[], tornLines: number, sin
     ...spanOf(wanted),
     before: beforeOf(recorded.findLast((entry) => !isWanted(entry))),
     isWhole: sinceWallMs === null || (recorded[0]?.atWallMs ?? Number.POSITIVE_INFINITY) <= sinceWallMs,
-    missing: lost + tornLines + damaged,
+    missing: lost + notRead + damaged,
     runs: runsOf(wanted),
     stops,
     reclaims: reclaimsOf(decisions),
