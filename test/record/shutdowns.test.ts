@@ -400,6 +400,34 @@ describe('the end of an earlier boot', () => {
       [dry.stopped(6, 'stays'), dry.started(7), dry.stopped(9, 'goes-down')],
     ],
     ['ungraceful', false, 'a dry run beside it had ended before it noted anything', [], [dry.running(6)]],
+    [
+      'not-watched',
+      false,
+      'a dry run left no end, and nothing since the live one was stopped',
+      [boot.stopped(9, 'stays')],
+      [dry.started(5)],
+    ],
+    [
+      'not-watched',
+      false,
+      'the machine did not go down with a dry run: the live one was stopped later',
+      [boot.stopped(9, 'stays')],
+      [dry.started(5), dry.stopped(6, 'goes-down')],
+    ],
+    [
+      'ungraceful',
+      true,
+      'a dry run went on after the live one was stopped, and left no end',
+      [boot.stopped(9, 'stays')],
+      [dry.started(5), dry.running(10)],
+    ],
+    [
+      'ungraceful',
+      true,
+      'a dry run decided something after the live one was stopped',
+      [boot.stopped(9, 'stays')],
+      [dry.started(5), dry.lock(10, 'd-1', 'take-lock')],
+    ],
   ] as const)('is %s, judged by a dry run: %s, if %s', (end, byDryRun, _, live, ofDry) => {
     const { boots } = shutdownsOf([boot.started(1), ...live, ...ofDry], 'now');
     expect(boots).toMatchObject([{ end, dry: byDryRun }]);

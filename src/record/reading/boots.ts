@@ -53,7 +53,7 @@ type Run =
   | { readonly kind: 'started'; readonly atMs: MonoMs }
   | { readonly kind: 'stopped'; readonly atMs: MonoMs; readonly machine: 'stays' | 'goes-down' };
 
-/** A dry run beside a live one may end at any time: it counts if the live one had been stopped, or there was none. */
+/** A dry run beside a live one may end at any time: it counts if the live one had been stopped before that, or there was none. */
 function endOfBoot(
   entries: readonly RecordEntry[],
   notes: readonly Noted[],
@@ -70,8 +70,16 @@ function endOfBoot(
     );
   const live = endIn(false);
   if (isEnd(live)) return { dry: false, end: live };
-  const dry = endIn(true);
+  const stops = notes.filter((note) => note.kind === 'stopped').filter(({ dry }) => !dry);
+  const stoppedMs = latest(stops)?.atMs ?? null;
+  const hasGoneOn = stoppedMs === null || entries.some((entry) => entry.dry && isSince(entry, stoppedMs));
+  const dry = hasGoneOn ? endIn(true) : 'unknown';
   return { dry: !isLive || isEnd(dry), end: isEnd(dry) || live === 'unknown' ? dry : live };
+}
+
+function isSince(entry: RecordEntry, sinceMs: MonoMs): boolean {
+  if (entry.kind === 'decision') return entry.decision.atMs >= sinceMs;
+  return entry.kind === 'note' && 'atMs' in entry.note && entry.note.atMs >= sinceMs;
 }
 
 /** Whether the record shows the end of the boot. */
