@@ -1,6 +1,8 @@
+import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Moment } from './clock.ts';
 import type { DirectoryIdentity } from './directory-identity.ts';
 import { EMPTIED_AS, EMPTY_DIRECTORY_PROGRAM } from './empty-directory-program.ts';
+import { run as runChild } from './exec.ts';
 import { unsafePlace } from './mounts.ts';
 import type { CommandRunner } from './transient.ts';
 
@@ -77,4 +79,16 @@ function programFor({ measured, kept, others, cgroup, end }: ToEmpty): string {
     end,
   };
   return `'use strict';\nconst asked = ${JSON.stringify(asked)};\n${EMPTY_DIRECTORY_PROGRAM}`;
+}
+
+const LIST_MS = 2_000;
+const LEAST_BYTES = 1_000;
+/** Nothing is in it, or it does not exist. A child looks, and no further than at one entry: the file system may hang. */
+export async function isEmptyDirectory(path: string): Promise<Reading<boolean>> {
+  const command = ['find', `${path}/`, '-mindepth', '1', '-maxdepth', '1', '-print', '-quit'];
+  const end = await runChild(command, { timeoutMs: LIST_MS, maxOutputBytes: LEAST_BYTES });
+  if (end.kind === 'timed-out') return unknown('timed-out', path, `not listed within ${LIST_MS / 1_000} s`);
+  if (end.kind === 'failed') return unknown('unreadable', path, end.detail);
+  if (end.code === 0) return known(end.stdout === '');
+  return end.stderr.includes('No such file or directory') ? known(true) : unknown('unreadable', path, end.stderr);
 }

@@ -1,5 +1,5 @@
 import type { Emptied } from '../core/outcome.ts';
-import { podName, type Victim } from '../core/pod/pod.ts';
+import { type PodUid, podName, type Victim } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
@@ -7,7 +7,7 @@ import { hasProcesses, refOf } from '../host/cgroupfs.ts';
 import { type Moment, momentNow, sleep, within } from '../host/clock.ts';
 import type { DirectoryIdentity } from '../host/directory-identity.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
-import { emptyDirectory, type NotEmptied, type ToEmpty } from '../host/empty-directory.ts';
+import { emptyDirectory, isEmptyDirectory, type NotEmptied, type ToEmpty } from '../host/empty-directory.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import type { Clock, Findings, Scratch } from '../ports.ts';
 import { scratchId, scratchNotEmptied } from '../words/finding-standalone.ts';
@@ -41,8 +41,12 @@ const COUNT_AFTER_MS = 3_000;
 const SETTLE_MS = 25;
 /** How long to wait after a start, or a change of the manifests, until it was seen which directories the pods have. */
 const TOLD_MS = 2_000;
+/** How often it is looked whether what could not be emptied is empty by now. */
+const RECHECK_MS = 60_000;
 
 export function createScratch({ clock, mounts, run, walker, findings, source }: ScratchNeeds): Scratch {
+  /** By pod, what the last try left. */
+  const notEmptied = new Map<PodUid, ReadonlySet<string>>();
   const count = (paths: readonly string[], withinMs: number): Promise<Reading<WalkedDisk>> => {
     let soFar: Reading<WalkedDisk> = unknown('timed-out', 'scratch', 'counting timed out');
     const walked = walker.walk(paths, (least) => {
@@ -72,19 +76,41 @@ export function createScratch({ clock, mounts, run, walker, findings, source }: 
     const { declared, scratch } = live.manifest;
     const before = await count(scratch, COUNT_BEFORE_MS);
     const endsMs = clock.monoMs() + EMPTY_MS;
-    const left: NotEmptied[] = [];
+    const left: (NotEmptied & { readonly path: string })[] = [];
     for (const path of scratch) {
       const leftMs = Math.max(1_000, Math.round(endsMs - clock.monoMs()));
       const problem = await emptyDirectory(run, toEmpty(live, path, end), leftMs);
-      if (problem !== null) left.push(problem);
+      if (problem !== null) left.push({ ...problem, path });
     }
     const after = await count(scratch, COUNT_AFTER_MS);
     const { uid } = declared;
-    const problems = left.filter(({ runsAgain }) => !runsAgain).map(({ text }) => text);
-    if (problems.length > 0) findings.raise(scratchNotEmptied(uid, podName(declared), problems));
-    else findings.clear(scratchId(uid));
+    const problems = left.filter(({ runsAgain }) => !runsAgain);
+    if (problems.length > 0) {
+      const texts = problems.map(({ text }) => text);
+      findings.raise(scratchNotEmptied(uid, podName(declared), texts));
+      const full = new Set(problems.map(({ path }) => path));
+      notEmptied.set(uid, full);
+      clearWhenEmpty(uid, full);
+    } else ended(uid);
     const said = left.map(({ text }) => text).join('; ');
     return { freedBytes: freedOf(before, after), problem: left.length > 0 ? said : null };
+  }
+
+  function ended(uid: PodUid): void {
+    findings.clear(scratchId(uid));
+    notEmptied.delete(uid);
+  }
+
+  /** Somebody may empty them, or withdraw the manifest. Not asked again of a file system that hangs: each call may stay. */
+  function clearWhenEmpty(uid: PodUid, paths: ReadonlySet<string>): void {
+    clock.after(RECHECK_MS, async () => {
+      const looked = await Promise.all([...paths].map(isEmptyDirectory));
+      // Meanwhile it may have been evicted again.
+      if (notEmptied.get(uid) !== paths) return;
+      const areEmpty = looked.every((isEmpty) => isEmpty.known && isEmpty.value);
+      if (areEmpty || source.find(uid) === null) ended(uid);
+      else if (!looked.some((isEmpty) => !isEmpty.known && isEmpty.why === 'timed-out')) clearWhenEmpty(uid, paths);
+    });
   }
 
   /** Why its files stay; null: it is down, and they are its own. */

@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { until } from '../../src/demo/cast.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { createDiskWalker, type DiskWalker } from '../../src/host/disk-walk.ts';
 import type { CommandRunner } from '../../src/host/transient.ts';
@@ -50,6 +51,7 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     readonly run?: CommandRunner;
     readonly scratchTold?: () => Promise<void>;
     readonly patience?: number;
+    readonly isDeclared?: boolean;
   };
   function open(scratch: readonly string[], made: Made = {}) {
     const { path = '/nodewarden-test-gone', cgroup = DOWN, other = [], run = asChild } = made;
@@ -58,14 +60,16 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     const heard = heardParts();
     const manifest = { ...podOf('web', []), scratch };
     const seen = createSeenDirectories();
+    const uids: readonly string[] = ['uid', manifest.declared.uid];
     const source = {
-      find: (uid: string) => (uid === 'uid' ? { manifest, path, cgroup } : null),
+      find: (uid: string) => (uids.includes(uid) && made.isDeclared !== false ? { manifest, path, cgroup } : null),
       declared: () => [manifest, { ...podOf('db', []), disk: other }],
       seen,
       scratchTold,
     };
-    // A busy machine has the time to count: how long that may take is not what is tested.
-    const patient = { ...clock, after: (ms: number, then: () => void) => clock.after(ms * patience, then) };
+    // A busy machine has the time to count: how long that may take is not what is tested. What comes each minute comes at once.
+    const delayMs = (ms: number): number => (ms === 60_000 ? 20 : ms * patience);
+    const patient = { ...clock, after: (ms: number, then: () => void) => clock.after(delayMs(ms), then) };
     const needs = { clock: patient, mounts, run, walker, findings: heard.findings, source };
     return { ...createScratch(needs), present: heard.present, seen };
   }
@@ -92,6 +96,38 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     expect(readdirSync(join(root, 'precious'))).toEqual(['data']);
     expect(await empty({ ...WEB, uid: 'another' })).toBeNull();
     expect(await open([]).empty(WEB)).toBeNull();
+  });
+
+  it.each([
+    { how: 'they are emptied', mend: (at: string) => rmSync(join(at, 'data')) },
+    { how: 'they are removed', mend: (at: string) => rmSync(at, { recursive: true }) },
+  ])('that cannot be emptied is no finding any more once $how by hand', async ({ mend }) => {
+    const [real, other, link] = [join(root, 'real'), join(root, 'other'), join(root, 'link')];
+    for (const path of [real, other]) mkdirSync(path);
+    symlinkSync(real, link);
+    writeFileSync(join(real, 'data'), 'x');
+    const { empty, present } = open([other, link]);
+    await empty(WEB);
+    await sleep(clock, 500);
+    expect(present.size).toBe(1);
+    // The pod runs again, and uses what was emptied.
+    writeFileSync(join(other, 'new'), 'x');
+    mend(real);
+    await until(clock, () => present.size === 0, 10_000);
+    expect(present.size).toBe(0);
+  });
+
+  it('is said of no pod that is not declared any more', async () => {
+    mkdirSync(join(root, 'real'));
+    writeFileSync(join(root, 'real/data'), 'x');
+    symlinkSync(join(root, 'real'), join(root, 'link'));
+    const made = { isDeclared: true };
+    const { empty, present } = open([join(root, 'link')], made);
+    await empty(WEB);
+    expect(present.size).toBe(1);
+    made.isDeclared = false;
+    await until(clock, () => present.size === 0, 10_000);
+    expect(present.size).toBe(0);
   });
 
   /** Beside the directory of another user, and where the pod's user may put it in its place. */
