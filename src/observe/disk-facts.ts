@@ -1,3 +1,4 @@
+import { isUnread } from '../core/eviction/relief.ts';
 import type { DiskWalk, OpenFiles, WalkedDirectory } from '../core/pod/disk-walk.ts';
 import type { DiskRelief, DiskUsage, PodUid, Relief } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
@@ -17,6 +18,8 @@ type DiskFacts = {
     readonly life: string | null;
     readonly written: Reading<number>;
     readonly nowMs: MonoMs;
+    /** What was measured then may have changed since. */
+    readonly isTooOld: (atMs: MonoMs) => boolean;
   }) => { readonly usage: Reading<DiskUsage>; readonly relief: DiskRelief };
   readonly keepOnly: (uids: ReadonlySet<PodUid>) => void;
 };
@@ -45,15 +48,17 @@ export function createDiskFacts(): DiskFacts {
       walks.set(uid, [...before.slice(-KEPT + 1), { atMs, life, directories }]);
     },
     noteOpen: (uid, reading, life, atMs) => void opens.set(uid, { reading, life, atMs }),
-    on: ({ pod, device, latest, life, written, nowMs }) => {
+    on: ({ pod, device, latest, life, written, nowMs, isTooOld }) => {
       const { uid } = pod.declared;
-      const open = openOf(opens.get(uid), uid, life, nowMs);
+      const open = openOf(opens.get(uid), uid, life, isTooOld);
       const deletedOpen = held(open, device);
-      const earlier = (walks.get(uid) ?? []).filter((old) => old.life === life && nowMs - old.atMs <= WINDOW_MS);
-      const { grown, unattributed } = grownOf(latest, device, life, earlier, nowMs);
+      // Until the next walk, growth remains what the last one showed, whether it was a second ago or minutes.
+      const atMs = (latest.known ? latest.value.pod.sampledAtMs : undefined) ?? nowMs;
+      const earlier = (walks.get(uid) ?? []).filter((old) => old.life === life && atMs - old.atMs <= WINDOW_MS);
+      const { grown, unattributed } = grownOf(latest, device, life, earlier, atMs);
       const isUnclear = isSome(unattributed) || isSome(deletedOpen.unattributed);
       return {
-        usage: usageOf(latest, device, deletedOpen, open.known && !open.value.isComplete),
+        usage: usageOf(latest, device, deletedOpen, open.known ? !open.value.isComplete : isUnread(open)),
         relief: {
           scratch: scratchOf(latest, device, pod.scratch ?? []),
           deletedOpen: deletedOpen.own,
@@ -70,10 +75,15 @@ export function createDiskFacts(): DiskFacts {
 }
 
 /** What it held open longer ago it may have closed. */
-function openOf(last: Opened | undefined, uid: PodUid, life: string | null, nowMs: MonoMs): Reading<OpenFiles> {
+function openOf(
+  last: Opened | undefined,
+  uid: PodUid,
+  life: string | null,
+  isTooOld: (atMs: MonoMs) => boolean,
+): Reading<OpenFiles> {
   const where = `open files of ${uid}`;
   if (last?.life !== life) return unknown('not-asked', where, NOT_LOOKED);
-  return nowMs - last.atMs <= WINDOW_MS ? last.reading : unknown('stale', where, 'they were read too long ago');
+  return isTooOld(last.atMs) ? unknown('stale', where, 'they were read too long ago') : last.reading;
 }
 
 type Held = { readonly own: Relief; readonly unattributed: Amounts };
@@ -146,20 +156,17 @@ function grownOf(
   device: number,
   life: string | null,
   earlier: readonly Noted[],
-  nowMs: MonoMs,
+  atMs: MonoMs,
 ): { readonly grown: Relief; readonly unattributed: Amounts } {
   if (!latest.known) return { grown: { bytes: latest, inodes: latest }, unattributed: NOTHING };
-  const isEarlier = life === null || latest.value.life !== life;
-  const isOld = nowMs - (latest.value.pod.sampledAtMs ?? nowMs) > WINDOW_MS;
-  if (isEarlier || isOld) {
-    const when = isEarlier ? 'before the pod restarted' : 'too long ago';
-    const stale = unknown('stale', 'growth', `it was measured ${when}`);
+  if (life === null || latest.value.life !== life) {
+    const stale = unknown('stale', 'growth', 'it was measured before the pod restarted');
     return { grown: { bytes: stale, inodes: stale }, unattributed: NOTHING };
   }
   const now = (latest.value.directories ?? []).filter((of) => of.device === device);
   const [first] = earlier;
   const isCut = latest.value.pod.isAtLeast === true;
-  const isFresh = first === undefined || nowMs - first.atMs <= FRESH_FOR_MS;
+  const isFresh = first === undefined || atMs - first.atMs <= FRESH_FOR_MS;
   type Count = (of: WalkedDirectory) => number;
   const growthIn = (count: Count, fresh: Count): number => {
     let sum = 0;

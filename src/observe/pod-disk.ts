@@ -309,14 +309,13 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
     clock.monoMs() - fullRound.endedMs < READY_FOR_MS;
   cancelTimer = clock.after(ROUND_MS, run);
 
+  const isTooOld = (atMs: MonoMs): boolean =>
+    clock.monoMs() - atMs > (asked !== null && atMs < asked.sinceMs ? USUAL_MS : STALE_MS);
   const latest = (uid: PodUid): Reading<PodWalk> => {
     const found = walked.get(uid);
     if (found === undefined) return notWalked(uid);
-    const ageMs = clock.monoMs() - found.atMs;
-    if (found.failed !== undefined && ageMs > USUAL_MS) return found.failed;
-    const isEarlier = asked !== null && found.atMs < asked.sinceMs;
-    if (ageMs > (isEarlier ? USUAL_MS : STALE_MS))
-      return unknown('stale', `disk of ${uid}`, 'the last walk is too old');
+    if (found.failed !== undefined && clock.monoMs() - found.atMs > USUAL_MS) return found.failed;
+    if (isTooOld(found.atMs)) return unknown('stale', `disk of ${uid}`, 'the last walk is too old');
     return found.reading;
   };
 
@@ -325,7 +324,8 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
     on: (pod, device) => {
       const { uid } = pod.declared;
       const written = writes.written(uid, device);
-      return facts.on({ pod, device, latest: latest(uid), life: lifeOf(pod), written, nowMs: clock.monoMs() });
+      const life = lifeOf(pod);
+      return facts.on({ pod, device, latest: latest(uid), life, written, nowMs: clock.monoMs(), isTooOld });
     },
     follow: (want) => {
       isNear = want.isDiskNear === true;

@@ -130,11 +130,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
         const view = viewOf(pod, { ...read, workingSetBytes }, of, isDiskAsked);
         const { disk: used } = view.usage;
         // A pod that declares no directory is no failure: D14 decides whether it may be chosen.
-        if (isDiskAsked && !used.known && used.why !== 'not-applicable') {
-          unread.push({ pod, why: used });
-          // If it goes with all that it has, it may be the one that fills the disk: no other pod is chosen in its place.
-          if (pod.directories !== undefined) continue;
-        }
+        if (isDiskAsked && !used.known && used.why !== 'not-applicable') unread.push({ pod, why: used });
         views.push(view);
       }
       lastRead = nowRead;

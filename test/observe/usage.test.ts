@@ -291,13 +291,13 @@ describe('pods in a tree of files', () => {
     }
   });
 
-  it('are left out of a choice for disk while theirs cannot be measured, but not of other choices', () => {
+  it('are a finding in a choice for disk while theirs cannot be measured, and no less a part of it', () => {
     write('web', 1_000, 300);
     const findings = someFindings();
     const disk = () => unknown('timed-out', 'disk', 'a walk hangs');
     reader = createPodReader({ clock, mounts, findings, disk });
     const pods = [{ ...bound('web', mounts, '/web'), directories: ['/srv/web'] }];
-    expect(reader.read(pods, 'nodefs.available')).toEqual([]);
+    expect(reader.read(pods, 'nodefs.available')).toMatchObject([{ usage: { disk: { why: 'timed-out' } } }]);
     expect(findings.all()).toHaveLength(1);
     expect(reader.read(pods, 'memory.available')).toHaveLength(1);
     expect(findings.all()).toEqual([]);

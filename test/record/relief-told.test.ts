@@ -113,6 +113,29 @@ describe('a decision about a disk during memory pressure', () => {
     }
   });
 
+  it.each([
+    ['could not be walked', hidden, 'order-unproven'],
+    ['declares no directory', unknown('not-applicable', 'disk', 'it declares no directory'), 'small'],
+  ])('is re-derived if a pod that is not known to free anything %s', (_, disk, outcome) => {
+    const small = {
+      ...aPod({ name: 'small', diskBytes: 20 * MI }),
+      diskRelief: relief({ scratch: { bytes: known(20 * MI), inodes: known(0) } }),
+    };
+    const other = { ...unwalked, usage: { ...unwalked.usage, disk }, diskRelief: relief({}) };
+    const short = { 'nodefs.available': { available: 50 * MI, capacity: 10 * GI } };
+    const config = aConfig([aThreshold('nodefs.available', 100 * MI)], { isLive: true });
+    const observation = anObservation(1_000, short, { pods: known([small, other]), podsFor: 'nodefs.available' });
+    const live = decide(initialState('boot'), observation, config);
+    const scenario = scenarioOf({ name: 'b-1', observation, config, acted: decision.threshold });
+    const [document] = parseDocuments(JSON.stringify(scenario), 'record', 'ours').documents;
+    const { scenario: read } = document === undefined ? { scenario: null } : readEvictionScenario(document);
+    const [look] = read === null ? [] : runEviction(read);
+    for (const verdict of [live, look]) {
+      const evict = verdict?.decisions.find(({ kind }) => kind === 'evict');
+      expect(evict?.kind === 'evict' ? evict.victim.name : verdict?.reasons.at(-1)?.code).toBe(outcome);
+    }
+  });
+
   it('is shown by history with what is partly known', () => {
     const decisions = joinDecisions([
       entryOf({ atWallMs: 0, bootId: 'boot', dry: false }, { kind: 'decision', decision, reasons: [] }),

@@ -9,7 +9,7 @@ import { COMPARATORS } from './comparator.ts';
 import { excessOf, firstOf, isOverRequest, isToBlame, mayBeToBlame, standsIn } from './give-way.ts';
 import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
-import { isAtLeast, isCutShort, isHelp, isReliefAtLeast, mostReliefOf, reliefOf } from './relief.ts';
+import { hasNoDirectory, isAtLeast, isCutShort, isHelp, isReliefAtLeast, mostReliefOf, reliefOf } from './relief.ts';
 
 type Why = Extract<Reason, { code: 'passed-over' }>['because'];
 type Guard = { readonly kills: number; readonly windowMs: number } | null;
@@ -74,8 +74,8 @@ export function firstCandidate(
     const why = barred.get(pod.uid);
     if (why === 'maybe-empty') return true;
     if (why !== 'no-relief') return why === 'daemonset-within-request' && isAtLeast(signal, pod);
-    // After a walk that was cut short, relief may be unknown although there is some.
-    return isReliefAtLeast(pod) || (pod.usage.disk.known && (isCutShort(pod) || mostReliefOf(signal, pod) > 0));
+    // After a walk that failed or was cut short, relief may be unknown although there is some.
+    return isReliefAtLeast(pod) || (!hasNoDirectory(pod) && (isCutShort(pod) || mostReliefOf(signal, pod) > 0));
   };
   const isRival = (entry: Ranked): boolean =>
     (!barred.has(entry.pod.uid) || isUnsure(entry)) && turnOf(entry.pod) <= turn;

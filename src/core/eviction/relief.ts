@@ -60,6 +60,9 @@ export const isReliefAtLeast = ({ diskRelief }: PodView): boolean =>
 export const isCutShort = ({ usage: { disk }, diskRelief }: PodView): boolean =>
   disk.known ? disk.value.isAtLeast === true : diskRelief !== undefined;
 
+/** It declares no directory, so that nothing of it was left unmeasured. */
+export const hasNoDirectory = ({ usage: { disk } }: PodView): boolean => !disk.known && disk.why === 'not-applicable';
+
 /** How much more of a disk it uses at most, if its directories were walked completely. */
 export function unattributedOf(signal: Signal, { usage: { disk } }: PodView): number {
   if (!disk.known || !isDisk(signal)) return 0;

@@ -1,4 +1,4 @@
-import { isCutShort, isReliefAtLeast, isUnread } from '../../core/eviction/relief.ts';
+import { hasNoDirectory, isCutShort, isReliefAtLeast, isUnread } from '../../core/eviction/relief.ts';
 import { EVICT_FOR, sayEvictFor } from '../../core/pod/evict-for.ts';
 import type { Amounts, ContainerUsage, ContainerView, DiskUsage, PodView } from '../../core/pod/pod.ts';
 import { type ContainerSpec, requestsOf, withDefaultRequests } from '../../core/pod/spec.ts';
@@ -158,6 +158,7 @@ function reliefStats(pod: PodView): Json {
   const { unattributedBytes: bytes = 0, unattributedInodes: inodes = 0 } = disk ?? {};
   const atLeast = {
     ...(isCutShort(pod) ? { diskIsAtLeast: true } : {}),
+    ...(hasNoDirectory(pod) ? { hasNoDirectory: true } : {}),
     ...(bytes + inodes > 0 ? { diskUnattributed: { bytes, inodes } } : {}),
   };
   if (diskRelief === undefined) return atLeast;

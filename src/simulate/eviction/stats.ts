@@ -19,6 +19,7 @@ export type StatsReader = {
 
 const ABSENT = unknown('absent', 'summary', 'not there');
 const UNMEASURED = unknown('unreadable', 'summary', 'it could not be measured');
+const NO_DIRECTORY = unknown('not-applicable', 'disk of the pod', 'it declares no directory');
 /** Not a lost source (D5), but one that this node does not have. */
 const NEVER_NAMED = unknown('not-applicable', 'summary', 'not in any summary so far');
 const NO_SWAP = unknown('not-applicable', 'summary', 'this node has no swap');
@@ -171,14 +172,17 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
         ? UNMEASURED
         : reading(sectionIn(entry, 'process_stats'), 'process_count'),
       ...(pidsHeld === null ? {} : { pidsHeld: known(pidsHeld) }),
-      disk: known<DiskUsage>({
-        ...disk,
-        ...(entry['diskIsAtLeast'] === true ? { isAtLeast: true } : {}),
-        ...(unattributed && {
-          unattributedBytes: orZero(unattributed, 'bytes'),
-          unattributedInodes: orZero(unattributed, 'inodes'),
-        }),
-      }),
+      disk:
+        entry['hasNoDirectory'] === true
+          ? NO_DIRECTORY
+          : known<DiskUsage>({
+              ...disk,
+              ...(entry['diskIsAtLeast'] === true ? { isAtLeast: true } : {}),
+              ...(unattributed && {
+                unattributedBytes: orZero(unattributed, 'bytes'),
+                unattributedInodes: orZero(unattributed, 'inodes'),
+              }),
+            }),
       ephemeralStorageBytes: reading(sectionIn(entry, 'ephemeral-storage'), 'usedBytes'),
       containers: known(containers),
       volumes: known(volumes),
@@ -327,6 +331,7 @@ const pod = theirs(
     isGuarded: flag,
     pidsHeld: count,
     isDeletedByOthers: flag,
+    hasNoDirectory: flag,
     diskRelief: theirs({
       scratchBytes: count,
       scratchInodes: count,

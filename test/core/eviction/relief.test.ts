@@ -148,8 +148,28 @@ describe('a usage that is only a lower bound', () => {
     expect(victims([honest(50 * MI), cut])).toEqual(['honest']);
     expect(victims([honest(9 * MI), pod({ name: 'cut', atLeast: MI, relief: null })])).toEqual([]);
     // Who declares no directory, and of whom nothing else is known, is no candidate (D14).
-    expect(victims([honest(9 * MI), pod({ name: 'none', unwalked: true, relief: null })])).toEqual(['honest']);
+    const none = pod({ name: 'none', relief: {} });
+    const noDirectory = unknown('not-applicable', 'disk', 'it declares no directory');
+    expect(victims([honest(9 * MI), { ...none, usage: { ...none.usage, disk: noDirectory } }])).toEqual(['honest']);
   });
+
+  it.each(['timed-out', 'stale', 'unreadable'] as const)(
+    'saves a pod that frees less than is lacking if the walk of another one is %s, not one that frees all of it',
+    (why) => {
+      const disk = unknown(why, 'disk', 'a walk hangs');
+      const hidden: Relief = { bytes: disk, inodes: disk };
+      const relief = { scratch: hidden, deletedOpen: hidden, grownLastMinute: hidden };
+      const hog = pod({ name: 'hog', relief });
+      const unread = { ...hog, usage: { ...hog.usage, disk } };
+      expect(looked([unread, honest(10 * MI - 1)]).reasons).toContainEqual({
+        code: 'order-unproven',
+        signal: 'nodefs.available',
+        uid: 'uid-honest',
+        against: 'uid-hog',
+      });
+      expect(victims([unread, honest(10 * MI)])).toEqual(['honest']);
+    },
+  );
 
   it('saves a pod that frees as much as that pod, not one that frees a byte more, even if less than is lacking', () => {
     const cut = pod({ name: 'cut', atLeast: MI, relief: { writtenBytes: known(5 * MI) } });
