@@ -111,7 +111,7 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
   const { layout } = scenario;
   const pods = stats.viewsOf(before.summary, before.active);
   const times = step.stats.kind === 'same' ? 'fresh' : 'named';
-  const killed = before.killed.length === 0 ? [] : stats.viewsOf(before.summary, before.killed);
+  const killed = before.killed.length === 0 ? [] : stats.viewsOf(before.summary, killedIn(before));
   const signals = withFreed(stats.signalsOf(before.summary, step.atMs, times), killed, layout);
   const observation: Observation = {
     ...BLANK_OBSERVATION,
@@ -174,6 +174,12 @@ function secondLook(
       : run.stats.signalsOf(merged(summary, afterReclaim?.patch ?? {}), step.atMs, times);
   const outcomes: readonly Outcome[] = [{ of: reclaim.id, atMs: step.atMs, kind: 'reclaimed', freed }];
   return decide(first.state, { ...observation, signals, outcomes }, run.config);
+}
+
+/** An entry without a uid is about the pod that has the name now. */
+function killedIn({ active, killed }: World): readonly ScenarioPod[] {
+  const names = new Set(active.map(({ ref }) => ref));
+  return killed.map((pod) => (names.has(pod.ref) ? { ...pod, ref: '' } : pod));
 }
 
 /** A recorded list of pods includes those that are killed here. */
