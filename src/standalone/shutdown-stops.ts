@@ -1,4 +1,5 @@
 import type { Asked } from '../act/kill-order.ts';
+import type { DecisionId } from '../core/decision.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import type { Turn } from '../core/shutdown/chain.ts';
 import type { UndoneStops } from '../mode.ts';
@@ -8,7 +9,7 @@ import { turnOfOrder } from './shutdown-grace.ts';
 import type { LivePod } from './source.ts';
 import { createUnitStops, type StopInTurn, untilTold, whyNotUnit } from './stop-units.ts';
 import type { StoppedPod } from './stops-file.ts';
-import { createStopsMemory, type StopsMemory, type StopsMemoryNeeds } from './stops-memory.ts';
+import { createStopsMemory, type StopsMemory, type StopsMemoryNeeds, stopOf } from './stops-memory.ts';
 import { undoStops } from './undo-stops.ts';
 
 type ShutdownStopsNeeds = StopsMemoryNeeds & {
@@ -26,6 +27,8 @@ export type ShutdownStops = {
   readonly request: (live: LivePod, order: StopOrder) => (() => Promise<Asked>) | null;
   /** The state says of evictions alone what an earlier run had sent. */
   readonly withSentBefore: (order: StopOrder) => StopOrder;
+  /** Its stop is in progress until `ended`: an undo waits for it. */
+  readonly began: (order: StopOrder) => void;
   readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone' | 'spared') => void;
   readonly undo: () => Promise<UndoneStops>;
   readonly isEmpty: () => boolean;
@@ -49,6 +52,8 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   let wasShuttingDown: boolean | null = null;
   const isCancelled = (): boolean => wasShuttingDown === false;
   const waiting = new Map<PodUid, Turn>();
+  const underWay = new Set<DecisionId>();
+  const isUnderWay = ({ decision }: StoppedPod): boolean => underWay.has(stopOf(decision));
   const isAwaited = (uid: PodUid): boolean => [...waiting.values()].some(({ after }) => after.includes(uid));
   const tell = createUnitStops({ ...needs, memory, isCancelled, isAwaited });
 
@@ -58,7 +63,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     if (run !== null && !run.isOver) return run.end;
     const before = run?.end ?? Promise.resolve();
     const next = { isOver: false };
-    const end = before.then(() => undoStops({ ...needs, memory, isOver: () => next.isOver }));
+    const end = before.then(() => undoStops({ ...needs, memory, isUnderWay, isOver: () => next.isOver }));
     const made: Run = Object.assign(next, { end });
     run = made;
     void end.then(() => {
@@ -86,7 +91,9 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
       const isResumed = order.why === 'shutdown' && order.resumedFromMs !== null;
       return isResumed && isTold(memory.of(order.decision)) ? { ...order, sentBefore: 'sigterm' } : order;
     },
+    began: ({ decision }) => void underWay.add(decision),
     ended: (order, how) => {
+      underWay.delete(order.decision);
       const noted = memory.of(order.decision);
       if (noted === null) return;
       // Not stopped by us at all, or its processes are still alive and it consists of nothing else.

@@ -19,7 +19,7 @@ type Needs = {
   readonly clock: Clock;
   readonly systemd: Pick<Systemd, 'whenStateChanges'>;
   readonly source: Pick<StandaloneSource, 'find' | 'askedAnew'>;
-  readonly shutdownStops: Pick<ShutdownStops, 'ended' | 'isCancelled' | 'isAwaited'> | null;
+  readonly shutdownStops: Pick<ShutdownStops, 'began' | 'ended' | 'isCancelled' | 'isAwaited'> | null;
 };
 /** A stop that is not over. */
 type Stopping = {
@@ -37,7 +37,10 @@ export function createStopForShutdown(
   const { clock, source, shutdownStops } = needs;
   const stopping = new Map<PodUid, Stopping>();
 
-  /** Null: no shutdown is stopping it where it is bound now. A cancelled one that has asked it is not repeated: its time becomes that of this stop. */
+  /**
+   * Null: no shutdown is stopping it where it is bound now. A cancelled one that has asked it is not repeated: its time becomes
+   * that of this stop.
+   */
   async function joined(order: StopOrder, signalled?: SignalHeard): Promise<Outcome | null> {
     const before = stopping.get(order.victim.uid);
     if (before === undefined || !before.isHeard() || !isStillThere(before.pod, source.find(order.victim.uid)))
@@ -68,6 +71,7 @@ export function createStopForShutdown(
       },
       order,
     );
+    shutdownStops?.began(order);
     const ended = stop(
       order,
       hasten,

@@ -39,7 +39,7 @@ type StandaloneKillerNeeds = {
   /** Null: stops of a shutdown are not remembered (dry run). */
   readonly shutdownStops: Pick<
     ShutdownStops,
-    'request' | 'withSentBefore' | 'ended' | 'isCancelled' | 'isAwaited'
+    'request' | 'withSentBefore' | 'began' | 'ended' | 'isCancelled' | 'isAwaited'
   > | null;
   readonly findings: Findings;
   /** Its unit is active without processes; absent: no unit is. */

@@ -37,6 +37,8 @@ type SeenEnd = JobEnd & { readonly wasDown: boolean };
 
 /** Between the decision about a pod and the name of a unit that was stopped along with it. */
 export const ALONG = '+';
+/** The decision about the pod. */
+export const stopOf = (decision: DecisionId): DecisionId => decision.split(ALONG)[0] ?? decision;
 
 export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
   const { clock, systemd, findings, runtimeDirectory, bootId } = needs;

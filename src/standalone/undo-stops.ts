@@ -1,5 +1,6 @@
+import type { DecisionId } from '../core/decision.ts';
 import type { PodUid } from '../core/pod/pod.ts';
-import type { Reading } from '../core/reading.ts';
+import type { MonoMs, Reading } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { UnitFacts } from '../host/unit-facts.ts';
@@ -17,6 +18,8 @@ type UndoNeeds = {
   readonly memory: StopsMemory;
   readonly restart: Pick<Restart, 'isHeld'>;
   readonly isAlive: (uid: PodUid) => boolean;
+  /** Its stop is in progress: its grace period may have grown since it was noted. */
+  readonly isUnderWay: (pod: StoppedPod) => boolean;
   /** The machine goes down after all, or the agent ends: the remaining stops stay remembered. */
   readonly isOver: () => boolean;
 };
@@ -38,9 +41,12 @@ export async function undoStops(needs: UndoNeeds): Promise<UndoneStops> {
   const beganMs = clock.monoMs();
   const started: string[] = [];
   const notUndone: string[] = [];
+  const underWayMs = new Map<DecisionId, MonoMs>();
   for (;;) {
     for (const pod of memory.all()) {
-      const isLate = clock.monoMs() >= Math.max(beganMs, pod.graceEndsMs) + AFTER_GRACE_MS;
+      if (needs.isUnderWay(pod)) underWayMs.set(pod.decision, clock.monoMs());
+      const fromMs = Math.max(underWayMs.get(pod.decision) ?? beganMs, pod.graceEndsMs);
+      const isLate = clock.monoMs() >= fromMs + AFTER_GRACE_MS;
       const fate = await fateOf(needs, pod, { isLate, started });
       if (needs.isOver()) return { started, notUndone };
       if (fate.kind === 'wait') continue;

@@ -1,4 +1,5 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { sleep } from '../../src/host/clock.ts';
 import { saveStops, stopsPath } from '../../src/standalone/stops-file.ts';
@@ -122,6 +123,31 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     expect(old.pids()).not.toEqual([]);
     for (const pid of old.pids()) process.kill(pid, 'SIGKILL');
     await first;
+  });
+
+  it('is restarted once it has ended after two cancelled shutdowns of which the second gave it more time', async () => {
+    const cgroup = await addPod('web', 'unit');
+    const file = join(directory, 'pods.d', 'web.yaml');
+    const text = readFileSync(file, 'utf8');
+    writeFileSync(file, text.replace('spec: {', 'spec: { terminationGracePeriodSeconds: 1,'));
+    await open('web');
+    const aliveAtStart: number[] = [];
+    does.react = (member) => {
+      if (member === 'StartUnit') aliveAtStart.push(cgroup.pids().length);
+      return null;
+    };
+    standalone.setShuttingDown(true);
+    const first = stop('web');
+    await until(() => remembered()[0]?.stage === 'told');
+    standalone.setShuttingDown(false);
+    void standalone.undoStops();
+    await sleep(clock, 400);
+    standalone.setShuttingDown(true);
+    const second = stop('web', { decision: 'again', graceMs: 13_000 });
+    standalone.setShuttingDown(false);
+    expect(await standalone.undoStops()).toEqual({ started: ['web.service'], notUndone: [] });
+    expect(aliveAtStart).toEqual([0]);
+    await Promise.all([first, second]);
   });
 
   it('keeps the time of its phase if the shutdown goes on within it', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import { createClock } from '../../src/host/clock.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
 import type { Systemd } from '../../src/host/systemd.ts';
 import type { UndoneStops } from '../../src/mode.ts';
 import type { Clock, StopOrder } from '../../src/ports.ts';
@@ -320,6 +320,24 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     expect(await stops.undo()).toEqual({ started: ['web.service'], notUndone: [] });
     // What is left of its second of grace when the undo begins may be nothing.
     expect(fast.monoMs() - beganMs).toBeGreaterThanOrEqual(10_000);
+  });
+
+  it('waits for a stop in progress, also beyond the grace period that was noted, and 10 s from its end', async () => {
+    addUnit('web');
+    const fast = hurried(clock, 20);
+    const pod = await liveUnit('web');
+    const stops = open({ clock: fast });
+    stops.began(order(pod));
+    await stops.request(pod, order(pod))?.();
+    await until(() => stateOf('web') === 'inactive');
+    const undone = stops.undo();
+    await sleep(fast, 45_000);
+    expect(fake.asked()).toEqual(['StopUnit web.service']);
+    addUnit('web', 'deactivating');
+    stops.ended(order(pod), 'ended');
+    await sleep(fast, 1_000);
+    addUnit('web', 'inactive');
+    expect(await undone).toEqual({ started: ['web.service'], notUndone: [] });
   });
 
   it('names units that have not stopped, cannot be queried, or do not start', async () => {
