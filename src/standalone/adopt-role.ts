@@ -20,14 +20,14 @@ const ROLES: readonly Role[] = [
   {
     role: 'work that can be repeated',
     units: words(
-      'batch|backups?|cron|anacron|atd|apt-daily|unattended|updates?|upgrades?|index|build|runners?|workers?|jobs?|reports?',
+      'batch|backups?|cron|cronie|fcron|anacron|atd|apt-daily|unattended|updates?|updatedb|upgrades?|index|build|runners?|workers?|jobs?|reports?',
     ),
     priority: 0,
   },
   {
     role: 'it serves requests',
     units: words(
-      'nginx|apache|httpd|haproxy|caddy|traefik|varnish|php[\\d.]*-fpm|tomcat|gunicorn|uwsgi|postfix|exim|dovecot|bind9|named|unbound|dnsmasq',
+      'nginx|apache|httpd|lighttpd|haproxy|caddy|traefik|varnish|php[\\d.]*-?fpm|tomcat|gunicorn|uwsgi|postfix|exim|dovecot|bind9|named|unbound|dnsmasq',
     ),
     priority: 500,
   },
@@ -61,12 +61,14 @@ const OF_THE_SYSTEM: readonly { readonly units: RegExp; readonly why: string }[]
   },
   {
     units: wordsAtStart(
-      'open-iscsi|iscsid?|iscsiuio|multipathd|mdmon|mdmonitor|dm-event|lvm2|stratisd|zfs|nbd-client|rbdmap|fcoe|rpcbind|rpc-statd|rpc-gssd|nfs-blkmap|nfs-idmapd|autofs|drbd',
+      'open-iscsi|iscsid?|iscsiuio|multipathd|mdmon|mdmonitor|dm-event|lvm2|lvmlockd|lvmlocks|stratisd|zfs|nbd-client|rbdmap|fcoe|rpcbind|rpc-statd|rpc-gssd|gssproxy|nfs-blkmap|nfs-idmapd|autofs|ceph-fuse|drbd',
     ),
     why: 'disks or mounts depend on it',
   },
   {
-    units: wordsAtStart('watchdog|wd_keepalive|sbd|corosync|pacemaker|dlm'),
+    units: wordsAtStart(
+      'watchdogd?|bmc-watchdog|wd_keepalive|wdmd|sanlock|sbd|corosync|pacemaker|dlm|pve-ha-lrm|pve-ha-crm|pve-cluster',
+    ),
     why: 'the machine may be reset without it',
   },
   {

@@ -28,6 +28,10 @@ describe('a role', () => {
     ['app@my\\x2dredis', 1_000],
     ['php8.2-fpm', 500],
     ['crond', 0],
+    ['cronie', 0],
+    ['plocate-updatedb', 0],
+    ['lighttpd', 500],
+    ['phpfpm-shop', 500],
     ['shop', 100],
     ['redistribute', 100],
     ['unnamed', 100],
@@ -65,7 +69,15 @@ describe('a role', () => {
     'ovs-vswitchd.service',
     'ModemManager.service',
     'watchdog.service',
+    'watchdogd.service',
+    'wdmd.service',
+    'bmc-watchdog.service',
     'corosync.service',
+    'sanlock.service',
+    'lvmlockd.service',
+    'pve-ha-lrm.service',
+    'gssproxy.service',
+    'ceph-fuse@-mnt-data.service',
   ])('of the system: no manifest is proposed for %s', (unit) => {
     expect(ofTheSystem(unit)).not.toBeNull();
   });
