@@ -7,8 +7,8 @@ import { type Amounts, NOTHING_SHARED, sharedIn, sumOf, unattributedIn } from '.
 
 /** A pod's last and earlier measurements: the facts for D14, for one file system. */
 type DiskFacts = {
-  /** Call for a complete walk of a pod that ran throughout. */
-  readonly noteWalk: (uid: PodUid, walk: DiskWalk, life: string, atMs: MonoMs) => void;
+  /** Call for a complete walk of a pod that ran throughout. `round`: the number of the round. */
+  readonly noteWalk: (uid: PodUid, walk: DiskWalk, life: string, atMs: MonoMs, round: number) => void;
   readonly noteOpen: (uid: PodUid, open: Reading<OpenFiles>, life: string | null, atMs: MonoMs) => void;
   /** `latest`: its last walk, complete or not. `life`: the pod's present one. */
   readonly on: (of: {
@@ -18,6 +18,8 @@ type DiskFacts = {
     readonly life: string | null;
     readonly written: Reading<number>;
     readonly nowMs: MonoMs;
+    /** The last one that has begun. */
+    readonly round: number;
     /** What was measured then may have changed since. */
     readonly isTooOld: (atMs: MonoMs) => boolean;
   }) => { readonly usage: Reading<DiskUsage>; readonly relief: DiskRelief };
@@ -26,6 +28,8 @@ type DiskFacts = {
 
 /** Growth is measured over the last minute, but walks do not start exactly on time. */
 const WINDOW_MS = 70_000;
+/** If rounds take longer, growth is measured from the round before: that many ago while the last one is under way. */
+const ROUNDS_BACK = 2;
 /** New files that a walk found longer ago than this do not count as growth of the last minute. */
 const FRESH_FOR_MS = 10_000;
 /** Under pressure, walks may be 100 ms apart, and the history must cover the whole window. */
@@ -33,7 +37,12 @@ const APART_MS = 5_000;
 const KEPT = 1 + WINDOW_MS / APART_MS;
 const NOT_LOOKED = 'they have not been read yet';
 
-type Noted = { readonly atMs: MonoMs; readonly life: string; readonly directories: readonly WalkedDirectory[] };
+type Noted = {
+  readonly atMs: MonoMs;
+  readonly round: number;
+  readonly life: string;
+  readonly directories: readonly WalkedDirectory[];
+};
 
 type Opened = { readonly reading: Reading<OpenFiles>; readonly life: string | null; readonly atMs: MonoMs };
 
@@ -41,21 +50,22 @@ export function createDiskFacts(): DiskFacts {
   const walks = new Map<PodUid, readonly Noted[]>();
   const opens = new Map<PodUid, Opened>();
   return {
-    noteWalk: (uid, { directories = [] }, life, atMs) => {
-      const before = (walks.get(uid) ?? []).filter((old) => old.life === life && atMs - old.atMs <= WINDOW_MS);
+    noteWalk: (uid, { directories = [] }, life, atMs, round) => {
+      const before = (walks.get(uid) ?? []).filter((old) => old.life === life);
       const last = before.at(-1);
       if (last !== undefined && atMs - last.atMs < APART_MS) return;
-      walks.set(uid, [...before.slice(-KEPT + 1), { atMs, life, directories }]);
+      const kept = before.filter((old) => old === last || atMs - old.atMs <= WINDOW_MS);
+      walks.set(uid, [...kept.slice(-KEPT + 1), { atMs, round, life, directories }]);
     },
     noteOpen: (uid, reading, life, atMs) => void opens.set(uid, { reading, life, atMs }),
-    on: ({ pod, device, latest, life, written, nowMs, isTooOld }) => {
+    on: ({ pod, device, latest, life, written, nowMs, round, isTooOld }) => {
       const { uid } = pod.declared;
       const open = openOf(opens.get(uid), uid, life, isTooOld);
       const deletedOpen = held(open, device);
       // Until the next walk, growth remains what the last one showed, whether it was a second ago or minutes.
       const atMs = (latest.known ? latest.value.pod.sampledAtMs : undefined) ?? nowMs;
-      const earlier = (walks.get(uid) ?? []).filter((old) => old.life === life && atMs - old.atMs <= WINDOW_MS);
-      const { grown, unattributed } = grownOf(latest, device, life, earlier, atMs);
+      const noted = (walks.get(uid) ?? []).filter((old) => old.life === life);
+      const { grown, unattributed } = grownOf(latest, device, life, firstOf(noted, atMs, round), atMs);
       const isUnclear = isSome(unattributed) || isSome(deletedOpen.unattributed);
       return {
         usage: usageOf(latest, device, deletedOpen, open.known ? !open.value.isComplete : isUnread(open)),
@@ -145,6 +155,13 @@ function scratchOf(latest: Reading<DiskWalk>, device: number, scratch: readonly 
   };
 }
 
+/** The walk that growth is measured from; undefined: there is none, or it is from long before. */
+function firstOf(noted: readonly Noted[], atMs: MonoMs, round: number): Noted | undefined {
+  const inWindow = noted.find((old) => atMs - old.atMs <= WINDOW_MS);
+  if (inWindow !== undefined && inWindow.atMs < atMs) return inWindow;
+  return noted.findLast((old) => old.atMs < atMs && round - old.round <= ROUNDS_BACK) ?? inWindow;
+}
+
 /**
  * Growth since the oldest complete walk of the window, plus what was new in that walk, because a disk that fills within a
  * second was not walked before. An incomplete walk proves only what it found. A file that gets a name in another pod's
@@ -155,7 +172,7 @@ function grownOf(
   latest: Reading<DiskWalk & { readonly life: string | null }>,
   device: number,
   life: string | null,
-  earlier: readonly Noted[],
+  first: Noted | undefined,
   atMs: MonoMs,
 ): { readonly grown: Relief; readonly unattributed: Amounts } {
   if (!latest.known) return { grown: { bytes: latest, inodes: latest }, unattributed: NOTHING };
@@ -164,7 +181,6 @@ function grownOf(
     return { grown: { bytes: stale, inodes: stale }, unattributed: NOTHING };
   }
   const now = (latest.value.directories ?? []).filter((of) => of.device === device);
-  const [first] = earlier;
   const isCut = latest.value.pod.isAtLeast === true;
   const isFresh = first === undefined || atMs - first.atMs <= FRESH_FOR_MS;
   type Count = (of: WalkedDirectory) => number;

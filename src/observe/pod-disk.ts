@@ -192,7 +192,7 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
       if (isClosed) return 'nobody';
       const measured = await measure(pod, of);
       if (isFull) all.push({ ...measured, open: await readOpen(pod, of) });
-      else if (measured.reading.known) note(measured, measured.reading.value);
+      else if (measured.reading.known) note(measured, measured.reading.value, of);
       if (hasNews && clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
     }
     if (isFull) await attribute(of, all);
@@ -210,13 +210,13 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
     const reading = await walk(pod, life, of);
     const endedMs = clock.monoMs();
     tried.set(uid, { life: reading.known ? life : undefined, endedMs, tookMs: endedMs - beganMs });
-    put(uid, reading);
+    put(uid, reading, endedMs);
     hasNews ||= reading.known;
     return { pod, reading, endedMs, isSteady: life !== null && runningAs(pod) === life, open: null };
   };
-  const note = ({ pod, isSteady, endedMs }: Measured, { life, ...found }: PodWalk): void => {
+  const note = ({ pod, isSteady, endedMs }: Measured, { life, ...found }: PodWalk, of: Round): void => {
     const isWhole = found.pod.isAtLeast === undefined;
-    if (isWhole && isSteady && life !== null) facts.noteWalk(pod.declared.uid, found, life, endedMs);
+    if (isWhole && isSteady && life !== null) facts.noteWalk(pod.declared.uid, found, life, endedMs, of.number);
   };
   const readOpen = async (pod: BoundPod, of: Round): Promise<Measured['open']> => {
     const { openFiles, declared } = pod;
@@ -243,7 +243,7 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
         pod.sharedFiles?.({ number: of.number, walks: walks.length, isWhole }) ?? Promise.resolve(known([]));
       const files = isAsked ? await inTime(`shared files of ${uid}`, ask) : known([]);
       if (!files.known) {
-        if (reading.known) note(measured, reading.value);
+        if (reading.known) note(measured, reading.value, of);
         continue;
       }
       const held = open === null ? null : withSharedOpen(open.files, files.value);
@@ -251,7 +251,7 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
       const found = reading.known ? withTwice(withShared(reading.value, files.value), rootsOfSeveral) : null;
       if (found !== null) {
         put(uid, known(found), measured.endedMs);
-        note(measured, found);
+        note(measured, found, of);
       }
       const unclear = sumOf([unattributedIn(found?.directories), ...(held === null ? [] : [unattributedOpen(held)])]);
       if (unclear.bytes >= LEAST_TOLD.bytes || unclear.inodes >= LEAST_TOLD.inodes)
@@ -325,7 +325,8 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
       const { uid } = pod.declared;
       const written = writes.written(uid, device);
       const life = lifeOf(pod);
-      return facts.on({ pod, device, latest: latest(uid), life, written, nowMs: clock.monoMs(), isTooOld });
+      const now = { nowMs: clock.monoMs(), round: rounds, isTooOld };
+      return facts.on({ pod, device, latest: latest(uid), life, written, ...now });
     },
     follow: (want) => {
       isNear = want.isDiskNear === true;

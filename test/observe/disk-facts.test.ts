@@ -9,6 +9,7 @@ const HERE = 41;
 const ELSEWHERE = 42;
 const LIFE = '7/0';
 const NOW_MS = 100_000;
+const ROUND = 9;
 const NOT_COUNTED = unknown('not-applicable', 'io.stat', 'version 1 attributes no writes');
 
 function directory(bytes: number, of: Partial<WalkedDirectory> = {}): WalkedDirectory {
@@ -35,12 +36,18 @@ const cutShort = (walk: DiskWalk): DiskWalk => ({ ...walk, pod: { ...walk.pod, i
 function ask(
   facts: ReturnType<typeof createDiskFacts>,
   walk: DiskWalk | null,
-  { nowMs = NOW_MS, life = LIFE, scratch = [] as readonly string[], isTooOld = (_: number): boolean => false } = {},
+  {
+    nowMs = NOW_MS,
+    life = LIFE,
+    scratch = [] as readonly string[],
+    round = ROUND,
+    isTooOld = (_: number): boolean => false,
+  } = {},
 ) {
   const pod: BoundPod = { ...aBoundPod({ name: 'web' }), scratch };
   const none = unknown('not-applicable', 'disk of web', 'it declares no directory');
   const latest = walk === null ? none : known({ ...walk, life: LIFE });
-  return facts.on({ pod, device: HERE, latest, life, written: NOT_COUNTED, nowMs, isTooOld });
+  return facts.on({ pod, device: HERE, latest, life, written: NOT_COUNTED, nowMs, round, isTooOld });
 }
 const grown = (facts: ReturnType<typeof createDiskFacts>, walk: DiskWalk, now = {}) => {
   const { bytes } = ask(facts, walk, now).relief.grownLastMinute;
@@ -112,9 +119,9 @@ describe("what a pod's end would free", () => {
 
   it('is what grew since the oldest walk of the last minute, in the same life', () => {
     const facts = createDiskFacts();
-    facts.noteWalk('uid-web', aWalk(directory(100)), LIFE, 20_000);
-    facts.noteWalk('uid-web', aWalk(directory(500)), LIFE, 50_000);
-    facts.noteWalk('uid-web', aWalk(directory(800)), LIFE, 90_000);
+    facts.noteWalk('uid-web', aWalk(directory(100)), LIFE, 20_000, ROUND);
+    facts.noteWalk('uid-web', aWalk(directory(500)), LIFE, 50_000, ROUND);
+    facts.noteWalk('uid-web', aWalk(directory(800)), LIFE, 90_000, ROUND);
     expect(grown(facts, aWalk(directory(900)))).toBe(400);
     expect(grown(facts, aWalk(directory(900)), { nowMs: 60_000 })).toBe(800);
     expect(grown(facts, aWalk(directory(900)), { life: '8/0' })).toBe('stale');
@@ -125,21 +132,32 @@ describe("what a pod's end would free", () => {
     const filled = aWalk(directory(900, { freshBytes: 700 }));
     expect(grown(facts, filled)).toBe(700);
     // It stays growth of that minute when the disk is full and nothing grows any more.
-    facts.noteWalk('uid-web', filled, LIFE, 90_000);
+    facts.noteWalk('uid-web', filled, LIFE, 90_000, ROUND);
     expect(grown(facts, filled)).toBe(700);
     expect(grown(facts, filled, { nowMs: 130_000 })).toBe(0);
+  });
+
+  it('is measured from the round before if rounds take longer than a minute, not from an earlier pressure', () => {
+    const facts = createDiskFacts();
+    facts.noteWalk('uid-web', aWalk(directory(100)), LIFE, 10_000, ROUND);
+    const walk = aWalk(directory(900));
+    const later = { nowMs: 300_000 };
+    expect(grown(facts, walk, { ...later, round: ROUND + 2 })).toBe(800);
+    expect(grown(facts, walk, { ...later, round: ROUND + 3 })).toBe(0);
+    facts.noteWalk('uid-web', walk, LIFE, 300_000, ROUND + 1);
+    expect(grown(facts, walk, { ...later, round: ROUND + 2 })).toBe(800);
   });
 
   it('remains nothing for older files, however often they are walked', () => {
     const facts = createDiskFacts();
     const settled = aWalk(directory(900, { freshBytes: 900 }));
-    for (let atMs = 70_000; atMs <= 100_000; atMs += 100) facts.noteWalk('uid-web', settled, LIFE, atMs);
+    for (let atMs = 70_000; atMs <= 100_000; atMs += 100) facts.noteWalk('uid-web', settled, LIFE, atMs, ROUND);
     expect(grown(facts, settled)).toBe(0);
   });
 
   it('is not what another directory holds that has the path now, but what is new in it', () => {
     const facts = createDiskFacts();
-    facts.noteWalk('uid-web', aWalk(directory(100), directory(900, { path: '/srv/b' })), LIFE, 50_000);
+    facts.noteWalk('uid-web', aWalk(directory(100), directory(900, { path: '/srv/b' })), LIFE, 50_000, ROUND);
     const [renamed, mounted] = [{ inode: 10 }, { inode: 11, freshBytes: 40 }];
     const now = aWalk(directory(5_000, renamed), directory(8_000, { path: '/srv/b', ...mounted }));
     expect(grown(facts, now)).toBe(40);
@@ -149,7 +167,7 @@ describe("what a pod's end would free", () => {
 
   it('is never negative, and never derived from incomplete walks', () => {
     const facts = createDiskFacts();
-    facts.noteWalk('uid-web', aWalk(directory(500), directory(500, { path: '/srv/b' })), LIFE, 50_000);
+    facts.noteWalk('uid-web', aWalk(directory(500), directory(500, { path: '/srv/b' })), LIFE, 50_000, ROUND);
     expect(grown(facts, aWalk(directory(100), directory(600, { path: '/srv/b' })))).toBe(0);
     expect(grown(facts, cutShort(aWalk(directory(100), directory(600, { path: '/srv/b' }))))).toBe(100);
     // A directory that a new manifest names is not growth.

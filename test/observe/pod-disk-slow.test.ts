@@ -27,13 +27,30 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(mounts.memory, { recursive: true, force: true }));
 
-type Hog = 'holds deleted files' | 'makes files';
-type Kind = { readonly name: string; readonly walkMs: number; readonly open?: number; readonly fresh?: number };
+type Hog = 'holds deleted files' | 'makes files' | 'appends to a file';
+/** `fresh`, `grows`: bytes a minute. */
+type Kind = {
+  readonly name: string;
+  readonly walkMs: number;
+  readonly open?: number;
+  readonly fresh?: number;
+  readonly grows?: number;
+};
+const HOGS: { readonly [hog in Hog]: Partial<Kind> } = {
+  'holds deleted files': { open: 40 * GI },
+  'makes files': { fresh: GI, grows: GI },
+  'appends to a file': { grows: GI },
+};
 /** The innocent one makes a file of 4 KiB now and then. */
 function kindsWith(hog: Hog, isLast: boolean): readonly Kind[] {
-  const it = { name: 'hog', walkMs: 1_000, ...(hog === 'makes files' ? { fresh: GI } : { open: 40 * GI }) };
+  const it = { name: 'hog', walkMs: 1_000, ...HOGS[hog] };
   const slow = (name: string) => ({ name, walkMs: 45_000 });
-  const others = [slow('slow-1'), slow('slow-2'), { name: 'innocent', walkMs: 1_000, fresh: 4096 }, slow('slow-3')];
+  const others = [
+    slow('slow-1'),
+    slow('slow-2'),
+    { name: 'innocent', walkMs: 1_000, fresh: 4096, grows: 4096 },
+    slow('slow-3'),
+  ];
   return isLast ? [...others, it] : [it, ...others];
 }
 
@@ -42,14 +59,14 @@ async function chosen(kinds: readonly Kind[], afterMs: number): Promise<string> 
   const clock = createVirtualClock(0);
   const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   const pass = (ms: number) => clock.run(clock.monoMs() + ms, settled, new AbortController().signal);
-  const pods = kinds.map(({ name, walkMs, open = 0, fresh = 0 }, inode): BoundPod => {
+  const pods = kinds.map(({ name, walkMs, open = 0, fresh = 0, grows = 0 }, inode): BoundPod => {
     const directory = join(mounts.memory, name);
     mkdirSync(directory, { recursive: true });
     writeFileSync(join(directory, 'cgroup.procs'), '4242\n');
     const disk: BoundPod['disk'] = async () => {
       await new Promise<void>((resolve) => void clock.after(walkMs, resolve));
       const has = {
-        bytes: GI + Math.round((fresh * clock.monoMs()) / MINUTE_MS),
+        bytes: GI + Math.round((grows * clock.monoMs()) / MINUTE_MS),
         inodes: 5,
         freshBytes: fresh,
         freshInodes: 1,
@@ -99,6 +116,8 @@ describe('a disk that becomes short while a round of all pods takes minutes', ()
     ['holds deleted files', true],
     ['makes files', false],
     ['makes files', true],
+    ['appends to a file', false],
+    ['appends to a file', true],
   ] as const)('costs the pod its life that %s, and no other, whenever that is', async (hog, isLast) => {
     for (const phase of PHASES) expect(await chosen(kindsWith(hog, isLast), phase * STEP_MS)).toBe('hog');
   });

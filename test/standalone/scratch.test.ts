@@ -121,7 +121,16 @@ describe("what a pod's end would free", () => {
       if (!walk.known) return walk.detail;
       const latest = known({ ...walk.value, life: 'life' });
       const written = unknown('not-asked', 'writes', 'none are counted');
-      const of = { pod, device: lstatSync(tmp).dev, latest, life: 'life', written, nowMs: 0, isTooOld: () => false };
+      const of = {
+        pod,
+        device: lstatSync(tmp).dev,
+        latest,
+        life: 'life',
+        written,
+        nowMs: 0,
+        round: 1,
+        isTooOld: () => false,
+      };
       const { bytes } = createDiskFacts().on(of).relief.scratch;
       return bytes.known ? bytes.value : bytes.detail;
     };
