@@ -77,10 +77,7 @@ export type StopOrder = {
   readonly victim: Victim;
   readonly graceMs: number;
   readonly why: 'eviction' | 'shutdown';
-  /**
-   * A hard threshold, or a local storage limit: no budget is asked, and nothing is waited for (beside-a-kubelet.md B1,
-   * B6).
-   */
+  /** A hard threshold or a local storage limit: no budget is asked, nothing waited for (beside-a-kubelet.md B1, B6). */
   readonly isHard: boolean;
   /**
    * When an earlier run of the agent decided it; null for a decision of this run. A process that started later is not part of
@@ -89,12 +86,14 @@ export type StopOrder = {
   readonly resumedFromMs: MonoMs | null;
   /** The signal that an earlier run had sent: if the victim is gone, the agent ended it. Absent: none is known. */
   readonly sentBefore?: Signalled['with'] | undefined;
+  /**
+   * Standalone: asked before SIGKILL to a victim that an earlier run had asked to stop, because for a time nobody watched: true
+   * if it need not end any more. Absent: it is not asked.
+   */
+  readonly isOver?: () => Promise<boolean>;
   /** What an earlier run had done about the victim, in mode kubelet. Absent: nothing. */
   readonly doneBefore?: readonly Rung[];
-  /**
-   * The memory that was charged to the victim right before its first signal, even by an earlier run. Absent: it is read
-   * now.
-   */
+  /** The memory charged to the victim right before its first signal, even by an earlier run. Absent: it is read now. */
   readonly usedBefore?: Reading<number>;
   /** Its largest processes at the choice; absent: not known. */
   readonly processes?: readonly ProcessView[];

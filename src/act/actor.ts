@@ -185,6 +185,12 @@ export function createActor(needs: ActorNeeds): Actor {
       const sent = eviction.killedMs === undefined ? first : 'sigkill';
       const graceMs = graceLeftMs(eviction, begunMs, clock.monoMs());
       const isGraceOver = begunMs !== null && graceMs === 0;
+      // What was sent SIGKILL cannot be taken back.
+      const isOnlyAsked =
+        threshold !== null &&
+        firstSignal(threshold) === 'sigterm' &&
+        eviction.killedMs === undefined &&
+        begunMs !== null;
       const order: StopOrder = {
         decision,
         victim,
@@ -193,6 +199,7 @@ export function createActor(needs: ActorNeeds): Actor {
         isHard: thresholds.length === 0 || thresholds.some(({ isHard }) => isHard),
         resumedFromMs: decidedMs,
         sentBefore: begunMs === null ? undefined : sent,
+        ...(isOnlyAsked ? { isOver: () => areOver(needs, thresholds) } : {}),
         doneBefore: left.rungs,
         processes: left.processes,
         ...(begunMs === null ? {} : { usedBefore: left.usedBefore ?? NOT_MEASURED }),
@@ -311,6 +318,12 @@ function tellThreshold(
 function notEvicting({ log, clock }: ActorNeeds, of: DecisionId, victim: Victim, why: string): Outcome {
   log.info({ event: 'dropped', decision: of, pod: podName(victim) }, `not evicting ${podName(victim)}: ${why}`);
   return { of, atMs: clock.monoMs(), kind: 'dropped', because: 'no-longer-met' };
+}
+
+/** D9, of all that wait for it. */
+async function areOver(needs: ActorNeeds, thresholds: readonly MetThreshold[]): Promise<boolean> {
+  const said = await Promise.all(thresholds.map((threshold) => lastLook(needs, threshold)));
+  return said.every((why) => why !== null);
 }
 
 const isEvict = (decision: Decision): decision is Evict =>

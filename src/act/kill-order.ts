@@ -21,6 +21,8 @@ export type KillOrder = {
   readonly ask: (() => Promise<Asked>) | null;
   /** Runs it when that way is complete but may have left processes unsignalled: SIGTERM follows. Absent: it leaves none. */
   readonly whenLeftBehind?: ((run: () => void) => () => void) | undefined;
+  /** Asked when its grace period is over: true if it need not end any more. Absent: SIGKILL follows. */
+  readonly isOver?: (() => Promise<boolean>) | undefined;
   /** Called when it is empty: is its unit still cleaning up (ExecStopPost=)? Waited for within the grace period. */
   readonly isCleaningUp?: (() => Promise<boolean>) | undefined;
   /** The grace period of a pod that was asked to stop in its own way at `toldMs`; absent: `graceMs`. */
@@ -38,7 +40,7 @@ export type KillOrder = {
   /** Called when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked to stop in its own way. */
   readonly signalled?: ((how: Signalled['with']) => void) | undefined;
 };
-/** `spared`: it need not stop any more, and was not asked to. */
+/** `spared`: it need not stop any more. */
 export type Asked = 'told' | 'not-told' | 'spared';
 export type KillEnd =
   | {

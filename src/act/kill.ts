@@ -81,6 +81,7 @@ async function endOf(kill: Kill): Promise<KillEnd> {
   const politely = first === 'sigterm' ? await endPolitely(kill) : null;
   if (politely === 'spared') return { kind: 'spared' };
   if (politely !== null) return endedPolitely(kill, politely);
+  if ((await kill.isOver?.()) === true) return { kind: 'spared' };
   const { via, left } = await endByForce(kill, first === 'sigkill' ? atFirst : await progress(kill));
   const outside = left === 'processes' ? null : (escapes?.left() ?? null);
   if (outside !== null) return { kind: 'survived', ...outside };

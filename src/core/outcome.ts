@@ -76,6 +76,8 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
       readonly kind: 'dropped';
       readonly because:
         | 'no-longer-met'
+        /** An earlier run had asked it to stop. It has not ended, and its threshold is no longer met. */
+        | 'not-killed'
         | 'gone'
         /** It had ended before; what runs in its place started after the decision. */
         | 'started-anew'

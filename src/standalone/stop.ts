@@ -119,7 +119,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     }
     const { ref, unit } = target;
     const end = await stopIt(needs, target, order, { hasten, signalled, grace });
-    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, (isAnew) => gone(order, ref, unit, isAnew)) };
+    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, order, (isAnew) => gone(order, ref, unit, isAnew)) };
   }
 
   const stopForShutdown = createStopForShutdown(needs, stop);
@@ -156,12 +156,14 @@ async function stopIt(
     const outside = follow === undefined ? null : createEscapes(mounts, ref, follow).left();
     return outside === null ? { kind: 'gone', isStartedAnew: true } : { kind: 'survived', ...outside };
   }
+  const isAtOnce = order.first === 'sigkill';
+  const isOver = isOverIn(needs, unit, order);
+  if (isAtOnce && (await isOver?.()) === true) return { kind: 'spared' };
   if (live !== null) source.stopBegan(uid);
   const isUnit = live?.manifest.target.kind === 'unit';
   if (isUnit && unit !== null && order.why === 'eviction') restart?.hold(live.manifest, unit, live.facts);
   const request = requestOf(needs, { ref, unit, live }, order);
   // D12: sent first, so that Restart= does not answer the SIGKILL, and not awaited.
-  const isAtOnce = order.first === 'sigkill';
   if (isAtOnce) void request?.();
   const ask = isAtOnce ? null : request;
   const whenLeftBehind = isAtOnce || unit === null ? undefined : unitLeftBehind(needs, unit, order);
@@ -187,6 +189,7 @@ async function stopIt(
     ask,
     whenLeftBehind,
     isCleaningUp,
+    isOver: isAtOnce ? undefined : isOver,
     graceFrom,
     leastGraceMs: grace?.leastMs,
     signalled:
@@ -249,6 +252,21 @@ function unitLeftBehind(
       forget();
       cancel();
     };
+  };
+}
+
+/** As in the order; but what systemd stops, or may be stopping, ends in any case. */
+function isOverIn(
+  { systemd, clock }: Pick<StandaloneKillerNeeds, 'systemd' | 'clock'>,
+  unit: string | null,
+  { isOver }: StopOrder,
+): (() => Promise<boolean>) | undefined {
+  if (isOver === undefined || unit === null) return isOver;
+  return async () => {
+    if (!(await isOver())) return false;
+    await busUp(systemd, clock);
+    const state = await systemd.activeState(unit);
+    return state.known && state.value === 'active';
   };
 }
 
@@ -333,7 +351,7 @@ async function askInTime(
   return askUnit(needs, unit);
 }
 
-function toOutcome(end: KillEnd, gone: (isStartedAnew: boolean) => Ending): Ending {
+function toOutcome(end: KillEnd, { why }: StopOrder, gone: (isStartedAnew: boolean) => Ending): Ending {
   switch (end.kind) {
     case 'ended':
     case 'survived':
@@ -341,7 +359,7 @@ function toOutcome(end: KillEnd, gone: (isStartedAnew: boolean) => Ending): Endi
     case 'gone':
       return gone(end.isStartedAnew === true);
     case 'spared':
-      return { kind: 'dropped', because: 'cancelled' };
+      return { kind: 'dropped', because: why === 'eviction' ? 'not-killed' : 'cancelled' };
     default:
       return assertNever(end);
   }

@@ -117,6 +117,8 @@ type Dropped = Extract<Outcome, { kind: 'dropped' }>['because'];
 export const sayDropped = (because: Dropped): string => DROPPED[because];
 const DROPPED: { readonly [B in Dropped]: string } = {
   'no-longer-met': 'the threshold is no longer met',
+  'not-killed':
+    'it was asked to stop and had not ended when the agent resumed that, but the threshold was no longer met',
   gone: 'the pod had already ended',
   'started-anew': 'what it ran at the choice had already ended; what runs now started afterwards',
   'dry-run': 'this is a dry run',

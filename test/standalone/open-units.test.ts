@@ -197,6 +197,18 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
       expect(heard.present.get(`stop-unit/${UNIT}`)).toBeUndefined();
     });
 
+    it.each([
+      ['deactivating', { kind: 'ended' }],
+      ['active', { kind: 'dropped', because: 'not-killed' }],
+    ])('end in any case if systemd stops them already, though they need not any more: %s', async (state, end) => {
+      const { connect, daemon, units } = await openAnew();
+      connect(daemon.address);
+      const unit = units.get(UNIT);
+      if (unit !== undefined) unit.activeState = state;
+      const resumed = { first: 'sigkill', resumedFromMs: clock.monoMs(), sentBefore: 'sigterm' } as const;
+      expect(await stop('web', { ...resumed, isOver: async () => true })).toMatchObject(end);
+    });
+
     it('are no longer a finding once systemd reports that it had been asked', async () => {
       const { connect, daemon, units } = await openAnew();
       connect(`unix:path=${directory}/later`);

@@ -126,6 +126,21 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     await until(() => !moved.isAlive());
   });
 
+  it.each([
+    ['its grace period was over', { first: 'sigkill' as const }],
+    ['its grace period ends now', { graceMs: 100 }],
+  ])('are not killed if %s when they are resumed, and they need not end any more', async (_, how) => {
+    const stays = await cgroup(0).run(IGNORES);
+    write('one', `cgroup: ${cgroup(0).path}`);
+    await open();
+    const resumed = { ...how, resumedFromMs: clock.monoMs(), sentBefore: 'sigterm' } as const;
+    const spared = { kind: 'dropped', because: 'not-killed' };
+    expect(await stop('one', { ...resumed, isOver: async () => true })).toMatchObject(spared);
+    expect([stays.isAlive(), pods()[0]?.declared.isTerminating]).toEqual([true, false]);
+    expect(await stop('one', { ...resumed, isOver: async () => false })).toMatchObject({ kind: 'ended' });
+    await until(() => !stays.isAlive());
+  });
+
   it('are not stopped if their manifest named something else at the decision', async () => {
     await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);

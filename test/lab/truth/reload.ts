@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
-import { availableMiB, clock, type Scene, until } from '../scene.ts';
-import { DATABASE, DATABASE_MIB, evictionsOf, HOG, SMALL, type TruthScene } from './truth.ts';
+import { availableMiB, clock, type PodSpec, type Scene, until } from '../scene.ts';
+import { DATABASE, DATABASE_MIB, evictionsOf, HOG, isOver, SMALL, type TruthScene } from './truth.ts';
 
 const MEMORY_MIB = 512;
 const NOBODY = { least: 0, most: 0 };
@@ -91,4 +91,48 @@ const larger: TruthScene = {
   },
 };
 
-export const reloadScenes: readonly TruthScene[] = [grace, larger];
+const STALE_MIB = 100;
+const STALE_GRACE_SECONDS = 4;
+const OTHER: PodSpec = { name: 'other', requestMiB: 300 };
+const OTHER_MIB = 150;
+const stale: TruthScene = {
+  name: 'a shortage ends while no agent, or a dry run, watches a pod that was asked to stop and does not: it is not killed for it later',
+  mostlyWaits: true,
+  evictions: NOBODY,
+  spec: {
+    pods: [{ ...HOG, graceSeconds: STALE_GRACE_SECONDS }, OTHER, DATABASE],
+    memoryMiB: MEMORY_MIB,
+    config: [
+      'dryRun: false',
+      'evictionHard: { memory.available: "20Mi" }',
+      `evictionSoft: { memory.available: "${STALE_MIB}Mi" }`,
+      'evictionSoftGracePeriod: { memory.available: "100ms" }',
+      'evictionMaxPodGracePeriod: 30',
+    ],
+  },
+  culprits: [HOG.name],
+  body: async (scene, { index }) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    const other = await scene.play(OTHER.name, `memory ${OTHER_MIB}`);
+    const hog = await scene.play(HOG.name, 'stubborn', 'memory 1');
+    hog.write(`memory ${Math.round((await availableMiB(scene)) - STALE_MIB + 20)}`);
+    const state = path.join(scene.agent.places.runtimeDirectory, 'state.json');
+    await until('it is asked to stop', () => fs.readFileSync(state, 'utf8').includes('"signalledMs":') || null);
+    await scene.agent.crash();
+    other.write('memory 1');
+    const isDry = index % 2 === 1;
+    if (isDry) {
+      edit(scene, ['dryRun: false', 'dryRun: true']);
+      await scene.agent.start();
+    }
+    await sleep(clock, (STALE_GRACE_SECONDS + 2) * 1_000);
+    assert(hog.isAlive(), 'it ended before the agent was back');
+    if (isDry) edit(scene, ['dryRun: true', 'dryRun: false']);
+    else await scene.agent.start();
+    await until('its eviction is over', () => evictionsOf(scene).every(isOver) || null);
+    assert(hog.isAlive(), 'it was killed although the shortage was over');
+    return isDry ? 'a dry run' : 'no agent';
+  },
+};
+
+export const reloadScenes: readonly TruthScene[] = [grace, larger, stale];
