@@ -55,7 +55,10 @@ const MOST_UNANSWERED = 2;
 const HELD_UP = unknown('timed-out', 'memory.oom_control', `no answer within ${ANSWER_MS} ms`);
 const MEMORY = SIGNALS.filter((signal) => SIGNAL_FACTS[signal].resource === 'memory');
 
-/** Reads the machine's counter, and the pods' own counters only if it changed. One watch per run, across reloads. */
+/**
+ * Reads the machine's counter, and the pods' own counters only if it changed, or once for a new pod. One watch per run, across
+ * reloads.
+ */
 export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   const procfs = createProcfs();
   const counters = createOomCounters(mounts);
@@ -65,7 +68,12 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   let readMs = Number.NEGATIVE_INFINITY;
   let wasTight = false;
   const unanswered = new Set<number>();
-  let scanning: Promise<Whose> = Promise.resolve({ pods: [], unattributed: 0 });
+  /** By the pod, the inode of a new cgroup whose counter could not be read. It is read at the next kill. */
+  let unread: ReadonlyMap<PodUid, number> = new Map();
+  let scanning: Promise<unknown> = Promise.resolve();
+
+  const isNew = ({ declared: { uid }, cgroup }: BoundPod): boolean =>
+    cgroup.known && ![counted.get(uid)?.inode, unread.get(uid)].includes(cgroup.value.inode);
 
   /** A pod's counter. While one has not answered, it is not queried again, so that few threads of the pool wait. */
   async function killsIn(ref: CgroupRef): Promise<Reading<number>> {
@@ -81,47 +89,65 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
     });
   }
 
-  /** The pods' counters now, and which pods were hit since `counted`. */
-  async function scan(count: number, bound: readonly BoundPod[]): Promise<Whose> {
+  /** The pods' counters now, and which pods were hit since `counted`. `isFirst`: the machine had counted no kill before. */
+  async function scan(count: number, isFirst: boolean, bound: readonly BoundPod[]): Promise<Whose> {
     const now = new Map<PodUid, PodCount>();
-    const hit: { readonly name: string; readonly kills: number; readonly isNew: boolean }[] = [];
+    const hit: { readonly name: string; readonly kills: number }[] = [];
     for (const { declared, cgroup } of bound) {
-      if (!cgroup.known) continue;
-      const kills = await killsIn(cgroup.value);
-      if (!kills.known) continue;
-      const { inode } = cgroup.value;
       const before = counted.get(declared.uid);
+      const kills = cgroup.known ? await killsIn(cgroup.value) : cgroup;
+      if (!cgroup.known || !kills.known) {
+        if (before !== undefined) now.set(declared.uid, before);
+        continue;
+      }
+      const { inode } = cgroup.value;
       now.set(declared.uid, { inode, kills: kills.value });
+      // It may have had its kills long ago.
+      if (before === undefined && !isFirst) continue;
       // Another inode means a new cgroup, whose counter began at 0.
       const grown = kills.value - (before?.inode === inode ? before.kills : 0);
-      const name = podName(declared);
-      if (grown > 0) hit.push({ name, kills: grown, isNew: before === undefined });
+      if (grown > 0) hit.push({ name: podName(declared), kills: grown });
     }
     counted = now;
     counters.sweep();
-    // A pod bound since the last scan may have had its kills long ago: it counts only if the sum matches.
-    const killsOf = (some: typeof hit): number => some.reduce((sum, { kills }) => sum + kills, 0);
-    const fits = killsOf(hit) <= count;
-    const whose = hit.filter(({ isNew }) => !isNew || fits);
     // A cgroup that is gone by now cannot be attributed.
-    return { pods: whose.map(({ name }) => name), unattributed: Math.max(0, count - killsOf(whose)) };
+    const attributed = hit.reduce((sum, { kills }) => sum + kills, 0);
+    return { pods: hit.map(({ name }) => name), unattributed: Math.max(0, count - attributed) };
+  }
+  /** Those of pods that were bound, or got another cgroup, since the last scan: what they count from now on is theirs. */
+  async function scanNew(bound: readonly BoundPod[]): Promise<void> {
+    const now = new Map(counted);
+    const failed = new Map<PodUid, number>();
+    for (const pod of bound) {
+      const { declared, cgroup } = pod;
+      if (!cgroup.known) continue;
+      const { inode } = cgroup.value;
+      const kills = isNew(pod) ? await killsIn(cgroup.value) : null;
+      if (kills?.known) now.set(declared.uid, { inode, kills: kills.value });
+      else if (kills !== null || unread.get(declared.uid) === inode) failed.set(declared.uid, inode);
+    }
+    counted = now;
+    unread = failed;
   }
   /** One at a time: each scan continues from the counts of the previous one. */
-  const inTurn = (count: number, pods: Pods): Promise<Whose> => {
-    const bound = valueOrNull(pods()) ?? [];
-    scanning = scanning.then(() => scan(count, bound));
-    return scanning;
+  const inTurn = <T>(of: () => Promise<T>): Promise<T> => {
+    const ended = scanning.then(of);
+    scanning = ended;
+    return ended;
   };
   const now = (pods: Pods): Promise<OomKills | null> | null => {
     const kills = procfs.oomKills();
     if (!kills.known) return null;
     const count = last === null ? null : kills.value - last.kills;
+    const isFirst = last?.kills === 0;
     const unwatched = unwatchedSinceMs === null ? {} : { unwatchedSinceMs };
     last = { kills: kills.value, atMs: clock.monoMs() };
     unwatchedSinceMs = null;
-    if (count === null) return inTurn(0, pods).then(() => null);
-    if (count <= 0) return null;
-    return inTurn(count, pods).then((whose) => ({ count, ...whose, ...unwatched }));
+    const bound = valueOrNull(pods()) ?? [];
+    if (count === null) return inTurn(() => scan(0, false, bound)).then(() => null);
+    if (count > 0)
+      return inTurn(() => scan(count, isFirst, bound)).then((whose) => ({ count, ...whose, ...unwatched }));
+    return bound.some(isNew) ? inTurn(() => scanNew(bound)).then(() => null) : null;
   };
   return {
     resume: ({ atMs, kills, pods }) => {

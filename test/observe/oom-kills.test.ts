@@ -29,6 +29,10 @@ describe.skipIf(noCgroups !== null)(`kernel OOM kills [${noCgroups ?? 'root, cgr
       now: () => opened.now(podsNow),
     };
   }
+  /** Others on the machine may have been killed by now. */
+  const nothingKilled = async ({ now }: ReturnType<typeof open>): Promise<void> => {
+    while ((await now()) !== null);
+  };
   const bound = (name: string, pod: TestPod): BoundPod => aBoundPod({ name, cgroup: known(pod.ref()) });
 
   it('are counted once and attributed to their pod, even in a container below it', async () => {
@@ -126,19 +130,42 @@ describe.skipIf(noCgroups !== null)(`kernel OOM kills [${noCgroups ?? 'root, cgr
     expect((seen?.count ?? 0) - (seen?.unattributed ?? 0)).toBeGreaterThanOrEqual(1);
   });
 
-  it('are attributed to a newly bound pod only if its counter matches', async () => {
-    const [old, fresh] = [node.addPod('old'), node.addPod('fresh')];
-    // Often, so that a kill elsewhere on the machine meanwhile does not make it fit.
-    for (let i = 0; i < 4; i++) old.run(BURST);
+  it('are attributed to a newly bound pod as far as its counter has risen since it was first read', async () => {
+    const [fresh, other] = [node.addPod('fresh'), node.addPod('other')];
     const pods: BoundPod[] = [];
     const of = open(pods);
+    fresh.run(BURST);
     await of.now();
-    pods.push(bound('old', old));
     fresh.run(BURST);
     expect(await of.now()).toMatchObject({ pods: [] });
     pods.push(bound('fresh', fresh));
-    old.run(BURST);
+    // Nobody was killed since: its counter is read.
+    await nothingKilled(of);
+    for (let i = 0; i < 3; i++) other.run(BURST);
+    expect(await of.now()).toMatchObject({ pods: [] });
     fresh.run(BURST);
-    expect((await of.now())?.pods).toEqual(['default/old']);
+    expect((await of.now())?.pods).toEqual(['default/fresh']);
+  });
+
+  it('are not attributed to a pod whose counter was never read before, since it may have had them long ago', async () => {
+    const [fresh, other] = [node.addPod('fresh'), node.addPod('other')];
+    const pods: BoundPod[] = [];
+    const of = open(pods);
+    fresh.run(BURST);
+    await of.now();
+    pods.push(bound('fresh', fresh));
+    for (let i = 0; i < 3; i++) other.run(BURST);
+    expect(await of.now()).toMatchObject({ pods: [] });
+    fresh.run(BURST);
+    expect((await of.now())?.pods).toEqual(['default/fresh']);
+  });
+
+  it('are attributed to every pod if none had happened on the machine before', async () => {
+    const web = node.addPod('web');
+    const opened = createOomWatch(node.mounts, createClock());
+    watch = opened;
+    opened.resume({ atMs: 0, kills: 0, pods: {} });
+    web.run(BURST);
+    expect((await opened.now(() => known([bound('web', web)])))?.pods).toEqual(['default/web']);
   });
 });
