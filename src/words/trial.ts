@@ -16,7 +16,7 @@ export type Advice =
 export function sayAdvice(shown: Advice): string {
   switch (shown.code) {
     case 'nothing-decided':
-      return 'No threshold was met. So the dry run does not show which pods would be evicted: nodewarden explain names the first pod for each signal, and nodewarden simulate tries what did not happen.';
+      return 'The record shows no threshold that was met. So the dry run does not show which pods would be evicted: nodewarden explain names the first pod for each signal, and nodewarden simulate tries what did not happen.';
     case 'met-before':
       return `${sayNames(shown.conditions)} ${shown.conditions.length === 1 ? 'was' : 'were'} true before that time, and a dry run decides only once while a threshold is met: nodewarden trial without --since shows what it decided then.`;
     case 'within-request':

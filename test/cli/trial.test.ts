@@ -103,7 +103,7 @@ Before arming
       'The run before 2026-01-31 15:00:00 UTC has no recorded end: up to 2h0m0s before that may not have been observed.',
     );
     expect(out).toContain('Nobody would have been stopped.\n');
-    expect(out).toContain('No threshold was met.');
+    expect(out).toContain('The record shows no threshold that was met.');
   });
 
   it('says so if there was no dry run', async () => {
