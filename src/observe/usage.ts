@@ -198,13 +198,14 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     isDiskAsked: boolean,
   ): PodView {
     const latest = disk(pod.declared.uid);
-    const last = isDiskAsked && pod.directories === undefined ? asMissed(latest) : latest;
+    const last = isDiskAsked ? asMissed(latest) : latest;
     // In a mode that names no directories, a pod's files are removed with the pod.
     const isMeasured = diskOn !== undefined && pod.directories !== undefined;
     const onDevice = isMeasured && device?.known ? diskOn(pod, device.value) : undefined;
     const notKnown = isMeasured && device?.known === false ? device : undefined;
     const removed =
       pod.directories === undefined && fileSystem !== undefined ? removedWith(last, fileSystem) : undefined;
+    const used = onDevice?.usage ?? (last.known ? known(last.value.pod) : last);
     const relief = onDevice === undefined ? (notKnown ?? removed) : known(onDevice.relief);
     // A ranking may use figures from an earlier life; a limit evicts only for what is proven about this one.
     const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
@@ -222,7 +223,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
         ...(swap.known || swap.why !== 'absent' ? { swapBytes: swap } : {}),
         processes,
         pidsHeld,
-        disk: onDevice?.usage ?? (last.known ? known(last.value.pod) : last),
+        disk: isDiskAsked ? asMissed(used) : used,
         ephemeralStorageBytes: walk.known ? known(localBytes(walk.value)) : walk,
         volumes: walk.known ? known(walk.value.volumes) : walk,
         containers: known(
@@ -257,7 +258,7 @@ function localBytes({ pod }: DiskWalk): number {
 }
 
 /** A pod that is newer than the last round was not walked in it: a choice does not wait for the next one. */
-const asMissed = (last: Reading<PodWalk>): Reading<PodWalk> =>
+const asMissed = <T>(last: Reading<T>): Reading<T> =>
   !last.known && last.why === 'not-asked' ? unknown('timed-out', last.where, 'it has not been measured yet') : last;
 
 /** D14: logs, writable layers and emptyDirs go with the pod: at least what is known of them. Undefined: nobody asked. */

@@ -303,6 +303,20 @@ describe('pods in a tree of files', () => {
     expect(findings.all()).toEqual([]);
   });
 
+  it('that started after the last round do not make a choice for disk wait for the next one', () => {
+    write('web', 1_000, 300);
+    const notYet = unknown('not-asked', 'disk', 'it has not been needed yet');
+    const nothing = { bytes: notYet, inodes: notYet };
+    const relief = { scratch: nothing, deletedOpen: nothing, grownLastMinute: nothing, writtenBytes: notYet };
+    const diskOn = () => ({ usage: notYet, relief });
+    reader = createPodReader({ clock, mounts, findings: someFindings(), disk: () => notYet, diskOn });
+    const pods = [{ ...bound('web', mounts, '/web'), directories: ['/srv/web'] }];
+    for (const device of [known(41), unknown('timed-out', 'statfs', 'it hangs')]) {
+      const [view] = reader.read(pods, 'nodefs.available', { device });
+      expect(view?.usage.disk).toMatchObject({ known: false, why: 'timed-out' });
+    }
+  });
+
   it.each([
     ['was not reached in time', unknown('timed-out', 'disk', 'a walk hangs')],
     ['started after the last round', unknown('not-asked', 'disk', 'it has not been needed yet')],
