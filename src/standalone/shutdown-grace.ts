@@ -31,9 +31,8 @@ export function createShutdownGrace(needs: GraceNeeds, order: StopOrder): Shutdo
       // A share of the phase is for those that wait: where nobody does, ending it sooner frees nobody's time.
       const wholeMs = needs.isAwaited() ? 0 : Math.min(turn.graceMs, turn.endsMs - fromMs);
       const leastMs = fromMs - toldMs + Math.max(graceFrom(turn, fromMs), wholeMs);
-      // The phase that granted it less time is over: nothing waits for it. Within that time nothing was extended yet.
-      if (isCancelled()) isExtended = true;
-      else if (clock.monoMs() < toldMs + leastMs) isExtended = false;
+      // The phase that granted it less time is over: nothing waits for it.
+      isExtended ||= isCancelled();
       return isExtended ? Math.max(leastMs, declaredMs) : leastMs;
     },
     stopsAgain: (again) => {

@@ -201,7 +201,7 @@ function prepare(
   const neededMs = neededTotalMs(config);
   const mustEndMs = timeMs < neededMs ? atMs + withoutReserve(timeMs) : null;
   const given = { tier: 'logind', atMs, phases, delayMaxMs, mustEndMs } as const;
-  if (tiers === undefined) return begin(withoutOverdue(step, atMs), given);
+  if (tiers === undefined) return begin(withoutStops(step), given);
   // Every part gets its share of the available time (D11).
   const share = mustEndMs === null ? 1 : Math.min(1, (mustEndMs - atMs) / Math.max(1, neededMs));
   // Pods that the kubelet stops may take as long as logind waits.
@@ -216,10 +216,8 @@ function prepare(
   return withDecision(begun, atMs, { kind: 'announce-shutdown', totalMs: neededMs, byKubelet });
 }
 
-/** A cancel gives a pod more time than its stop; the next shutdown stops it in its phase, where that is over. */
-function withoutOverdue({ state, ...step }: Step, atMs: number): Step {
-  return { ...step, state: { ...state, stops: state.stops.filter(({ graceEndsMs }) => graceEndsMs > atMs) } };
-}
+/** A cancel gives the pods that it finds stopping more time; the next shutdown stops them, too, each in its phase. */
+const withoutStops = ({ state, ...step }: Step): Step => ({ ...step, state: { ...state, stops: [] } });
 
 /** product.md section 9, second tier: the same phases within the agent's own stop timeout. */
 function prepareLate(step: Step, leftMs: number, observation: Observation, { phases, tiers }: CoreConfig): Step {
@@ -240,7 +238,7 @@ function prepareLate(step: Step, leftMs: number, observation: Observation, { pha
     return withShutdown(step, { ...shutdown, tier: 'stop', mustEndMs: soonerMs, phaseEndsMs });
   }
   if (shutdown.kind === 'released' || phases.length === 0) return step;
-  return begin(step, late);
+  return begin(tiers === undefined ? withoutStops(step) : step, late);
 }
 
 type Begin = Pick<Stopping, 'tier' | 'phases' | 'delayMaxMs' | 'mustEndMs' | 'confirm' | 'byKubelet'> & {

@@ -10,8 +10,8 @@ import { isInPhase, withShutdown } from './stopping.ts';
 /** Which pods are asked to stop in a phase, at its start and later. */
 
 /**
- * The pods that are alive, belong to this tier and have not been asked to stop since then. A stop that a cancelled shutdown
- * or the previous tier requested is one to wait for.
+ * The pods that are alive, belong to this tier and have not been asked to stop since then. A stop that the previous tier
+ * requested, or beside a kubelet a cancelled shutdown, is one to wait for.
  */
 export function alive({ state }: Step, { pods }: Observation, { tier }: Stopping, sinceMs: number): readonly PodView[] {
   const told = new Set(state.stops.filter(({ decidedMs }) => decidedMs >= sinceMs).map(({ uid }) => uid));

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { decide } from '../../../src/core/decide.ts';
+import type { ShutdownEvent } from '../../../src/core/observation.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { initialState } from '../../../src/core/state/state.ts';
 import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, said, web } from './a-shutdown.ts';
@@ -36,15 +37,15 @@ describe('a cancel', () => {
     expect(lost.look(waitEndsMs).state).toMatchObject({ shutdown: { kind: 'unarmed' }, stops: [] });
   });
 
-  it('is followed by a shutdown that stops pods anew whose time in the cancelled one is over, and waits for the others', () => {
-    const told = (againMs: number) => {
+  it('is followed by a shutdown that stops each pod anew in its phase, whatever the cancel has given it', () => {
+    const told = (againMs: number, event: ShutdownEvent) => {
       const { look } = aCore(aShutdownConfig(), [web]);
       look(0, START);
       look(2_000, { shutdownEvents: [CANCELLED] });
-      return said(look(againMs, { shutdownEvents: [PREPARING] }));
+      return said(look(againMs, { shutdownEvents: [event] }));
     };
-    expect(told(19_999)).toEqual([]);
-    expect(told(20_000)).toEqual(['stop web in 1 for 20 s']);
+    for (const event of [PREPARING, { kind: 'stopped-without-signal', leftMs: 60_000 } as const])
+      for (const ms of [3_000, 19_999, 20_000, 29_999]) expect(told(ms, event)).toEqual(['stop web in 1 for 20 s']);
   });
 
   it('at the same time as the signal comes before any phase', () => {
@@ -91,11 +92,12 @@ describe('a cancel', () => {
     expect(last.state.shutdown.kind).toBe('unarmed');
   });
 
-  it('followed by another shutdown starts over: a stop in progress is awaited in its phase, and not requested twice', () => {
+  it('followed by another shutdown starts over: a stop in progress becomes that of its phase', () => {
     const { look, ended } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
     const again = look(1_000, { shutdownEvents: [CANCELLED, PREPARING] });
-    expect(said(again)).toEqual(['undo-stops']);
+    expect(said(again)).toEqual(['undo-stops', 'stop web in 1 for 20 s']);
+    expect(again.state.stops).toMatchObject([{ uid: web.uid, decidedMs: 1_000, waitEndsMs: 31_000 }]);
     expect(again.state.shutdown).toMatchObject({ phase: 1, pending: [web.uid], phaseEndsMs: 21_000 });
     expect(said(look(5_000, { outcomes: [ended(web, 5_000)] }))).toEqual(['stop db in 2 for 10 s']);
   });

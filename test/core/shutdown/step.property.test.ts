@@ -249,13 +249,14 @@ describe('a shutdown, over generated pods and phases', () => {
         const told = new Set<string>();
         let wasSecondTier = false;
         for (const { atMs, verdict } of looks) {
+          const heard = more.filter((each) => each.atMs === atMs);
+          // The next shutdown is another one, also if it begins at the same look.
+          if (heard.some((each) => each.event.kind === 'cancelled')) told.clear();
           for (const { victim } of stopsOf([{ atMs, verdict }])) {
             expect(told).not.toContain(victim.uid);
             told.add(victim.uid);
           }
-          // The next shutdown is another one.
           if (['armed', 'unarmed'].includes(verdict.state.shutdown.kind)) told.clear();
-          const heard = more.filter((each) => each.atMs === atMs);
           const isCancelled = heard.at(-1)?.event.kind === 'cancelled' && given.config.shutdownCancel === 'promptly';
           // What logind says of shutdowns does not end one that it never announced, which may be over at the same look.
           const isSecondTier = wasSecondTier || heard.some((each) => each.event.kind === 'stopped-without-signal');
