@@ -81,7 +81,9 @@ async function endOf(kill: Kill): Promise<KillEnd> {
   const politely = first === 'sigterm' ? await endPolitely(kill) : null;
   if (politely === 'spared') return { kind: 'spared' };
   if (politely !== null) return endedPolitely(kill, politely);
-  if ((await kill.isOver?.()) === true) return { kind: 'spared' };
+  // What has cut its grace period, such as a shutdown, needs its end.
+  const isOver = !kill.hasten.aborted && (await kill.isOver?.()) === true;
+  if (isOver && !kill.hasten.aborted) return { kind: 'spared' };
   const { via, left } = await endByForce(kill, first === 'sigkill' ? atFirst : await progress(kill));
   const outside = left === 'processes' ? null : (escapes?.left() ?? null);
   if (outside !== null) return { kind: 'survived', ...outside };

@@ -77,7 +77,10 @@ export function createOomKills(needs: OomKillsNeeds): TellOomKills {
       keep();
     };
     const kills = await reading;
-    if (kills === null) return recorded();
+    if (kills === null) {
+      unrecorded--;
+      return;
+    }
     const atMs = clock.monoMs();
     const { count, unwatchedSinceMs: sinceMs } = kills;
     const since = sinceMs === undefined ? null : sayInstant(clock.wallMs() - (atMs - sinceMs));

@@ -24,6 +24,8 @@ type OomCounters = {
    * locked for minutes, and the caller has a deadline. Open files are kept, and can be read without that lock.
    */
   readonly read: (ref: CgroupRef) => Promise<Reading<number>>;
+  /** For the next sweep, as if it had been read. */
+  readonly keep: (ref: CgroupRef) => void;
   /** Closes what was not read since the last call. */
   readonly sweep: () => void;
   readonly close: () => void;
@@ -58,6 +60,7 @@ export function createOomCounters(mounts: CgroupMounts): OomCounters {
       } else closeAll(opened.value);
       return kills;
     },
+    keep: (ref) => void kept.find(ref),
     sweep: kept.sweep,
     close: () => {
       isClosed = true;

@@ -116,18 +116,22 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   }
   /** Those of pods that were bound, or got another cgroup, since the last scan: what they count from now on is theirs. */
   async function scanNew(bound: readonly BoundPod[]): Promise<void> {
-    const now = new Map(counted);
+    const now = new Map<PodUid, PodCount>();
     const failed = new Map<PodUid, number>();
     for (const pod of bound) {
       const { declared, cgroup } = pod;
+      const before = counted.get(declared.uid);
+      if (before !== undefined) now.set(declared.uid, before);
       if (!cgroup.known) continue;
       const { inode } = cgroup.value;
       const kills = isNew(pod) ? await killsIn(cgroup.value) : null;
+      if (kills === null) counters.keep(cgroup.value);
       if (kills?.known) now.set(declared.uid, { inode, kills: kills.value });
       else if (kills !== null || unread.get(declared.uid) === inode) failed.set(declared.uid, inode);
     }
     counted = now;
     unread = failed;
+    counters.sweep();
   }
   /** One at a time: each scan continues from the counts of the previous one. */
   const inTurn = <T>(of: () => Promise<T>): Promise<T> => {

@@ -265,8 +265,8 @@ function isOverIn(
   return async () => {
     if (!(await isOver())) return false;
     await busUp(systemd, clock);
-    const state = await systemd.activeState(unit);
-    return state.known && state.value === 'active';
+    const facts = await systemd.unit(unit);
+    return facts.known && facts.value.activeState === 'active' && !facts.value.hasJob;
   };
 }
 

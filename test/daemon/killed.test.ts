@@ -101,7 +101,10 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`a reclaim whose agent ends 
 describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent gets SIGKILL ${needsCgroups}`, () => {
   it('counts as freed what the victim used when it was first asked to stop, whatever it freed since', async () => {
     const spec = {
-      pods: [{ name: 'hog', graceSeconds: 30 }],
+      pods: [
+        { name: 'hog', graceSeconds: 30 },
+        { name: 'other', annotations: { 'nodewarden.dev/evict-for': 'none' } },
+      ],
       config: [
         'evictionSoft: { memory.available: "150Mi" }',
         'evictionSoftGracePeriod: { memory.available: "100ms" }',
@@ -109,12 +112,16 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
       ],
     };
     await withScene(spec, false, async (scene) => {
-      const hog = await scene.play('hog', 'stubborn');
-      hog.write(`memory ${Math.round(await availableMiB(scene)) - 120}`);
+      const [hog, other] = [await scene.play('hog', 'stubborn'), await scene.play('other')];
+      const fill = async (role: typeof hog) => role.write(`memory ${Math.round(await availableMiB(scene)) - 120}`);
+      await fill(hog);
       const recorded = () => readRecord(scene.agent.places.stateDirectory).entries;
       await until('it is told to end', () => recorded().some(isEvidence) || null);
       hog.write('memory 4');
       await until('it has freed nearly all', async () => ((await availableMiB(scene)) > 200 ? true : null));
+      // The threshold is still met when the hog's time is over.
+      await fill(other);
+      await until('the other has filled it', async () => ((await availableMiB(scene)) < 150 ? true : null));
       await scene.agent.crash();
       await scene.agent.start();
       await until('the hog ends', () => hog.ended());

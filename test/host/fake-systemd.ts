@@ -23,6 +23,8 @@ export type FakeUnit = {
   unitFileState?: string;
   /** Lists of units by the name of the property. */
   stopsUnneeded?: boolean;
+  /** A job for it is queued. */
+  hasJob?: boolean;
   relations?: { readonly [name: string]: readonly string[] };
 };
 export type FakeSystemd = {
@@ -150,6 +152,7 @@ function everything(units: ReadonlyMap<string, FakeUnit>, path: string): Answer 
     const answer = property(unit, path, fact);
     if (typeof answer === 'object' && 'body' in answer) all[fact] = answer.body[0];
   }
+  if (unit?.hasJob) all['Job'] = new Variant('(uo)', [1, `${MANAGER}/job/1`]);
   all['StopWhenUnneeded'] = new Variant('b', unit?.stopsUnneeded === true);
   for (const [list, names] of Object.entries(unit?.relations ?? {})) all[list] = new Variant('as', [...names]);
   return { signature: 'a{sv}', body: [all] };

@@ -160,6 +160,23 @@ describe.skipIf(noCgroups !== null)(`kernel OOM kills [${noCgroups ?? 'root, cgr
     expect((await of.now())?.pods).toEqual(['default/fresh']);
   });
 
+  it('leave nothing open, and nothing counted, of pods that have come and gone', async () => {
+    const pods: BoundPod[] = [];
+    const of = open(pods);
+    await nothingKilled(of);
+    const files = () => readdirSync('/proc/self/fd').length;
+    const before = files();
+    for (let i = 0; i < 20; i++) {
+      const pod = node.addPod(`job-${i}`);
+      pods.splice(0, 1, bound(`job-${i}`, pod));
+      await of.now();
+      rmdirSync(pod.directory);
+    }
+    expect(Object.keys(watch?.counted()?.pods ?? {}).length).toBeLessThanOrEqual(1);
+    // Those of the last one, and of the one before.
+    expect(files() - before).toBeLessThanOrEqual(8);
+  });
+
   it('are attributed to every pod if none had happened on the machine before', async () => {
     const web = node.addPod('web');
     const opened = createOomWatch(node.mounts, createClock());

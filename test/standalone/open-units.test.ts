@@ -198,16 +198,20 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     });
 
     it.each([
-      ['deactivating', { kind: 'ended' }],
-      ['active', { kind: 'dropped', because: 'not-killed' }],
-    ])('end in any case if systemd stops them already, though they need not any more: %s', async (state, end) => {
-      const { connect, daemon, units } = await openAnew();
-      connect(daemon.address);
-      const unit = units.get(UNIT);
-      if (unit !== undefined) unit.activeState = state;
-      const resumed = { first: 'sigkill', resumedFromMs: clock.monoMs(), sentBefore: 'sigterm' } as const;
-      expect(await stop('web', { ...resumed, isOver: async () => true })).toMatchObject(end);
-    });
+      ['deactivating', {}, { kind: 'ended' }],
+      ['active', { hasJob: true }, { kind: 'ended' }],
+      ['active', {}, { kind: 'dropped', because: 'not-killed' }],
+    ])(
+      'end in any case if systemd stops them already, though they need not any more: %s %j',
+      async (state, more, end) => {
+        const { connect, daemon, units } = await openAnew();
+        connect(daemon.address);
+        const unit = units.get(UNIT);
+        if (unit !== undefined) Object.assign(unit, { activeState: state }, more);
+        const resumed = { first: 'sigkill', resumedFromMs: clock.monoMs(), sentBefore: 'sigterm' } as const;
+        expect(await stop('web', { ...resumed, isOver: async () => true })).toMatchObject(end);
+      },
+    );
 
     it('are no longer a finding once systemd reports that it had been asked', async () => {
       const { connect, daemon, units } = await openAnew();

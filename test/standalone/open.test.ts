@@ -141,6 +141,18 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     await until(() => !stays.isAlive());
   });
 
+  it('are killed within the phase of a shutdown that comes meanwhile, though they need not end any more', async () => {
+    const stays = await cgroup(0).run(IGNORES);
+    write('one', `cgroup: ${cgroup(0).path}`);
+    await open();
+    const hasten = new AbortController();
+    const resumed = { resumedFromMs: clock.monoMs(), sentBefore: 'sigterm', graceMs: 60_000 } as const;
+    const ended = standalone.killer.stop(order('one', { ...resumed, isOver: async () => true }), hasten.signal);
+    hasten.abort({ first: 'sigterm', graceMs: 200 });
+    expect(await ended).toMatchObject({ kind: 'ended' });
+    await until(() => !stays.isAlive());
+  });
+
   it('are not stopped if their manifest named something else at the decision', async () => {
     await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
