@@ -11,6 +11,8 @@ type GraceOrder = {
   readonly graceFrom?: ((fromMs: MonoMs) => number) | undefined;
   /** Its minimum, which may grow meanwhile. Absent: none. */
   readonly leastGraceMs?: ((beganMs: MonoMs) => number) | undefined;
+  /** Another stop has taken over: only that minimum holds. Absent: never. */
+  readonly isTakenOver?: (() => boolean) | undefined;
   /** Its reason `{ first, graceMs }` cuts it (D4). */
   readonly hasten: AbortSignal;
 };
@@ -25,7 +27,7 @@ export type Grace = {
   readonly close: () => void;
 };
 
-export function createGrace({ clock, graceMs, graceFrom, leastGraceMs, hasten }: GraceOrder): Grace {
+export function createGrace({ clock, graceMs, graceFrom, leastGraceMs, isTakenOver, hasten }: GraceOrder): Grace {
   let beganMs = Number.POSITIVE_INFINITY;
   let endsMs = Number.POSITIVE_INFINITY;
   let cutMs = Number.POSITIVE_INFINITY;
@@ -35,8 +37,11 @@ export function createGrace({ clock, graceMs, graceFrom, leastGraceMs, hasten }:
   };
   if (hasten.aborted) cut();
   hasten.addEventListener('abort', cut, { once: true });
-  const dueMs = (): MonoMs =>
-    beganMs === Number.POSITIVE_INFINITY ? beganMs : Math.max(endsMs, beganMs + (leastGraceMs?.(beganMs) ?? 0));
+  const dueMs = (): MonoMs => {
+    if (beganMs === Number.POSITIVE_INFINITY) return beganMs;
+    const atLeastMs = beganMs + (leastGraceMs?.(beganMs) ?? 0);
+    return isTakenOver?.() ? atLeastMs : Math.max(endsMs, atLeastMs);
+  };
   return {
     begins: () => {
       const nowMs = clock.monoMs();

@@ -29,6 +29,8 @@ export type KillOrder = {
   readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
   /** The current minimum of its grace period that began at `toldMs`, which may grow meanwhile. Absent: none. */
   readonly leastGraceMs?: ((toldMs: MonoMs) => number) | undefined;
+  /** Another stop has taken over: only that minimum holds. Absent: never. */
+  readonly isTakenOver?: (() => boolean) | undefined;
   readonly help?: DyingHelp | undefined;
   /** Its own processes that leave its cgroup belong to it as well. Absent: they do not. */
   readonly follow?: Following | undefined;

@@ -15,6 +15,7 @@ type GraceNeeds = {
 export type ShutdownGrace = {
   /** The current minimum of its grace period that began at `toldMs`. */
   readonly leastMs: (toldMs: MonoMs) => number;
+  readonly isTakenOver: () => boolean;
   /** The next shutdown stops it, too: its time is that of its turn there, from now. */
   readonly stopsAgain: (order: StopOrder) => void;
 };
@@ -35,6 +36,7 @@ export function createShutdownGrace(needs: GraceNeeds, order: StopOrder): Shutdo
       isExtended ||= isCancelled();
       return isExtended ? Math.max(leastMs, declaredMs) : leastMs;
     },
+    isTakenOver: () => sinceMs !== null,
     stopsAgain: (again) => {
       sinceMs = clock.monoMs();
       turn = turnOfOrder(again, sinceMs);

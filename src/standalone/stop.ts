@@ -192,6 +192,7 @@ async function stopIt(
     isOver: isAtOnce ? undefined : isOver,
     graceFrom,
     leastGraceMs: grace?.leastMs,
+    isTakenOver: grace?.isTakenOver,
     signalled:
       lastWord === null
         ? signalled

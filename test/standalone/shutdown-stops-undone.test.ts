@@ -104,6 +104,22 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     },
   );
 
+  it.each(['cgroup', 'unit'] as const)(
+    'has only the time of the next shutdown once that stops it, too, though the first one gave more: %s',
+    async (by) => {
+      await addPod('web', by);
+      await open('web');
+      standalone.setShuttingDown(true);
+      const first = stop('web', { graceMs: 300_000 });
+      await until(() => remembered()[0]?.stage === 'told');
+      standalone.setShuttingDown(false);
+      void standalone.undoStops();
+      standalone.setShuttingDown(true);
+      const second = stop('web', { decision: 'again', graceMs: 400 });
+      expect(await Promise.all([first, second])).toMatchObject([{ kind: 'ended' }, { of: 'again', kind: 'ended' }]);
+    },
+  );
+
   it('is stopped where it is bound now by the next shutdown, although it still stops where it was', async () => {
     const old = await addPod('web', 'cgroup');
     await open('web');
