@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { sleep } from '../../src/host/clock.ts';
 import { ENVIRONMENT } from '../../src/host/exec.ts';
+import { survivedId } from '../../src/words/finding-eviction.ts';
 import { mounts, needsCgroups, unreapedIn } from '../act/a-cgroup.ts';
 import { until } from '../host/private-bus.ts';
 import {
@@ -108,6 +109,11 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     const where = `in ${cgroup(1).path}, which belongs to default/two`;
     expect(await stopping).toMatchObject({ kind: 'survived', detail: expect.stringContaining(where) });
     expect(moved.isAlive()).toBe(true);
+    // What the actor raises about it ends with it.
+    const finding = survivedId(order('one').victim.uid);
+    heard.findings.raise({ id: finding, text: 'it survived' });
+    process.kill(moved.pid, 'SIGKILL');
+    await until(() => !heard.present.has(finding));
   });
 
   it('are followed by what was known of them if they left while no agent ran', async () => {
