@@ -17,7 +17,7 @@ type OomKillsNeeds = {
   readonly oomWatch: OomWatch;
   readonly log: Log;
   readonly recorder: Pick<Recorder, 'note'>;
-  readonly mode: { readonly isSettled: () => boolean; readonly pods: Pick<Mode['pods'], 'pods'> };
+  readonly mode: { readonly isSettled: () => boolean; readonly pods: Pick<Mode['pods'], 'pods' | 'podsLately'> };
 };
 /** Logs and records kills by the kernel: they are never silent, and ours are never mistaken for one (product.md section 6). */
 type TellOomKills = {
@@ -91,7 +91,7 @@ export function createOomKills(needs: OomKillsNeeds): TellOomKills {
     seen: (atMs, state) => {
       if (isWaiting && !mode.isSettled() && atMs - openedMs < SETTLE_MS) return;
       isWaiting = false;
-      const reading = oomWatch.look(atMs, state, mode.pods.pods);
+      const reading = oomWatch.look(atMs, state, mode.pods.pods, mode.pods.podsLately);
       if (reading !== null) {
         const told = tell(reading);
         telling = telling.then(() => told);

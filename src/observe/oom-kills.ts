@@ -32,11 +32,15 @@ export type OomWatch = {
   readonly resume: (from: OomCount) => void;
   /** As of the last reading; null: there was none. Call it while no reading is in progress. */
   readonly counted: () => OomCount | null;
-  /** After each look, with the state it led to: kills since the last reading, if a reading is due. Null = none. */
+  /**
+   * After each look, with the state it led to: kills since the last reading, if a reading is due. Null = none. `podsLately`
+   * says once a second whether there may be a new pod.
+   */
   readonly look: (
     atMs: MonoMs,
     state: Pick<State, 'act' | 'firstMetMs'>,
     pods: Pods,
+    podsLately?: Pods,
   ) => Promise<OomKills | null> | null;
   /** Kills since the last reading, read now: for the time before the observer closes. */
   readonly now: (pods: Pods) => Promise<OomKills | null> | null;
@@ -66,6 +70,7 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   let counted: ReadonlyMap<PodUid, PodCount> = new Map();
   let unwatchedSinceMs: MonoMs | null = null;
   let readMs = Number.NEGATIVE_INFINITY;
+  let searchedMs = Number.NEGATIVE_INFINITY;
   let wasTight = false;
   const unanswered = new Set<number>();
   /** By the pod, the inode of a new cgroup whose counter could not be read. It is read at the next kill. */
@@ -139,7 +144,8 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
     scanning = ended;
     return ended;
   };
-  const now = (pods: Pods): Promise<OomKills | null> | null => {
+  const hasNew = (pods: Pods): boolean => (valueOrNull(pods()) ?? []).some(isNew);
+  const now = (pods: Pods, mayBeNew = hasNew(pods)): Promise<OomKills | null> | null => {
     const kills = procfs.oomKills();
     if (!kills.known) return null;
     const count = last === null ? null : kills.value - last.kills;
@@ -147,11 +153,11 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
     const unwatched = unwatchedSinceMs === null ? {} : { unwatchedSinceMs };
     last = { kills: kills.value, atMs: clock.monoMs() };
     unwatchedSinceMs = null;
+    if (count !== null && count <= 0 && !mayBeNew) return null;
     const bound = valueOrNull(pods()) ?? [];
     if (count === null) return inTurn(() => scan(0, false, bound)).then(() => null);
-    if (count > 0)
-      return inTurn(() => scan(count, isFirst, bound)).then((whose) => ({ count, ...whose, ...unwatched }));
-    return bound.some(isNew) ? inTurn(() => scanNew(bound)).then(() => null) : null;
+    if (count <= 0) return inTurn(() => scanNew(bound)).then(() => null);
+    return inTurn(() => scan(count, isFirst, bound)).then((whose) => ({ count, ...whose, ...unwatched }));
   };
   return {
     resume: ({ atMs, kills, pods }) => {
@@ -160,16 +166,19 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
       unwatchedSinceMs = atMs;
     },
     counted: () => (last === null ? null : { ...last, pods: Object.fromEntries(counted) }),
-    look: (atMs, state, pods) => {
+    look: (atMs, state, pods, podsLately = pods) => {
       const isTight = state.act.kind === 'evicting' || Object.keys(state.firstMetMs).some(isOfMemory);
       // Once more after the shortage: a kernel OOM kill may have ended it.
       const isDue = isTight || wasTight || atMs - readMs >= CALM_PACE_MS;
       wasTight = isTight;
       if (!isDue) return null;
       readMs = atMs;
-      return now(pods);
+      // The looks of a shortage are 2 ms apart, and the kill waits for them.
+      const isSearching = atMs - searchedMs >= CALM_PACE_MS;
+      if (isSearching) searchedMs = atMs;
+      return now(pods, isSearching && hasNew(podsLately));
     },
-    now,
+    now: (pods) => now(pods),
     close: () => {
       counters.close();
       procfs.close();

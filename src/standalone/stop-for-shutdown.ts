@@ -7,6 +7,7 @@ import type { Clock, StopOrder } from '../ports.ts';
 import { createShutdownGrace, type ShutdownGrace } from './shutdown-grace.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
+import { isBoundAs } from './stop-target.ts';
 
 export type SignalHeard = (how: Signalled['with'], atMs?: MonoMs) => void;
 type Stop = (
@@ -102,6 +103,6 @@ export function createStopForShutdown(
 /** Its manifest names what it named then, and that is not another run. Null: it is not declared. */
 function isStillThere(before: LivePod | null, now: LivePod | null): boolean {
   if (before === null || now === null) return now === null;
-  if (before.manifest.declared.boundTo !== now.manifest.declared.boundTo) return false;
+  if (!isBoundAs(before.manifest.declared, now)) return false;
   return !now.cgroup.known || (before.cgroup.known && before.cgroup.value.inode === now.cgroup.value.inode);
 }

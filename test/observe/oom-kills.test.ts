@@ -70,6 +70,21 @@ describe.skipIf(noCgroups !== null)(`kernel OOM kills [${noCgroups ?? 'root, cgr
     expect(await lookAfterKill(2_010, calm)).toEqual(seen);
   });
 
+  it('need a search for new pods once a second, not at each look of a shortage', async () => {
+    const opened = createOomWatch(node.mounts, createClock());
+    watch = opened;
+    let searched = 0;
+    const lately = () => {
+      searched++;
+      return known([]);
+    };
+    const short = { ...initialState('boot'), firstMetMs: { 'memory.available/evictionHard': 0 } };
+    for (let atMs = 0; atMs < 1_000; atMs += 2) await opened.look(atMs, short, () => known([]), lately);
+    expect(searched).toBe(1);
+    await opened.look(1_000, short, () => known([]), lately);
+    expect(searched).toBe(2);
+  });
+
   it('are seen in containers that appeared and disappeared in between, and leave nothing open', async () => {
     const openFiles = (): number => readdirSync('/proc/self/fd').length;
     const before = openFiles();

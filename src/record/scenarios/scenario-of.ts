@@ -64,7 +64,7 @@ const SOFT_LIMITS: readonly (CandidateLimit | null)[] = ['kubelet-evicting', 'bu
  * threshold held by its min reclaim with that added. Met thresholds of other resources, which were handled before or waited
  * (D3), are left out, and so are pods on which the choice did not depend.
  */
-export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
+export function scenarioOf(input: ScenarioInput, pods = scenarioPods(input)): EvictionScenario | null {
   const { observation, config, acted } = input;
   if (!observation.pods.known) return null;
   const { memoryGrowth } = observation;
@@ -75,7 +75,6 @@ export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
     const isOther = acted !== null && shortageOf(threshold.signal, layout) !== shortageOf(acted.signal, layout);
     return !isOther || !sample.known || !isMetWithMinReclaim(threshold, sample.value);
   };
-  const pods = scenarioPods(input);
   return {
     apiVersion: 'nodewarden.dev/v1alpha1',
     kind: 'EvictionScenario',
@@ -90,6 +89,7 @@ export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
   };
 }
 
+/** The pods in it. */
 export function scenarioPods(input: ScenarioInput): readonly PodView[] {
   const { observation, config, acted, victims = [] } = input;
   const isSoft = acted !== null && !acted.isHard;

@@ -244,10 +244,11 @@ function evidenceOf(seen: Observation, { decisions, state }: Verdict, config: Co
   const of = decisions.map(({ id }) => id);
   const victims = decisions.flatMap((decision) => ('victim' in decision ? [decision.victim.uid] : []));
   const input = { name: of[0] ?? 'look', observation, state, config, acted: actedOn(decisions), victims };
-  const inIt = new Set(scenarioPods(input).map(({ uid }) => uid));
+  const inside = scenarioPods(input);
+  const inIt = new Set(inside.map(({ uid }) => uid));
   const outside = pods.known ? pods.value.filter(({ uid }) => !inIt.has(uid)) : [];
   const others = outside.map(({ uid, namespace, name }) => ({ uid, namespace, name }));
-  const scenario = scenarioOf(input);
+  const scenario = scenarioOf(input, inside);
   return { kind: 'observation', of, atMs, signals, psi, scenario, ...(others.length === 0 ? {} : { others }) };
 }
 
