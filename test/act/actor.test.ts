@@ -6,12 +6,11 @@ import { type Emptied, type Heard, isEnd, type Outcome } from '../../src/core/ou
 import type { Victim } from '../../src/core/pod/pod.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { SignalSample } from '../../src/core/signal.ts';
-import type { Eviction } from '../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { until } from '../../src/demo/cast.ts';
-import type { Left, StopOrder } from '../../src/ports.ts';
+import type { StopOrder } from '../../src/ports.ts';
 import { GI, MI } from '../a.ts';
-import { clock, evict, hard, sampleOf, soft, stage, victim } from './an-actor.ts';
+import { clock, evict, hard, left, nothing, sampleOf, soft, stage, victim } from './an-actor.ts';
 
 describe('an eviction', () => {
   it('is reported, then carried out, and its outcome is recorded and returned', async () => {
@@ -323,17 +322,7 @@ describe('an eviction', () => {
 });
 
 describe('an eviction that an earlier run of the agent left in progress', () => {
-  const nothing: Left = { decision: null, begunMs: null, usedBefore: null, processes: [], rungs: [], outcome: null };
   const decided = evict(soft, 30);
-  const left: Eviction = {
-    decision: 'boot-1',
-    decidedMs: 0,
-    victim,
-    graceEndsMs: 1,
-    deadlineMs: 1,
-    settledMs: null,
-    cause: { kind: 'threshold', threshold: soft },
-  };
 
   it('is over if it was proven: nothing is stopped or recorded again', async () => {
     const { actor, orders, recorded, settled } = stage();

@@ -4,10 +4,11 @@ import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
 import { isEnd, type Outcome } from '../../src/core/outcome.ts';
 import { known, type Reading } from '../../src/core/reading.ts';
 import type { SignalSample } from '../../src/core/signal.ts';
+import type { Eviction } from '../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { createInbox } from '../../src/daemon/loop.ts';
 import { createClock } from '../../src/host/clock.ts';
-import type { RecordNote, StopOrder } from '../../src/ports.ts';
+import type { Left, RecordNote, StopOrder } from '../../src/ports.ts';
 import { MI } from '../a.ts';
 
 export const clock = createClock();
@@ -82,3 +83,22 @@ export function stage(rest: Partial<ActorNeeds> = {}) {
   };
   return { actor, inbox, did, orders, notes, recorded, settled };
 }
+
+/** What an earlier run of the agent left: a soft eviction whose grace period is over, and nothing that was done about it. */
+export const left: Eviction = {
+  decision: 'boot-1',
+  decidedMs: 0,
+  victim,
+  graceEndsMs: 1,
+  deadlineMs: 1,
+  settledMs: null,
+  cause: { kind: 'threshold', threshold: soft },
+};
+export const nothing: Left = {
+  decision: null,
+  begunMs: null,
+  usedBefore: null,
+  processes: [],
+  rungs: [],
+  outcome: null,
+};

@@ -1,22 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { Eviction } from '../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
-import type { Left } from '../../src/ports.ts';
 import { MI } from '../a.ts';
-import { hard, sampleOf, soft, stage, victim } from './an-actor.ts';
+import { hard, left, nothing, sampleOf, stage } from './an-actor.ts';
 
 describe('an eviction whose grace period was over before the agent was back', () => {
-  const nothing: Left = { decision: null, begunMs: null, usedBefore: null, processes: [], rungs: [], outcome: null };
-  const left: Eviction = {
-    decision: 'boot-1',
-    decidedMs: 0,
-    victim,
-    graceEndsMs: 1,
-    deadlineMs: 1,
-    settledMs: null,
-    cause: { kind: 'threshold', threshold: soft },
-  };
-
   it.each([
     ['recovered', {}, 150, true],
     ['is still met', {}, 149, false],

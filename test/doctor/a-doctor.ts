@@ -1,6 +1,21 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { known } from '../../src/core/reading.ts';
+import type { KubeFacts } from '../../src/doctor/facts.ts';
 import type { DoctorReport } from '../../src/doctor/report.ts';
 import { aCommand, type Ended } from '../cli/a-command.ts';
+
+/** Beside a kubelet, with nothing to find. */
+export const KUBE: KubeFacts = {
+  nodeName: 'node-1',
+  credentials: known(true),
+  node: known(null),
+  taints: [],
+  outOfService: null,
+  isCordonKept: false,
+  rights: { missing: [], unread: null },
+  budgets: known([]),
+  firsts: known([]),
+};
 
 type Annotations = { readonly [name: string]: string };
 

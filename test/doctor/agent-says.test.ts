@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import { CHECKS } from '../../src/doctor/checks.ts';
-import type { Facts, KubeFacts } from '../../src/doctor/facts.ts';
+import type { Facts } from '../../src/doctor/facts.ts';
 import { lookAround } from '../../src/doctor/look.ts';
 import { NO_CONFIG } from '../../src/doctor/look-host.ts';
 import { doctorReport } from '../../src/doctor/report.ts';
@@ -11,22 +11,11 @@ import { type StatusReport, statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation, GI } from '../a.ts';
 import { clock } from '../host/test-cgroup.ts';
 import { aContext, aVerdict } from '../serve/a-report.ts';
-import { aDoctor, saidOf } from './a-doctor.ts';
+import { aDoctor, KUBE, saidOf } from './a-doctor.ts';
 
 const HERE = { atWallMs: 0, node: 'node-1', version: '0.1.0', nodeVersion: '20.20.2' };
 const LATE = unknown('timed-out', 'the API server', 'no answer within 6 s');
 const NO_MANIFESTS = unknown('not-applicable', 'manifests', 'mode kubelet has none');
-const KUBE: KubeFacts = {
-  nodeName: 'node-1',
-  credentials: known(true),
-  node: known(null),
-  taints: [],
-  outOfService: null,
-  isCordonKept: false,
-  rights: { missing: [], unread: null },
-  budgets: known([]),
-  firsts: known([]),
-};
 const besideKubelet = (kube: Facts['kube']) => (): Partial<Facts> => ({ kube, pods: NO_MANIFESTS });
 
 /** One of each kind that a check reports under its own code. */

@@ -4,7 +4,7 @@ import type { Facts, FoundPod, KubeFacts, PodsFacts } from '../../src/doctor/fac
 import { lookAround } from '../../src/doctor/look.ts';
 import { doctorReport } from '../../src/doctor/report.ts';
 import { clock } from '../host/test-cgroup.ts';
-import { aDoctor } from './a-doctor.ts';
+import { aDoctor, KUBE } from './a-doctor.ts';
 
 const WHY = unknown('unreadable', '/some/file', 'EACCES: permission denied');
 const HERE = { atWallMs: 0, node: 'node-1', version: '0.1.0', nodeVersion: '20.20.2' };
@@ -58,17 +58,6 @@ const pods =
     };
     return { pods: known({ ...facts.pods.value, pods: [{ ...runs, ...ofFirst }, ...rest], ...part }) };
   };
-const KUBE: KubeFacts = {
-  nodeName: 'node-1',
-  credentials: known(true),
-  node: known(null),
-  taints: [],
-  outOfService: null,
-  isCordonKept: false,
-  rights: { missing: [], unread: null },
-  budgets: known([]),
-  firsts: known([]),
-};
 const kube =
   (part: Partial<KubeFacts>): Part =>
   () => ({ kube: known({ ...KUBE, ...part }) });

@@ -22,6 +22,16 @@ import {
   stop,
 } from './a-shutdown.ts';
 
+/** Its shutdown is cancelled as soon as it was asked to stop. */
+async function cancelledStop(more: Parameters<typeof stop>[1] = {}) {
+  standalone.setShuttingDown(true);
+  const ended = stop('web', more);
+  await until(() => remembered()[0]?.stage === 'told');
+  standalone.setShuttingDown(false);
+  void standalone.undoStops();
+  return { ended };
+}
+
 describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the next run ${needs}`, () => {
   it('is restarted after a cancel once its stop has ended, and what cannot be is named', async () => {
     const cgroup = await addPod('web', 'unit');
@@ -84,18 +94,14 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     async (by) => {
       const cgroup = await addPod('web', by);
       await open('web');
-      standalone.setShuttingDown(true);
-      const first = stop('web');
-      await until(() => remembered()[0]?.stage === 'told');
-      standalone.setShuttingDown(false);
-      void standalone.undoStops();
+      const first = await cancelledStop();
       await sleep(clock, 400);
       standalone.setShuttingDown(true);
       await sleep(clock, 200);
       expect(cgroup.pids()).not.toEqual([]);
       const beganMs = clock.monoMs();
       const second = stop('web', { decision: 'again', graceMs: 400 });
-      expect(await Promise.all([first, second])).toMatchObject([
+      expect(await Promise.all([first.ended, second])).toMatchObject([
         { of: 'stop-web', kind: 'ended', via: 'sigkill' },
         { of: 'again', kind: 'ended', via: 'sigkill' },
       ]);
@@ -109,25 +115,20 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     async (by) => {
       await addPod('web', by);
       await open('web');
-      standalone.setShuttingDown(true);
-      const first = stop('web', { graceMs: 300_000 });
-      await until(() => remembered()[0]?.stage === 'told');
-      standalone.setShuttingDown(false);
-      void standalone.undoStops();
+      const first = await cancelledStop({ graceMs: 300_000 });
       standalone.setShuttingDown(true);
       const second = stop('web', { decision: 'again', graceMs: 400 });
-      expect(await Promise.all([first, second])).toMatchObject([{ kind: 'ended' }, { of: 'again', kind: 'ended' }]);
+      expect(await Promise.all([first.ended, second])).toMatchObject([
+        { kind: 'ended' },
+        { of: 'again', kind: 'ended' },
+      ]);
     },
   );
 
   it('is stopped where it is bound now by the next shutdown, although it still stops where it was', async () => {
     const old = await addPod('web', 'cgroup');
     await open('web');
-    standalone.setShuttingDown(true);
-    const first = stop('web', { graceMs: 10_000 });
-    await until(() => remembered()[0]?.stage === 'told');
-    standalone.setShuttingDown(false);
-    void standalone.undoStops();
+    const first = await cancelledStop({ graceMs: 10_000 });
     const now = await addPod('web', 'cgroup');
     await until(() => {
       const cgroup = podOf('web')?.cgroup;
@@ -138,7 +139,7 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     expect(now.pids()).toEqual([]);
     expect(old.pids()).not.toEqual([]);
     for (const pid of old.pids()) process.kill(pid, 'SIGKILL');
-    await first;
+    await first.ended;
   });
 
   it('is restarted once it has ended after two cancelled shutdowns of which the second gave it more time', async () => {
@@ -152,18 +153,14 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
       if (member === 'StartUnit') aliveAtStart.push(cgroup.pids().length);
       return null;
     };
-    standalone.setShuttingDown(true);
-    const first = stop('web');
-    await until(() => remembered()[0]?.stage === 'told');
-    standalone.setShuttingDown(false);
-    void standalone.undoStops();
+    const first = await cancelledStop();
     await sleep(clock, 400);
     standalone.setShuttingDown(true);
     const second = stop('web', { decision: 'again', graceMs: 13_000 });
     standalone.setShuttingDown(false);
     expect(await standalone.undoStops()).toEqual({ started: ['web.service'], notUndone: [] });
     expect(aliveAtStart).toEqual([0]);
-    await Promise.all([first, second]);
+    await Promise.all([first.ended, second]);
   });
 
   it('keeps that time also if the next shutdown begins within the grace period of the cancelled one', async () => {
