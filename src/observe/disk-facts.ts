@@ -5,16 +5,23 @@ import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod } from '../ports.ts';
 import { type Amounts, NOTHING_SHARED, sharedIn, sumOf, unattributedIn } from './shared-files.ts';
 
+/**
+ * `stops`: those of ours that had ended when the walk began. A pod that restarts by itself goes on filling the same directories;
+ * what ended by our stop is to be judged anew, and its scratch directories were emptied.
+ */
+type StoppedWalk = DiskWalk & { readonly stops: number };
+
 /** A pod's last and earlier measurements: the facts for D14, for one file system. */
 type DiskFacts = {
-  /** Call for a complete walk of a pod that ran throughout. `round`: the number of the round. */
-  readonly noteWalk: (uid: PodUid, walk: DiskWalk, life: string, atMs: MonoMs, round: number) => void;
+  /** Call for a complete walk. `round`: the number of the round. */
+  readonly noteWalk: (uid: PodUid, walk: StoppedWalk, atMs: MonoMs, round: number) => void;
   readonly noteOpen: (uid: PodUid, open: Reading<OpenFiles>, life: string | null, atMs: MonoMs) => void;
   /** `latest`: its last walk, complete or not. `life`: the pod's present one. */
   readonly on: (of: {
     readonly pod: BoundPod;
     readonly device: number;
-    readonly latest: Reading<DiskWalk & { readonly life: string | null }>;
+    readonly latest: Reading<StoppedWalk>;
+    /** What was read of another life of the pod's processes is not open any more. */
     readonly life: string | null;
     readonly written: Reading<number>;
     readonly nowMs: MonoMs;
@@ -40,7 +47,7 @@ const NOT_LOOKED = 'they have not been read yet';
 type Noted = {
   readonly atMs: MonoMs;
   readonly round: number;
-  readonly life: string;
+  readonly stops: number;
   readonly directories: readonly WalkedDirectory[];
 };
 
@@ -50,22 +57,23 @@ export function createDiskFacts(): DiskFacts {
   const walks = new Map<PodUid, readonly Noted[]>();
   const opens = new Map<PodUid, Opened>();
   return {
-    noteWalk: (uid, { directories = [] }, life, atMs, round) => {
-      const before = (walks.get(uid) ?? []).filter((old) => old.life === life);
+    noteWalk: (uid, { directories = [], stops }, atMs, round) => {
+      const before = (walks.get(uid) ?? []).filter((old) => old.stops === stops);
       const last = before.at(-1);
       if (last !== undefined && atMs - last.atMs < APART_MS) return;
       const kept = before.filter((old) => old === last || atMs - old.atMs <= WINDOW_MS);
-      walks.set(uid, [...kept.slice(-KEPT + 1), { atMs, round, life, directories }]);
+      walks.set(uid, [...kept.slice(-KEPT + 1), { atMs, round, stops, directories }]);
     },
     noteOpen: (uid, reading, life, atMs) => void opens.set(uid, { reading, life, atMs }),
     on: ({ pod, device, latest, life, written, nowMs, round, isTooOld }) => {
       const { uid } = pod.declared;
+      const { stops = 0 } = pod;
       const open = openOf(opens.get(uid), uid, life, isTooOld);
       const deletedOpen = held(open, device);
       // Until the next walk, growth remains what the last one showed, whether it was a second ago or minutes.
       const atMs = (latest.known ? latest.value.pod.sampledAtMs : undefined) ?? nowMs;
-      const noted = (walks.get(uid) ?? []).filter((old) => old.life === life);
-      const { grown, unattributed } = grownOf(latest, device, life, firstOf(noted, atMs, round), atMs);
+      const noted = (walks.get(uid) ?? []).filter((old) => old.stops === stops);
+      const { grown, unattributed } = grownOf(latest, device, stops, firstOf(noted, atMs, round), atMs);
       const isUnclear = isSome(unattributed) || isSome(deletedOpen.unattributed);
       return {
         usage: usageOf(latest, device, deletedOpen, open.known ? !open.value.isComplete : isUnread(open)),
@@ -169,15 +177,15 @@ function firstOf(noted: readonly Noted[], atMs: MonoMs, round: number): Noted | 
  * may be its own, too, unless the files are known to be another pod's.
  */
 function grownOf(
-  latest: Reading<DiskWalk & { readonly life: string | null }>,
+  latest: Reading<StoppedWalk>,
   device: number,
-  life: string | null,
+  stops: number,
   first: Noted | undefined,
   atMs: MonoMs,
 ): { readonly grown: Relief; readonly unattributed: Amounts } {
   if (!latest.known) return { grown: { bytes: latest, inodes: latest }, unattributed: NOTHING };
-  if (life === null || latest.value.life !== life) {
-    const stale = unknown('stale', 'growth', 'it was measured before the pod restarted');
+  if (latest.value.stops !== stops) {
+    const stale = unknown('stale', 'growth', 'it was measured before the pod was stopped');
     return { grown: { bytes: stale, inodes: stale }, unattributed: NOTHING };
   }
   const now = (latest.value.directories ?? []).filter((of) => of.device === device);

@@ -33,8 +33,9 @@ type PodDiskNeeds = {
 };
 /**
  * `life`: the pod's life when the walk began (lifeOf); null: nothing ran in it, and what runs now may have cleaned up since.
+ * `stops`: those of ours that had ended by then.
  */
-export type PodWalk = DiskWalk & { readonly life: string | null };
+export type PodWalk = DiskWalk & { readonly life: string | null; readonly stops: number };
 export type PodDisk = {
   /** The last walk of the pod's directories. */
   readonly latest: (uid: PodUid) => Reading<PodWalk>;
@@ -96,12 +97,11 @@ type Walked = { readonly reading: Reading<PodWalk>; readonly atMs: MonoMs; reado
 type Tried = { readonly life: string | null | undefined; readonly endedMs: MonoMs; readonly tookMs: number };
 
 type Round = { readonly number: number; readonly overlaps: ReadonlyMap<PodUid, Overlap> };
-/** `isSteady`: the same processes ran throughout. `open`: null if they were not read. */
+/** `open`: null if they were not read. */
 type Measured = {
   readonly pod: BoundPod;
   readonly reading: Reading<PodWalk>;
   readonly endedMs: MonoMs;
-  readonly isSteady: boolean;
   readonly open: { readonly files: OpenFiles; readonly life: string | null; readonly atMs: MonoMs } | null;
 };
 
@@ -148,10 +148,11 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
     });
   };
   const walk = async (pod: BoundPod, life: string | null, of: Round): Promise<Reading<PodWalk>> => {
-    const { uid } = pod.declared;
+    const { declared, stops = 0 } = pod;
+    const { uid } = declared;
     const { inside = [], ofSeveral = [] } = of.overlaps.get(uid) ?? {};
     const round = { number: of.number, inside: [...inside], ofSeveral: [...ofSeveral] };
-    const lived = (found: DiskWalk): PodWalk => ({ ...withTwice(found, rootsOfSeveral), life });
+    const lived = (found: DiskWalk): PodWalk => ({ ...withTwice(found, rootsOfSeveral), life, stops });
     const reading = await inTime(`disk of ${uid}`, () => pod.disk((least) => putLeast(uid, lived(least)), round));
     return reading.known ? known(lived(reading.value)) : reading;
   };
@@ -212,11 +213,10 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
     tried.set(uid, { life: reading.known ? life : undefined, endedMs, tookMs: endedMs - beganMs });
     put(uid, reading, endedMs);
     hasNews ||= reading.known;
-    return { pod, reading, endedMs, isSteady: life !== null && runningAs(pod) === life, open: null };
+    return { pod, reading, endedMs, open: null };
   };
-  const note = ({ pod, isSteady, endedMs }: Measured, { life, ...found }: PodWalk, of: Round): void => {
-    const isWhole = found.pod.isAtLeast === undefined;
-    if (isWhole && isSteady && life !== null) facts.noteWalk(pod.declared.uid, found, life, endedMs, of.number);
+  const note = ({ pod, endedMs }: Measured, found: PodWalk, of: Round): void => {
+    if (found.pod.isAtLeast === undefined) facts.noteWalk(pod.declared.uid, found, endedMs, of.number);
   };
   const readOpen = async (pod: BoundPod, of: Round): Promise<Measured['open']> => {
     const { openFiles, declared } = pod;

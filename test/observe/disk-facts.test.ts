@@ -27,29 +27,31 @@ function directory(bytes: number, of: Partial<WalkedDirectory> = {}): WalkedDire
     ...of,
   };
 }
-function aWalk(...directories: readonly WalkedDirectory[]): DiskWalk {
+type Walk = DiskWalk & { readonly stops: number };
+function aWalk(...directories: readonly WalkedDirectory[]): Walk {
   const sum = directories.reduce((total, { bytes }) => total + bytes, 0);
-  return { ...aDiskWalk(sum), directories };
+  return { ...aDiskWalk(sum), directories, stops: 0 };
 }
-const cutShort = (walk: DiskWalk): DiskWalk => ({ ...walk, pod: { ...walk.pod, isAtLeast: true } });
+const cutShort = (walk: Walk): Walk => ({ ...walk, pod: { ...walk.pod, isAtLeast: true } });
 
 function ask(
   facts: ReturnType<typeof createDiskFacts>,
-  walk: DiskWalk | null,
+  walk: Walk | null,
   {
     nowMs = NOW_MS,
     life = LIFE,
+    stops = 0,
     scratch = [] as readonly string[],
     round = ROUND,
     isTooOld = (_: number): boolean => false,
   } = {},
 ) {
-  const pod: BoundPod = { ...aBoundPod({ name: 'web' }), scratch };
+  const pod: BoundPod = { ...aBoundPod({ name: 'web' }), scratch, stops };
   const none = unknown('not-applicable', 'disk of web', 'it declares no directory');
-  const latest = walk === null ? none : known({ ...walk, life: LIFE });
+  const latest = walk === null ? none : known(walk);
   return facts.on({ pod, device: HERE, latest, life, written: NOT_COUNTED, nowMs, round, isTooOld });
 }
-const grown = (facts: ReturnType<typeof createDiskFacts>, walk: DiskWalk, now = {}) => {
+const grown = (facts: ReturnType<typeof createDiskFacts>, walk: Walk, now = {}) => {
   const { bytes } = ask(facts, walk, now).relief.grownLastMinute;
   return bytes.known ? bytes.value : bytes.why;
 };
@@ -117,14 +119,17 @@ describe("what a pod's end would free", () => {
     expect(ask(createDiskFacts(), aWalk(directory(100)), { scratch }).relief.scratch.bytes).toEqual(known(0));
   });
 
-  it('is what grew since the oldest walk of the last minute, in the same life', () => {
+  it('is what grew since the oldest walk of the last minute, also over a restart of its own, but not over a stop of ours', () => {
     const facts = createDiskFacts();
-    facts.noteWalk('uid-web', aWalk(directory(100)), LIFE, 20_000, ROUND);
-    facts.noteWalk('uid-web', aWalk(directory(500)), LIFE, 50_000, ROUND);
-    facts.noteWalk('uid-web', aWalk(directory(800)), LIFE, 90_000, ROUND);
+    facts.noteWalk('uid-web', aWalk(directory(100)), 20_000, ROUND);
+    facts.noteWalk('uid-web', aWalk(directory(500)), 50_000, ROUND);
+    facts.noteWalk('uid-web', aWalk(directory(800)), 90_000, ROUND);
     expect(grown(facts, aWalk(directory(900)))).toBe(400);
     expect(grown(facts, aWalk(directory(900)), { nowMs: 60_000 })).toBe(800);
-    expect(grown(facts, aWalk(directory(900)), { life: '8/0' })).toBe('stale');
+    expect(grown(facts, aWalk(directory(900)), { life: '8/0' })).toBe(400);
+    expect(grown(facts, aWalk(directory(900)), { life: '8/1', stops: 1 })).toBe('stale');
+    facts.noteWalk('uid-web', { ...aWalk(directory(900)), stops: 1 }, 95_000, ROUND);
+    expect(grown(facts, { ...aWalk(directory(950)), stops: 1 }, { life: '8/1', stops: 1 })).toBe(50);
   });
 
   it('is what was created in the last minute if there is no earlier walk to compare with', () => {
@@ -132,32 +137,32 @@ describe("what a pod's end would free", () => {
     const filled = aWalk(directory(900, { freshBytes: 700 }));
     expect(grown(facts, filled)).toBe(700);
     // It stays growth of that minute when the disk is full and nothing grows any more.
-    facts.noteWalk('uid-web', filled, LIFE, 90_000, ROUND);
+    facts.noteWalk('uid-web', filled, 90_000, ROUND);
     expect(grown(facts, filled)).toBe(700);
     expect(grown(facts, filled, { nowMs: 130_000 })).toBe(0);
   });
 
   it('is measured from the round before if rounds take longer than a minute, not from an earlier pressure', () => {
     const facts = createDiskFacts();
-    facts.noteWalk('uid-web', aWalk(directory(100)), LIFE, 10_000, ROUND);
+    facts.noteWalk('uid-web', aWalk(directory(100)), 10_000, ROUND);
     const walk = aWalk(directory(900));
     const later = { nowMs: 300_000 };
     expect(grown(facts, walk, { ...later, round: ROUND + 2 })).toBe(800);
     expect(grown(facts, walk, { ...later, round: ROUND + 3 })).toBe(0);
-    facts.noteWalk('uid-web', walk, LIFE, 300_000, ROUND + 1);
+    facts.noteWalk('uid-web', walk, 300_000, ROUND + 1);
     expect(grown(facts, walk, { ...later, round: ROUND + 2 })).toBe(800);
   });
 
   it('remains nothing for older files, however often they are walked', () => {
     const facts = createDiskFacts();
     const settled = aWalk(directory(900, { freshBytes: 900 }));
-    for (let atMs = 70_000; atMs <= 100_000; atMs += 100) facts.noteWalk('uid-web', settled, LIFE, atMs, ROUND);
+    for (let atMs = 70_000; atMs <= 100_000; atMs += 100) facts.noteWalk('uid-web', settled, atMs, ROUND);
     expect(grown(facts, settled)).toBe(0);
   });
 
   it('is not what another directory holds that has the path now, but what is new in it', () => {
     const facts = createDiskFacts();
-    facts.noteWalk('uid-web', aWalk(directory(100), directory(900, { path: '/srv/b' })), LIFE, 50_000, ROUND);
+    facts.noteWalk('uid-web', aWalk(directory(100), directory(900, { path: '/srv/b' })), 50_000, ROUND);
     const [renamed, mounted] = [{ inode: 10 }, { inode: 11, freshBytes: 40 }];
     const now = aWalk(directory(5_000, renamed), directory(8_000, { path: '/srv/b', ...mounted }));
     expect(grown(facts, now)).toBe(40);
@@ -167,7 +172,7 @@ describe("what a pod's end would free", () => {
 
   it('is never negative, and never derived from incomplete walks', () => {
     const facts = createDiskFacts();
-    facts.noteWalk('uid-web', aWalk(directory(500), directory(500, { path: '/srv/b' })), LIFE, 50_000, ROUND);
+    facts.noteWalk('uid-web', aWalk(directory(500), directory(500, { path: '/srv/b' })), 50_000, ROUND);
     expect(grown(facts, aWalk(directory(100), directory(600, { path: '/srv/b' })))).toBe(0);
     expect(grown(facts, cutShort(aWalk(directory(100), directory(600, { path: '/srv/b' }))))).toBe(100);
     // A directory that a new manifest names is not growth.

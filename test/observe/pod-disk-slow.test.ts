@@ -27,7 +27,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(mounts.memory, { recursive: true, force: true }));
 
-type Hog = 'holds deleted files' | 'makes files' | 'appends to a file';
+type Hog = 'holds deleted files' | 'makes files' | 'appends to a file' | 'appends to a file and restarts every second';
 /** `fresh`, `grows`: bytes a minute. */
 type Kind = {
   readonly name: string;
@@ -35,11 +35,14 @@ type Kind = {
   readonly open?: number;
   readonly fresh?: number;
   readonly grows?: number;
+  /** By itself, in a new cgroup. */
+  readonly isRestarting?: true;
 };
 const HOGS: { readonly [hog in Hog]: Partial<Kind> } = {
   'holds deleted files': { open: 40 * GI },
   'makes files': { fresh: GI, grows: GI },
   'appends to a file': { grows: GI },
+  'appends to a file and restarts every second': { grows: GI, isRestarting: true },
 };
 /** The innocent one makes a file of 4 KiB now and then. */
 function kindsWith(hog: Hog, isLast: boolean): readonly Kind[] {
@@ -59,10 +62,13 @@ async function chosen(kinds: readonly Kind[], afterMs: number): Promise<string> 
   const clock = createVirtualClock(0);
   const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   const pass = (ms: number) => clock.run(clock.monoMs() + ms, settled, new AbortController().signal);
-  const pods = kinds.map(({ name, walkMs, open = 0, fresh = 0, grows = 0 }, inode): BoundPod => {
+  const cgroupOf = (name: string): BoundPod['cgroup'] => {
     const directory = join(mounts.memory, name);
     mkdirSync(directory, { recursive: true });
     writeFileSync(join(directory, 'cgroup.procs'), '4242\n');
+    return refOf(mounts, `/${name}`);
+  };
+  const kept = kinds.map(({ name, walkMs, open = 0, fresh = 0, grows = 0 }, inode): BoundPod => {
     const disk: BoundPod['disk'] = async () => {
       await new Promise<void>((resolve) => void clock.after(walkMs, resolve));
       const has = {
@@ -79,13 +85,18 @@ async function chosen(kinds: readonly Kind[], afterMs: number): Promise<string> 
     };
     const devices = open > 0 ? [{ device: HERE, bytes: open, inodes: 1 }] : [];
     return {
-      ...aBoundPod({ name, cgroup: refOf(mounts, `/${name}`), disk }),
+      ...aBoundPod({ name, cgroup: cgroupOf(name), disk }),
       directories: [`/${name}`],
       openFiles: () => Promise.resolve(known({ devices, isComplete: true })),
     };
   });
+  const pods = (): readonly BoundPod[] =>
+    kept.map((pod, of) => {
+      const life = Math.floor(clock.monoMs() / 1_000);
+      return kinds[of]?.isRestarting === true ? { ...pod, cgroup: cgroupOf(`${pod.declared.name}-${life}`) } : pod;
+    });
   const findings = someFindings();
-  const walks = createPodDisk({ clock, mounts, findings, pods: () => known(pods), wake: () => undefined });
+  const walks = createPodDisk({ clock, mounts, findings, pods: () => known(pods()), wake: () => undefined });
   const follow = (isShort: boolean) =>
     walks.follow({ afterMs: 1_000, pods: isShort ? 'nodefs.available' : null, isDiskNear: true });
   try {
@@ -94,7 +105,7 @@ async function chosen(kinds: readonly Kind[], afterMs: number): Promise<string> 
     for (let second = 0; second < 300; second++) {
       follow(true);
       if (walks.notReady('nodefs.available') === null) {
-        const views = pods.map((pod) => {
+        const views = pods().map((pod) => {
           const { usage, relief } = walks.on(pod, HERE);
           return aPod({ name: pod.declared.name, usage: { disk: usage }, diskRelief: known(relief) });
         });
@@ -118,6 +129,8 @@ describe('a disk that becomes short while a round of all pods takes minutes', ()
     ['makes files', true],
     ['appends to a file', false],
     ['appends to a file', true],
+    ['appends to a file and restarts every second', false],
+    ['appends to a file and restarts every second', true],
   ] as const)('costs the pod its life that %s, and no other, whenever that is', async (hog, isLast) => {
     for (const phase of PHASES) expect(await chosen(kindsWith(hog, isLast), phase * STEP_MS)).toBe('hog');
   });

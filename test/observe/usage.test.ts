@@ -339,7 +339,7 @@ describe('pods in a tree of files', () => {
     write('web', 1_000, 300);
     const { pod, ...walk } = aDiskWalk(10);
     const partly = { ...pod, logsBytes: 1, rootfsBytes: 100, isAtLeast: true as const };
-    const of = open(mounts, someFindings(), known({ ...walk, pod: partly, life: null }));
+    const of = open(mounts, someFindings(), known({ ...walk, pod: partly, life: null, stops: 0 }));
     const pods = [bound('web', mounts, '/web')];
     const [view] = of.read(pods, `${role}.available`, { fileSystem: { role, layout } });
     expect(view?.diskRelief).toMatchObject({ value: { scratch: { bytes: known(bytes) }, isAtLeast: true } });
@@ -352,6 +352,7 @@ describe('pods in a tree of files', () => {
       ...aDiskWalk(5_000),
       volumes: [{ name: 'data', usedBytes: known(5_000) }],
       life: lifeOf(pod),
+      stops: 0,
     });
     reader = createPodReader({ clock, mounts, findings: someFindings(), disk: () => walk });
     const [view] = reader.read([pod], 'nodefs.available');

@@ -119,7 +119,7 @@ describe("what a pod's end would free", () => {
     const freed = async (): Promise<number | string> => {
       const walk = await disk(() => undefined);
       if (!walk.known) return walk.detail;
-      const latest = known({ ...walk.value, life: 'life' });
+      const latest = known({ ...walk.value, stops: 0 });
       const written = unknown('not-asked', 'writes', 'none are counted');
       const of = {
         pod,
