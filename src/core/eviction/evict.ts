@@ -256,7 +256,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
     return { ...asked, heldToMs: observation.podsFor === 'all' ? TIMER_PACE_MS : 0 };
   if (pods.known && pods.value.some((pod) => isNotAsked(pod, threshold.signal))) return { ...asked, heldToMs: 0 };
   if (!pods.known) {
-    if (pods.why === 'not-asked') return { ...asked, heldToMs: 0 };
+    if (pods.why === 'not-asked' || isUnknownForDisk(observation, threshold)) return { ...asked, heldToMs: 0 };
     return { ...asked, heldToMs: TIMER_PACE_MS, reasons: [{ code: 'pods-unknown', unknown: pods }] };
   }
   const done = (step: Step): Acted => ({ ...step, isAsking: false });
@@ -324,6 +324,11 @@ function isOtherDisk({ observation, layout }: Look, { signal }: MetThreshold): b
   const asked = observation.podsFor;
   if (asked === undefined || !isDisk(signal)) return false;
   return asked === null || asked === 'all' || shortageOf(asked, layout) !== shortageOf(signal, layout);
+}
+
+/** D3: the walks of their directories are not awaited for another resource. */
+function isUnknownForDisk({ podsFor = null }: Observation, { signal }: MetThreshold): boolean {
+  return podsFor !== null && podsFor !== 'all' && isDisk(podsFor) && !isDisk(signal);
 }
 
 /** kubelet-eviction.md 1.4.4. */

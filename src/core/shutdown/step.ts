@@ -310,12 +310,11 @@ function beginPhases(step: Step, observation: Observation, config: CoreConfig): 
       continue;
     }
     const { pods, atMs } = observation;
-    if (!pods.known) {
-      if (atMs >= lastMs(shutdown)) return release(now, shutdown, 'out-of-time', atMs);
-      if (pods.why === 'not-asked') return { ...now, pods: 'all', heldToMs: 0 };
+    if (!pods.known && atMs >= lastMs(shutdown)) return release(now, shutdown, 'out-of-time', atMs);
+    if (!isEveryPod(observation) || (!pods.known && pods.why === 'not-asked'))
+      return { ...now, pods: 'all', heldToMs: 0 };
+    if (!pods.known)
       return { ...withReason(now, { code: 'pods-unknown', unknown: pods }), pods: 'all', heldToMs: RETRY_MS };
-    }
-    if (!isEveryPod(observation)) return { ...now, pods: 'all', heldToMs: 0 };
     now = beginPhase(now, shutdown, observation, config);
   }
 }

@@ -172,4 +172,17 @@ describe('a disk threshold', () => {
     expect(codes(verdicts[1])).toContain('pods-unknown');
     expect(evictions(verdicts[2])).toHaveLength(1);
   });
+
+  it('does not delay a memory threshold that is met while the directories are being measured', () => {
+    const measuring = unknown('timed-out', 'directories', 'their usage is being measured');
+    const both = aConfig([aThreshold('nodefs.available', 100 * MI), hard], { isLive: true });
+    const burning = {
+      'nodefs.available': { available: 90 * MI, capacity: NODE },
+      'memory.available': { available: MI, capacity: NODE },
+    };
+    const [first] = looks(both, anObservation(0, burning, { pods: measuring, podsFor: 'nodefs.available' }));
+    expect(first?.next).toMatchObject({ afterMs: 0, pods: 'memory.available' });
+    const [again] = looks(both, anObservation(0, burning, { pods: measuring, podsFor: 'memory.available' }));
+    expect(again?.next).toMatchObject({ afterMs: 250, pods: 'memory.available' });
+  });
 });

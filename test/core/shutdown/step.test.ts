@@ -208,6 +208,13 @@ describe('the pods', () => {
     expect(said(look(35_000, { pods }))).toEqual(['release-lock out-of-time']);
   });
 
+  it('that are unknown only for an eviction are requested at once', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    const pods = unknown('timed-out', 'directories', 'their usage is being measured');
+    expect(look(0, { ...START, pods, podsFor: 'nodefs.available' }).next).toEqual({ afterMs: 0, pods: 'all' });
+    expect(said(look(1, { podsFor: 'all' }))).toEqual(['stop web in 1 for 20 s']);
+  });
+
   it('whose stop takes longer than 10 s or 1.5 times their grace period are no longer waited for (kubelet-shutdown.md 5.2)', () => {
     const quick = aPod({ name: 'quick', terminationGraceSeconds: 2 });
     const slow = aPod({ name: 'slow', terminationGraceSeconds: 9 });
