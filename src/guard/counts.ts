@@ -13,6 +13,8 @@ export type GuardCounts = {
   readonly holds: number;
   /** Machines that showed life though they were proven off. */
   readonly livesAfterProof: number;
+  /** Fencings whose node had pods or volumes left after `drainWait`, or perhaps had. */
+  readonly notDrained: number;
   /** Fencings that sent an `off`, by whether the machine was proven off by its devices. */
   readonly powerOffs: { readonly [R in PowerOffResult]: number };
   /** How long fencings were in a phase that is over. */
@@ -55,6 +57,7 @@ export function createGuardCounts(): {
   let decided = 0;
   let holds = 0;
   const livesAfterProof = new Set<FencingId>();
+  const notDrained = new Set<FencingId>();
   /** Of which it is not known whether they are stored. */
   const awaited = new Map<DecisionId, FencingResult | 'decided'>();
 
@@ -83,7 +86,10 @@ export function createGuardCounts(): {
         else fencings[result] += 1;
       }
       // Said again while it cannot be stored.
-      for (const reason of reasons) if (reason.code === 'life-after-proof') livesAfterProof.add(reason.fencing);
+      for (const reason of reasons) {
+        if (reason.code === 'life-after-proof') livesAfterProof.add(reason.fencing);
+        if (reason.code === 'not-drained') notDrained.add(reason.fencing);
+      }
       for (const decision of decisions) {
         if (decision.kind === 'hold') holds += 1;
         else if (decision.kind === 'fence' && decision.isDry) decided += 1;
@@ -103,7 +109,7 @@ export function createGuardCounts(): {
       agentTimes.add({ agent, action }, tookMs);
     },
     now: () => ({
-      ...{ decided, holds, livesAfterProof: livesAfterProof.size },
+      ...{ decided, holds, livesAfterProof: livesAfterProof.size, notDrained: notDrained.size },
       ...{ fencings: { ...fencings }, powerOffs: { ...powerOffs } },
       ...{ phases: phases.all(), agentTimes: agentTimes.all(), agentRuns: [...agentRuns.values()] },
     }),

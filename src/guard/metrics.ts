@@ -199,6 +199,12 @@ export const GUARD_METRICS: MetricRows<Report> = {
     labels: [],
     samples: ({ counts }) => one(counts.livesAfterProof),
   },
+  nodewarden_guard_not_drained_total: {
+    help: 'Fencings whose pods or volumes were not known to be gone after drainWait.',
+    type: 'counter',
+    labels: [],
+    samples: ({ counts }) => one(counts.notDrained),
+  },
   nodewarden_guard_holds_total: {
     help: 'Times at which a dead node was held, or by another gate than before.',
     type: 'counter',

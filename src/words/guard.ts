@@ -1,7 +1,7 @@
-import type { GuardReason } from '../core/guard/decision.ts';
+import type { Frees, GuardReason } from '../core/guard/decision.ts';
 import type { Phase } from '../core/guard/record.ts';
 import type { SettlesFor } from '../core/guard/state.ts';
-import { saidOf } from './phrases.ts';
+import { saidOf, sayNames } from './phrases.ts';
 
 /** What the guard's core says in codes, for people. */
 
@@ -10,11 +10,26 @@ export function sayGuardReason(reason: GuardReason): string | null {
   const said = REASONS[reason.code];
   if (said === null) return null;
   if (reason.code === 'settling') return `decides nothing new for a while, because of ${saySettles(reason.for)}`;
+  if (reason.code === 'not-drained') return `${reason.node.name}: ${sayLeft(reason.left)}`;
   const more = 'lacks' in reason ? ` (${sayWhy(reason.lacks)})` : 'detail' in reason ? ` (${reason.detail})` : '';
   const method = reason.code === 'device-contradicted' ? `: ${reason.method}` : '';
   const subject = 'node' in reason ? reason.node.name : 'fencing' in reason ? reason.fencing : '';
   return `${subject}: ${said}${method}${more}`;
 }
+
+/** Nothing: it is not known, as otherwise the node is drained. */
+function sayLeft({ pods, attachments }: Frees): string {
+  if (pods.length + attachments.length === 0)
+    return 'which pods and volumes are still there after drainWait is not known';
+  const names = [
+    ...pods.map(({ namespace, name, finalizers }) => `${namespace}/${name}${sayFinalizers(finalizers)}`),
+    ...attachments.map(({ volume, driver }) => `volume ${volume} (${driver})`),
+  ];
+  return `still there after drainWait: ${sayNames(names)}`;
+}
+
+const sayFinalizers = (names: readonly string[]): string =>
+  names.length === 0 ? '' : ` (${names.length === 1 ? 'finalizer' : 'finalizers'} ${sayNames(names)})`;
 
 const saySettles = (why: string): string => saidOf(SETTLES, why) ?? why;
 const SETTLES: { readonly [F in SettlesFor]: string } = {
@@ -32,7 +47,7 @@ const REASONS: { readonly [C in GuardReason['code']]: string | null } = {
   'agent-failed': 'a fence agent failed',
   'act-failed': 'what was to be done failed, and is tried again',
   'not-proven': 'off is not proven',
-  'not-drained': 'pods or volumes are still there after drainWait',
+  'not-drained': '',
   'foreign-taint':
     'somebody else has set it out of service: the guard leaves that taint, and does not power it on before it is gone',
   conflict: 'somebody else wrote the record',

@@ -149,6 +149,16 @@ describe('the metrics of a guard', () => {
       counts.decided({ observation, verdict: { ...verdict, reasons: [reason] } });
     expect(await shown('lives_after_proof_total', counts)).toEqual([' 1']);
   });
+  it('count once a fencing whose pods or volumes outlast drainWait', async () => {
+    const counts = createGuardCounts();
+    expect(await shown('not_drained_total', counts)).toEqual([' 0']);
+    const { observation, verdict } = lookAt();
+    const left = { pods: [], attachments: [] };
+    const reason = { code: 'not-drained', node: aRecord().node, fencing: 'w1-1', left } as const;
+    for (let looks = 0; looks < 3; looks += 1)
+      counts.decided({ observation, verdict: { ...verdict, reasons: [reason] } });
+    expect(await shown('not_drained_total', counts)).toEqual([' 1']);
+  });
   it('count runs of agents by what came of them, and how long they took', async () => {
     const counts = createGuardCounts();
     const { agents, method } = aBench(

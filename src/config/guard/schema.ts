@@ -118,7 +118,12 @@ const limits = {
     }),
     {},
   ),
-  drainWait: time('how long pods and volumes may take to go before a finding names them', '10m', MINUTE, DAY),
+  drainWait: time(
+    'how long pods and volumes may take to go before the machine is powered on all the same',
+    '10m',
+    MINUTE,
+    DAY,
+  ),
   patrol: z.prefault(
     z.strictObject({
       every: time('how often the devices of healthy nodes are asked for their status; 0 = never', '10m', 0, DAY),

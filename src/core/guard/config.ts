@@ -27,7 +27,7 @@ export type GuardConfig = {
   readonly storm: StormLimits;
   readonly rate: RateLimits;
   readonly recovery: Recovery;
-  /** How long after the taint pods and attachments may remain before a finding names them. */
+  /** How long after the taint pods and attachments may remain before a machine that is not left off is powered on. */
   readonly drainWaitMs: number;
   /** How often the devices of healthy nodes are asked for their status, and at most how many a minute. Null: never. */
   readonly patrol: { readonly everyMs: number; readonly maxPerMinute: number } | null;
