@@ -14,7 +14,7 @@ export function runCommand(): Command {
     .option('--stopping', 'Run the shutdown phases if the machine is going down, then exit (ExecStopPost=)')
     .addHelpText(
       'after',
-      '\nExample:\n  nodewarden run --config /etc/nodewarden/config.yaml --dry-run\n\nsystemd starts it this way; it also runs in a terminal.\nExit status: 0 after a clean stop, 2 for an invalid configuration, 1 for anything else.',
+      '\nExample:\n  nodewarden run --config /etc/nodewarden/config.yaml --dry-run\n\nnodewarden.service starts it without options; it also runs in a terminal.\nExit status: 0 after a clean stop, 2 for an invalid configuration, 1 for anything else.',
     )
     .action(async (options: Options) => {
       await hastenThreads();
