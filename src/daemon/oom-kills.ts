@@ -1,5 +1,5 @@
 import type { MonoMs } from '../core/reading.ts';
-import { isNumber, isOneOf, isText, recordOf, shape } from '../core/shape.ts';
+import { isNumber, isOneOf, isText, optional, recordOf, shape } from '../core/shape.ts';
 import type { State } from '../core/state/state.ts';
 import { writeAtomic } from '../host/files.ts';
 import { readOwnFile } from '../host/own-file.ts';
@@ -40,7 +40,7 @@ const isKept = shape<Kept>({
   bootId: isText,
   atMs: isNumber,
   kills: isNumber,
-  pods: recordOf(isText, shape<PodCount>({ inode: isNumber, kills: isNumber })),
+  pods: recordOf(isText, shape<PodCount>({ inode: isNumber, path: optional(isText), kills: isNumber })),
 });
 
 export function createOomKills(needs: OomKillsNeeds): TellOomKills {

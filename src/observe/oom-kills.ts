@@ -26,7 +26,8 @@ export type OomCount = {
   readonly kills: number;
   readonly pods: { readonly [uid: PodUid]: PodCount };
 };
-export type PodCount = { readonly inode: number; readonly kills: number };
+/** `path`: where its cgroup was; absent: kept by an earlier version. */
+export type PodCount = { readonly inode: number; readonly path?: string; readonly kills: number };
 export type OomWatch = {
   /** Before the first reading, which then tells the kills since an earlier run's last one. */
   readonly resume: (from: OomCount) => void;
@@ -101,17 +102,11 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
     for (const { declared, cgroup } of bound) {
       const before = counted.get(declared.uid);
       const kills = cgroup.known ? await killsIn(cgroup.value) : cgroup;
-      if (!cgroup.known || !kills.known) {
-        if (before !== undefined) now.set(declared.uid, before);
-        continue;
-      }
-      const { inode } = cgroup.value;
-      now.set(declared.uid, { inode, kills: kills.value });
-      // It may have had its kills long ago.
-      if (before === undefined && !isFirst) continue;
-      // Another inode means a new cgroup, whose counter began at 0.
-      const grown = kills.value - (before?.inode === inode ? before.kills : 0);
-      if (grown > 0) hit.push({ name: podName(declared), kills: grown });
+      // Forgotten: what it counts now is part of this reading, but it would be seen at the next one.
+      if (!cgroup.known || !kills.known) continue;
+      now.set(declared.uid, { ...cgroup.value, kills: kills.value });
+      const base = killsBefore(before, cgroup.value) ?? (isFirst ? 0 : null);
+      if (base !== null && kills.value > base) hit.push({ name: podName(declared), kills: kills.value - base });
     }
     counted = now;
     counters.sweep();
@@ -131,7 +126,7 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
       const { inode } = cgroup.value;
       const kills = isNew(pod) ? await killsIn(cgroup.value) : null;
       if (kills === null) counters.keep(cgroup.value);
-      if (kills?.known) now.set(declared.uid, { inode, kills: kills.value });
+      if (kills?.known) now.set(declared.uid, { ...cgroup.value, kills: kills.value });
       else if (kills !== null || unread.get(declared.uid) === inode) failed.set(declared.uid, inode);
     }
     counted = now;
@@ -184,6 +179,13 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
       procfs.close();
     },
   };
+}
+
+/** What the cgroup had counted at the last reading. Null: that is not known, and its kills may be old. */
+function killsBefore(before: PodCount | undefined, { inode, path }: CgroupRef): number | null {
+  if (before?.inode === inode) return before.kills;
+  // A new one at the same path began at 0. The one at another path may have existed.
+  return before?.path === path ? 0 : null;
 }
 
 const isOfMemory = (threshold: string): boolean => MEMORY.some((signal) => threshold.startsWith(`${signal}/`));

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, rmdirSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { known } from '../../src/core/reading.ts';
+import { known, unknown } from '../../src/core/reading.ts';
 import { initialState, type State } from '../../src/core/state/state.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createOomWatch, type OomWatch } from '../../src/observe/oom-kills.ts';
@@ -173,6 +173,43 @@ describe.skipIf(noCgroups !== null)(`kernel OOM kills [${noCgroups ?? 'root, cgr
     expect(await of.now()).toMatchObject({ pods: [] });
     fresh.run(BURST);
     expect((await of.now())?.pods).toEqual(['default/fresh']);
+  });
+
+  it('are not attributed to a pod that was bound to another cgroup meanwhile, whose kills are old, also while no agent ran', async () => {
+    const [web, old, other] = [node.addPod('web'), node.addPod('old'), node.addPod('other')];
+    for (let i = 0; i < 3; i++) old.run(BURST);
+    const pods = [bound('web', web)];
+    const of = open(pods);
+    await nothingKilled(of);
+    const before = watch?.counted() ?? null;
+    pods[0] = bound('web', old);
+    other.run(BURST);
+    expect(await of.now()).toMatchObject({ pods: [] });
+    old.run(BURST);
+    expect((await of.now())?.pods).toEqual(['default/web']);
+    watch?.close();
+    const next = open(pods);
+    if (before !== null) watch?.resume(before);
+    expect(await next.now()).toMatchObject({ pods: [] });
+  });
+
+  it('are not attributed to a pod whose counter could not be read at the kill before', async () => {
+    const [web, other] = [node.addPod('web'), node.addPod('other')];
+    const found = [bound('web', web)];
+    const lost = [aBoundPod({ name: 'web', cgroup: unknown('timed-out', 'web', 'no answer') })];
+    let pods = found;
+    const opened = createOomWatch(node.mounts, createClock());
+    watch = opened;
+    const now = () => opened.now(() => known(pods));
+    while ((await now()) !== null);
+    web.run(BURST);
+    pods = lost;
+    expect(await now()).toMatchObject({ pods: [] });
+    pods = found;
+    other.run(BURST);
+    expect(await now()).toMatchObject({ pods: [] });
+    web.run(BURST);
+    expect((await now())?.pods).toEqual(['default/web']);
   });
 
   it('leave nothing open, and nothing counted, of pods that have come and gone', async () => {
