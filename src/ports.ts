@@ -37,6 +37,8 @@ export type BoundPod = {
   readonly isIdle?: true;
   /** It runs, but nothing about it can be measured. */
   readonly isUnseen?: true;
+  /** It may have no process, but its service is not down: systemd is about to start it again, or has not said yet that it will not. */
+  readonly isBetweenRuns?: true;
   readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
   /** How often this run of the agent has stopped it; absent: never. A restarted pod may use the same cgroup again. */
   readonly stops?: number;
@@ -281,10 +283,7 @@ export type ShutdownFact =
       readonly grantedMs: number | null;
       /** Less than the phases need in total: they were shrunk to fit (D11); null = not limited. */
       readonly limitMs: number | null;
-      /**
-       * The second tier of a shutdown that has already been reported: what the first one left is stopped with the
-       * agent.
-       */
+      /** The second tier of a shutdown that was reported before: what the first one left is stopped with the agent. */
       readonly isSecond?: true;
       /** The kubelet stops the pods; absent: nodewarden does. */
       readonly byKubelet?: true;

@@ -65,6 +65,7 @@ export type Reason =
         | 'no-relief'
         /** D17: it stalls in its own memory limit, which makes no other pod short of memory. */
         | 'own-limit'
+        | 'between-runs'
         | CandidateLimit;
     }
   | {

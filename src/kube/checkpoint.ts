@@ -193,6 +193,7 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   stopsAfter: isAbsent,
   stopsAfterUnits: isAbsent,
   diskRelief: isAbsent,
+  isBetweenRuns: isAbsent,
   isStalledByOwnLimit: isAbsent,
   leaves: isAbsent,
   traits: optional(listOf(isOneOf('serves-to-the-end', 'uses-volumes', 'csi-plugin'))),

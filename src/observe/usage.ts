@@ -81,6 +81,14 @@ type Read = {
   readonly swapBytes: Reading<number>;
 };
 
+const NO_PROCESS: Read = {
+  isPopulated: known(false),
+  workingSetBytes: known(0),
+  processes: known(0),
+  pidsHeld: known(0),
+  swapBytes: NOT_ASKED,
+};
+
 const isPopulatedIn = ({ isPopulated }: Read): boolean => isPopulated.known && isPopulated.value;
 
 export function createPodReader(needs: PodReaderNeeds): PodReader {
@@ -115,6 +123,9 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
         const read = ref === null ? 'none' : readWithFiles(pod, ref, want, isSwapAsked);
         if (ref === null || read === 'none') {
           if (pod.isIdle === true && want === 'all') views.push(idleView(pod));
+          // As in the kubelet, it counts for a disk: its files stay, and its next run goes on filling it.
+          if (pod.isBetweenRuns === true && isDiskAsked)
+            views.push({ ...viewOf(pod, NO_PROCESS, of, isDiskAsked), isBetweenRuns: true });
           continue;
         }
         const before = lastRead.get(ref.inode);
@@ -208,7 +219,8 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     const used = onDevice?.usage ?? (last.known ? known(last.value.pod) : last);
     const relief = onDevice === undefined ? (notKnown ?? removed) : known(onDevice.relief);
     // A ranking may use figures from an earlier life; a limit evicts only for what is proven about this one.
-    const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
+    const life = lifeOf(pod);
+    const walk = last.known && (life === null || last.value.life !== life) ? earlier(pod) : last;
     const { limitedBy } = pod.declared;
     const isFirst = limitedBy !== null && limitedBy !== 'manifest-unread';
     return {

@@ -24,6 +24,7 @@ import type { ShutdownGrace } from './shutdown-grace.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
 import { lastWordIn } from './slice-units.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
+import { isBetweenRuns, stopBetweenRuns } from './stop-between-runs.ts';
 import { createStopForShutdown, type SignalHeard } from './stop-for-shutdown.ts';
 import { stopIdle } from './stop-idle.ts';
 import { askedBy, askMeasured, type Ending, type StopTarget, savedRef, stopTarget } from './stop-target.ts';
@@ -110,6 +111,10 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     const outcome = { of: order.decision };
     if (live !== null && order.why === 'shutdown' && needs.isIdle?.(order.victim.uid) === true && isEmpty(live)) {
       return stopIdle(needs, live, order, signalled);
+    }
+    if (live !== null && needs.isIdle?.(order.victim.uid) !== true && isBetweenRuns(order, live)) {
+      const outcome = await stopBetweenRuns(needs, live, order, signalled);
+      return outcome ?? stop({ ...order, sentBefore: 'sigterm' }, hasten, signalled, grace);
     }
     const target = stopTarget(needs, order, live);
     if ('kind' in target) {

@@ -2,6 +2,7 @@ import { type Inherited, type PodUid, podName } from '../core/pod/pod.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { UnitState, UnitTies } from '../host/unit-facts.ts';
 import type { BoundPod, Clock } from '../ports.ts';
+import { DOWN } from './stop-units.ts';
 import { createTieGraph, neededBy, needsOf, stopsWith, type TieGraph } from './tie-graph.ts';
 
 type TiesNeeds = {
@@ -59,6 +60,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   /** By unit, while the unit is known. */
   const stopCommands = new Map<string, boolean>();
   let idle: ReadonlySet<PodUid> = new Set();
+  let notDown: ReadonlySet<PodUid> = new Set();
   let podUnits: ReadonlyMap<string, PodUid> = new Map();
   let key = '';
   let isReading = false;
@@ -88,6 +90,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     isReading = false;
     if (isClosed) return;
     idle = found;
+    notDown = new Set([...podUnits].flatMap(([unit, uid]) => (isNotDown(unit) ? [uid] : [])));
     graph = createTieGraph(asked, podUnits);
     wake();
     if (isDirty) readIn(SETTLE_MS);
@@ -150,6 +153,12 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     }
     for (const unit of stopCommands.keys()) if (!podUnits.has(unit)) stopCommands.delete(unit);
     return found;
+  }
+
+  /** A slice is active without anything in it, and so is a service that remains after it has exited. */
+  function isNotDown(unit: string): boolean {
+    const { activeState = 'inactive', subState } = asked.get(unit) ?? {};
+    return unit.endsWith('.service') && !DOWN.includes(activeState) && subState !== 'exited';
   }
 
   function jobOf(unit: string): void {
@@ -216,7 +225,11 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
         readIn(0);
       }
       const tied = graph.isEmpty ? pods : withTies(pods, graph, idle);
-      return idle.size === 0 ? tied : tied.map((pod) => (idle.has(pod.declared.uid) ? { ...pod, isIdle: true } : pod));
+      return tied.map((pod) => {
+        const { uid } = pod.declared;
+        if (idle.has(uid)) return { ...pod, isIdle: true };
+        return !pod.cgroup.known && pod.isUnseen !== true && notDown.has(uid) ? { ...pod, isBetweenRuns: true } : pod;
+      });
     },
     isIdle: (uid) => idle.has(uid),
     others: (unit) => graph.others(unit),

@@ -126,6 +126,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'restart-guard': 'it has just restarted after an eviction',
   'not-stoppable': 'it cannot be stopped',
   'maybe-empty': 'it is not known whether it has processes',
+  'between-runs': 'it has no process until systemd starts it again',
   'manifest-unread':
     'it is not known to be the cause, and a pod that is may be in a manifest that could not be read in time',
   'declaration-unknown': 'it is not yet known to the API, or not in full',

@@ -345,6 +345,26 @@ describe('pods in a tree of files', () => {
     expect(view?.diskRelief).toMatchObject({ value: { scratch: { bytes: known(bytes) }, isAtLeast: true } });
   });
 
+  it('count without a process only for a disk, and only while their service is about to be started again', () => {
+    const pod = { ...bound('web', mounts, '/web'), directories: ['/srv/web'], isBetweenRuns: true } as const;
+    const walk = known({ ...aDiskWalk(5_000), life: null, stops: 0 });
+    const of = open(mounts, someFindings(), walk);
+    const [view] = of.read([pod], 'nodefs.available');
+    expect(view).toMatchObject({
+      isBetweenRuns: true,
+      limitedBy: null,
+      usage: { disk: known(walk.known && walk.value.pod) },
+    });
+    // A limit evicts only for what is proven about a run.
+    expect(view?.usage.ephemeralStorageBytes).toMatchObject({ known: false, why: 'stale' });
+    const { isBetweenRuns: _, ...down } = pod;
+    expect([of.read([pod], 'memory.available'), of.read([pod], 'all'), of.read([down], 'nodefs.available')]).toEqual([
+      [],
+      [],
+      [],
+    ]);
+  });
+
   it('have the last walk of their directories', () => {
     write('web', 1_000, 300);
     const pod = bound('web', mounts, '/web');

@@ -68,6 +68,7 @@ const FACTS: Required<Omit<PodView, LeftOut>> = {
     grownLastMinute: { bytes: known(5), inodes: known(6) },
     writtenBytes: known(7),
   }),
+  isBetweenRuns: true,
   isStalledByOwnLimit: true,
 };
 

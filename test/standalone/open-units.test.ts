@@ -1,10 +1,12 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openSystemBus } from '../../src/host/bus.ts';
 import { sleep } from '../../src/host/clock.ts';
 import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
+import { heldPath } from '../../src/standalone/held-file.ts';
 import { stopsPath } from '../../src/standalone/stops-file.ts';
-import { needsCgroups } from '../act/a-cgroup.ts';
+import { mounts, needsCgroups } from '../act/a-cgroup.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
 import { hasDbusDaemon, until } from '../host/private-bus.ts';
 import {
@@ -58,6 +60,55 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     expect(await stop('web', { first, ...rest })).toMatchObject({ kind: 'ended' });
     await sleep(clock, 50);
     expect(asked()).toEqual([`StopUnit ${UNIT}`]);
+  });
+
+  describe('that systemd is about to start again', () => {
+    const SLICE = `nodewardentest${process.pid}.slice`;
+    const slices = [mounts?.memory, mounts?.pids].map((root) => `${root}/${SLICE}`);
+    const openAgain = async (whenAsked = (): void => undefined): Promise<FakeSystemd> => {
+      const made = await openFakeSystemd((member) => {
+        if (member === 'StopUnit') whenAsked();
+        return null;
+      });
+      useSystemd(made);
+      const again = { activeState: 'activating', subState: 'auto-restart', controlGroup: '', slice: SLICE };
+      made.units.set(UNIT, { ...again, invocation: 1, loadState: 'loaded' });
+      write('web', `systemd-unit: ${UNIT}`);
+      await open();
+      await until(() => podOf('web').isBetweenRuns === true);
+      return made;
+    };
+
+    it('are kept down by their eviction', async () => {
+      const { asked } = await openAgain();
+      expect(await stop('web')).toMatchObject({ kind: 'ended', via: 'stop-unit', detail: /about to start it again/ });
+      expect(asked()).toEqual([`StopUnit ${UNIT}`]);
+      expect(readFileSync(heldPath(directory), 'utf8')).toContain(UNIT);
+    });
+
+    it('are not stopped if they have ended for good meanwhile', async () => {
+      const { asked, units } = await openAgain();
+      const unit = units.get(UNIT);
+      if (unit !== undefined) unit.activeState = 'failed';
+      expect(await stop('web')).toMatchObject({ kind: 'dropped', because: 'gone' });
+      expect(asked()).toEqual([]);
+    });
+
+    it('are stopped like any other if they start meanwhile', async () => {
+      const next = await cgroup(1).run(IGNORES);
+      const { asked } = await openAgain(() => {
+        for (const slice of slices) {
+          mkdirSync(join(slice, UNIT), { recursive: true });
+          writeFileSync(join(slice, UNIT, 'cgroup.procs'), String(next.pid));
+        }
+      });
+      onTestFinished(() => {
+        for (const slice of slices) for (const of of [join(slice, UNIT), slice]) rmdirSync(of);
+      });
+      expect(await stop('web')).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
+      expect(next.isAlive()).toBe(false);
+      expect(asked()[0]).toBe(`StopUnit ${UNIT}`);
+    });
   });
 
   it('are not terminating if systemd started them again before their end was proven', async () => {

@@ -141,6 +141,7 @@ function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]
   if (pod.isStaticCritical) return 'static-critical';
   if (isBeingStopped(pod) || underWay.includes(pod.uid)) return 'terminating';
   if (!mayGoFor(pod, signal)) return 'evict-for';
+  if (pod.isBetweenRuns && !isDisk(signal)) return 'between-runs';
   // `restart-guard` works like the loop guard: it yields only to a pod that exceeds its request, so that no pod within its
   // request is evicted instead.
   const isBlamed = pod.limitedBy === 'manifest-unread' && isToBlame(signal, entry, lacking);
@@ -237,6 +238,7 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'restart-guard': 'D13',
   'not-stoppable': 'D13',
   'maybe-empty': 'D13',
+  'between-runs': 'D13',
   'manifest-unread': 'D13',
   'declaration-unknown': 'D13',
   unnamed: 'D13',

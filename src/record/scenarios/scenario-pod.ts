@@ -128,6 +128,7 @@ export function statsOf(pod: PodView): Json | null {
     podRef: { name: pod.name, namespace: pod.namespace, uid: pod.uid },
     ...field('memory', 'workingSetBytes', usage.workingSetBytes),
     ...(usage.swapBytes === undefined ? {} : field('swap', 'swapUsageBytes', usage.swapBytes)),
+    ...(pod.isBetweenRuns ? { isBetweenRuns: true } : {}),
     ...(pod.isStalledByOwnLimit ? { isStalledByOwnLimit: true } : {}),
     ...(pod.unsaid === undefined ? {} : { unsaid: pod.unsaid }),
     ...(pod.limitedBy === null ? {} : { limitedBy: pod.limitedBy }),

@@ -21,6 +21,7 @@ export function recordedOf(entry: Json): Partial<PodView> {
   const { unsaid, limitedBy } = entry;
   const is = (key: string): boolean => entry[key] === true;
   return {
+    ...(is('isBetweenRuns') ? { isBetweenRuns: true } : {}),
     ...(is('isStalledByOwnLimit') ? { isStalledByOwnLimit: true } : {}),
     ...(isObject(unsaid) ? { unsaid: unsaidOf(unsaid) } : {}),
     // As earlier versions wrote two of the limits.

@@ -322,6 +322,7 @@ const pod = theirs(
     containers: listOf(container),
     // Our own: what a recorded look knew for D3, D6, D13, D17, D18, C9, C10 and D14.
     unmeasured: listOf(text),
+    isBetweenRuns: flag,
     isStalledByOwnLimit: flag,
     unsaid: theirs({ why: text, priority: flag, requests: flag }),
     limitedBy: among(LIMITS),

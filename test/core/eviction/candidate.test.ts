@@ -73,6 +73,7 @@ describe('why a pod is passed over', () => {
     ['just restarted', { limitedBy: 'restart-guard' }, guarded, 'restart-guard', ['D13']],
     ['not stoppable', { limitedBy: 'not-stoppable' }, [], 'not-stoppable', ['D13']],
     ['perhaps empty', { limitedBy: 'maybe-empty' }, [], 'maybe-empty', ['D13']],
+    ['between two runs', { isBetweenRuns: true }, [], 'between-runs', ['D13']],
     ['not declared', { limitedBy: 'unnamed' }, [], 'unnamed', ['D13']],
     ['evicted by the kubelet', { limitedBy: 'kubelet-evicting' }, [], 'kubelet-evicting', ['D13']],
   ])('%s: the decision names the reason and the difference', (_, rest, names, because, differences) => {

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, type Scene, until } from '../scene.ts';
 import { DATABASE, evictionsOf, HOG, isOver, type Run, type TruthScene, type UnitTruth } from './truth.ts';
-import { systemctl, type UnitScene, unitOf } from './unit-scene.ts';
+import { systemctl, type UnitPod, type UnitScene, unitOf } from './unit-scene.ts';
 
 const NODEFS = { sizeMiB: 128, inodes: 200_000 };
 const DISK = 'evictionHard: { nodefs.available: "64Mi" }';
@@ -108,8 +108,10 @@ const own = path.join(UNIT_NODEFS, 'hog');
 /** A unit that fills the disk, with its directory on a small one. */
 function onDisk(of: {
   readonly name: string;
-  readonly commands: readonly string[];
+  readonly commands: UnitPod['commands'];
+  readonly service?: readonly string[];
   readonly annotations: { readonly [name: string]: string };
+  readonly others?: readonly UnitPod[];
   readonly play: (scene: UnitScene, run: Run) => Promise<string>;
 }): UnitTruth {
   const hog = {
@@ -118,11 +120,12 @@ function onDisk(of: {
     isLate: true,
     commands: of.commands,
     annotations: of.annotations,
+    ...(of.service === undefined ? {} : { service: of.service }),
   } as const;
   return {
     name: of.name,
     spec: {
-      pods: [{ name: 'db', priority: 1000, requestMiB: 128, commands: ['memory 64'] }, hog],
+      pods: [{ name: 'db', priority: 1000, requestMiB: 128, commands: ['memory 64'] }, hog, ...(of.others ?? [])],
       memoryMiB: 512,
       config: [`nodefs: { path: ${UNIT_NODEFS} }`, DISK],
       isAgentLate: true,
@@ -178,6 +181,31 @@ const stays = onDisk({
     const said = `lab/hog was stopped, but that did not free enough. The file system at ${UNIT_NODEFS} holds ${FILL_MIB} MiB in ${own} (directory of pod lab/hog, user root)`;
     await until('a finding says what is left', () => scene.agent.log().includes(said) || null);
     return '';
+  },
+});
+
+const WRITER = path.join(UNIT_NODEFS, 'writer');
+/** Six runs fill the disk; systemd reads $$ as one $. Most of the time it has no process. */
+const crashing = onDisk({
+  name: 'a unit fills the disk a bit in each run and crashes: it is kept down, and none that grows a little is stopped in its place',
+  commands: `dd if=/dev/zero of=${own}/dump.$$$$ bs=1M count=12; exit 1`,
+  service: ['Restart=always', 'RestartSec=2'],
+  annotations: { 'nodewarden.dev/disk': own },
+  others: [
+    {
+      name: 'writer',
+      requestMiB: 16,
+      isLate: true,
+      commands: `while :; do echo line >> ${WRITER}/log; sleep 0.2; done`,
+      annotations: { 'nodewarden.dev/disk': WRITER },
+    },
+  ],
+  play: async (scene) => {
+    fs.mkdirSync(WRITER);
+    scene.start('writer', 'hog');
+    await until('the eviction is over', () => evictionsOf(scene).some(isOver) || null);
+    assert.equal(systemctl('show', '-P', 'ActiveState', unitOf('hog')), 'inactive');
+    return `${fs.readdirSync(own).length - 1} runs`;
   },
 });
 
@@ -244,4 +272,4 @@ const again: TruthScene = {
 };
 
 export const scratchScenes: readonly TruthScene[] = [inCgroup, replaced, again];
-export const scratchUnitScenes: readonly UnitTruth[] = [redirected, relieved, stays];
+export const scratchUnitScenes: readonly UnitTruth[] = [redirected, relieved, stays, crashing];
