@@ -10,7 +10,7 @@ import { known, type MonoMs, unknown } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { ApiGet } from '../kube/connection.ts';
 import { messageOf } from '../kube/line-stream.ts';
-import { objectIn } from '../kube/read-object.ts';
+import { objectIn } from '../kube/object-list.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { CONFIG_DIFFERS, configDiffers, leaseRefused, NOT_LEADING } from '../words/finding-guard.ts';
 import { type GuardWrites, LEADER_LEASE } from './api-writes.ts';

@@ -16,15 +16,16 @@ import {
 import {
   type Cordoned,
   cordoned,
+  lookAtNode,
   type NodeChange,
   type NodeEdit,
+  type OwnNode,
   type TaintChange,
   tainted,
   type Uncordoned,
   uncordoned,
   withoutVoidMark,
-} from './node-edits.ts';
-import { lookAtNode, type OwnNode } from './own-node.ts';
+} from './own-node.ts';
 import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './write-failure.ts';
 import {
   type ApiEvent,

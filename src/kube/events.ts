@@ -4,7 +4,7 @@ import type { Clock, Findings } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { Spooled } from './spool-file.ts';
-import { reportWrite } from './write-findings.ts';
+import { reportWrite } from './write-failure.ts';
 import type { ApiEvent, EventObject, EventReason } from './write-rules.ts';
 
 export type TellEvent = (told: {

@@ -1,9 +1,13 @@
 import type { KillEnd } from '../act/kill-order.ts';
+import { usageBytes } from '../act/released-memory.ts';
+import { UNMOUNT_MS } from '../core/eviction/under-way.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { podName } from '../core/pod/pod.ts';
+import { openMemory } from '../host/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { hasProcesses } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
-import type { CgroupRef, StopOrder } from '../ports.ts';
+import type { CgroupRef, Clock, StopOrder } from '../ports.ts';
 import { clearRefused, raiseRefused } from '../words/finding-eviction.ts';
 import { counted } from '../words/phrases.ts';
 import { askDelete, HEAR_MS, keepDeletion, SAY_MS } from './deletion.ts';
@@ -25,7 +29,6 @@ import {
   wasKilled,
 } from './ladder.ts';
 import type { LivePod } from './live-pods.ts';
-import { untilUnmounted } from './memory-volumes.ts';
 
 /** B11: the deadline for an answer to the eviction; after it, the pod is stopped without the API. */
 const LEAVE_MS = 5_000;
@@ -175,4 +178,35 @@ const SILENT: Said = { kind: 'not-said', because: 'unheard', text: `no answer wi
 /** The answer, or at once `hastened` when a hard threshold overtakes it. */
 function answered(ladder: Ladder, said: Promise<Said>): Promise<Said | 'hastened'> {
   return Promise.race([said, hastenedOf(ladder.hasten)]);
+}
+
+const UNMOUNT_POLL_MS = 100;
+const MOSTLY = 0.5;
+
+/**
+ * Waits for the kubelet to unmount the memory volumes of a dead pod, if they are most of what it holds: only then is its
+ * memory freed (B12, ii). `begins` is called if it has to wait.
+ */
+async function untilUnmounted(
+  { clock, mounts }: { readonly clock: Clock; readonly mounts: CgroupMounts },
+  pod: CgroupRef,
+  begins: () => void,
+): Promise<void> {
+  const shmemBytes = (): number => {
+    const memory = openMemory(mounts, pod.path);
+    const stat = memory.stat();
+    memory.close();
+    return stat.known && stat.value.shmemBytes.known ? stat.value.shmemBytes.value : 0;
+  };
+  const charged = usageBytes(mounts, pod);
+  const held = shmemBytes();
+  if (!charged.known || held < charged.value * MOSTLY) return;
+  begins();
+  const endsMs = clock.monoMs() + UNMOUNT_MS;
+  let [before, now] = [held, held];
+  // Until it is mostly gone, and no more goes.
+  while ((now > held * (1 - MOSTLY) || now < before) && clock.monoMs() < endsMs) {
+    await sleep(clock, UNMOUNT_POLL_MS);
+    [before, now] = [now, shmemBytes()];
+  }
 }

@@ -14,11 +14,10 @@ import { sayLostAnswer } from '../words/decision.ts';
 import { resists, resistsId } from '../words/finding-eviction.ts';
 import { counted } from '../words/phrases.ts';
 import type { ApiPod, Deletable } from './api-pod.ts';
+import type { Refusals, RestartGuard } from './candidate-limits.ts';
 import { killContainers } from './kill-containers.ts';
 import type { LivePod } from './live-pods.ts';
 import type { OpenRuntime } from './open-runtime.ts';
-import type { Refusals } from './refusals.ts';
-import type { RestartGuard } from './restart-guard.ts';
 import type { KubeSource } from './source.ts';
 
 /**

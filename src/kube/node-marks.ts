@@ -1,16 +1,15 @@
 import type { PodUid } from '../core/pod/pod.ts';
 import type { NodeCondition } from '../core/signal.ts';
 import { within } from '../host/clock.ts';
+import { startTicks } from '../host/workload.ts';
 import type { Clock, Findings, NodeMarks } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
-import { type AgentId, freshAgents, signed } from './agent-id.ts';
 import type { PodRef } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { TellEvent } from './events.ts';
 import type { OwnNode } from './own-node.ts';
 import { createRepeatedWrite } from './repeated-write.ts';
-import type { NotDone } from './write-failure.ts';
-import { reportWrite } from './write-findings.ts';
+import { type NotDone, reportWrite } from './write-failure.ts';
 import {
   type NodeConditionEntry,
   OWN_CONDITIONS,
@@ -274,4 +273,40 @@ function pressureOf(status: boolean, condition: NodeCondition): Omit<Shown, 'sin
   return status
     ? { status: 'True', reason: 'ThresholdMet', message: calm.replace('has no', 'is under') }
     : { status: 'False', reason: 'NoThresholdMet', message: calm };
+}
+
+/**
+ * Identifies the process that wrote a condition by pid and start time, which are unique within a boot. It is part of the
+ * message, because a condition has no other place for it (F18).
+ */
+export type AgentId = { readonly pid: number; readonly startTicks: number };
+
+/** A13: an older heartbeat proves nothing. */
+const FRESH_MS = 180_000;
+const SIGNED = /; agent (\d{1,10})-(\d{1,15})$/;
+
+export function ownAgentId(): AgentId {
+  return { pid: process.pid, startTicks: startTicks(process.pid) ?? 0 };
+}
+
+/** The agent sees every process of the machine, so one that it does not see has ended. */
+export const isAliveHere = (agent: AgentId): boolean => startTicks(agent.pid) === agent.startTicks;
+
+const signed = (message: string, agent: AgentId): string => `${message}; agent ${agent.pid}-${agent.startTicks}`;
+
+/** Agents other than `own` that have written one of our conditions recently. */
+function freshAgents(
+  conditions: readonly { readonly [field: string]: unknown }[],
+  own: AgentId,
+  nowWallMs: number,
+): readonly AgentId[] {
+  return conditions.flatMap(({ type, message, lastHeartbeatTime }) => {
+    const [, pid, ticks] = SIGNED.exec(String(message ?? '')) ?? [];
+    const ageMs = Math.abs(nowWallMs - Date.parse(String(lastHeartbeatTime)));
+    if (pid === undefined || ticks === undefined || !String(type).startsWith('Nodewarden') || !(ageMs <= FRESH_MS)) {
+      return [];
+    }
+    const agent = { pid: Number(pid), startTicks: Number(ticks) };
+    return agent.pid === own.pid && agent.startTicks === own.startTicks ? [] : [agent];
+  });
 }

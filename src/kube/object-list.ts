@@ -1,5 +1,6 @@
+import { known, type Reading, unknown } from '../core/reading.ts';
 import { isObject, isText, partOf } from '../core/shape.ts';
-import type { ApiGet } from './connection.ts';
+import type { ApiAnswer, ApiGet } from './connection.ts';
 import { messageOf } from './line-stream.ts';
 
 export type Listed<T> =
@@ -66,4 +67,16 @@ export async function listObjects<T>(
 function versionQuery(from: string): Query {
   if (from === '') return {};
   return from === '0' ? { resourceVersion: from } : { resourceVersion: from, resourceVersionMatch: 'NotOlderThan' };
+}
+
+const NOT_FOUND = 404;
+
+/** The object that was asked for; null: it does not exist. `where`: its path. */
+export function objectIn(answer: ApiAnswer, where: string): Reading<unknown> {
+  if (answer.kind === 'none') return unknown(answer.isTimeout ? 'timed-out' : 'unreadable', where, answer.detail);
+  if (answer.status === NOT_FOUND) return known(null);
+  if (answer.status !== 200 || answer.problem !== undefined) {
+    return unknown('unreadable', where, answer.problem ?? messageOf(answer.body));
+  }
+  return known(answer.body);
 }

@@ -2,17 +2,17 @@ import type { DecisionId } from '../core/decision.ts';
 import type { Unconfirmed } from '../core/observation.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { isObject, isText, parseJson } from '../core/shape.ts';
+import { listDirectory, readText } from '../host/files.ts';
 import type { UndoneStops } from '../mode.ts';
 import type { Clock, Findings, Log } from '../ports.ts';
 import { API_AWAY, cordonLeft, notCordoned, sayCordon, sayDeleted, sayUndone } from '../words/node-shutdown.ts';
 import { type ApiPod, isTerminal } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
-import { NOTHING_OF_OURS } from './node-edits.ts';
+import { NOTHING_OF_OURS } from './own-node.ts';
 import { createRepeatedWrite } from './repeated-write.ts';
 import { EARLIER_MAX, loadTold, saveTold, type ToldShutdown } from './shutdown-file.ts';
-import { withoutVolumesOf } from './staying-volumes.ts';
-import type { NotDone } from './write-failure.ts';
-import { reportWrite } from './write-findings.ts';
+import { type NotDone, reportWrite } from './write-failure.ts';
 
 type ShutdownNeeds = {
   readonly clock: Clock;
@@ -234,3 +234,53 @@ const idsOf = ({ shutdownId, earlierIds = [], isUncordoned }: ToldShutdown): rea
   isUncordoned === true ? earlierIds : [shutdownId, ...earlierIds];
 const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${UNDO_MS / 1_000} s` };
 const sayPod = ({ object }: ApiPod): string => `${podName(object)} (${object.uid})`;
+
+/** The name of a CSI volume in the node's `volumesInUse`. */
+const csiName = (driver: string, handle: string): string => `kubernetes.io/csi/${driver}^${handle}`;
+const CSI = 'kubernetes.io~csi';
+/** Never attached, so never in `volumesInUse`. */
+const LOCAL = ['empty-dir', 'configmap', 'secret', 'projected', 'downward-api', 'host-path', 'local-volume', 'nfs'].map(
+  (plugin) => `kubernetes.io~${plugin}`,
+);
+/** The kubelet's own file: a few hundred bytes. */
+const DATA_BYTES_MAX = 64 * 1024;
+const ENTRIES_MAX = 1_000;
+
+/**
+ * The volumes in `inUse` that the kubelet has not mounted for these pods. A volume of theirs whose directory does not give its
+ * name could be any of `inUse`, so one entry is left out for each.
+ */
+function withoutVolumesOf(
+  pods: readonly PodUid[],
+  inUse: readonly string[],
+  kubeletDirectory: string,
+): readonly string[] {
+  if (inUse.length === 0) return [];
+  const named = new Set<string>();
+  let unnamed = 0;
+  for (const uid of pods) {
+    const volumes = `${kubeletDirectory}/pods/${uid}/volumes`;
+    for (const plugin of namesIn(volumes)) {
+      if (LOCAL.includes(plugin)) continue;
+      for (const volume of namesIn(`${volumes}/${plugin}`)) {
+        const name = plugin === CSI ? csiVolume(`${volumes}/${plugin}/${volume}/vol_data.json`) : null;
+        if (name === null) unnamed += 1;
+        else named.add(name);
+      }
+    }
+  }
+  return inUse.filter((name) => !named.has(name)).slice(unnamed);
+}
+
+function csiVolume(path: string): string | null {
+  const text = readText(path, DATA_BYTES_MAX);
+  const data = text.known ? parseJson(text.value) : null;
+  if (!isObject(data)) return null;
+  const { driverName, volumeHandle } = data;
+  return isText(driverName) && isText(volumeHandle) ? csiName(driverName, volumeHandle) : null;
+}
+
+function namesIn(directory: string): readonly string[] {
+  const names = listDirectory(directory, ENTRIES_MAX);
+  return names.known ? names.value : [];
+}

@@ -21,8 +21,7 @@ import {
   sayEntry,
 } from './spool-file.ts';
 import { saidOf } from './stop-through-api.ts';
-import type { NotDone } from './write-failure.ts';
-import { reportWrite } from './write-findings.ts';
+import { type NotDone, reportWrite } from './write-failure.ts';
 
 /** Messages to the API server, kept until it has received them (C5 to C7). */
 export type Spool = {

@@ -5,7 +5,7 @@ import type { Deletable } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { DeleteAnswer, EvictAnswer } from './eviction.ts';
 import { asUnasked, type Said, type StopThroughApi } from './ladder.ts';
-import { reportWrite } from './write-findings.ts';
+import { reportWrite } from './write-failure.ts';
 import { type ApiVictim, victimOf } from './write-rules.ts';
 
 type TellNeeds = {

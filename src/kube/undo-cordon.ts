@@ -1,10 +1,8 @@
 import type { Clock, Findings, Log } from '../ports.ts';
 import { CORDON_KEPT, cordonKept, OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, outOfService } from '../words/finding-node.ts';
 import type { ApiWrites } from './api-writes.ts';
-import { isMarkVoid, NOTHING_OF_OURS, type Uncordoned } from './node-edits.ts';
-import type { OwnNode } from './own-node.ts';
-import type { NotDone } from './write-failure.ts';
-import { reportWrite } from './write-findings.ts';
+import { isMarkVoid, NOTHING_OF_OURS, type OwnNode, type Uncordoned } from './own-node.ts';
+import { type NotDone, reportWrite } from './write-failure.ts';
 import { CORDONED_BY, readMark, SHUTDOWN_TAINTS } from './write-rules.ts';
 
 type TakeBackNeeds = {

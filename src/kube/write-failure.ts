@@ -1,6 +1,7 @@
 import { isNumber, isObject, isText } from '../core/shape.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
-import type { ApiRight } from '../words/finding-writes.ts';
+import type { Findings } from '../ports.ts';
+import { type ApiRight, NOT_OUR_NODE, notOurNode, rightId, rightMissing } from '../words/finding-writes.ts';
 import type { ApiAnswer } from './connection.ts';
 
 /** Why a write was not done, or may not have been done. `text` is the server's, bounded and escaped. */
@@ -84,4 +85,22 @@ export function isGone(answer: ApiAnswer, name: string): boolean {
 export function isOfAnotherUid(answer: ApiAnswer): boolean {
   if (answer.kind !== 'answer' || (answer.status !== 409 && answer.status !== 422)) return false;
   return /\bUID\b|metadata\.uid\b/.test(readSaid(answer).text);
+}
+
+/**
+ * Reports the result of a write as findings that a person should know; null: it succeeded with this right. The connection
+ * reports that the server does not know us at all (401), or is away. `right` null: the node was read, and nothing had to be sent.
+ */
+export function reportWrite(
+  findings: Pick<Findings, 'raise' | 'clear'>,
+  right: ApiRight | null,
+  failed: NotDone | null,
+): void {
+  if (failed?.kind === 'not-our-node') findings.raise(notOurNode(failed.text));
+  else if (failed?.kind === 'forbidden' && failed.right !== null) {
+    findings.raise(rightMissing(failed.right, failed.text));
+  } else if (failed === null) {
+    if (right !== null) findings.clear(rightId(right));
+    for (const id of [rightId('get nodes'), NOT_OUR_NODE]) findings.clear(id);
+  }
 }

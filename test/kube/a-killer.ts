@@ -3,10 +3,14 @@ import type { Outcome } from '../../src/core/outcome.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
+import {
+  createRefusals,
+  createRestartGuard,
+  type Refusals,
+  type RestartGuard,
+} from '../../src/kube/candidate-limits.ts';
 import type { KubeKillerNeeds, Said, StopThroughApi } from '../../src/kube/ladder.ts';
 import type { LivePod } from '../../src/kube/live-pods.ts';
-import { createRefusals, type Refusals } from '../../src/kube/refusals.ts';
-import { createRestartGuard, type RestartGuard } from '../../src/kube/restart-guard.ts';
 import { createKubeKiller } from '../../src/kube/stop.ts';
 import type { CgroupRef, Finding, Findings, Killer, RecordNote, StopOrder } from '../../src/ports.ts';
 import { makeCgroup, mounts, type TestCgroup } from '../act/a-cgroup.ts';

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { NodeCondition } from '../../src/core/signal.ts';
-import type { AgentId } from '../../src/kube/agent-id.ts';
-import { createKubeMarks } from '../../src/kube/node-marks.ts';
+import { type AgentId, createKubeMarks } from '../../src/kube/node-marks.ts';
 import { aClock } from './a-clock.ts';
 import { anApi, BOOT, EARLIER_BOOT, type Json, NODE_PATH, status, VICTIM, writesTo } from './an-api.ts';
 
