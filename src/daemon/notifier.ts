@@ -80,7 +80,10 @@ export function createNotifier(needs: {
     const notice: Notice = { ...event, dropped };
     dropped = 0;
     const failure = failureOf(
-      await run({ argv: command, timeoutMs, stdin: inputOf(notice), maxMemoryBytes: TELLING_MAX_BYTES }),
+      await run({
+        ...{ argv: command, timeoutMs, stdin: inputOf(notice), maxMemoryBytes: TELLING_MAX_BYTES },
+        waitsForBus: true,
+      }),
     );
     if (failure === null) context?.findings.clear(NOTIFY);
     else context?.findings.raise(notifyFailed(failure));

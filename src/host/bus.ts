@@ -81,10 +81,11 @@ const FIRST_RETRY_MS = 100;
 const MAX_RETRY_MS = 5_000;
 const DBUS = { destination: 'org.freedesktop.DBus', path: '/org/freedesktop/DBus', interface: 'org.freedesktop.DBus' };
 
-/** Resolves once the bus is up, or after 2 s: from then on, every call reports why the bus is away. */
+/** Resolves once the bus is up, or after this time: from then on, every call reports why the bus is away. */
 export function busUp(
   { isUp, whenUp }: { readonly isUp: () => boolean; readonly whenUp: SystemBus['whenUp'] },
   clock: Clock,
+  waitMs = CALL_MS,
 ): Promise<void> {
   return new Promise((resolve) => {
     if (isUp()) return resolve();
@@ -93,7 +94,7 @@ export function busUp(
       forget();
       resolve();
     };
-    const cancel = clock.after(CALL_MS, done);
+    const cancel = clock.after(waitMs, done);
     const forget = whenUp(done);
   });
 }

@@ -50,7 +50,8 @@ export async function emptyDirectory(
   timeoutMs: number,
 ): Promise<NotEmptied | null> {
   const { path } = asked;
-  const ended = await run({ argv: [...APART, process.execPath, '-', path], timeoutMs, stdin: programFor(asked) });
+  const argv = [...APART, process.execPath, '-', path];
+  const ended = await run({ argv, timeoutMs, stdin: programFor(asked), waitsForBus: true });
   switch (ended.kind) {
     case 'exited':
       if (ended.code === 0) return null;

@@ -1,5 +1,6 @@
 import { constants } from 'node:os';
 import type { Clock } from '../ports.ts';
+import { busUp } from './bus.ts';
 import { within } from './clock.ts';
 import { type ExecResult, run } from './exec.ts';
 import type { Systemd, UnitProperty } from './systemd.ts';
@@ -11,11 +12,15 @@ type Command = {
   readonly stdin?: string;
   /** If it runs as a unit, the kernel kills it above this; absent: no limit. */
   readonly maxMemoryBytes?: number;
+  /** At the start of the agent it waits a few seconds until the bus is connected; otherwise it would be a child at once. */
+  readonly waitsForBus?: true;
 };
 /** For commands that notify or record: they run when memory may be short, and must not cause an eviction themselves. */
 export const TELLING_MAX_BYTES = 256 * 1024 * 1024;
 export type CommandRunner = (command: Command) => Promise<ExecResult>;
 
+/** How long after the start the bus may not be connected yet. */
+const START_MS = 5_000;
 /** What systemd itself may take in addition to the command's own time. */
 const MARGIN_MS = 3_000;
 const STOP_SECONDS = 1;
@@ -30,6 +35,7 @@ const MAX_OUTPUT_BYTES = 64 * 1024;
  */
 export function createCommandRunner(needs: { readonly systemd: Systemd; readonly clock: Clock }): CommandRunner {
   const { systemd, clock } = needs;
+  const startedMs = clock.monoMs();
   let started = 0;
   return async (command) => {
     const asChild = (): Promise<ExecResult> => {
@@ -37,6 +43,7 @@ export function createCommandRunner(needs: { readonly systemd: Systemd; readonly
       const options = { timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES };
       return run(argv, stdin === undefined ? options : { ...options, stdin });
     };
+    if (command.waitsForBus) await busUp(systemd, clock, startedMs + START_MS - clock.monoMs());
     if (!systemd.isUp()) return asChild();
     started += 1;
     // Includes the time: after a SIGKILL of the agent, the previous one may still run.

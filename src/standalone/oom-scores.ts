@@ -2,6 +2,7 @@ import { type OomScore, oomScoreAdj } from '../core/pod/oom-score.ts';
 import { podName } from '../core/pod/pod.ts';
 import { known, type Reading } from '../core/reading.ts';
 import { isNumber, isOneOf, isText, listOf, shape } from '../core/shape.ts';
+import { busUp } from '../host/bus.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { processesOf, refOf } from '../host/cgroupfs.ts';
@@ -26,7 +27,7 @@ export type OomScoresNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;
-  readonly systemd: Pick<Systemd, 'isUp' | 'oomScoreAdjust' | 'unit'>;
+  readonly systemd: Pick<Systemd, 'isUp' | 'whenUp' | 'oomScoreAdjust' | 'unit'>;
   readonly run: CommandRunner;
   readonly pods: () => readonly BoundPod[];
   /** Null: it is bound by its cgroup. */
@@ -79,6 +80,7 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
   let cancel = clock.after(SOON_MS, () => void pass());
   const procfs = createProcfs();
   const node = openMemory(mounts, needs.cgroupRoot);
+  const isBusTried = busUp(needs.systemd, clock);
 
   function capacity(): Reading<number> {
     const total = procfs.memTotalBytes();
@@ -108,6 +110,8 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
   }
 
   async function setAll(): Promise<void> {
+    await isBusTried;
+    if (isClosed) return;
     const bytes = capacity();
     if (!bytes.known) return;
     const inherited = readOomScoreAdj(1);

@@ -3,19 +3,28 @@ import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { createNotifier } from '../../src/daemon/notifier.ts';
+import { openSystemBus } from '../../src/host/bus.ts';
+import { createClock } from '../../src/host/clock.ts';
 import type { ExecResult } from '../../src/host/exec.ts';
-import type { CommandRunner } from '../../src/host/transient.ts';
+import { createSystemd } from '../../src/host/systemd.ts';
+import { type CommandRunner, createCommandRunner } from '../../src/host/transient.ts';
+import type { Clock } from '../../src/ports.ts';
 import { type EntryBody, entryOf } from '../../src/record/entry.ts';
 import { notArmed } from '../../src/words/finding-own.ts';
 import { MI } from '../a.ts';
 import { evict, soft } from '../act/an-actor.ts';
+import { openFakeSystemd } from '../host/fake-systemd.ts';
+import { hasDbusDaemon } from '../host/private-bus.ts';
 import { createVirtualClock } from '../kube/virtual-clock.ts';
 import { DEADLINE_MS, directory, running, until, write } from './a-daemon.ts';
 
 const DONE: ExecResult = { kind: 'exited', code: 0, stdout: '', stderr: '' };
 type Configured = { readonly on: ('evicted' | 'not-armed' | 'finding')[] } | null;
-function stage(configured: Configured, run: CommandRunner = async () => DONE) {
+function stage(configured: Configured, run?: CommandRunner) {
   const clock = createVirtualClock();
+  return { clock, ...stageOn(clock, configured, run) };
+}
+function stageOn(clock: Clock, configured: Configured, run: CommandRunner = async () => DONE) {
   const sent: { readonly atMs: number; readonly notice: { readonly [field: string]: unknown } }[] = [];
   const findings: string[] = [];
   const notifier = createNotifier({
@@ -37,11 +46,22 @@ function stage(configured: Configured, run: CommandRunner = async () => DONE) {
     notifier.seen(entryOf({ atWallMs: clock.wallMs(), bootId: 'boot', dry: false }, body));
   const found = (id: string, text = id) =>
     seen({ kind: 'note', note: { kind: 'finding', atMs: 0, finding: { id, text } } });
-  return { clock, notifier, context, sent, findings, seen, found };
+  return { notifier, context, sent, findings, seen, found };
 }
 const ALL: Configured = { on: ['evicted', 'not-armed', 'finding'] };
 
 describe('notify', () => {
+  it.skipIf(!hasDbusDaemon)('runs in a unit also while the bus is not connected yet [needs dbus-daemon]', async () => {
+    const fake = await openFakeSystemd();
+    const clock = createClock();
+    const bus = openSystemBus(clock, fake.daemon.env);
+    const { found } = stageOn(clock, ALL, createCommandRunner({ systemd: createSystemd(bus), clock }));
+    found('at-the-start');
+    await vi.waitFor(() => expect(fake.asked()).toEqual([expect.stringMatching(/^StartTransientUnit /)]), 10_000);
+    bus.close();
+    await fake.remove();
+  });
+
   it('runs for a proven eviction, with the decision and its outcome, but not for a stop of a shutdown', async () => {
     const { clock, seen, sent } = stage(ALL);
     const decision = evict(soft, 30);

@@ -215,6 +215,15 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     none.close();
   });
 
+  it('is a child if the bus is not connected yet, and it cannot wait for it', async () => {
+    fake = await openFakeSystemd();
+    const bus = openSystemBus(clock, fake.daemon.env);
+    const run = createCommandRunner({ systemd: createSystemd(bus), clock });
+    const cannot = await run({ argv: ['echo', 'child'], timeoutMs: 5_000 });
+    expect([cannot, fake.asked()]).toEqual([expect.objectContaining({ stdout: 'child\n' }), []]);
+    bus.close();
+  });
+
   it("fails with systemd's reason if it was refused", async () => {
     fake = await openFakeSystemd((member) =>
       member === 'StartTransientUnit' ? { error: 'org.freedesktop.DBus.Error.AccessDenied' } : null,

@@ -94,6 +94,7 @@ describe.skipIf(needsCgroups !== '')(`the kernel's OOM killer ${needsCgroups}`, 
   /** All services are below the pod's cgroup. */
   const setting = (own: (unit: string) => number): OomScoresNeeds['systemd'] => ({
     isUp: () => true,
+    whenUp: () => () => undefined,
     oomScoreAdjust: async (unit) => known(own(unit)),
     unit: async (name) => known({ ...aUnit, controlGroup: `${cgroup.path}/${name}` }),
   });
@@ -105,6 +106,32 @@ describe.skipIf(needsCgroups !== '')(`the kernel's OOM killer ${needsCgroups}`, 
     open(() => [podOf('BestEffort')], { systemd: answering });
     await until(() => adjOf(pid) === 1000 && adjOf(below.pid) === 1000);
     expect(heard.findings.all()).toEqual([]);
+  });
+
+  it('is configured through it also if the bus is connected only after the start', async () => {
+    const { pid } = await cgroup.run(RUNS);
+    let isUp = false;
+    let tell = (): void => undefined;
+    let isAsked = false;
+    const run: OomScoresNeeds['run'] = ({ argv, timeoutMs, stdin = '' }) => {
+      isAsked = true;
+      return exec(argv, { timeoutMs, maxOutputBytes: 1_000, stdin });
+    };
+    const systemd: OomScoresNeeds['systemd'] = {
+      ...answering,
+      isUp: () => isUp,
+      whenUp: (then) => {
+        tell = then;
+        return () => undefined;
+      },
+    };
+    open(() => [podOf('BestEffort')], { systemd, run });
+    setTimeout(() => {
+      isUp = true;
+      tell();
+    }, 800);
+    await until(() => adjOf(pid) === 1000);
+    expect(isAsked).toBe(true);
   });
 
   it.skipIf(!isPidChosen())(
