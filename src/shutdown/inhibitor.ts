@@ -32,6 +32,8 @@ type Lock = InhibitorStatus['lock'];
 const PROOF_MS = 60_000;
 /** Other programs' locks come and go: the minimum time between two checks of ours. */
 const CHANGE_MS = 1_000;
+/** At the start, the bus may not be connected yet. */
+const FIRST_ANSWER_MS = 5_000;
 const UNDER_WAY = 'a shutdown is in progress, and logind grants no lock unless it is cancelled';
 
 /**
@@ -59,6 +61,8 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   let retries = createBackOff(LEAST_MS);
   let watch: Preparing | null = null;
   let isFirstWatch = true;
+  /** Until when nothing is said of a logind that has not answered yet; null: it has, or nothing is requested. */
+  let firstAnswerByMs: MonoMs | null = null;
   const holder = createLockHolder({ clock, takeLock: needs.takeLock, onLost: lost });
   const grants = createGrants(needs);
   const { askIn, close: endProofs } = createProofs(clock, prove);
@@ -73,7 +77,8 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     if (!isStill() || watch === null) return NEVER;
     const looked = await watch.look();
     if (!isStill()) return NEVER;
-    if (!looked.known) return unproven(looked);
+    if (!looked.known) return mayStillAnswer() ? LEAST_MS : unproven(looked);
+    firstAnswerByMs = null;
     if (holder.pid() !== null) return proveHeld(needed, watch, isStill);
     if (watch.is()) return notArmed(UNDER_WAY, grantedMs);
     const taken = await holder.take();
@@ -148,6 +153,8 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
 
   /** A lost bus connection does not release the lock (kubelet-shutdown.md 9.4): it is neither lost nor proven. */
   const unproven = (why: Unknown): number => notArmed(sayUnproven(why), null);
+
+  const mayStillAnswer = (): boolean => firstAnswerByMs !== null && clock.monoMs() < firstAnswerByMs;
 
   function tell(granted: number): void {
     if (toldMs === granted) return;
@@ -243,6 +250,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
       if (isClosed || ms === neededMs) return;
       neededMs = ms;
       isIdle = false;
+      if (ms !== null && isFirstWatch) firstAnswerByMs = clock.monoMs() + FIRST_ANSWER_MS;
       if (ms !== null) watch ??= startWatch();
       if (ms !== null && lock.kind === 'armed' && ms <= lock.grantedMs) lock = { ...lock, neededMs: ms };
       else if (ms !== null && lock.kind !== 'released') pending();

@@ -85,6 +85,33 @@ describe('arming', () => {
     expect(lock()).toMatchObject({ kind: 'armed', grantedMs });
   });
 
+  it('says nothing yet of a bus that is not connected at the start, for some seconds', async () => {
+    const { now, inhibitor, pass, lock, logged, signal } = kept();
+    now.isUp = false;
+    inhibitor.want(30_000);
+    await pass(3_000);
+    expect([lock(), logged]).toEqual([expect.objectContaining({ kind: 'not-armed', isPending: true }), []]);
+    now.isUp = true;
+    signal.up();
+    await pass(100);
+    expect(lock()).toMatchObject({ kind: 'armed' });
+    expect(logged).toEqual([expect.stringMatching(/^armed: /)]);
+  });
+
+  it('says so if nobody answers by then, and of a bus that is lost later at once', async () => {
+    const { now, inhibitor, pass, lock, logged } = kept();
+    now.isUp = false;
+    inhibitor.want(30_000);
+    await pass(5_100);
+    expect(logged).toEqual([expect.stringMatching(/^not armed: logind cannot be asked .*connection was closed/)]);
+    expect(lock()).not.toHaveProperty('isPending');
+    now.isUp = true;
+    await pass(30_000);
+    now.isUp = false;
+    await pass(61_000);
+    expect(logged).toHaveLength(3);
+  });
+
   it('names the file that stands in the way, holds the lock for what is granted, and arms once the file is gone', async () => {
     const { root, inhibitor, pass, lock, events, locks } = kept({}, { [LAST]: '[Login]\nInhibitDelayMaxSec=3\n' });
     inhibitor.want(30_000);
