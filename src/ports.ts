@@ -1,5 +1,6 @@
 import type { CoreConfig, ShutdownPhase } from './core/core-config.ts';
 import type { Decision, DecisionId } from './core/decision.ts';
+import type { Hasten } from './core/eviction/hasten.ts';
 import type { PodStatus } from './core/eviction/pod-status.ts';
 import type { Observation, ShutdownEvent, Unconfirmed } from './core/observation.ts';
 import type { Emptied, Heard, Outcome, Removed, Rung, Signalled } from './core/outcome.ts';
@@ -115,14 +116,14 @@ export type Killer = {
    * - `survived` if processes are left, its unit is still active, or where it was signalled or is to be stopped is not known;
    * - `unknown` if it has ended, and whether by this agent's request nobody can say yet;
    * - `dropped` if it is not stopped, or not any more: `because` says why (core/outcome.ts).
-   * `hasten` cuts the grace period; its `reason` is `{ first: 'sigterm' | 'sigkill', graceMs }`.
+   * `hasten` cuts the grace period.
    * `signalled` is called at the first request to stop and at the first SIGKILL; later signals may call it again. `atMs`: when
    * that was, if it was known only later.
    * `became` is called with what an `unknown` outcome turned out to be, if that becomes known.
    */
   readonly stop: (
     order: StopOrder,
-    hasten: AbortSignal,
+    hasten: Hasten,
     signalled?: (how: Signalled['with'], atMs?: MonoMs) => void,
     became?: (outcome: Outcome) => void,
   ) => Promise<Outcome>;

@@ -1,5 +1,6 @@
 import type { Decision, DecisionId } from '../core/decision.ts';
 import { sayCulprit } from '../core/eviction/attribution.ts';
+import type { Hasten } from '../core/eviction/hasten.ts';
 import { evictedStatus } from '../core/eviction/pod-status.ts';
 import { firstSignal, type MetThreshold } from '../core/eviction/threshold.ts';
 import { EVIDENCE_MS, graceLeftMs, thresholdsOf } from '../core/eviction/under-way.ts';
@@ -13,6 +14,7 @@ import type { Clock, Inbox, Inhibitor, Killer, Left, NodeMarks, Recorder, StopOr
 import { sayTies } from '../words/decision.ts';
 import { and, sayLimit, sayThreshold } from '../words/phrases.ts';
 import { type EndNeeds, ended, reported } from './ended.ts';
+import { createHasten, type Hastening } from './hasten.ts';
 import { olderThan } from './largest-processes.ts';
 import { lastLook } from './last-look.ts';
 import type { PreKill } from './pre-kill.ts';
@@ -71,7 +73,7 @@ const LARGEST_BUDGET_MS = { sigkill: 2, sigterm: 20 } as const;
 /** Turns decisions into effects. Never throws: failures come back as outcomes. */
 export function createActor(needs: ActorNeeds): Actor {
   const { clock, recorder, inbox } = needs;
-  const hastenOf = new Map<DecisionId, AbortController>();
+  const hastenOf = new Map<DecisionId, Hastening>();
   /** Evictions in progress. */
   const evicting = new Map<PodUid, UnderWay>();
   /** For decisions that have not begun. */
@@ -111,10 +113,10 @@ export function createActor(needs: ActorNeeds): Actor {
     };
   }
 
-  function carryEviction(id: DecisionId, victim: Victim, effect: (hasten: AbortSignal) => Promise<Outcome>): void {
-    const hasten = new AbortController();
+  function carryEviction(id: DecisionId, victim: Victim, effect: (hasten: Hasten) => Promise<Outcome>): void {
+    const hasten = createHasten(clock);
     hastenOf.set(id, hasten);
-    const ended = carry(id, () => effect(hasten.signal));
+    const ended = carry(id, () => effect(hasten));
     const mine: UnderWay = { hasten, ended };
     evicting.set(victim.uid, mine);
     void ended.then(() => {
@@ -139,8 +141,8 @@ export function createActor(needs: ActorNeeds): Actor {
           tellThreshold(needs.marks, decision);
           return void carry(decision.id, () => needs.reclaim(decision));
         case 'hasten': {
-          const graceMs = firstSignal(decision.threshold) === 'sigkill' ? 0 : decision.graceSeconds * 1_000;
-          return hastenOf.get(decision.eviction)?.abort({ first: firstSignal(decision.threshold), graceMs });
+          const graceMs = decision.graceSeconds * 1_000;
+          return hastenOf.get(decision.eviction)?.cut({ first: firstSignal(decision.threshold), graceMs });
         }
         case 'set-condition':
           return needs.marks.setCondition(decision.condition, decision.status, conditionMessage(decision));
@@ -178,7 +180,7 @@ export function createActor(needs: ActorNeeds): Actor {
         const begun: Begun = { decision: whole, largest, signalled: tellSignals(decision), resumedFromMs: decidedMs };
         carryEviction(decision, victim, (hasten) => evict(needs, begun, hasten));
         // It was hastened before it began (D4).
-        if (first !== firstOf(whole)) hastenOf.get(decision)?.abort({ first, graceMs: 0 });
+        if (first !== firstOf(whole)) hastenOf.get(decision)?.cut({ first, graceMs: 0 });
         return;
       }
       const threshold = eviction.cause.kind === 'threshold' ? eviction.cause.threshold : null;
@@ -230,14 +232,14 @@ export function createActor(needs: ActorNeeds): Actor {
 async function evict(
   needs: ActorNeeds,
   { decision, largest, signalled, resumedFromMs }: Begun,
-  hasten: AbortSignal,
+  hasten: Hasten,
 ): Promise<Outcome> {
   const { clock, killer, recorder, marks, log } = needs;
   const { id, victim } = decision;
   // Before the last look, which would be seconds old otherwise, and before it counts as begun.
   if (resumedFromMs !== null) await killer.whenFound?.(victim);
   if (decision.kind === 'evict') {
-    if (!decision.threshold.isHard && !hasten.aborted) await collectEvidence(needs, decision, hasten);
+    if (!decision.threshold.isHard && !hasten.isCut()) await collectEvidence(needs, decision, hasten);
     const last = await lastLook(needs, decision.threshold);
     if (last !== null) return notEvicting(needs, id, victim, last);
   }
@@ -336,11 +338,11 @@ const firstOf = (decision: Evict): StopOrder['first'] =>
 function collectEvidence(
   { clock, preKill }: ActorNeeds,
   decision: Extract<Decision, { kind: 'evict' }>,
-  hasten: AbortSignal,
+  hasten: Hasten,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(EVIDENCE_MS, resolve);
-    hasten.addEventListener('abort', () => resolve(), { once: true });
+    void hasten.whenCut.then(() => resolve());
     preKill.collect(decision).finally(cancel).then(resolve, reject);
   });
 }

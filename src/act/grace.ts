@@ -1,3 +1,4 @@
+import type { Hasten } from '../core/eviction/hasten.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { LAST_WORD_MS } from '../core/shutdown/chain.ts';
@@ -13,8 +14,7 @@ type GraceOrder = {
   readonly leastGraceMs?: ((beganMs: MonoMs) => number) | undefined;
   /** Another stop has taken over: only that minimum holds. Absent: never. */
   readonly isTakenOver?: (() => boolean) | undefined;
-  /** Its reason `{ first, graceMs }` cuts it (D4). */
-  readonly hasten: AbortSignal;
+  readonly hasten: Hasten;
 };
 
 /** The grace period of one victim. It begins with the first signal. */
@@ -24,19 +24,13 @@ export type Grace = {
   readonly stoodStill: (sinceMs: MonoMs) => void;
   /** When SIGKILL is due; infinite before it has begun. */
   readonly overMs: () => MonoMs;
-  readonly close: () => void;
 };
 
 export function createGrace({ clock, graceMs, graceFrom, leastGraceMs, isTakenOver, hasten }: GraceOrder): Grace {
   let beganMs = Number.POSITIVE_INFINITY;
   let endsMs = Number.POSITIVE_INFINITY;
-  let cutMs = Number.POSITIVE_INFINITY;
+  const madeMs = clock.monoMs();
   let leastMs = Number.NEGATIVE_INFINITY;
-  const cut = (): void => {
-    cutMs = Math.min(cutMs, clock.monoMs() + hastenedGraceMs(hasten.reason));
-  };
-  if (hasten.aborted) cut();
-  hasten.addEventListener('abort', cut, { once: true });
   const dueMs = (): MonoMs => {
     if (beganMs === Number.POSITIVE_INFINITY) return beganMs;
     const atLeastMs = beganMs + (leastGraceMs?.(beganMs) ?? 0);
@@ -53,14 +47,6 @@ export function createGrace({ clock, graceMs, graceFrom, leastGraceMs, isTakenOv
       if (beganMs < Number.POSITIVE_INFINITY && sinceMs < dueMs())
         leastMs = clock.monoMs() + Math.min(LAST_WORD_MS, dueMs() - beganMs);
     },
-    overMs: () => Math.min(cutMs, Math.max(dueMs(), leastMs)),
-    close: () => hasten.removeEventListener('abort', cut),
+    overMs: () => Math.min(hasten.endsMs(madeMs), Math.max(dueMs(), leastMs)),
   };
-}
-
-/** 0 if the reason gives no time: whatever hastens it wants it to end. */
-function hastenedGraceMs(reason: unknown): number {
-  if (typeof reason !== 'object' || reason === null) return 0;
-  const { first, graceMs } = { first: 'sigkill', graceMs: 0, ...reason };
-  return first === 'sigkill' || typeof graceMs !== 'number' ? 0 : Math.max(0, graceMs);
 }

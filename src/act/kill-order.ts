@@ -1,3 +1,4 @@
+import type { Hasten } from '../core/eviction/hasten.ts';
 import type { Signalled } from '../core/outcome.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
@@ -15,8 +16,7 @@ export type KillOrder = {
   readonly givesBack: 'memory' | 'pids';
   /** As in StopOrder. */
   readonly usedBefore?: Reading<number> | undefined;
-  /** Its reason `{ first, graceMs }` cuts the grace (D4). */
-  readonly hasten: AbortSignal;
+  readonly hasten: Hasten;
   /** Asks the victim to stop in its own way instead of SIGTERM; SIGTERM follows if that did not reach it. Null: SIGTERM. */
   readonly ask: (() => Promise<Asked>) | null;
   /** Runs it when that way is complete but may have left processes unsignalled: SIGTERM follows. Absent: it leaves none. */

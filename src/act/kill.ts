@@ -82,8 +82,8 @@ async function endOf(kill: Kill): Promise<KillEnd> {
   if (politely === 'spared') return { kind: 'spared' };
   if (politely !== null) return endedPolitely(kill, politely);
   // What has cut its grace period, such as a shutdown, needs its end.
-  const isOver = !kill.hasten.aborted && (await kill.isOver?.()) === true;
-  if (isOver && !kill.hasten.aborted) return { kind: 'spared' };
+  const isOver = !kill.hasten.isCut() && (await kill.isOver?.()) === true;
+  if (isOver && !kill.hasten.isCut()) return { kind: 'spared' };
   const { via, left } = await endByForce(kill, first === 'sigkill' ? atFirst : await progress(kill));
   const outside = left === 'processes' ? null : (escapes?.left() ?? null);
   if (outside !== null) return { kind: 'survived', ...outside };
@@ -161,7 +161,6 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   } finally {
     isOver = true;
     forget?.();
-    grace.close();
   }
 }
 

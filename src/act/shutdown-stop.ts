@@ -7,6 +7,7 @@ import type { ShutdownStop } from '../core/state/state.ts';
 import type { Clock, Findings, Killer, Log, StopOrder } from '../ports.ts';
 import { sayDropped, sayEndUnknown, sayVia } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
+import { createHasten, type Hastening } from './hasten.ts';
 import { NOT_MEASURED } from './released-memory.ts';
 
 type ShutdownStopNeeds = {
@@ -16,7 +17,7 @@ type ShutdownStopNeeds = {
   readonly findings: Findings;
 };
 /** A stop in progress for another reason. `hasten` cuts its grace period. */
-export type UnderWay = { readonly hasten: AbortController; readonly ended: Promise<Outcome> };
+export type UnderWay = { readonly hasten: Hastening; readonly ended: Promise<Outcome> };
 
 /**
  * Stops a pod in its phase. A pod that an eviction is already stopping is not signalled twice: its grace period is cut to
@@ -31,7 +32,7 @@ export async function stopForShutdown(
   const turn = turnOfStop(decision);
   const { graceMs } = turn;
   if (underWay !== null) {
-    underWay.hasten.abort({ first: 'sigterm', graceMs });
+    underWay.hasten.cut({ first: 'sigterm', graceMs });
     const outcome = await underWay.ended;
     // Any other outcome did not stop it, so it is stopped now.
     if (outcome.kind === 'ended' || outcome.kind === 'unknown') return told(needs, victim, { ...outcome, of: id });
@@ -66,8 +67,8 @@ function orderOf(decision: string, victim: Victim, graceMs: number): Omit<StopOr
 
 async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome> {
   let toldMs: MonoMs | null = null;
-  // Nothing is more urgent than its phase, so it is never hastened. One signal per stop: hundreds may listen at once.
-  const never = new AbortController().signal;
+  // Nothing is more urgent than its phase, so it is never hastened.
+  const never = createHasten(needs.clock);
   const outcome = await needs.killer.stop(order, never, (how, atMs) => {
     if (how === 'sigterm') toldMs ??= atMs ?? needs.clock.monoMs();
   });

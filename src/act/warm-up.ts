@@ -16,6 +16,7 @@ import { signalInCgroup } from '../host/signal-process.ts';
 import type { Clock, Findings, Killer, Log } from '../ports.ts';
 import { createActor } from './actor.ts';
 import { dryParts } from './dry-run.ts';
+import { createHasten } from './hasten.ts';
 import { killCgroup } from './kill.ts';
 
 export type WarmUpNeeds = {
@@ -98,9 +99,8 @@ function rehearseDecision(needs: WarmUpNeeds): void {
 
 /** A cgroup that does not exist is gone before anything is signalled, and the agent never signals itself. */
 async function rehearseKill({ clock, mounts }: WarmUpNeeds): Promise<void> {
-  const hasten = new AbortController().signal;
   const order = { mounts, ref: NOBODY, clock, graceMs: 0, first: 'sigkill', givesBack: 'memory', ask: null } as const;
-  await killCgroup({ ...order, hasten });
+  await killCgroup({ ...order, hasten: createHasten(clock) });
   signalInCgroup(mounts, NOBODY, process.pid, 'SIGKILL');
   isKernelThread(process.pid);
   cgroupPathOf(mounts, process.pid);

@@ -1,3 +1,4 @@
+import { createHasten } from '../act/hasten.ts';
 import type { KillEnd } from '../act/kill-order.ts';
 import { usageBytes } from '../act/released-memory.ts';
 import { UNMOUNT_MS } from '../core/eviction/under-way.ts';
@@ -15,7 +16,6 @@ import { killContainers } from './kill-containers.ts';
 import {
   ask,
   asUnasked,
-  hastenedOf,
   hastenedOrder,
   isByUs,
   killAll,
@@ -40,7 +40,7 @@ const CUT_MS = 3_000;
 
 /** B11, soft. */
 export async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
-  const { needs, order, hasten } = ladder;
+  const { needs, order } = ladder;
   const { refusals, findings } = needs;
   const { uid } = order.victim;
   const pod = podName(order.victim);
@@ -51,7 +51,7 @@ export async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
     return byApi(ladder, found, order.graceMs);
   }
   const said = await askToEvict(ladder, found, graceSeconds);
-  if (said === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
+  if (said === 'hastened') return byForce(ladder, found, hastenedOrder(ladder));
   if (said.kind === 'refused') {
     refusals.add(uid, said.retryAfterMs, said.text);
     raiseRefused(findings, uid, pod, said);
@@ -88,16 +88,15 @@ async function askToEvict(ladder: Ladder, found: LivePod, graceSeconds: number):
     const pauseMs = Math.max(waitMs, said.retryAfterMs ?? 0);
     unasked = asUnasked(said);
     if (clock.monoMs() + pauseMs >= endsMs) return unasked;
-    if ((await Promise.race([sleep(clock, pauseMs), hastenedOf(hasten)])) === 'hastened') return 'hastened';
+    if ((await Promise.race([sleep(clock, pauseMs), hasten.whenCut])) === 'hastened') return 'hastened';
   }
 }
 
 /** The kubelet stops it. If that takes too long, a shorter grace period is requested, and then it is killed. */
 async function byApi(ladder: Ladder, found: LivePod, graceMs: number): Promise<Result> {
-  const { hasten } = ladder;
   const by = await untilEnded(ladder, found, graceMs + OVERDUE_MS);
   if (by === 'ended') return byWhom(ladder);
-  if (by === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
+  if (by === 'hastened') return byForce(ladder, found, hastenedOrder(ladder));
   void askDelete(ladder, found.object, HARD_GRACE_SECONDS);
   const then = await untilEnded(ladder, found, CUT_MS);
   if (then === 'ended') return byWhom(ladder);
@@ -161,7 +160,7 @@ async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
   if (now === null || refs.length === 0) return;
   void askDelete(ladder, now.object, HARD_GRACE_SECONDS);
   tell(ladder, 'kill-again', counted(refs.length, 'container'));
-  const never = new AbortController().signal;
+  const never = createHasten(needs.clock);
   await killContainers(needs, refs, {
     ...{ first: 'sigkill', graceMs: 0, givesBack: order.givesBack, hasten: never },
     signalled: () => undefined,
@@ -177,7 +176,7 @@ const SILENT: Said = { kind: 'not-said', because: 'unheard', text: `no answer wi
 
 /** The answer, or at once `hastened` when a hard threshold overtakes it. */
 function answered(ladder: Ladder, said: Promise<Said>): Promise<Said | 'hastened'> {
-  return Promise.race([said, hastenedOf(ladder.hasten)]);
+  return Promise.race([said, ladder.hasten.whenCut]);
 }
 
 const UNMOUNT_POLL_MS = 100;

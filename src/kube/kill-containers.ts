@@ -1,5 +1,6 @@
 import { killCgroup } from '../act/kill.ts';
 import type { Asked, KillEnd } from '../act/kill-order.ts';
+import type { Hasten } from '../core/eviction/hasten.ts';
 import type { Signalled } from '../core/outcome.ts';
 import { sumOf } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
@@ -20,7 +21,7 @@ type ContainerKill = Pick<StopOrder, 'first' | 'graceMs' | 'givesBack'> & {
   readonly isAsRuntime?: true;
   /** Another way to ask a container to stop. */
   readonly ask?: (ref: CgroupRef) => Promise<Asked>;
-  readonly hasten: AbortSignal;
+  readonly hasten: Hasten;
   readonly signalled: (how: Signalled['with']) => void;
   readonly resists: (who: string | null) => void;
 };

@@ -2,6 +2,7 @@ import type { KillEnd } from '../act/kill-order.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import type { UsageWatch } from '../act/released-memory.ts';
 import type { DecisionId } from '../core/decision.ts';
+import type { Hasten } from '../core/eviction/hasten.ts';
 import { type Outcome, type Rung, type Signalled, withRung } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
@@ -87,7 +88,7 @@ const AWAY = 'the API is away';
 export type Ladder = {
   readonly needs: KubeKillerNeeds;
   readonly order: StopOrder;
-  readonly hasten: AbortSignal;
+  readonly hasten: Hasten;
   readonly signalled: (how: Signalled['with'], atMs?: MonoMs) => void;
   /** Includes the rungs of earlier runs. */
   rungs: readonly Rung[];
@@ -292,14 +293,9 @@ async function notedUntil({ needs: { clock }, usage }: Ladder, ending: Promise<u
   }
 }
 
-export function hastenedOf(hasten: AbortSignal): Promise<'hastened'> {
-  if (hasten.aborted) return Promise.resolve('hastened');
-  return new Promise((resolve) => hasten.addEventListener('abort', () => resolve('hastened'), { once: true }));
-}
-
-export function hastenedOrder({ reason }: AbortSignal): Pick<StopOrder, 'first' | 'graceMs'> {
-  if (typeof reason !== 'object' || reason === null) return { first: 'sigkill', graceMs: 0 };
-  return { first: 'sigkill', graceMs: 0, ...reason };
+export function hastenedOrder({ needs: { clock }, hasten }: Ladder): Pick<StopOrder, 'first' | 'graceMs'> {
+  const nowMs = clock.monoMs();
+  return { first: hasten.first(), graceMs: hasten.endsMs(nowMs) - nowMs };
 }
 
 export async function untilEnded(ladder: Ladder, found: LivePod, ms: number): Promise<'ended' | 'hastened' | 'late'> {
@@ -307,7 +303,6 @@ export async function untilEnded(ladder: Ladder, found: LivePod, ms: number): Pr
   const { clock, mounts } = needs;
   const refs = partsOf(ladder, found);
   const endsMs = clock.monoMs() + ms;
-  const hastened = hastenedOf(hasten);
   for (;;) {
     const isOver = refs.every((ref) => {
       const populated = isPopulated(mounts, ref);
@@ -316,7 +311,7 @@ export async function untilEnded(ladder: Ladder, found: LivePod, ms: number): Pr
     if (isOver) return 'ended';
     ladder.usage.note();
     if (clock.monoMs() >= endsMs) return 'late';
-    const next = await Promise.race([sleep(clock, POLL_MS), hastened]);
+    const next = await Promise.race([sleep(clock, POLL_MS), hasten.whenCut]);
     if (next === 'hastened') return 'hastened';
   }
 }

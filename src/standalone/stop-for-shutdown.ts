@@ -1,3 +1,4 @@
+import type { Hasten } from '../core/eviction/hasten.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
@@ -12,7 +13,7 @@ import { isBoundAs } from './stop-target.ts';
 export type SignalHeard = (how: Signalled['with'], atMs?: MonoMs) => void;
 type Stop = (
   order: StopOrder,
-  hasten: AbortSignal,
+  hasten: Hasten,
   signalled: SignalHeard | undefined,
   grace: ShutdownGrace,
 ) => Promise<Outcome>;
@@ -34,7 +35,7 @@ type Stopping = {
 export function createStopForShutdown(
   needs: Needs,
   stop: Stop,
-): (order: StopOrder, hasten: AbortSignal, signalled?: SignalHeard) => Promise<Outcome> {
+): (order: StopOrder, hasten: Hasten, signalled?: SignalHeard) => Promise<Outcome> {
   const { clock, source, shutdownStops } = needs;
   const stopping = new Map<PodUid, Stopping>();
 

@@ -5,6 +5,7 @@ import type { Asked, KillEnd, KillOrder } from '../act/kill-order.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedBy, usageBytes } from '../act/released-memory.ts';
+import type { Hasten } from '../core/eviction/hasten.ts';
 import type { Escaped, Outcome, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import { assertNever, ifKnown, known, type Reading, unknown } from '../core/reading.ts';
@@ -101,7 +102,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
 
   async function stop(
     order: StopOrder,
-    hasten: AbortSignal,
+    hasten: Hasten,
     signalled?: SignalHeard,
     grace?: ShutdownGrace,
   ): Promise<Outcome> {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Decision } from '../../src/core/decision.ts';
+import type { Hasten } from '../../src/core/eviction/hasten.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { known } from '../../src/core/reading.ts';
 import type { StopOrder } from '../../src/ports.ts';
@@ -28,12 +29,12 @@ describe('a stop for a shutdown', () => {
 
   it('cuts the grace period of an eviction in progress instead of signalling the pod again', async () => {
     const orders: StopOrder[] = [];
-    const reasons: unknown[] = [];
-    const stop = (order: StopOrder, hasten: AbortSignal): Promise<Outcome> =>
+    const cuts: [string, number][] = [];
+    const stop = (order: StopOrder, hasten: Hasten): Promise<Outcome> =>
       new Promise((resolve) => {
         orders.push(order);
-        hasten.addEventListener('abort', () => {
-          reasons.push(hasten.reason);
+        void hasten.whenCut.then(() => {
+          cuts.push([hasten.first(), hasten.endsMs(0) - clock.monoMs()]);
           resolve({ of: order.decision, atMs: 0, kind: 'ended', via: 'sigterm', releasedBytes: known(0) });
         });
       });
@@ -45,7 +46,7 @@ describe('a stop for a shutdown', () => {
     actor.begin(stopFor(1, 5));
     for (let i = 0; recorded.length < 2 && i < 200; i++)
       await new Promise((resolve) => clock.after(5, () => resolve(null)));
-    expect(reasons).toEqual([{ first: 'sigterm', graceMs: 5_000 }]);
+    expect(cuts).toEqual([['sigterm', expect.closeTo(5_000, -2)]]);
     expect(orders.map(({ why }) => why)).toEqual(['eviction']);
     expect(recorded.map(({ of }) => of).toSorted()).toEqual(['boot-1', 'boot-2']);
   });

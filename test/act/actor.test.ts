@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ActorNeeds } from '../../src/act/actor.ts';
 import { dryParts } from '../../src/act/dry-run.ts';
+import type { Hasten } from '../../src/core/eviction/hasten.ts';
 import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
 import { type Emptied, type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
 import type { Victim } from '../../src/core/pod/pod.ts';
@@ -302,11 +303,11 @@ describe('an eviction', () => {
   });
 
   it('is hastened by a hard threshold with the grace period that this gives (D4, D12)', async () => {
-    let reason: unknown = null;
-    const stop = (order: StopOrder, hasten: AbortSignal): Promise<Outcome> =>
+    let cut: unknown = null;
+    const stop = (order: StopOrder, hasten: Hasten): Promise<Outcome> =>
       new Promise((resolve) => {
-        hasten.addEventListener('abort', () => {
-          reason = hasten.reason;
+        void hasten.whenCut.then(() => {
+          cut = [hasten.first(), hasten.endsMs(0) <= clock.monoMs()];
           resolve({ of: order.decision, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(0) });
         });
       });
@@ -317,7 +318,7 @@ describe('an eviction', () => {
     await new Promise((resolve) => clock.after(20, () => resolve(null)));
     actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
     await settled();
-    expect(reason).toEqual({ first: 'sigkill', graceMs: 0 });
+    expect(cut).toEqual(['sigkill', true]);
   });
 });
 

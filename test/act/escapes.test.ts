@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Following } from '../../src/act/escapes.ts';
+import { createHasten } from '../../src/act/hasten.ts';
 import { killCgroup } from '../../src/act/kill.ts';
 import type { KillEnd, KillOrder } from '../../src/act/kill-order.ts';
 import { usageBytes } from '../../src/act/released-memory.ts';
@@ -38,7 +39,7 @@ describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgrou
   const kill = (overrides: Partial<KillOrder>): Promise<KillEnd> => {
     if (mounts === null) throw new Error('no cgroups');
     const how = { graceMs: 300, first: 'sigterm', givesBack: 'memory', ask: null, follow: nobody } as const;
-    return killCgroup({ mounts, ref: cgroup.ref, clock, hasten: new AbortController().signal, ...how, ...overrides });
+    return killCgroup({ mounts, ref: cgroup.ref, clock, hasten: createHasten(clock), ...how, ...overrides });
   };
   /** It moves as soon as it was told to stop. */
   const killMoving = (workload: Workload, overrides: Partial<KillOrder> = {}): Promise<KillEnd> =>
@@ -120,10 +121,10 @@ describe.skipIf(needsCgroups !== '')(`processes of a victim that leave its cgrou
 
   it('counts as given back what a victim took in its grace period', async () => {
     await cgroup.run(GROW);
-    const hasten = new AbortController();
-    const ending = kill({ graceMs: 60_000, hasten: hasten.signal });
+    const hasten = createHasten(clock);
+    const ending = kill({ graceMs: 60_000, hasten });
     await until(clock, () => usedBytes() > 2 * HELD_MIB * MIB, 30_000);
-    hasten.abort();
+    hasten.cut({ first: 'sigkill', graceMs: 0 });
     const end = await ending;
     expect(end).toMatchObject({ kind: 'ended', releasedBytes: { known: true } });
     if (end.kind === 'ended' && end.releasedBytes.known)

@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import { killCgroup } from '../../src/act/kill.ts';
 import type { KillEnd, KillOrder } from '../../src/act/kill-order.ts';
 import { largestProcesses } from '../../src/act/largest-processes.ts';
@@ -63,7 +64,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
   const order = (overrides: Partial<KillOrder>): KillOrder => {
     if (mounts === null) throw new Error('no cgroups');
     const { ref } = cgroup;
-    const hasten = new AbortController().signal;
+    const hasten = createHasten(clock);
     return {
       mounts,
       ref,
@@ -243,9 +244,9 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
 
   it('cuts a long grace period to the one that the reason gives when it is hastened', async () => {
     await cgroup.run(IGNORES);
-    const hasten = new AbortController();
-    clock.after(100, () => hasten.abort({ first: 'sigterm', graceMs: 200 }));
-    const { end, tookMs } = await timed({ graceMs: 60_000, hasten: hasten.signal });
+    const hasten = createHasten(clock);
+    clock.after(100, () => hasten.cut({ first: 'sigterm', graceMs: 200 }));
+    const { end, tookMs } = await timed({ graceMs: 60_000, hasten });
     expect(end).toMatchObject({ kind: 'ended', via: byForce });
     expect(tookMs).toBeGreaterThanOrEqual(299);
     expect(tookMs).toBeLessThan(10_000);
@@ -253,9 +254,9 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
 
   it('kills at once when it is hastened to SIGKILL', async () => {
     await cgroup.run(IGNORES);
-    const hasten = new AbortController();
-    hasten.abort({ first: 'sigkill', graceMs: 30_000 });
-    const { tookMs } = await timed({ graceMs: 60_000, hasten: hasten.signal });
+    const hasten = createHasten(clock);
+    hasten.cut({ first: 'sigkill', graceMs: 30_000 });
+    const { tookMs } = await timed({ graceMs: 60_000, hasten });
     expect(tookMs).toBeLessThan(30_000);
   });
 

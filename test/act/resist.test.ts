@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import { killCgroup } from '../../src/act/kill.ts';
 import type { KillOrder } from '../../src/act/kill-order.ts';
 import { findHierarchy } from '../../src/host/cgroup-mounts.ts';
@@ -21,7 +22,7 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
 
   async function kill(overrides: Partial<KillOrder> = {}) {
     if (mounts === null) throw new Error('no cgroups');
-    const hasten = new AbortController().signal;
+    const hasten = createHasten(clock);
     const order = {
       mounts,
       ref: cgroup.ref,

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
@@ -136,7 +137,7 @@ export const soft = (graceMs: number): Partial<StopOrder> => ({ isHard: false, f
 export const run = (
   of: Killer,
   more: Partial<StopOrder> = {},
-  hasten = new AbortController(),
+  hasten = createHasten(clock),
   became?: (outcome: Outcome) => void,
-) => of.stop(order(more), hasten.signal, undefined, became);
+) => of.stop(order(more), hasten, undefined, became);
 export const actsOf = (outcome: Awaited<ReturnType<Killer['stop']>>) => outcome.rungs?.map(({ act }) => act);

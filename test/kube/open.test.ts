@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { readBootId } from '../../src/host/clock.ts';
 import { startTicks, startWorkload } from '../../src/host/workload.ts';
@@ -120,7 +121,7 @@ describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
       ...{ first: 'sigkill', givesBack: 'memory' },
       ...more,
     };
-    return mode.killer.stop(order, new AbortController().signal);
+    return mode.killer.stop(order, createHasten(clock));
   };
 
   it('binds the pods of the API to their cgroups, and finds an undeclared pod by its cgroup', async () => {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { turnOfStop } from '../../src/core/shutdown/chain.ts';
 import { until } from '../../src/demo/cast.ts';
@@ -75,11 +76,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       ...{ first: 'sigterm', givesBack: 'memory', resumedFromMs: null, turn },
       ...(tier === null ? {} : { tier }),
     };
-    return killer.stop(
-      order,
-      new AbortController().signal,
-      (_, toldAtMs) => void toldMs.push(toldAtMs ?? clock.monoMs()),
-    );
+    return killer.stop(order, createHasten(clock), (_, toldAtMs) => void toldMs.push(toldAtMs ?? clock.monoMs()));
   };
 
   it('deletes it with the grace period of its phase, and signals nothing before that is over', async () => {

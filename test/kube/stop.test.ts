@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import { known, valueOrNull } from '../../src/core/reading.ts';
 import { until } from '../../src/demo/cast.ts';
 import { sleep } from '../../src/host/clock.ts';
@@ -288,14 +289,14 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
 
   it('kills at once when a hard threshold overtakes a soft eviction', async () => {
     const app = await pod.child('app', IGNORES);
-    const hasten = new AbortController();
+    const hasten = createHasten(clock);
     const stopping = run(
       killer(() => ['app'], { evict: Promise.resolve(ACCEPTED), remove: Promise.resolve(ACCEPTED) }),
       soft(600_000),
       hasten,
     );
     await until(clock, () => asked.length === 1, 10_000);
-    hasten.abort({ first: 'sigkill', graceMs: 0 });
+    hasten.cut({ first: 'sigkill', graceMs: 0 });
     expect(await stopping).toMatchObject({ kind: 'ended' });
     await until(clock, () => !app.isAlive(), 10_000);
     expect(asked).toEqual(['evict 600', 'delete 1']);
@@ -303,13 +304,13 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
 
   it('kills at once even if the API has not answered the soft eviction', async () => {
     const app = await pod.child('app', IGNORES);
-    const hasten = new AbortController();
+    const hasten = createHasten(clock);
     const stopping = run(
       killer(() => ['app'], {}),
       soft(600_000),
       hasten,
     );
-    hasten.abort({ first: 'sigkill', graceMs: 0 });
+    hasten.cut({ first: 'sigkill', graceMs: 0 });
     expect(await stopping).toMatchObject({ kind: 'ended' });
     await until(clock, () => !app.isAlive(), 10_000);
   });

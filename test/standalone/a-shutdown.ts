@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import { createClock, readBootId } from '../../src/host/clock.ts';
 import type { StopOrder } from '../../src/ports.ts';
 import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
@@ -87,7 +88,7 @@ export const stop = (name: string, more: Partial<StopOrder> = {}) => {
     givesBack: 'memory',
     ...more,
   };
-  return standalone.killer.stop(order, new AbortController().signal);
+  return standalone.killer.stop(order, createHasten(clock));
 };
 export const remembered = (): readonly StoppedPod[] => loadStops(directory, bootId, clock).pods;
 export const noted = (name: string, stage: StoppedPod['stage'], more: Partial<StoppedPod> = {}): StoppedPod => ({

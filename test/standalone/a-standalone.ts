@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
@@ -89,7 +90,7 @@ export const order = (name: string, more: Partial<StopOrder> = {}): StopOrder =>
   };
 };
 export const stop = (name: string, more: Partial<StopOrder> = {}) =>
-  standalone.killer.stop(order(name, more), new AbortController().signal);
+  standalone.killer.stop(order(name, more), createHasten(clock));
 /** As before a choice. */
 export const podsAtChoice = async (): Promise<readonly BoundPod[]> => {
   await standalone.pods.freshen?.();

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import type { StopOrder } from '../../src/ports.ts';
 import { needsCgroups } from '../act/a-cgroup.ts';
 import { type HungMount, mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
@@ -64,8 +65,7 @@ describe.skipIf(needs !== '')(`manifests on a file system that hangs ${needs}`, 
     await standalone.close();
     await hang();
     await open();
-    const end = (more: Partial<StopOrder>) =>
-      standalone.killer.stop({ ...chosen, ...more }, new AbortController().signal);
+    const end = (more: Partial<StopOrder>) => standalone.killer.stop({ ...chosen, ...more }, createHasten(clock));
     expect(await end({})).toMatchObject({ kind: 'dropped', because: 'unresolved' });
     expect(running.isAlive()).toBe(true);
     expect(await end({ sentBefore: 'sigterm' })).toMatchObject({ kind: 'ended', releasedBytes: { known: true } });

@@ -1,6 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import { sleep } from '../../src/host/clock.ts';
 import { ENVIRONMENT } from '../../src/host/exec.ts';
 import { survivedId } from '../../src/words/finding-eviction.ts';
@@ -151,10 +152,10 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     const stays = await cgroup(0).run(IGNORES);
     write('one', `cgroup: ${cgroup(0).path}`);
     await open();
-    const hasten = new AbortController();
+    const hasten = createHasten(clock);
     const resumed = { resumedFromMs: clock.monoMs(), sentBefore: 'sigterm', graceMs: 60_000 } as const;
-    const ended = standalone.killer.stop(order('one', { ...resumed, isOver: async () => true }), hasten.signal);
-    hasten.abort({ first: 'sigterm', graceMs: 200 });
+    const ended = standalone.killer.stop(order('one', { ...resumed, isOver: async () => true }), hasten);
+    hasten.cut({ first: 'sigterm', graceMs: 200 });
     expect(await ended).toMatchObject({ kind: 'ended' });
     await until(() => !stays.isAlive());
   });
@@ -182,7 +183,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       if (edited === '') rmSync(join(directory, 'pods.d', 'one.yaml'));
       else write('one', edited);
       await until(() => pods()[0]?.declared.boundTo === (edited === '' ? undefined : `cgroup ${edited.slice(8)}`));
-      const end = await standalone.killer.stop(resumed, new AbortController().signal);
+      const end = await standalone.killer.stop(resumed, createHasten(clock));
       expect(end).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/), releasedBytes: { known: true } });
       expect(cgroup(0).pids()).toEqual([]);
       await standalone.close();

@@ -1,6 +1,7 @@
 import { rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { unknown } from '../../src/core/reading.ts';
 import { sleep } from '../../src/host/clock.ts';
@@ -25,7 +26,7 @@ import {
 
 const needs = needsCgroups !== '' ? needsCgroups : hasDbusDaemon ? '' : '[needs dbus-daemon]';
 
-const carryOut = (given: StopOrder): Promise<Outcome> => standalone.killer.stop(given, new AbortController().signal);
+const carryOut = (given: StopOrder): Promise<Outcome> => standalone.killer.stop(given, createHasten(clock));
 const manifest = (name: string): string => join(directory, 'pods.d', `${name}.yaml`);
 /** Decided by an earlier run of the agent. */
 const decided = (name: string, more: Partial<StopOrder> = {}): StopOrder =>

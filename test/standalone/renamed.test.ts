@@ -1,5 +1,6 @@
 import { renameSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import { until } from '../../src/demo/cast.ts';
 import { mounts, needsCgroups } from '../act/a-cgroup.ts';
 import { cgroup, clock, IGNORES, open, order, podOf, standalone, stop, write } from './a-standalone.ts';
@@ -44,7 +45,7 @@ describe.skipIf(needsV1 !== '')(`pods whose cgroup is renamed ${needsV1}`, () =>
     renameSync(at(0), aside());
     try {
       await open();
-      const end = await standalone.killer.stop(signalled, new AbortController().signal);
+      const end = await standalone.killer.stop(signalled, createHasten(clock));
       expect(end).toMatchObject({ kind: 'ended', releasedBytes: { known: true } });
       await until(clock, () => victim.ended() !== null, 10_000);
     } finally {

@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Variant } from 'dbus-next';
 import { describe, expect, it } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
 import { sleep } from '../../src/host/clock.ts';
 import { loadHeld } from '../../src/standalone/held-file.ts';
 import { type Answer, until } from '../host/private-bus.ts';
@@ -128,7 +129,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
         first: 'sigterm',
         givesBack: 'memory',
       },
-      new AbortController().signal,
+      createHasten(clock),
       (_, atMs) => {
         toldMs ??= atMs;
       },
