@@ -40,6 +40,7 @@ export function decide(state: State, observation: Observation, config: CoreConfi
       afterMs: Math.min(paceMs, shutdown.heldToMs ?? paceMs),
       pods: shutdown.pods ?? step.pods,
       ...(isDiskNear(observation, all) ? { isDiskNear: true } : {}),
+      ...(step.isDiskShort === true ? { isDiskShort: true } : {}),
       ...(isPaced ? { disksAfterMs: nextDisksMs(observation, all, config, heldToMs) } : {}),
       ...(glance === null ? {} : { glance }),
       ...(step.state.escaped.length === 0 ? {} : { escaped: step.state.escaped }),

@@ -11,6 +11,8 @@ export type Step = {
   readonly reasons: readonly Reason[];
   readonly pods: NextLook['pods'];
   readonly heldToMs: number | null;
+  /** As in NextLook. */
+  readonly isDiskShort?: true;
 };
 type Body = Decision extends infer D ? (D extends Decision ? Omit<D, 'id' | 'atMs'> : never) : never;
 

@@ -10,6 +10,8 @@ export type NextLook = {
   readonly pods: Signal | 'all' | null;
   /** The usage of the pods' directories is needed, at most a minute old. */
   readonly isDiskNear?: true;
+  /** A disk is short and waits for no victim: what it has asked for is still needed, whatever `pods` is for. */
+  readonly isDiskShort?: true;
   /** The interval for sampling file systems meanwhile; absent: at every look. */
   readonly disksAfterMs?: number;
   /** What these still hold is needed; absent: nothing. */

@@ -330,8 +330,10 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
     },
     follow: (want) => {
       isNear = want.isDiskNear === true;
-      writes.follow(isNear || wantsDisk(want.pods));
-      if (!wantsDisk(want.pods)) {
+      // D3: a look at the pods for another resource does not end the round.
+      const isAsked = wantsDisk(want.pods) || (asked !== null && want.isDiskShort === true);
+      writes.follow(isNear || isAsked);
+      if (!isAsked) {
         if (!isNear) findings.clear(SHARED_FILES);
         asked = null;
         return;

@@ -70,7 +70,12 @@ export function stepEviction(state: State, observation: Observation, config: Cor
     reasons: [...timers.reasons, ...looked.reasons, ...(judged?.reasons ?? []), ...step.reasons],
     pods: step.isAsking ? step.pods : (judged?.pods ?? step.pods),
     heldToMs: least(least(step.heldToMs, looked.heldToMs), judged?.heldToMs ?? null),
+    ...(isDiskShort(step.state, look, timers) ? { isDiskShort: true } : {}),
   };
+}
+
+function isDiskShort(state: State, { observation, layout }: Look, { ripe }: Timers): boolean {
+  return ripe.some((met) => isDisk(met.signal) && holderOf(state, observation, layout, [met]) === null);
 }
 
 /** Updates timers, conditions and the outcomes of earlier victims in the state. */

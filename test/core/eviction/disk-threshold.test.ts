@@ -148,7 +148,7 @@ describe('a disk threshold', () => {
   it('does not rank by directories that were not measured for it, but asks for them', () => {
     const measured = known([small, aPod({ name: 'hog', diskBytes: 9 * MI })]);
     const [first, second] = looks(config, low(0, known([small, hog])), low(1, measured, 0));
-    expect(first?.next).toEqual({ afterMs: 0, pods: 'nodefs.available', isDiskNear: true });
+    expect(first?.next).toEqual({ afterMs: 0, pods: 'nodefs.available', isDiskNear: true, isDiskShort: true });
     expect(evictions(second).map(({ victim }) => victim.name)).toEqual(['hog']);
   });
 
