@@ -75,13 +75,16 @@ export function createDiskFacts(): DiskFacts {
       const noted = (walks.get(uid) ?? []).filter((old) => old.stops === stops);
       const { grown, unattributed } = grownOf(latest, device, stops, firstOf(noted, atMs, round), atMs);
       const isUnclear = isSome(unattributed) || isSome(deletedOpen.unattributed);
+      const isCut = open.known ? !open.value.isComplete : isUnread(open);
+      const isLess = isCut || (latest.known && latest.value.pod.isAtLeast === true);
       return {
-        usage: usageOf(latest, device, deletedOpen, open.known ? !open.value.isComplete : isUnread(open)),
+        usage: usageOf(latest, device, deletedOpen, isCut),
         relief: {
           scratch: scratchOf(latest, device, pod.scratch ?? []),
           deletedOpen: deletedOpen.own,
           grownLastMinute: grown,
           writtenBytes: written,
+          ...(isLess ? { isAtLeast: true } : {}),
           ...(isUnclear ? { unattributed: asRelief(sumOf([unattributed, deletedOpen.unattributed])) } : {}),
         },
       };
@@ -183,7 +186,10 @@ function grownOf(
   first: Noted | undefined,
   atMs: MonoMs,
 ): { readonly grown: Relief; readonly unattributed: Amounts } {
-  if (!latest.known) return { grown: { bytes: latest, inodes: latest }, unattributed: NOTHING };
+  if (!latest.known) {
+    const isNone = latest.why === 'not-applicable';
+    return { grown: isNone ? NONE : { bytes: latest, inodes: latest }, unattributed: NOTHING };
+  }
   if (latest.value.stops !== stops) {
     const stale = unknown('stale', 'growth', 'it was measured before the pod was stopped');
     return { grown: { bytes: stale, inodes: stale }, unattributed: NOTHING };

@@ -121,7 +121,8 @@ describe('a decision about a disk during memory pressure', () => {
       ...aPod({ name: 'small', diskBytes: 20 * MI }),
       diskRelief: relief({ scratch: { bytes: known(20 * MI), inodes: known(0) } }),
     };
-    const other = { ...unwalked, usage: { ...unwalked.usage, disk }, diskRelief: relief({}) };
+    const grownLastMinute = { bytes: disk, inodes: disk };
+    const other = { ...unwalked, usage: { ...unwalked.usage, disk }, diskRelief: relief({ grownLastMinute }) };
     const short = { 'nodefs.available': { available: 50 * MI, capacity: 10 * GI } };
     const config = aConfig([aThreshold('nodefs.available', 100 * MI)], { isLive: true });
     const observation = anObservation(1_000, short, { pods: known([small, other]), podsFor: 'nodefs.available' });

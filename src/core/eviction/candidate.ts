@@ -9,7 +9,7 @@ import { COMPARATORS } from './comparator.ts';
 import { excessOf, firstOf, isOverRequest, isToBlame, mayBeToBlame, standsIn } from './give-way.ts';
 import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
-import { hasNoDirectory, isAtLeast, isCutShort, isHelp, isReliefAtLeast, mostReliefOf, reliefOf } from './relief.ts';
+import { isAtLeast, isCutShort, isHelp, isReliefAtLeast, mostReliefOf, reliefOf } from './relief.ts';
 
 type Why = Extract<Reason, { code: 'passed-over' }>['because'];
 type Guard = { readonly kills: number; readonly windowMs: number } | null;
@@ -69,13 +69,12 @@ export function firstCandidate(
     if (why !== 'guard' || guarded(pod)) return why;
     return heldByVictims > 0 && allowed === null ? 'escaped' : insteadBecause(entry, first, allowed);
   };
-  /** It is barred only because too little is known of it. A pod without directories is no candidate at all. */
+  /** It is barred only because too little is known of it. */
   const isUnsure = ({ pod }: Ranked): boolean => {
     const why = barred.get(pod.uid);
     if (why === 'maybe-empty') return true;
     if (why !== 'no-relief') return why === 'daemonset-within-request' && isAtLeast(signal, pod);
-    // After a walk that failed or was cut short, relief may be unknown although there is some.
-    return isReliefAtLeast(pod) || (!hasNoDirectory(pod) && (isCutShort(pod) || mostReliefOf(signal, pod) > 0));
+    return isReliefAtLeast(pod) || mostReliefOf(signal, pod) > 0;
   };
   const isRival = (entry: Ranked): boolean =>
     (!barred.has(entry.pod.uid) || isUnsure(entry)) && turnOf(entry.pod) <= turn;
@@ -100,8 +99,7 @@ export function firstCandidate(
 /**
  * A pod that may use more than `first`, as far as is known. Null: none may, or the evidence against `first` is better: it is
  * known to be to blame. For a disk (D14): its end is known to free more than the end of each of them may. If there is no limit
- * to what theirs may free, or nothing is known of it because their directories were not walked completely, it must also free
- * as much as the signal lacks.
+ * to what theirs may free, it must also free as much as the signal lacks.
  */
 function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked[], lacking: number): PodView | null {
   const relief = reliefOf(signal, first);
@@ -109,23 +107,23 @@ function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked
   if (ranked === undefined) return null;
   if (relief === null && (isDisk(signal) || isToBlame(signal, ranked, lacking))) return null;
   const at = rivals.indexOf(ranked);
+  const isUnclear = ({ pod }: Ranked): boolean =>
+    pod.limitedBy === 'maybe-empty' || (isDisk(signal) && isReliefAtLeast(pod));
   const mayCome = (rival: Ranked, place: number): boolean =>
     mightPrecede(signal, rival, ranked) ||
-    (rival.pod.limitedBy === 'maybe-empty' && place < at) ||
+    (isUnclear(rival) && place < at) ||
     (first.unsaid !== undefined && isAtLeast(signal, rival.pod));
   const isOpen = (rival: Ranked, place: number): boolean => {
     if (rival === ranked || !mayCome(rival, place)) return false;
     if (relief === null) return true;
-    const isNothingKnown = isCutShort(rival.pod) && reliefOf(signal, rival.pod) === 0;
-    const isOpenEnded = isNothingKnown || isReliefAtLeast(rival.pod);
-    return relief <= mostReliefOf(signal, rival.pod) || (isOpenEnded && relief < lacking);
+    return relief <= mostReliefOf(signal, rival.pod) || (isReliefAtLeast(rival.pod) && relief < lacking);
   };
   return rivals.find(isOpen)?.pod ?? null;
 }
 
 type OrderUnproven = Extract<Reason, { code: 'order-unproven' }>;
 export function orderUnproven(signal: Signal, { first, against }: NonNullable<Choice['unproven']>): OrderUnproven {
-  const isShared = isDisk(signal) && !isCutShort(against);
+  const isShared = isDisk(signal) && !isCutShort(against) && !isReliefAtLeast(against);
   const isMaybeEmpty = against.limitedBy === 'maybe-empty';
   const how = isMaybeEmpty ? { isMaybeEmpty } : isShared ? { isShared } : {};
   return { code: 'order-unproven', signal, uid: first.uid, against: against.uid, ...how };

@@ -52,9 +52,15 @@ export function isAtLeast(signal: Signal, pod: PodView): boolean {
   return isCutShort(pod) || unattributedOf(signal, pod) > 0;
 }
 
-/** Its end frees more than is known, and it is not known how much more. */
-export const isReliefAtLeast = ({ diskRelief }: PodView): boolean =>
-  diskRelief?.known === true && diskRelief.value.isAtLeast === true;
+/** Its end may free or save more than is known, and it is not known how much more. */
+export function isReliefAtLeast(pod: PodView): boolean {
+  const { diskRelief } = pod;
+  if (diskRelief === undefined) return false;
+  if (!diskRelief.known) return true;
+  const { scratch, deletedOpen, grownLastMinute, isAtLeast } = diskRelief.value;
+  const isUnwalked = !scratch.bytes.known || !grownLastMinute.bytes.known;
+  return isAtLeast === true || (isUnwalked && !hasNoDirectory(pod)) || isUnread(deletedOpen.bytes);
+}
 
 /** Its directories were not walked completely. */
 export const isCutShort = ({ usage: { disk }, diskRelief }: PodView): boolean =>

@@ -173,7 +173,7 @@ export type DiskRelief = {
   readonly grownLastMinute: Relief;
   /** How much more its end may free or save at most: in files of which it is not known whose they are. Absent: nothing. */
   readonly unattributed?: Relief;
-  /** What the pod has goes with it, and not all of that was measured: how much more it frees is not known. */
+  /** Not all that goes with it, or that it may have made, was measured: how much more its end frees or saves is not known. */
   readonly isAtLeast?: true;
   /** Writes to the device during the last 10 s, as attributed by the kernel (v2 `io.stat`). */
   readonly writtenBytes: Reading<number>;

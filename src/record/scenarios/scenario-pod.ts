@@ -163,7 +163,7 @@ function reliefStats(pod: PodView): Json {
     ...(bytes + inodes > 0 ? { diskUnattributed: { bytes, inodes } } : {}),
   };
   if (diskRelief === undefined) return atLeast;
-  if (!diskRelief.known) return { diskRelief: {}, ...atLeast };
+  if (!diskRelief.known) return { diskRelief: { isAtLeast: true }, ...atLeast };
   const { scratch, deletedOpen, grownLastMinute, writtenBytes, unattributed } = diskRelief.value;
   const amounts: { readonly [key: string]: Reading<number> } = {
     scratchBytes: scratch.bytes,

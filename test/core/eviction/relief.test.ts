@@ -23,7 +23,8 @@ type Given = Parameters<typeof aPod>[0] & {
 /** `relief` null: nothing of it is known. */
 function pod({ relief = {}, atLeast, unwalked, unattributedBytes, ...rest }: Given): PodView {
   const view = aPod({ ...rest, diskBytes: atLeast ?? rest.diskBytes ?? 0 });
-  const diskRelief: Reading<DiskRelief> = relief === null ? hidden : known({ ...nothing, ...relief });
+  const isAtLeast = atLeast === undefined ? {} : { isAtLeast: true as const };
+  const diskRelief: Reading<DiskRelief> = relief === null ? hidden : known({ ...nothing, ...isAtLeast, ...relief });
   const disk =
     view.usage.disk.known && atLeast !== undefined
       ? known({ ...view.usage.disk.value, isAtLeast: true as const })
@@ -171,16 +172,22 @@ describe('a usage that is only a lower bound', () => {
     },
   );
 
-  it('saves a pod that frees as much as that pod, not one that frees a byte more, even if less than is lacking', () => {
-    const cut = pod({ name: 'cut', atLeast: MI, relief: { writtenBytes: known(5 * MI) } });
-    expect(victims([honest(5 * MI), cut])).toEqual([]);
-    expect(victims([honest(5 * MI + 1), cut])).toEqual(['honest']);
-  });
+  it.each([
+    ['nothing', null],
+    ['something', { writtenBytes: known(5 * MI) }],
+  ])(
+    'saves a pod that frees a byte less than is lacking if %s is known of that pod, not one that frees all of it',
+    (_, relief) => {
+      const cut = pod({ name: 'cut', atLeast: MI, relief });
+      expect(victims([honest(10 * MI - 1), cut])).toEqual([]);
+      expect(victims([honest(10 * MI), cut])).toEqual(['honest']);
+    },
+  );
 
-  it('saves a pod that frees a byte less than is lacking if nothing is known of that pod, not one that frees all of it', () => {
-    const cut = pod({ name: 'cut', atLeast: MI, relief: null });
-    expect(victims([honest(10 * MI - 1), cut])).toEqual([]);
-    expect(victims([honest(10 * MI), cut])).toEqual(['honest']);
+  it('saves a pod that frees as much as that pod, not one that frees a byte more, if all that counts is known of it', () => {
+    const unseen = pod({ name: 'unseen', unwalked: true, relief: { writtenBytes: known(15 * MI) } });
+    expect(victims([honest(15 * MI), unseen])).toEqual([]);
+    expect(victims([honest(15 * MI + 1), unseen])).toEqual(['honest']);
   });
 
   it('does not matter for a pod that would rank later whatever it used', () => {
