@@ -1,8 +1,9 @@
 import type { CoreConfig } from '../core/core-config.ts';
 import type { MemoryGrowth } from '../core/eviction/attribution.ts';
+import type { Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod/pod.ts';
-import type { MonoMs } from '../core/reading.ts';
-import type { FsLayout, Signal } from '../core/signal.ts';
+import { known, type MonoMs, type Unknown, unknown } from '../core/reading.ts';
+import { type FsLayout, forEachSignal, type Signal } from '../core/signal.ts';
 
 /** A JSON object as it came from a document: its shape has been checked, its names are the format's. */
 export type Json = { readonly [key: string]: unknown };
@@ -62,3 +63,47 @@ export type EvictionScenario = ScenarioHead & {
 
 /** scenarios.md 4.1 and 6.3: one difference between a run and its expectation. */
 export type Mismatch = { readonly path: string; readonly expected: unknown; readonly actual: unknown };
+
+/** What applies where a scenario's document says nothing. */
+
+const NO_SOURCE = unknown('not-applicable', 'scenario', 'a scenario has no such source');
+
+export function noUsage(why: Unknown): PodView['usage'] {
+  return {
+    workingSetBytes: why,
+    processes: why,
+    disk: why,
+    ephemeralStorageBytes: why,
+    containers: why,
+    volumes: why,
+  };
+}
+
+export const BLANK_OBSERVATION: Observation = {
+  atMs: 0,
+  cpuMs: 0,
+  wallMs: 0,
+  signals: forEachSignal(() => NO_SOURCE),
+  fsLayout: known('nodefs-only'),
+  pods: known([]),
+  outcomes: [],
+  psi: { memory: NO_SOURCE, io: NO_SOURCE, cpu: NO_SOURCE },
+  shutdownEvents: [],
+  volumesMounted: NO_SOURCE,
+};
+
+/** The kubelet's defaults, with neither eviction nor shutdown. */
+export const BLANK_CONFIG: CoreConfig = {
+  thresholds: [],
+  // kubelet-eviction.md 2.1.
+  pressureTransitionMs: 300_000,
+  maxPodGraceSeconds: 0,
+  // The document's instants are the pace.
+  pace: { minMs: 1, maxMs: Number.MAX_SAFE_INTEGER, cpuShare: 1, cpus: 1 },
+  guard: null,
+  localStorageLimits: 'off',
+  reclaimSignals: [],
+  phases: [],
+  shutdownCancel: 'afterPhases',
+  shutdownCarryOver: false,
+};

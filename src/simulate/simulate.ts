@@ -7,22 +7,27 @@ import type { Reason } from '../core/reason.ts';
 import { inOrder } from '../document/document.ts';
 import type { Path, Problem } from '../document/problem.ts';
 import { sayReason } from '../words/reason.ts';
-import { type Comparison, compareLosses, type LookResult, lossesOfLooks, lossesOfShutdowns } from './compare.ts';
+import {
+  type Comparison,
+  compareLosses,
+  coreConfigOf,
+  type LookResult,
+  lossesOfLooks,
+  lossesOfShutdowns,
+} from './compare.ts';
 import { headOf, headProblems } from './envelope.ts';
 import { compareLook } from './eviction/expect.ts';
-import { isCapture } from './eviction/freed.ts';
+import { isCapture } from './eviction/recorded.ts';
 import type { EvictionResult } from './eviction/result.ts';
 import { type EvictionLook, runEviction } from './eviction/run.ts';
 import { readEvictionScenario } from './eviction/scenario.ts';
-import type { GuardRules } from './guard/config.ts';
 import { compareGuard } from './guard/expect.ts';
 import type { Violation } from './guard/invariants.ts';
-import { readGuardScenario, withDevices } from './guard/read.ts';
+import { type GuardRules, readGuardScenario, withDevices } from './guard/read.ts';
 import { fencingsIn, type GuardResult } from './guard/result.ts';
 import { runGuard } from './guard/run.ts';
 import type { GuardScenario } from './guard/scenario.ts';
 import { type TimelineLine, timelineOf } from './guard/timeline.ts';
-import { coreConfigOf } from './other-config.ts';
 import type { EvictionScenario, Mismatch, ScenarioHead } from './scenario.ts';
 import { compareShutdown } from './shutdown/expect.ts';
 import type { ShutdownReason, ShutdownResult } from './shutdown/result.ts';

@@ -72,5 +72,5 @@ function stoppingIn({ state, observation }: CapturedLook): Pick<CaptureStep, 'st
   return stopping.length === 0 ? {} : { stopping };
 }
 
-/** `simulate` lets the usage of captures react to its kills (simulate/eviction/freed.ts). */
+/** `simulate` lets the usage of captures react to its kills (simulate/eviction/recorded.ts). */
 const CAPTURED = { recorded: 'capture' };

@@ -10,10 +10,15 @@ import type { Reason } from '../../core/reason.ts';
 import { isObject } from '../../core/shape.ts';
 import { initialState, type State } from '../../core/state/state.ts';
 import type { Verdict } from '../../core/verdict.ts';
-import type { EvictionScenario, EvictionStep, GivenStats, Json, ScenarioPod } from '../scenario.ts';
-import { BLANK_OBSERVATION } from '../scenario-defaults.ts';
-import { isCapture, withFreed } from './freed.ts';
-import { withRecordedStops } from './recorded-stops.ts';
+import {
+  BLANK_OBSERVATION,
+  type EvictionScenario,
+  type EvictionStep,
+  type GivenStats,
+  type Json,
+  type ScenarioPod,
+} from '../scenario.ts';
+import { isCapture, withFreed, withRecordedStops } from './recorded.ts';
 import {
   doneOf,
   type Eviction,

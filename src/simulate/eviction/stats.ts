@@ -2,10 +2,9 @@ import type { ContainerUsage, DiskRelief, DiskUsage, PodView, Relief, VolumeUsag
 import { known, type MonoMs, type Reading, unknown } from '../../core/reading.ts';
 import { isObject } from '../../core/shape.ts';
 import { forEachSignal, SIGNAL_FACTS, type Signal, type SignalFacts, type SignalSample } from '../../core/signal.ts';
-import type { Json, ScenarioPod } from '../scenario.ts';
-import { noUsage } from '../scenario-defaults.ts';
+import { type Json, noUsage, type ScenarioPod } from '../scenario.ts';
 import { among, count, flag, listOf, readCount, readTime, type Shape, text, theirs, time } from '../shape.ts';
-import { LIMITS, recordedOf } from './recorded-pod.ts';
+import { LIMITS, recordedOf } from './recorded.ts';
 
 type Signals = { readonly [S in Signal]: Reading<SignalSample> };
 type Usage = PodView['usage'];

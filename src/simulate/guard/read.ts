@@ -1,8 +1,13 @@
+import { createFields } from '../../config/field.ts';
+import { rulesOf } from '../../config/guard/effective.ts';
+import { ruleProblems } from '../../config/guard/rules.ts';
+import { guardRulesSchema } from '../../config/guard/schema.ts';
 import type { GuardConfig, NodePlan } from '../../core/guard/config.ts';
 import { isObject } from '../../core/shape.ts';
+import { check, sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import type { Problem } from '../../document/problem.ts';
-import { expectOf, HEAD, HEAD_KEYS, headOf } from '../envelope.ts';
+import { below, expectOf, HEAD, HEAD_KEYS, headOf } from '../envelope.ts';
 import type { Json } from '../scenario.ts';
 import {
   among,
@@ -19,10 +24,8 @@ import {
   text,
   whole,
 } from '../shape.ts';
-import { type GuardRules, readGuardRules } from './config.ts';
 import { EXPECT } from './expect.ts';
-import { MAX_NODES, sayStranger } from './names.ts';
-import { delay, EVENTS, eventsOf, NAMES, namesOf, RACK, ZONE } from './read-event.ts';
+import { delay, EVENTS, eventsOf, MAX_NODES, NAMES, namesOf, RACK, sayStranger, ZONE } from './read-event.ts';
 import {
   type GuardScenario,
   type ScenarioDevice,
@@ -234,4 +237,28 @@ export function withDevices(rules: GuardRules, deadlineMs: number, nodes: readon
     };
   }
   return { ...rules, deadlineMs, plans, defaultPlan: null };
+}
+
+/** What of a configuration decides, but for the devices, which are those of the scenario's nodes. */
+export type GuardRules = Omit<GuardConfig, 'deadlineMs' | 'plans' | 'defaultPlan'>;
+
+/** guard.md 12.1: a NodewardenGuardConfiguration without `fencing`; absent: defaults, armed. */
+function readGuardRules(
+  yaml: YamlDocument,
+  given: unknown,
+): { readonly rules: GuardRules | null; readonly problems: readonly Problem[] } {
+  const refused = (text: string, ...path: readonly string[]) => ({
+    rules: null,
+    problems: [yaml.problemAt(['config', ...path], text)],
+  });
+  if (given !== undefined && given !== null && !isObject(given)) {
+    return refused(`expected a mapping, not ${sayValue(given)}; for example {"deadAfter": "2m"}`);
+  }
+  const { apiVersion: _, kind: __, ...fields } = given ?? {};
+  if (fields['fencing'] !== undefined) return refused('the devices of a scenario are those of its nodes', 'fencing');
+  const document = below(yaml, 'config', { dryRun: false, ...fields });
+  const checked = check(guardRulesSchema, document);
+  const problems = [...checked.problems, ...ruleProblems(createFields({ document, kind: 'file' }, null))];
+  if (checked.value === null || problems.length > 0) return { rules: null, problems };
+  return { rules: rulesOf(checked.value), problems: [] };
 }

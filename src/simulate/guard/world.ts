@@ -3,7 +3,6 @@ import type { MonoMs } from '../../core/reading.ts';
 import { type Agenda, createAgenda } from './agenda.ts';
 import { createDevice, type Device } from './device.ts';
 import type { ApiMode, Fact, NodeName } from './facts.ts';
-import { hashOf } from './hash.ts';
 import { createKubernetes, type Kubernetes } from './kubernetes.ts';
 import { createMachine, type Machine } from './machine.ts';
 import { createRenewals, createStore, type NodeObject, type Renewals, type Store, uidOf } from './objects.ts';
@@ -234,4 +233,11 @@ function place({ name, pods }: ScenarioNode, store: Store, machine: Machine | un
     }
     machine?.start(uid, pod.name);
   }
+}
+
+/** FNV-1a, 32 bits: spreads names evenly, and the same in every run. */
+export function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193) >>> 0;
+  return hash;
 }

@@ -10,7 +10,7 @@ import { graceFrom, tellByMs, turnOfStop } from '../../core/shutdown/chain.ts';
 import { planStop } from '../../core/shutdown/plan.ts';
 import { initialState, type State } from '../../core/state/state.ts';
 import type { Verdict } from '../../core/verdict.ts';
-import { BLANK_CONFIG, BLANK_OBSERVATION, noUsage } from '../scenario-defaults.ts';
+import { BLANK_CONFIG, BLANK_OBSERVATION, noUsage } from '../scenario.ts';
 import { type StopTimes, stopTimes } from './pod-behaviour.ts';
 import type { ShutdownScenario, ShutdownScenarioPod } from './scenario.ts';
 

@@ -12,9 +12,8 @@ import type {
 import { GUARD_ANNOTATIONS } from '../../../core/guard/observation.ts';
 import { attachmentsByNode } from '../../../core/guard/worth.ts';
 import type { NodeName } from '../facts.ts';
-import { hashOf } from '../hash.ts';
 import type * as stored from '../objects.ts';
-import type { World } from '../world.ts';
+import { hashOf, type World } from '../world.ts';
 
 /** How the objects of the virtual API server look to the guard's core. The same object stays the same view. */
 const LEASE_DURATION_MS = 40_000;
