@@ -1,6 +1,5 @@
 import type { StatusReport } from '../serve/status.ts';
-import { createNews } from './announce.ts';
-import { byId, el, emptyNote, keep, setText, timeOf } from './dom.ts';
+import { byId, createNews, el, emptyNote, keep, setText, timeOf } from './dom.ts';
 import { sayAgo, sayWhen } from './say.ts';
 
 type DecisionStatus = StatusReport['decisions'][number];

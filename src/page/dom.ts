@@ -57,3 +57,51 @@ export const nameOf = (name: string): HTMLElement => el('bdi', { class: 'name' }
 /** Shown instead of an empty list: that there is nothing, and what would be there. */
 export const emptyNote = (head: string, note: string): HTMLElement =>
   el('div', { class: 'empty' }, el('p', {}, el('strong', {}, head)), el('p', {}, note));
+
+const SAID_MAX = 5;
+
+/** For screen readers, politely. */
+export function announce(text: string): void {
+  const place = byId('said');
+  place.append(el('p', {}, text));
+  while (place.children.length > SAID_MAX) place.firstElementChild?.remove();
+}
+
+/** Announces what is new since the last call; at the first one, nothing is. */
+export function createNews(): (told: readonly { readonly key: string; readonly text: string }[]) => void {
+  let heard: ReadonlySet<string> | null = null;
+  return (told) => {
+    const before = heard;
+    if (before !== null) for (const { key, text } of told) if (!before.has(key)) announce(text);
+    heard = new Set(told.map(({ key }) => key));
+  };
+}
+
+/** On a phone, the style sheet turns a table's parts into blocks, and only the roles still say what they are. */
+export const tableOf = (
+  name: string,
+  caption: string,
+  heads: readonly HTMLElement[],
+  bodies: readonly HTMLElement[],
+): HTMLElement =>
+  el(
+    'table',
+    { class: name, role: 'table' },
+    el('caption', { class: 'unseen' }, caption),
+    el('thead', { role: 'rowgroup' }, el('tr', { role: 'row' }, ...heads)),
+    ...bodies,
+  );
+
+export const columnHead = (name: string, ...children: readonly Child[]): HTMLElement =>
+  el('th', { scope: 'col', role: 'columnheader', class: name }, ...children);
+
+export const bodyOf = (rows: readonly HTMLElement[]): HTMLElement => el('tbody', { role: 'rowgroup' }, ...rows);
+
+export const rowOf = (name: string, ...cells: readonly HTMLElement[]): HTMLElement =>
+  el('tr', { role: 'row', class: name }, ...cells);
+
+export const rowHead = (of: 'row' | 'rowgroup', name: string, ...children: readonly Child[]): HTMLElement =>
+  el('th', { scope: of, role: 'rowheader', class: name }, ...children);
+
+export const cell = (name: string, ...children: readonly Child[]): HTMLElement =>
+  el('td', { role: 'cell', class: name }, ...children);

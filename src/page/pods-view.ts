@@ -5,9 +5,21 @@ import type { ExplainedRow, ExplainReport } from '../serve/explain-report.ts';
 import { sayFirstUnknown, sayTies } from '../words/decision.ts';
 import { sayPassedOver } from '../words/reason.ts';
 import { sayChange } from '../words/what-if.ts';
-import { byId, el, emptyNote, keep, nameOf, setText } from './dom.ts';
+import {
+  bodyOf,
+  byId,
+  cell,
+  columnHead,
+  el,
+  emptyNote,
+  keep,
+  nameOf,
+  rowHead,
+  rowOf,
+  setText,
+  tableOf,
+} from './dom.ts';
 import { capital, sayUsage } from './say.ts';
-import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from './table.ts';
 
 /** Further rows are counted, not drawn. */
 const ROWS_MAX = 50;

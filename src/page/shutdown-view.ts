@@ -6,9 +6,22 @@ import { sayPriorities } from '../words/phase.ts';
 import { countPods } from '../words/phrases.ts';
 import { sayStopVerdict } from '../words/stop-verdict.ts';
 import { barOf, ticksOf, trackOf } from './axis.ts';
-import { byId, el, emptyNote, keep, nameOf, setText, timeOf } from './dom.ts';
+import {
+  bodyOf,
+  byId,
+  cell,
+  columnHead,
+  el,
+  emptyNote,
+  keep,
+  nameOf,
+  rowHead,
+  rowOf,
+  setText,
+  tableOf,
+  timeOf,
+} from './dom.ts';
 import { capital, sayAgo, sayFor, sayWhen } from './say.ts';
-import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from './table.ts';
 
 /** The plan from `rehearse shutdown`; null: not requested yet. */
 export function showShutdown(status: StatusReport, answer: RehearsalAnswer | null, nowWallMs: number): void {

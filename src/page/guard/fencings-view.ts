@@ -2,10 +2,22 @@ import { sayTenths } from '../../core/units/duration.ts';
 import type { GuardLive, Listed, PastFencing, ShownFencing } from '../../guard/shown.ts';
 import { sayDue } from '../../words/guard.ts';
 import { barOf, ticksOf, trackOf } from '../axis.ts';
-import { byId, el, emptyNote, keep, nameOf, timeOf } from '../dom.ts';
+import {
+  bodyOf,
+  byId,
+  cell,
+  columnHead,
+  el,
+  emptyNote,
+  keep,
+  nameOf,
+  rowHead,
+  rowOf,
+  tableOf,
+  timeOf,
+} from '../dom.ts';
 import { capital, sayFor, sayWhen } from '../say.ts';
-import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from '../table.ts';
-import { moreOf } from './say.ts';
+import { moreOf } from './nodes-view.ts';
 
 /** A clock that was set back, or that of another leader, makes no negative time. */
 const between = (fromMs: number, toMs: number): number => Math.max(0, toMs - fromMs);

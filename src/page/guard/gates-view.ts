@@ -1,9 +1,8 @@
 import type { GuardLive, GuardReport, ShownGate } from '../../guard/shown.ts';
 import { sayStormKind } from '../../words/guard-decision.ts';
 import { counted } from '../../words/phrases.ts';
-import { byId, el, keep } from '../dom.ts';
+import { bodyOf, byId, cell, columnHead, el, keep, rowHead, rowOf, tableOf } from '../dom.ts';
 import { capital, sayFor } from '../say.ts';
-import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from '../table.ts';
 
 export function showGates({ status, gates }: GuardLive, nowWallMs: number): void {
   const rows = gates.map((gate) => rowOfGate(gate, status, nowWallMs));

@@ -4,7 +4,7 @@ import { counted, sayCode } from '../../words/phrases.ts';
 import { byId, el, keep, nameOf, setText } from '../dom.ts';
 import { type Said, sayVerdict, tile, type Verdict } from '../head-parts.ts';
 import { sayAgo, sayFor } from '../say.ts';
-import { allOf, sayClasses } from './say.ts';
+import { allOf, sayClasses } from './nodes-view.ts';
 
 /** Which guard this is. */
 export function showHead({ writer, node, version, file, dryRun, leader, configHash }: GuardReport): void {

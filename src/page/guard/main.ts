@@ -1,14 +1,11 @@
 import type { GuardLive } from '../../guard/shown.ts';
-import { createNews } from '../announce.ts';
-import { every } from '../every.ts';
+import { createNews } from '../dom.ts';
 import { showFindings } from '../findings-view.ts';
-import { createLive, LIVE_MS } from '../live.ts';
-import { showDomains } from './domains-view.ts';
+import { createLive, every, LIVE_MS } from '../live.ts';
 import { showFencings, showPast } from './fencings-view.ts';
 import { showGates } from './gates-view.ts';
 import { sayNotBelieved, showHead, showTiles, showVerdict } from './head-view.ts';
-import { showNodes } from './nodes-view.ts';
-import { allOf } from './say.ts';
+import { allOf, showDomains, showNodes } from './nodes-view.ts';
 
 /** An answer costs the guard some time for each node, and a page may use less than 1 % of a core. */
 const LIVE_NODE_MS = 1;

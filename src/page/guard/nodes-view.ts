@@ -1,15 +1,27 @@
-import type { GuardLive, ShownNode } from '../../guard/shown.ts';
-import { byId, el, emptyNote, keep, nameOf, setText } from '../dom.ts';
+import { NODE_CLASSES, type NodeClass } from '../../core/guard/health.ts';
+import type { GuardLive, GuardReport, Listed, ShownDomain, ShownNode } from '../../guard/shown.ts';
+import {
+  bodyOf,
+  byId,
+  cell,
+  columnHead,
+  el,
+  emptyNote,
+  keep,
+  nameOf,
+  rowHead,
+  rowOf,
+  setText,
+  tableOf,
+} from '../dom.ts';
 import { capital, sayFor } from '../say.ts';
-import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from '../table.ts';
-import { allOf, LEVEL, moreOf, sayClasses, sayLimits } from './say.ts';
 
 export function showNodes(answer: GuardLive, nowWallMs: number): void {
   setText(byId('nodes-of'), sayClasses(answer.status.nodes));
-  keep(byId('nodes-body'), contentOf(answer, nowWallMs));
+  keep(byId('nodes-body'), nodesOf(answer, nowWallMs));
 }
 
-function contentOf(answer: GuardLive, nowWallMs: number): readonly HTMLElement[] {
+function nodesOf(answer: GuardLive, nowWallMs: number): readonly HTMLElement[] {
   const { status, nodes, nodesUnknown } = answer;
   if (nodesUnknown !== null) return [emptyNote('The nodes are not known.', nodesUnknown)];
   if (allOf(status.nodes) === 0) return [emptyNote('The cluster has no nodes.', 'They appear here once they exist.')];
@@ -55,3 +67,63 @@ function whyOf(
   const opens = opensWallMs === null ? '' : `; opens in ${sayFor(Math.max(0, opensWallMs - nowWallMs))}`;
   return gate === null ? [capital(said)] : [el('code', {}, gate), `: ${said}${opens}`];
 }
+
+export function showDomains(answer: GuardLive): void {
+  keep(byId('domains-body'), domainsOf(answer));
+}
+
+function domainsOf({ domains, nodesUnknown }: GuardLive): readonly HTMLElement[] {
+  if (nodesUnknown !== null) return [emptyNote('The nodes are not known.', nodesUnknown)];
+  if (domains.length === 0) {
+    const note = 'Without domainLabels, a rack that fails is seen only because its nodes fall silent together.';
+    return [emptyNote('No label divides the nodes.', note)];
+  }
+  return domains.flatMap((of) => [
+    tableOf(
+      'rows domains',
+      `Nodes by ${of.label}`,
+      [columnHead('', el('code', {}, of.label)), columnHead('', 'Nodes')],
+      [bodyOf(of.rows.map(rowOfDomain))],
+    ),
+    ...moreOf(of, 'those with most silent nodes are shown'),
+  ]);
+}
+
+function rowOfDomain({ value, nodes, isDisrupted }: ShownDomain): HTMLElement {
+  const all = allOf(nodes);
+  const parts = NODE_CLASSES.filter((name) => nodes[name] > 0).map((name) => {
+    const part = el('span', { class: LEVEL[name] });
+    part.style.width = `${(100 * nodes[name]) / all}%`;
+    return part;
+  });
+  return rowOf(
+    '',
+    rowHead(
+      'row',
+      '',
+      value === '' ? 'without this label' : nameOf(value),
+      ...(isDisrupted ? [' ', el('span', { class: 'tag bad' }, 'storm')] : []),
+    ),
+    cell('', sayClasses(nodes), el('span', { class: 'share', 'aria-hidden': 'true' }, ...parts)),
+  );
+}
+
+const LEVEL: { readonly [C in NodeClass]: string } = {
+  ...{ healthy: 'ok', unhappy: 'warn', suspect: 'warn', dead: 'bad', planned: 'planned', new: '' },
+};
+
+export const allOf = (nodes: GuardReport['nodes']): number => NODE_CLASSES.reduce((sum, name) => sum + nodes[name], 0);
+
+/** "500: 496 healthy, 3 suspect, 1 dead" */
+export function sayClasses(nodes: GuardReport['nodes']): string {
+  const classes = NODE_CLASSES.flatMap((name) => (nodes[name] > 0 ? [`${nodes[name]} ${name}`] : []));
+  return `${allOf(nodes)}${classes.length === 0 ? '' : `: ${classes.join(', ')}`}`;
+}
+
+/** What the classes mean, by the limits in force. */
+const sayLimits = ({ limits: { suspectAfterMs, deadAfterMs } }: GuardLive): string =>
+  `Unhappy: alive, but not Ready. Suspect: silent for more than ${sayFor(suspectAfterMs)}. Dead: for more than ${sayFor(deadAfterMs)}. Planned: its silence was announced. New: not seen alive yet.`;
+
+/** How many more there are. */
+export const moreOf = ({ leftOut }: Listed<unknown>, what: string): readonly HTMLElement[] =>
+  leftOut === 0 ? [] : [el('p', { class: 'note' }, `and ${leftOut} more; ${what}`)];
