@@ -12,8 +12,8 @@ import type { ShutdownContext } from '../serve/shutdown-status.ts';
 import type { ShutdownSide } from '../shutdown/open.ts';
 import { sayLock } from '../shutdown/progress.ts';
 import { NOT_ARMED, notArmed } from '../words/finding-own.ts';
+import { watchKubeletLock } from './beside-kubelet.ts';
 import type { OpenParts } from './compose.ts';
-import { watchKubeletLock } from './kubelet-lock.ts';
 
 export type GoingDownNeeds = {
   readonly clock: Clock;

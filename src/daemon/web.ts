@@ -2,9 +2,8 @@ import type { Effective } from '../config/effective.ts';
 import type { Observation } from '../core/observation.ts';
 import type { Clock, Findings } from '../ports.ts';
 import type { OpenHttp } from '../serve/http.ts';
-import type { PageFacts } from '../serve/page.ts';
 import type { SignalHistory } from '../serve/signal-history.ts';
-import type { WebFacts } from '../serve/web.ts';
+import type { PageFacts, WebFacts } from '../serve/web.ts';
 import { HTTP, httpNotServed } from '../words/finding-own.ts';
 
 type WebNeeds = {

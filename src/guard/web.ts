@@ -1,9 +1,17 @@
 import type { Reading } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
-import { type HttpAnswer, type HttpNeeds, type OpenHttp, serveHttp, text } from '../serve/http.ts';
+import {
+  failed,
+  type HttpAnswer,
+  type HttpNeeds,
+  json,
+  type OpenHttp,
+  pageFile,
+  serveHttp,
+  shared,
+  text,
+} from '../serve/http.ts';
 import { METRICS_TYPE, renderMetrics } from '../serve/metric-rows.ts';
-import { failed, json, pageFile } from '../serve/page-file.ts';
-import { shared } from '../serve/shared.ts';
 import type { GuardCounts } from './counts.ts';
 import { guardLiveJson } from './live.ts';
 import type { GuardLook } from './loop.ts';

@@ -1,6 +1,7 @@
 import { createServer, isIPv6, type Server, type Socket } from 'node:net';
-import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, sayCause, unknown } from '../core/reading.ts';
 import { sleep, within } from '../host/clock.ts';
+import { readBesideProgram } from '../host/own-program.ts';
 import type { Clock } from '../ports.ts';
 
 /** `body`: text as UTF-8. `policy`: its Content-Security-Policy; absent: it may load and run nothing. */
@@ -215,3 +216,42 @@ function sayAnswer(
 export function text(status: number, line: string): HttpAnswer {
   return { status, type: 'text/plain; charset=utf-8', body: `${line}\n` };
 }
+
+/** One answer for all who ask within `ms`: a flood of requests costs no more than one reader. */
+export function shared<T>(clock: Clock, ms: number, make: () => Promise<T>): () => Promise<T> {
+  let madeMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let made: Promise<T> | null = null;
+  return () => {
+    if (made === null || clock.monoMs() - madeMs >= ms) {
+      madeMs = clock.monoMs();
+      made = make();
+    }
+    return made;
+  };
+}
+
+const PAGE_BYTES = 1024 * 1024;
+
+/**
+ * A page beside the program. It declares which of its scripts may run; its policy is also in the header, where it can keep
+ * the page out of frames.
+ */
+export const pageFile = (name: string) => (): HttpAnswer => {
+  const read = readBesideProgram(name, PAGE_BYTES);
+  if (!read.known) return text(503, `the page cannot be read: ${read.where}: ${read.detail}`);
+  const [, policy = ''] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(read.value) ?? [];
+  return {
+    status: 200,
+    type: 'text/html; charset=utf-8',
+    body: read.value,
+    policy: `${policy}; frame-ancestors 'none'`,
+  };
+};
+
+/** What a page asks for. */
+export const json = (status: number, body: string): HttpAnswer => ({
+  status,
+  type: 'application/json; charset=utf-8',
+  body,
+});
+export const failed = (error: string): HttpAnswer => json(503, JSON.stringify({ error }));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { watchKubeletLock } from '../../src/daemon/kubelet-lock.ts';
+import { watchKubeletLock } from '../../src/daemon/beside-kubelet.ts';
 import type { InhibitorStatus } from '../../src/ports.ts';
 import { anObservation } from '../a.ts';
 import { createVirtualClock } from '../virtual-node.ts';
