@@ -34,7 +34,7 @@ export type Choice = {
  * The first pod of the ranking that may be evicted. Never: static, mirror and critical pods (kubelet-eviction.md 4.11), pods
  * that we are stopping (D3), pods that must not be evicted for this resource (D7), pods that the mode excludes (D13),
  * DaemonSet pods within their request (D8), pods whose end frees nothing or next to nothing of what a disk lacks (D14), and
- * pods that stall in their own memory limit (D17). Only if no other pod is left: DaemonSet pods for
+ * pods that stall in their own memory limit (D17). Only if no other pod is left, or may be: DaemonSet pods for
  * signals without a request (D8), then protected ones (D7). Nobody is chosen while a pod that is still to be named or
  * declared may be to blame instead (C9), nor a pod that is not known to be to blame while one that is not, or not fully,
  * measured may come before it (D13), nor one that is not known to be to blame while victims still hold what is lacking (D3,
@@ -78,7 +78,14 @@ export function firstCandidate(
   };
   const isRival = (entry: Ranked): boolean =>
     (!barred.has(entry.pod.uid) || isUnsure(entry)) && turnOf(entry.pod) <= turn;
-  const against = first === null ? null : unprovenAgainst(signal, first, ranking.filter(isRival), lacking);
+  /** If it has processes, it is another pod that is left. */
+  const isLeft = (entry: Ranked): boolean =>
+    barred.get(entry.pod.uid) === 'maybe-empty' &&
+    turnOf(entry.pod) < turn &&
+    neverBecause(unlimited(entry), signal, underWay, lacking) === null;
+  const unprovenBy = (victim: PodView): PodView | null =>
+    ranking.find(isLeft)?.pod ?? unprovenAgainst(signal, victim, ranking.filter(isRival), lacking);
+  const against = first === null ? null : unprovenBy(first);
   const isSpared = (entry: Ranked): boolean =>
     barred.get(entry.pod.uid) === 'evict-for' && neverBecause(forAll(entry), signal, underWay, lacking) === null;
   const isUseless = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief';
@@ -133,6 +140,8 @@ function forAll(entry: Ranked): Ranked {
   const { evictFor: _, ...pod } = entry.pod;
   return { ...entry, pod };
 }
+
+const unlimited = (entry: Ranked): Ranked => ({ ...entry, pod: { ...entry.pod, limitedBy: null } });
 
 function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[], lacking: number): Why | null {
   const { pod } = entry;

@@ -115,6 +115,20 @@ describe('why a pod is passed over', () => {
     },
   );
 
+  it('a protected pod is not evicted while it is not known whether another one, which is left, has processes', () => {
+    const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
+    const hog = aPod({ name: 'hog', requests, workingSetBytes: 8 * MI, processes: 1, limitedBy: 'maybe-empty' });
+    const kept = first({ isProtected: true, processes: 9 });
+    const unproven = { first: kept, against: hog };
+    expect(choice('memory.available', [kept, hog])).toMatchObject({ victim: null, unproven });
+    expect(choice('pid.available', [kept, hog])).toMatchObject({ victim: null, unproven });
+    expect(choice('memory.available', [kept, hog, web]).victim?.name).toBe('web');
+    const barred = [{ isDaemonSet: true }, { isProtected: true }, { isStaticCritical: true }];
+    for (const why of barred) expect(choice('memory.available', [kept, { ...hog, ...why }]).victim?.name).toBe('first');
+    const noDirectory = { diskRelief: unknown('not-applicable', 'test', 'it declares none') };
+    expect(choice('nodefs.available', [{ ...kept }, { ...hog, ...noDirectory }]).victim?.name).toBe('first');
+  });
+
   it('a protected pod is not evicted while a manifest is not read: another pod may be in it', () => {
     const kept = first({ isProtected: true, limitedBy: 'manifest-unread' });
     expect(choice('memory.available', [kept])).toMatchObject({ victim: null, nobody: 'manifest-unread' });
