@@ -267,7 +267,8 @@ export type RecordNote =
   | { readonly kind: 'finding'; readonly atMs: MonoMs; readonly finding: Finding }
   /** A run began (`isUnreported`: and ended before it could tell of the last boot); it ended cleanly; the machine stays up or goes down. */
   | { readonly kind: 'started'; readonly atMs: MonoMs; readonly isUnreported?: true }
-  | { readonly kind: 'stopped'; readonly atMs: MonoMs; readonly machine: 'stays' | 'goes-down' }
+  /** `hasRun`: its `started` is or was in the same record; absent: not known (0.2.0 noted none where a reload led to). */
+  | { readonly kind: 'stopped'; readonly atMs: MonoMs; readonly machine: 'stays' | 'goes-down'; readonly hasRun?: true }
   /** The running pods as `namespace/name`, written whenever they change: used to report an ungraceful end. */
   | { readonly kind: 'running'; readonly atMs: MonoMs; readonly pods: readonly string[] }
   | { readonly kind: 'shutdown'; readonly atMs: MonoMs; readonly fact: ShutdownFact };

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
 import type { BootEndSaid } from '../../src/ports.ts';
 import { sayEntry } from '../../src/record/entry.ts';
-import { readRecord } from '../../src/record/reading/record-file.ts';
+import { readRecord, recordName } from '../../src/record/reading/record-file.ts';
 import { shutdownsOf } from '../../src/record/reading/shutdowns.ts';
 import { createBootNotes } from '../../src/record/writing/boot-notes.ts';
 import { createRecorders } from '../../src/record/writing/recorder.ts';
@@ -73,6 +73,16 @@ describe('the notes about boots', () => {
     expect(shutdownsOf([...recorded(false), ...recorded(true)], 'b').boots.map(({ end }) => end)).toEqual([
       'ungraceful',
     ]);
+  });
+
+  it('judge it so also if the start of the dry run is in a file of the record that was removed', async () => {
+    await run('a', [false], 'power-cut');
+    await run('a', [true], 'stays');
+    const file = at('record', recordName(true));
+    const rest = recorded(true).filter((entry) => entry.kind !== 'note' || entry.note.kind !== 'started');
+    writeFileSync(file, rest.map(sayEntry).join(''));
+    expect(notesIn(true)).toEqual(['running', 'stopped']);
+    expect(await run('b', [false], 'stays')).toEqual(['a ungraceful']);
   });
 
   it('report once in a boot, and once more in what a dry run does not change', async () => {

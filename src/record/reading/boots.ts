@@ -49,9 +49,7 @@ export function bootOf(entries: readonly RecordEntry[], shutdowns: readonly Shut
 }
 
 type Noted = RecordNote & { readonly atWallMs: number; readonly dry: boolean };
-type Run =
-  | { readonly kind: 'started'; readonly atMs: MonoMs }
-  | { readonly kind: 'stopped'; readonly atMs: MonoMs; readonly machine: 'stays' | 'goes-down' };
+type Run = { readonly kind: 'started'; readonly atMs: MonoMs } | Extract<RecordNote, { kind: 'stopped' }>;
 
 /** A dry run beside a live one may end at any time: it counts if the live one had been stopped before that, or there was none. */
 function endOfBoot(
@@ -60,9 +58,10 @@ function endOfBoot(
   shutdowns: readonly ShutdownRecord[],
 ): Pick<BootRecord, 'dry' | 'end'> {
   const isLive = entries.some((entry) => !entry.dry);
-  const ofDryRuns = notes.filter((note) => note.dry && (note.kind === 'started' || note.kind === 'stopped'));
+  const [ofDryRun] = notes.filter((note) => note.dry).filter(({ kind }) => kind === 'started' || kind === 'stopped');
   // Version 0.2.0 did not note that a reload went on in the other record.
-  if (isLive && ofDryRuns[0]?.kind === 'stopped') return { dry: false, end: endOf(notes, shutdowns) };
+  const isGoneOn = ofDryRun?.kind === 'stopped' && ofDryRun.hasRun === undefined;
+  if (isLive && isGoneOn) return { dry: false, end: endOf(notes, shutdowns) };
   const endIn = (dry: boolean): BootEnd =>
     endOf(
       notes.filter((note) => note.dry === dry),

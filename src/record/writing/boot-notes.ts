@@ -63,7 +63,7 @@ export function createBootNotes(needs: BootNotesNeeds): BootNotes {
   };
   const stopped = (machine: 'stays' | 'goes-down'): void => {
     started({ isUnreported: true });
-    recorder.note({ kind: 'stopped', atMs: clock.monoMs(), machine });
+    recorder.note({ kind: 'stopped', atMs: clock.monoMs(), machine, hasRun: true });
   };
   const report = (entries: readonly RecordEntry[]): void => {
     const last = lastBoot(entries, bootId);
