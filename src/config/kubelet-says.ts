@@ -28,7 +28,6 @@ type Said = {
 
 const ENTRIES_MAX = 1_000;
 const UNKNOWN_FILE = '{}';
-const NO_FLAGS: KubeletFlags = { config: null, configDir: null, fields: {} };
 
 /**
  * Which thresholds the kubelet beside the agent reaches first (beside-a-kubelet.md F1 to F7). Unknown: what it goes by cannot
@@ -50,19 +49,23 @@ export async function firstsNow(
   return known(firsts.map((first) => ({ ...first, from: said.from })));
 }
 
-/** The configuration that the kubelet itself reports; else its files and command line; else its defaults. */
+/**
+ * The configuration that the kubelet itself reports; else its files and command line, which alone has no defaults
+ * (kubelet-eviction.md 2.7.3); else its defaults.
+ */
 async function whatItSays({ clock, effective, configz, find = findKubelet }: Needs): Promise<Said> {
   const own = (await configz?.()) ?? unknown('absent', 'configz', 'not asked');
   if (own.known) return { file: null, besides: [own.value], flags: {}, from: 'as the kubelet says', unread: null };
   const kubelet = await find(clock);
-  const cwd = kubelet.known ? kubelet.value.cwd : '/';
-  const flags = kubelet.known ? readKubeletFlags(kubelet.value.argv) : NO_FLAGS;
+  // That of a process that is ending is empty.
+  const { argv, cwd } = kubelet.known ? kubelet.value : { argv: [], cwd: '/' };
+  const flags = readKubeletFlags(argv);
   const path = effective.kubeletConfig ?? flags.config;
   const dropIns = flags.configDir === null ? known([]) : dropInsIn(absolute(flags.configDir, cwd));
   const files = [...(path === null ? [] : [absolute(path, cwd)]), ...(dropIns.known ? dropIns.value : [])];
   const texts = files.map((file) => readDocument(file, MAX_DOCUMENT_BYTES, 'followed'));
   const unread = dropIns.known ? texts.find((text) => !text.known) : dropIns;
-  if (unread === undefined && (path !== null || flags.configDir !== null)) {
+  if (unread === undefined && (path !== null || argv.length > 0)) {
     const said = texts.flatMap(knownOf);
     const read = path === null ? { file: null, besides: said } : { file: said[0] ?? null, besides: said.slice(1) };
     const from = files.length === 0 ? 'by its command line' : `by ${files.join(', ')} and its command line`;
@@ -71,7 +74,7 @@ async function whatItSays({ clock, effective, configz, find = findKubelet }: Nee
   const why = unread === undefined ? 'by its defaults' : `by its defaults, since ${unread.where} cannot be read`;
   const isByFlags = Object.keys(flags.fields).length > 0;
   // A kubelet inside another program has a configuration that cannot be read.
-  const missing = unread ?? (kubelet.known ? null : own);
+  const missing = unread ?? own;
   const from = isByFlags ? `${why}, and its command line` : why;
   return { file: UNKNOWN_FILE, besides: [], flags: flags.fields, from, unread: missing };
 }

@@ -22,8 +22,10 @@ const capacityOf = (signal: Signal): number => (signal === 'memory.available' ? 
 describe('what the kubelet beside the agent reaches first', () => {
   let root: string;
   let ours: string;
+  let argv: (args: readonly string[]) => readonly string[];
   beforeEach(() => {
     ours = OURS;
+    argv = (args) => ['kubelet', ...args];
     root = mkdtempSync(path.join(tmpdir(), 'nodewarden-kubelet-'));
     mkdirSync(path.join(root, 'kubelet.d'));
   });
@@ -35,7 +37,7 @@ describe('what the kubelet beside the agent reaches first', () => {
   const asked = async (configz: Reading<string>, ...args: readonly string[]): Promise<readonly string[] | string> => {
     const { effective } = configOf(ours, 'config.yaml', UNKNOWN_SIZES);
     if (effective === null) throw new Error('refused');
-    const find = async () => known({ argv: ['kubelet', ...args], cwd: root });
+    const find = async () => known({ argv: argv(args), cwd: root });
     const firsts = await firstsNow({ clock: createClock(), effective, configz: async () => configz, find }, capacityOf);
     return firsts.known ? firsts.value.map(({ signal }) => signal) : `${firsts.where}: ${firsts.detail}`;
   };
@@ -54,6 +56,20 @@ describe('what the kubelet beside the agent reaches first', () => {
   it('is in such files alone, without the defaults of a file that it does not have', async () => {
     write('kubelet.d/10.conf', '{ memory.available: 2Gi }');
     expect(await asked(REFUSED, ...DROP_INS)).toEqual(['memory.available']);
+  });
+
+  it('is on its command line alone if it has no file, without defaults, which only a file is filled in with', async () => {
+    expect(await asked(REFUSED)).toEqual([]);
+    const soft = ['--eviction-soft', 'memory.available<500Mi', '--eviction-soft-grace-period', 'memory.available=1h'];
+    expect(await asked(REFUSED, ...soft)).toEqual([]);
+    expect(await asked(REFUSED, '--eviction-hard', 'memory.available<2Gi')).toEqual(['memory.available']);
+  });
+
+  it('is in its defaults if its command line cannot be read', async () => {
+    argv = () => [];
+    expect(await asked(REFUSED)).toEqual(DISKS);
+    ours = OURS_OF_ALL;
+    expect(await asked(REFUSED)).toBe('configz: HTTP status 403');
   });
 
   it('is in their subdirectories, in the order in which it walks them', async () => {
