@@ -1,4 +1,5 @@
 import { keepHeapSmall } from './host/heap.ts';
+import { watchOutput } from './host/output.ts';
 import { sayLast } from './host/stderr.ts';
 
 process.title = 'nodewarden';
@@ -32,10 +33,9 @@ if (isDaemon) {
   process.stderr.on('error', () => undefined);
   process.on('SIGHUP', () => undefined);
 } else {
-  // The reader may go away: `nodewarden history | head` is not a failure.
-  process.stdout.on('error', () => {
+  watchOutput((status) => {
     isOver = true;
-    process.exit(0);
+    process.exit(status);
   });
 }
 const program = isGuard
