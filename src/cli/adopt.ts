@@ -9,6 +9,7 @@ import { createClock, sleep } from '../host/clock.ts';
 import { distrust, listDirectory, writeFirst } from '../host/files.ts';
 import { createSystemd } from '../host/systemd.ts';
 import { type Adoption, adopt } from '../standalone/adopt.ts';
+import { noManifestDirectory } from '../words/finding-standalone.ts';
 import { adoptText } from './adopt-text.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 
@@ -83,7 +84,9 @@ export function adoptCommand(): Command {
 /** Returns the paths that were written. */
 function write({ proposals }: Adoption, directory: string, fail: (text: string) => void): readonly string[] {
   const listed = listDirectory(directory, Number.POSITIVE_INFINITY);
-  const distrusted = distrust(directory) ?? (listed.known ? null : `${directory}: ${listed.detail}`);
+  const why = listed.known ? null : listed.detail;
+  const unreadable = why?.startsWith('ENOENT') ? noManifestDirectory(directory) : why && `${directory}: ${why}`;
+  const distrusted = distrust(directory) ?? unreadable;
   if (distrusted !== null) {
     fail(`nothing was written: ${distrusted}`);
     return [];

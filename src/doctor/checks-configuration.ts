@@ -5,7 +5,7 @@ import { unknown } from '../core/reading.ts';
 import { bytesUp } from '../core/units/quantity.ts';
 import { sayProblem } from '../document/problem.ts';
 import * as say from '../words/doctor.ts';
-import { MANIFEST, MANIFESTS } from '../words/finding-standalone.ts';
+import { MANIFEST, MANIFESTS, manifestsUnreadable, noManifestDirectory } from '../words/finding-standalone.ts';
 import {
   agentSays,
   type Check,
@@ -105,7 +105,10 @@ export const CONFIGURATION = {
       const { pods, effective } = facts;
       if (!pods.known) return notHereOrUnknown(pods);
       const directory = effective.known ? effective.value.podManifests : '';
-      const all = manifestFindings(facts, MANIFEST_FINDINGS);
+      const missing = manifestsUnreadable(noManifestDirectory(directory)).text;
+      const all = manifestFindings(facts, MANIFEST_FINDINGS).map((one) =>
+        one.text === missing ? { ...one, mend: 'mkdir -p <directory>', fill: { directory } } : one,
+      );
       return foundOrUnknown(all, pods.value.unread, fine(say.manifestsValid(directory, pods.value.declared.length)));
     },
   },

@@ -7,6 +7,7 @@ import {
   manifestId,
   manifestRefused,
   manifestsUnreadable,
+  noManifestDirectory,
   samePod,
   samePodId,
 } from '../words/finding-standalone.ts';
@@ -239,7 +240,8 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     return isChanged;
   };
   const refuseAll = ({ why, cause }: Unread): void => {
-    tell(manifestsUnreadable(why), cause);
+    const isMissing = cause?.detail.startsWith('ENOENT') === true;
+    tell(manifestsUnreadable(isMissing ? noManifestDirectory(directory) : why), cause);
     if (pods.known) return;
     // A directory that does not exist declares nothing.
     pods = cause?.why === 'absent' ? known([]) : unknown('unreadable', directory, cause?.detail ?? why);

@@ -11,6 +11,8 @@ export function manifestsUnreadable(why: string): Finding {
   return { id: MANIFESTS, text: `no manifests can be read: ${why}` };
 }
 
+export const noManifestDirectory = (directory: string): string => `${directory} does not exist: mkdir -p ${directory}`;
+
 export const MANIFESTS_UNWATCHED = 'manifests-unwatched';
 export function manifestsUnwatched(directory: string, seconds: number): Finding {
   const todo = 'raise fs.inotify.max_user_instances and fs.inotify.max_user_watches (sysctl)';

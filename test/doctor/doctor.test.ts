@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { noHungMount } from '../host/hung-mount.ts';
 import { mountSlowFileSystem } from '../host/slow-mount.ts';
@@ -42,6 +42,16 @@ describe('nodewarden doctor', () => {
     const [finding] = saidOf(await report(), 'manifest-invalid');
     expect(finding).toMatchObject({ kind: 'blocking', mend: `nodewarden config check ${path('config.yaml')}` });
     expect(finding?.text).toContain(`${path('pods.d/web.yaml')}:7:5: `);
+  });
+
+  it('says how to create a directory of manifests that does not exist', async () => {
+    rmSync(path('pods.d'), { recursive: true });
+    const [finding] = saidOf(await report(), 'manifest-invalid');
+    const mend = `mkdir -p ${path('pods.d')}`;
+    expect(finding).toMatchObject({
+      text: `no manifests can be read: ${path('pods.d')} does not exist: ${mend}`,
+      mend,
+    });
   });
 
   it('reports that nothing can be evicted if every pod is protected', async () => {
