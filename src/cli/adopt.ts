@@ -20,6 +20,7 @@ type Options = {
   readonly write?: true;
 };
 
+const BAD_CONFIG = 2;
 const BUS_MS = 5_000;
 const POLL_MS = 50;
 const MODE = 0o644;
@@ -31,7 +32,8 @@ Examples:
   nodewarden adopt
   nodewarden adopt --write && nodewarden config check
 
-Exit status: 0, 1 when nothing could be read or a file could not be written, or 2 for a usage error.`;
+Exit status: 0, 1 when nothing could be read or a file could not be written, or 2 for a usage error or an invalid
+configuration.`;
 
 export function adoptCommand(): Command {
   return new Command('adopt')
@@ -48,7 +50,10 @@ export function adoptCommand(): Command {
       };
       const { effective, problems } = loadConfig(options.config ?? null);
       if (effective === null) for (const problem of problems) fail(sayProblem(problem));
-      if (effective === null && options.config !== undefined) return;
+      if (effective === null && options.config !== undefined) {
+        process.exitCode = BAD_CONFIG;
+        return;
+      }
       const directory = effective?.podManifests ?? MANIFESTS;
       const mounts = findCgroupMounts();
       if (!mounts.known) return fail(`${mounts.where}: ${mounts.detail}`);

@@ -17,7 +17,7 @@ import {
   simulate,
 } from '../simulate/simulate.ts';
 import { isScenarioFile, readScenarioFiles, STDIN_NAME, sayUnreadable } from '../simulate/source.ts';
-import { standardPaint } from './print.ts';
+import { clean, standardPaint } from './print.ts';
 import { createLookText, type LookText, scenarioText, summaryText } from './simulate-text.ts';
 
 export type Only = (head: ScenarioHead) => boolean;
@@ -41,7 +41,7 @@ Examples:
 It changes nothing on this machine.
 Files: .yaml, .yml, .json, .jsonl, each also with .gz; - is standard input.
 Exit status: 0 if all went well, 1 if an expectation failed, 2 for a usage error, an unreadable file, a malformed
-document, or if --only matched nothing.`;
+document, a directory without scenario files, or if --only matched nothing.`;
 
 export function simulateCommand(): Command {
   return withOptions(new Command('simulate'))
@@ -62,7 +62,7 @@ Examples:
 
 Nothing is touched: no cluster, no device. A directory stands for the scenario files in it.
 Exit status: 0 if all went well, 1 if an expectation failed or something happened that must never happen, 2 for a usage
-error, an unreadable file, a malformed document, or if --only matched nothing.`;
+error, an unreadable file, a malformed document, a directory without scenario files, or if --only matched nothing.`;
 
 /** `nodewarden guard simulate`: the same, for scenarios of a cluster. */
 export function guardSimulateCommand(): Command {
@@ -91,6 +91,11 @@ function withOptions(command: Command): Command {
 async function run(files: readonly string[], options: Options): Promise<number> {
   if (options.config === '-' && files.includes('-')) {
     process.stderr.write('standard input cannot be both the configuration and the scenarios\n');
+    return BAD_INPUT;
+  }
+  const [empty] = files.filter((name) => scenarioFiles([name]).length === 0);
+  if (empty !== undefined) {
+    process.stderr.write(`${clean(empty)}: no scenario file (.yaml, .json, .jsonl) in this directory\n`);
     return BAD_INPUT;
   }
   const other = await loadOther(options.config ?? null);

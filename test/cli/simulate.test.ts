@@ -1,5 +1,5 @@
 import { execFile, execFileSync, spawn } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -342,6 +342,13 @@ steps:
     child.stdout.once('data', () => child.stdout.destroy());
     const code = await new Promise((resolve) => child.on('close', resolve));
     expect({ code, err }).toEqual({ code: 0, err: '' });
+  });
+
+  it('refuses a directory without a scenario', async () => {
+    mkdirSync(at('empty'));
+    const { code, err } = await nodewarden(['--check', at('leak.yaml'), at('empty')]);
+    expect(err).toBe(`empty: no scenario file (.yaml, .json, .jsonl) in this directory\n`);
+    expect(code).toBe(2);
   });
 
   it('refuses invalid usage with 2', async () => {

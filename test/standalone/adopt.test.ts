@@ -322,6 +322,20 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
     });
     expect(checkManifests(directory)).toMatchObject({ pods: [{}], problems: [] });
   });
+
+  it('says how to create the directory that --write lacks, and refuses a configuration that is not there', async () => {
+    children.push(await node.addPod('batch').start(20 * MIB));
+    const missing = join(directory, 'none');
+    const text = `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\npodManifests: ${missing}\ncgroupRoot: ${node.path}\n`;
+    writeFileSync(command.path('adopt.yaml'), text, { mode: 0o644 });
+    expect(
+      await command.run(['adopt', '--config', command.path('adopt.yaml'), '--for', '0s', '--write']),
+    ).toMatchObject({
+      code: 1,
+      err: `nothing was written: ${missing} does not exist: mkdir -p ${missing}\n`,
+    });
+    expect((await command.run(['adopt', '--config', command.path('no.yaml')])).code).toBe(2);
+  });
 });
 
 function fail(): never {
