@@ -5,6 +5,7 @@ import { type DecisionRecord, isSince, joinDecisions, type RecordEntry } from '.
 import { type ReadRecord, readRecord } from '../record/reading/record-file.ts';
 import { type Shutdowns, shutdownsOf } from '../record/reading/shutdowns.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
+import { withRights } from './denied.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
 import { isRecordHung, NOT_READ } from './hung-record.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
@@ -48,7 +49,7 @@ export function historyCommand(): Command {
       const decisions = whole.flatMap(({ entries }) => joinDecisions(entries).filter(isSince(sinceWallMs)));
       const history = historyOf(decisions, records, shutdownsFrom(sinceWallMs, found), options);
       const unreadable = new Set(records.flatMap((record) => record.unreadable));
-      for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
+      for (const why of unreadable) process.stderr.write(`not read: ${clean(withRights(why, 'to-read'))}\n`);
       for (const problem of records.flatMap(sayProblems)) process.stderr.write(`${problem}\n`);
       if (found.damaged > 0) process.stderr.write(`damaged entries omitted from the shutdowns: ${found.damaged}\n`);
       // The part that was not read may contain some.

@@ -1,4 +1,5 @@
 import { directoryHangs } from '../host/hung-disk.ts';
+import { withRights } from './denied.ts';
 import { clean } from './print.ts';
 
 /** The exit status if a part of the record exists and cannot be read. */
@@ -8,7 +9,8 @@ export const NOT_READ = 1;
 export async function isRecordHung(stateDirectory: string): Promise<boolean> {
   const hangs = await directoryHangs(stateDirectory);
   if (hangs === null) return false;
-  process.stderr.write(`not read: ${clean(`${stateDirectory}: ${hangs.detail}`)}\n`);
+  const why = withRights(`${stateDirectory}: ${hangs.detail}`, 'to-read');
+  process.stderr.write(`not read: ${clean(why)}\n`);
   process.exitCode = NOT_READ;
   return true;
 }

@@ -9,6 +9,7 @@ import { askDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
 import { type Addressee, askLook, type Failure, fail, OTHER_VERSION, ofAnswers } from './daemon-answer.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
+import { withRights } from './denied.ts';
 import { isRecordHung } from './hung-record.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 import { rehearseReport } from './rehearse-report.ts';
@@ -64,7 +65,7 @@ async function run({ config: file, output }: Options, socket: string, clock: Clo
   if (!pods.known)
     return cannotAsk({ kind: 'failed', detail: `the pods are unknown: ${pods.where}: ${pods.detail}` }, of);
   const record = (await isRecordHung(stateDirectory)) ? null : readRecord(stateDirectory);
-  for (const why of record?.unreadable ?? []) process.stderr.write(`not read: ${clean(why)}\n`);
+  for (const why of record?.unreadable ?? []) process.stderr.write(`not read: ${clean(withRights(why, 'to-read'))}\n`);
   const { effective } = loadConfig(file ?? null);
   const report = rehearseReport({
     node,

@@ -10,6 +10,7 @@ import { createSystemd } from '../host/systemd.ts';
 import { putBackOomScores } from '../standalone/oom-scores.ts';
 import { releaseHeld } from '../standalone/release-held.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
+import { withRights } from './denied.ts';
 import { clean } from './print.ts';
 
 const BUS_MS = 5_000;
@@ -35,7 +36,7 @@ export function releaseHeldCommand(): Command {
       const lock = isAbsent ? null : takeLock(`${places.runtimeDirectory}/lock`, bootId);
       if (lock !== null && 'why' in lock) {
         const then = lock.isHeld ? '; stop it first: systemctl stop nodewarden' : '';
-        process.stderr.write(`${clean(lock.why)}${then}\n`);
+        process.stderr.write(`${clean(withRights(lock.why, 'root'))}${then}\n`);
         process.exitCode = 1;
         return;
       }

@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { runDaemon } from '../daemon/run.ts';
 import { hastenThreads } from '../host/hasten-threads.ts';
 import { sayLast } from '../host/stderr.ts';
+import { withRights } from './denied.ts';
 import { runUntilSignal } from './until-signal.ts';
 
 type Options = { readonly config?: string; readonly dryRun?: true; readonly stopping?: true };
@@ -29,7 +30,7 @@ export function runCommand(): Command {
               configFile: options.config ?? null,
               dryRun: options.dryRun ?? false,
               log: 'stdout',
-              complain: sayLast,
+              complain: (why) => sayLast(withRights(why, 'root')),
               onReady: () => {
                 isReady = true;
               },

@@ -3,6 +3,7 @@ import { createClock } from '../host/clock.ts';
 import { readRecord } from '../record/reading/record-file.ts';
 import { trialOf } from '../record/reading/trial.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
+import { withRights } from './denied.ts';
 import { isRecordHung, NOT_READ } from './hung-record.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 import { parseSince } from './since.ts';
@@ -33,7 +34,7 @@ export function trialCommand(): Command {
       if (await isRecordHung(stateDirectory)) return;
       const { entries, leftOut, tornLines, unreadable } = readRecord(stateDirectory, { dry: true });
       const trial = trialOf(entries, tornLines + leftOut, options.since?.(createClock().wallMs()) ?? null);
-      for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
+      for (const why of unreadable) process.stderr.write(`not read: ${clean(withRights(why, 'to-read'))}\n`);
       const isWhole = unreadable.length === 0;
       printAs(options.output, trial, (paint) => trialText(trial, { directory: stateDirectory, isWhole }, paint));
       if (unreadable.length > 0) process.exitCode = NOT_READ;
