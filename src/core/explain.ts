@@ -128,7 +128,7 @@ function shortfallFor(look: ExplainedLook, signal: Signal): Shortfall {
   const met = metAt(look).find((threshold) => threshold.signal === signal);
   if (met !== undefined) return shortfallOf(met);
   const isHard = thresholdsOf(look).every((threshold) => threshold.signal !== signal || threshold.graceMs === 0);
-  return { signal, isHard, lacking: 0 };
+  return { signal, isHard, lacking: 0, isAhead: true };
 }
 
 function mostUsage({ signals }: Observation, signal: Signal): number {

@@ -205,6 +205,18 @@ describe('the ranking explained', () => {
     expect(order(aLook([within], { state, observation }))).toEqual([['within', 'victim']]);
   });
 
+  it('does not say that a pod is kept because a victim holds what is lacking before anything is', () => {
+    const ending = aPod({ name: 'ending', isTerminating: true, workingSetBytes: GI });
+    const within = aPod({ name: 'within', workingSetBytes: MI, requests: requesting(GI) });
+    const config = { ...aConfig([hard]), isLive: true } as const;
+    const plenty = { 'memory.available': { available: 2 * GI, capacity: 4 * GI } };
+    expect(order(aLook([ending, within], { config, signals: plenty }))).toEqual([
+      ['ending', 'terminating'],
+      ['within', 'victim'],
+    ]);
+    expect(order(aLook([ending, within], { config }))?.[1]).toEqual(['within', 'escaped']);
+  });
+
   describe('names whom the look evicts', () => {
     const evicted = ({ decisions }: ExplainedLook) =>
       decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.name] : []));

@@ -54,9 +54,11 @@ export function stateAt(state: State, { observation, config, layout }: Look, tim
 
 /** kubelet-eviction.md 4.10 and 4.11, with the differences of product.md section 6. `state`: that of `stateAt`. */
 export function questionOf(state: State, { observation, config, layout }: Look, shortfall: Shortfall): Question {
-  const { signal, isHard, lacking } = shortfall;
+  const { signal, isHard, lacking, isAhead } = shortfall;
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
-  const held = heldByVictims(state, observation, signal, { lacking, awaited: config.isLive ? underWay : null });
+  const held = isAhead
+    ? 0
+    : heldByVictims(state, observation, signal, { lacking, awaited: config.isLive ? underWay : null });
   const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, observation.atMs);
   return {
     guarded,

@@ -17,7 +17,13 @@ export function shortageOf(signal: Signal, layout: FsLayout): Shortage {
 export const lackingOf = ({ limit, available }: MetThreshold): number => bytesUp(limit) - available;
 
 /** Why a pod is chosen; `lacking`: by how much the signal would have to rise. */
-export type Shortfall = { readonly signal: Signal; readonly isHard: boolean; readonly lacking: number };
+export type Shortfall = {
+  readonly signal: Signal;
+  readonly isHard: boolean;
+  readonly lacking: number;
+  /** No threshold is met. */
+  readonly isAhead?: true;
+};
 
 export function shortfallOf(threshold: MetThreshold): Shortfall {
   const { signal, isHard } = threshold;
