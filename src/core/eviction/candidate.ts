@@ -74,7 +74,7 @@ export function firstCandidate(
     const why = barred.get(pod.uid);
     if (why === 'maybe-empty') return true;
     if (why !== 'no-relief') return why === 'daemonset-within-request' && isAtLeast(signal, pod);
-    return isReliefAtLeast(pod) || mostReliefOf(signal, pod) > 0;
+    return isReliefAtLeast(pod) || mostReliefOf(signal, pod) > (reliefOf(signal, pod) ?? 0);
   };
   const isRival = (entry: Ranked): boolean =>
     (!barred.has(entry.pod.uid) || isUnsure(entry)) && turnOf(entry.pod) <= turn;

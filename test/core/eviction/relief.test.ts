@@ -77,6 +77,17 @@ describe('a candidate for a disk (D14)', () => {
     expect(verdict.reasons).toContainEqual({ code: 'passed-over', uid: 'uid-large', because: 'no-relief' });
   });
 
+  it('may be missing although all is measured: no pod is said not to be', () => {
+    const said = (relief: Partial<DiskRelief>): string | undefined =>
+      looked([pod({ name: 'large', diskBytes: 5 * GI, relief })])
+        .reasons.map((reason) => sayReason(reason, (uid) => uid.replace('uid-', 'default/')))
+        .at(-1);
+    const nobody = 'nodefs.available: no pod is evicted, since none is known to free anything there';
+    expect(said({ deletedOpen: bytes(4096) })).toBe(nobody);
+    const unattributed = bytes(4096);
+    expect(said({ deletedOpen: bytes(4096), unattributed })).toBe(`${nobody}; default/large is not fully measured`);
+  });
+
   it('for inodes is chosen by inodes: writing bytes makes no files', () => {
     const pods = [
       pod({ name: 'writer', relief: { writtenBytes: known(GI), grownLastMinute: bytes(GI) } }),
