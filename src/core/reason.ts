@@ -73,7 +73,7 @@ export type Reason =
       readonly signal: Signal;
       readonly threshold: MetThreshold;
       /**
-       * D7: pods could be stopped, but not for this resource. D14: no pod's end is known to free anything. C9: what is lacking
+       * D7: pods could be stopped, but not for this resource. D14: no pod's end is known to free enough. C9: what is lacking
        * is held by pods of which more is to come, and no other pod is known to be to blame. D3: the same is held by victims
        * outside their cgroups. D13: no pod is known to be to blame, and a manifest is not read.
        */

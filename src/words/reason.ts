@@ -85,7 +85,7 @@ function sayNobody(
   switch (because) {
     case 'no-relief':
       return and(
-        `${signal}: no pod is evicted, since none is known to free anything there`,
+        `${signal}: no pod is evicted, since none is known to free enough there`,
         unmeasured === undefined ? '' : `${nameOf(unmeasured)} is not fully measured`,
       );
     case 'escaped':

@@ -82,7 +82,7 @@ describe('a candidate for a disk (D14)', () => {
       looked([pod({ name: 'large', diskBytes: 5 * GI, relief })])
         .reasons.map((reason) => sayReason(reason, (uid) => uid.replace('uid-', 'default/')))
         .at(-1);
-    const nobody = 'nodefs.available: no pod is evicted, since none is known to free anything there';
+    const nobody = 'nodefs.available: no pod is evicted, since none is known to free enough there';
     expect(said({ deletedOpen: bytes(4096) })).toBe(nobody);
     const unattributed = bytes(4096);
     expect(said({ deletedOpen: bytes(4096), unattributed })).toBe(`${nobody}; default/large is not fully measured`);
@@ -263,7 +263,7 @@ describe('a pod that goes with all that it has, of which not all is known', () =
     const verdict = looked([atLeast('a', 0, rest), atLeast('b', 0, rest)]);
     expect(verdict.decisions.filter(({ kind }) => kind === 'evict')).toEqual([]);
     expect(verdict.reasons.map((reason) => sayReason(reason, (uid) => uid.replace('uid-', 'default/')))).toContain(
-      'nodefs.available: no pod is evicted, since none is known to free anything there; default/a is not fully measured',
+      'nodefs.available: no pod is evicted, since none is known to free enough there; default/a is not fully measured',
     );
     expect(looked([whole('known', MI), atLeast('a', 0, rest)]).reasons).toContainEqual({
       code: 'order-unproven',
