@@ -116,10 +116,8 @@ export type Killer = {
    * - `survived` if processes are left, its unit is still active, or where it was signalled or is to be stopped is not known;
    * - `unknown` if it has ended, and whether by this agent's request nobody can say yet;
    * - `dropped` if it is not stopped, or not any more: `because` says why (core/outcome.ts).
-   * `hasten` cuts the grace period.
-   * `signalled` is called at the first request to stop and at the first SIGKILL; later signals may call it again. `atMs`: when
-   * that was, if it was known only later.
-   * `became` is called with what an `unknown` outcome turned out to be, if that becomes known.
+   * `hasten` cuts the grace period. `signalled` is called at the first request to stop and SIGKILL, maybe also later; `atMs`:
+   * when that was, if known only later. `became` gets what an `unknown` outcome turned out to be, if that becomes known.
    */
   readonly stop: (
     order: StopOrder,
@@ -127,6 +125,8 @@ export type Killer = {
     signalled?: (how: Signalled['with'], atMs?: MonoMs) => void,
     became?: (outcome: Outcome) => void,
   ) => Promise<Outcome>;
+  /** Of the shutdown that stops pods now: aborted once it is cancelled. Absent: this killer does not know. */
+  readonly cancel?: (() => AbortSignal) | undefined;
   /** Right after a start: resolves once it is known where the victim runs, or after 5 s. Absent: `stop` needs no such wait. */
   readonly whenFound?: ((victim: Victim) => Promise<void>) | undefined;
   /** All memory that is charged to the victim now. */

@@ -12,7 +12,7 @@ import { NOT_MEASURED } from './released-memory.ts';
 
 type ShutdownStopNeeds = {
   readonly clock: Clock;
-  readonly killer: Pick<Killer, 'stop'>;
+  readonly killer: Pick<Killer, 'stop' | 'cancel'>;
   readonly log: Log;
   readonly findings: Findings;
 };
@@ -32,10 +32,13 @@ export async function stopForShutdown(
   const turn = turnOfStop(decision);
   const { graceMs } = turn;
   if (underWay !== null) {
+    const cancel = needs.killer.cancel?.();
     underWay.hasten.cut({ first: 'sigterm', graceMs });
     const outcome = await underWay.ended;
-    // Any other outcome did not stop it, so it is stopped now.
     if (outcome.kind === 'ended' || outcome.kind === 'unknown') return told(needs, victim, { ...outcome, of: id });
+    // No other outcome has stopped it.
+    if (cancel?.aborted === true)
+      return told(needs, victim, { of: id, atMs: needs.clock.monoMs(), kind: 'dropped', because: 'cancelled' });
   }
   return stop(needs, { ...orderOf(id, victim, graceMs), ...tierOf(decision), turn, resumedFromMs: null });
 }

@@ -235,6 +235,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     isDry: () => effective().dryRun,
     killer: {
       stop: (...how) => acting().killer.stop(...how),
+      cancel: mode.killer.cancel,
       whenFound: mode.killer.whenFound,
       usedBytes: mode.killer.usedBytes,
       largestProcesses: mode.killer.largestProcesses,

@@ -4,8 +4,8 @@ import type { Clock, StopOrder } from '../ports.ts';
 
 type GraceNeeds = {
   readonly clock: Clock;
-  /** The machine stays up. */
-  readonly isCancelled: () => boolean;
+  /** Aborted once the shutdown that stops it is cancelled. */
+  readonly cancel: AbortSignal;
   /** Another pod that is asked to stop waits for its turn after this one. */
   readonly isAwaited: () => boolean;
   /** The grace period that the pod declares. */
@@ -16,31 +16,35 @@ export type ShutdownGrace = {
   /** The current minimum of its grace period that began at `toldMs`. */
   readonly leastMs: (toldMs: MonoMs) => number;
   readonly isTakenOver: () => boolean;
+  readonly turn: () => Turn;
+  /** The shutdown that stops it was cancelled, even if the next one has been announced since. */
+  readonly isCancelled: () => boolean;
   /** The next shutdown stops it, too: its time is that of its turn there, from now. */
-  readonly stopsAgain: (order: StopOrder) => void;
+  readonly stopsAgain: (order: StopOrder, cancel: AbortSignal) => void;
 };
 
 export function createShutdownGrace(needs: GraceNeeds, order: StopOrder): ShutdownGrace {
-  const { clock, isCancelled, declaredMs } = needs;
+  const { clock, declaredMs } = needs;
+  let { cancel } = needs;
   let turn = turnOfOrder(order, clock.monoMs());
   /** When its time in this turn began; null: when it was told. */
   let sinceMs: MonoMs | null = null;
-  let isExtended = false;
   return {
     leastMs: (toldMs) => {
-      const fromMs = sinceMs ?? toldMs;
+      const fromMs = Math.max(sinceMs ?? toldMs, toldMs);
       // A share of the phase is for those that wait: where nobody does, ending it sooner frees nobody's time.
       const wholeMs = needs.isAwaited() ? 0 : Math.min(turn.graceMs, turn.endsMs - fromMs);
       const leastMs = fromMs - toldMs + Math.max(graceFrom(turn, fromMs), wholeMs);
       // The phase that granted it less time is over: nothing waits for it.
-      isExtended ||= isCancelled();
-      return isExtended ? Math.max(leastMs, declaredMs) : leastMs;
+      return cancel.aborted ? Math.max(leastMs, declaredMs) : leastMs;
     },
     isTakenOver: () => sinceMs !== null,
-    stopsAgain: (again) => {
+    turn: () => turn,
+    isCancelled: () => cancel.aborted,
+    stopsAgain: (again, theirs) => {
       sinceMs = clock.monoMs();
       turn = turnOfOrder(again, sinceMs);
-      isExtended = false;
+      cancel = theirs;
     },
   };
 }

@@ -1,11 +1,10 @@
 import type { Asked } from '../act/kill-order.ts';
 import type { DecisionId } from '../core/decision.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
-import type { Turn } from '../core/shutdown/chain.ts';
 import type { UndoneStops } from '../mode.ts';
 import type { StopOrder } from '../ports.ts';
 import type { Restart } from './restart.ts';
-import { turnOfOrder } from './shutdown-grace.ts';
+import type { ShutdownGrace } from './shutdown-grace.ts';
 import type { LivePod } from './source.ts';
 import { createUnitStops, type StopInTurn, untilTold, whyNotUnit } from './stop-units.ts';
 import type { StoppedPod } from './stops-file.ts';
@@ -24,7 +23,7 @@ type ShutdownStopsNeeds = StopsMemoryNeeds & {
 /** Stops pods at a shutdown: each is asked once, remembered, and restarted if the shutdown is cancelled. */
 export type ShutdownStops = {
   /** How to ask the pod to stop instead of SIGTERM; it is remembered before that. Null: SIGTERM, now. */
-  readonly request: (live: LivePod, order: StopOrder) => (() => Promise<Asked>) | null;
+  readonly request: (live: LivePod, order: StopOrder, grace: ShutdownGrace) => (() => Promise<Asked>) | null;
   /** The state says of evictions alone what an earlier run had sent. */
   readonly withSentBefore: (order: StopOrder) => StopOrder;
   /** Its stop is in progress until `ended`: an undo waits for it. */
@@ -32,8 +31,11 @@ export type ShutdownStops = {
   readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone' | 'spared') => void;
   readonly undo: () => Promise<UndoneStops>;
   readonly isEmpty: () => boolean;
-  /** The machine stays up: pods already asked to stop get the time that they declare, and no other pod is asked. */
-  readonly isCancelled: () => boolean;
+  /**
+   * Of the shutdown that stops pods now. Aborted once it is cancelled: pods already asked to stop get the time that they declare,
+   * and no other pod is asked.
+   */
+  readonly cancel: () => AbortSignal;
   /** Another pod that is asked to stop waits for its turn after this one. */
   readonly isAwaited: (uid: PodUid) => boolean;
   /** It is to be stopped, and has not been asked yet. */
@@ -48,22 +50,24 @@ type Run = { isOver: boolean; readonly end: Promise<UndoneStops> };
 export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   const memory = createStopsMemory(needs);
   let run: Run | null = null;
-  /** Null: not reported yet, for example after a start during a shutdown. */
-  let wasShuttingDown: boolean | null = null;
-  const isCancelled = (): boolean => wasShuttingDown === false;
-  const waiting = new Map<PodUid, Turn>();
+  /** Not reported yet, as after a start during a shutdown, is not cancelled. */
+  let shutdown = new AbortController();
+  const waiting = new Map<PodUid, ShutdownGrace>();
   const underWay = new Set<DecisionId>();
   const isUnderWay = ({ decision }: StoppedPod): boolean => underWay.has(stopOf(decision));
-  const isAwaited = (uid: PodUid): boolean => [...waiting.values()].some(({ after }) => after.includes(uid));
-  const tell = createUnitStops({ ...needs, memory, isCancelled, isAwaited });
+  const isAnyUnderWay = (): boolean => underWay.size > 0;
+  const isAwaited = (uid: PodUid): boolean => [...waiting.values()].some(({ turn }) => turn().after.includes(uid));
+  const tell = createUnitStops({ ...needs, memory, isAwaited });
 
   function undo(): Promise<UndoneStops> {
     // The undo has been notified of the cancel.
-    wasShuttingDown = false;
+    shutdown.abort();
     if (run !== null && !run.isOver) return run.end;
     const before = run?.end ?? Promise.resolve();
     const next = { isOver: false };
-    const end = before.then(() => undoStops({ ...needs, memory, isUnderWay, isOver: () => next.isOver }));
+    const end = before.then(() =>
+      undoStops({ ...needs, memory, isUnderWay, isAnyUnderWay, isOver: () => next.isOver }),
+    );
     const made: Run = Object.assign(next, { end });
     run = made;
     void end.then(() => {
@@ -73,10 +77,9 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   }
 
   function setShuttingDown(isShuttingDown: boolean): void {
-    if (isShuttingDown === wasShuttingDown) return;
-    const isNew = isShuttingDown && wasShuttingDown === false;
-    wasShuttingDown = isShuttingDown;
-    if (!isNew) return;
+    if (!isShuttingDown) shutdown.abort();
+    if (!isShuttingDown || !shutdown.signal.aborted) return;
+    shutdown = new AbortController();
     // An interrupted undo continues if this shutdown is cancelled, too. Otherwise the entries are from a completed
     // shutdown.
     if (run !== null && !run.isOver) run.isOver = true;
@@ -86,7 +89,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   const forget = (): void => memory.forget(memory.all().map(({ decision }) => decision));
 
   return {
-    request: (live, order) => request({ ...needs, memory, tell, isCancelled, isAwaited, waiting }, live, order),
+    request: (live, order, grace) => request({ ...needs, memory, tell, isAwaited, waiting }, live, order, grace),
     withSentBefore: (order) => {
       const isResumed = order.why === 'shutdown' && order.resumedFromMs !== null;
       return isResumed && isTold(memory.of(order.decision)) ? { ...order, sentBefore: 'sigterm' } : order;
@@ -106,7 +109,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     },
     undo,
     isEmpty: () => memory.all().length === 0,
-    isCancelled,
+    cancel: () => shutdown.signal,
     isAwaited,
     isToBeStopped: (uid) => waiting.has(uid),
     forget,
@@ -123,12 +126,12 @@ function request(
   needs: Pick<ShutdownStopsNeeds, 'clock' | 'systemd' | 'isAlive'> & {
     readonly memory: StopsMemory;
     readonly tell: StopInTurn;
-    readonly isCancelled: () => boolean;
     readonly isAwaited: (uid: PodUid) => boolean;
-    readonly waiting: Map<PodUid, Turn>;
+    readonly waiting: Map<PodUid, ShutdownGrace>;
   },
   live: LivePod,
   order: StopOrder,
+  grace: ShutdownGrace,
 ): (() => Promise<Asked>) | null {
   const { clock, memory, tell, waiting } = needs;
   const nowMs = clock.monoMs();
@@ -136,16 +139,18 @@ function request(
   const noted = memory.of(decision);
   const { unit, facts } = live;
   const declaredMs = live.manifest.declared.terminationGraceSeconds * 1_000;
-  const turn = turnOfOrder(order, nowMs);
   const inTurn = async (ask: () => Promise<Asked>): Promise<Asked> => {
-    waiting.set(victim.uid, turn);
-    return ask().finally(() => waiting.delete(victim.uid));
+    waiting.set(victim.uid, grace);
+    return ask().finally(() => {
+      if (waiting.get(victim.uid) === grace) waiting.delete(victim.uid);
+    });
   };
-  // An earlier run of the agent has asked for it.
-  if (isTold(noted)) {
+  // An earlier run of the agent has asked for it, or may have: what is only noted would be asked once more.
+  if (isTold(noted) || (noted !== null && unit !== null && grace.isCancelled())) {
     if (unit === null || noted.isSignalled === true) return async () => 'told';
-    return () => inTurn(() => untilTold(needs, { uid: victim.uid, unit }, turn));
+    return () => inTurn(() => untilTold(needs, { uid: victim.uid, unit }, grace));
   }
+  if (grace.isCancelled()) return async () => 'spared';
   const pod: StoppedPod = {
     decision,
     uid: victim.uid,
@@ -155,9 +160,9 @@ function request(
     invocationId: facts?.invocationId ?? '',
     activeState: facts?.activeState ?? '',
     stage: 'noted',
-    graceEndsMs: Math.max(nowMs + Math.max(graceMs, declaredMs), turn.endsMs),
+    graceEndsMs: Math.max(nowMs + Math.max(graceMs, declaredMs), grace.turn().endsMs),
   };
-  if (unit !== null) return () => inTurn(() => tell({ ...pod, unit }, turn));
+  if (unit !== null) return () => inTurn(() => tell({ ...pod, unit }, grace));
   memory.note([{ ...pod, stage: 'told' }]);
   return null;
 }

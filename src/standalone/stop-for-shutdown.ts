@@ -21,15 +21,18 @@ type Needs = {
   readonly clock: Clock;
   readonly systemd: Pick<Systemd, 'whenStateChanges'>;
   readonly source: Pick<StandaloneSource, 'find' | 'askedAnew'>;
-  readonly shutdownStops: Pick<ShutdownStops, 'began' | 'ended' | 'isCancelled' | 'isAwaited'> | null;
+  readonly shutdownStops: Pick<ShutdownStops, 'began' | 'ended' | 'cancel' | 'isAwaited'> | null;
 };
 /** A stop that is not over. */
 type Stopping = {
   readonly pod: LivePod | null;
   readonly grace: ShutdownGrace;
   readonly ended: Promise<Outcome>;
-  readonly isHeard: () => boolean;
+  /** Called from now on, and at once if it was asked already. */
+  readonly hears: (signalled: SignalHeard) => void;
 };
+/** Nothing is known of a cancel. */
+const NEVER = new AbortController().signal;
 
 /** Stops a pod for a shutdown, and says what is known of it once it has ended. */
 export function createStopForShutdown(
@@ -40,64 +43,69 @@ export function createStopForShutdown(
   const stopping = new Map<PodUid, Stopping>();
 
   /**
-   * Null: no shutdown is stopping it where it is bound now. A cancelled one that has asked it is not repeated: its time becomes
-   * that of this stop.
+   * Null: no shutdown is stopping it where it is bound now. One that is, by now cancelled, is not repeated: its time and its turn
+   * become those of this stop.
    */
-  async function joined(order: StopOrder, signalled?: SignalHeard): Promise<Outcome | null> {
-    const before = stopping.get(order.victim.uid);
-    if (before === undefined || !before.isHeard() || !isStillThere(before.pod, source.find(order.victim.uid)))
-      return null;
-    before.grace.stopsAgain(order);
-    signalled?.('sigterm');
-    const outcome = await before.ended;
-    return outcome.kind === 'ended' ? { ...outcome, of: order.decision } : null;
+  async function joined(order: StopOrder, cancel: AbortSignal, signalled?: SignalHeard): Promise<Outcome | null> {
+    for (;;) {
+      const before = stopping.get(order.victim.uid);
+      if (before === undefined || !isStillThere(before.pod, source.find(order.victim.uid))) return null;
+      before.grace.stopsAgain(order, cancel);
+      if (signalled !== undefined) before.hears(signalled);
+      const outcome = await before.ended;
+      if (outcome.kind === 'ended') return { ...outcome, of: order.decision };
+    }
   }
 
   return async (order, hasten, signalled) => {
     const { uid } = order.victim;
-    const again = await joined(order, signalled);
+    const cancel = shutdownStops?.cancel() ?? NEVER;
+    const again = await joined(order, cancel, signalled);
     if (again !== null) return again;
     const pod = source.find(uid);
     const unit = pod?.unit ?? null;
     const beganMs = clock.monoMs();
     let [isHeard, activeUntilUs] = [false, 0];
+    const listeners = signalled === undefined ? [] : [signalled];
+    const heard: SignalHeard = (how, atMs) => {
+      isHeard = true;
+      for (const each of listeners) each(how, atMs);
+    };
     const forget = needs.systemd.whenStateChanges((name, state) => {
       if (name === unit) activeUntilUs ||= state.activeUntilUs;
     });
     const grace = createShutdownGrace(
       {
         clock,
-        isCancelled: () => shutdownStops?.isCancelled() === true,
+        cancel,
         isAwaited: () => shutdownStops?.isAwaited(uid) !== false,
         declaredMs: (pod?.manifest.declared.terminationGraceSeconds ?? 0) * 1_000,
       },
       order,
     );
     shutdownStops?.began(order);
-    const ended = stop(
-      order,
-      hasten,
-      (how, atMs) => {
-        isHeard = true;
-        signalled?.(how, atMs);
-      },
-      grace,
-    );
-    const mine: Stopping = { pod, grace, ended, isHeard: () => isHeard };
+    const end = async (): Promise<Outcome> => {
+      const outcome = await stop(order, hasten, heard, grace);
+      if (stopping.get(uid) === mine) stopping.delete(uid);
+      forget();
+      const isSpared = outcome.kind === 'dropped' && outcome.because === 'cancelled';
+      const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : isSpared ? 'spared' : 'gone';
+      shutdownStops?.ended(order, how);
+      if (how !== 'ended') return outcome;
+      // It ended so soon after systemd had asked it that this was not seen.
+      const toldMs = monoMsOf(clock, activeUntilUs);
+      if (!isHeard && toldMs >= beganMs) heard('sigterm', toldMs);
+      // Its phase may be over with this outcome: systemd may have started it again already.
+      await source.askedAnew(uid);
+      return outcome;
+    };
+    const hears = (each: SignalHeard): void => {
+      if (isHeard) each('sigterm');
+      listeners.push(each);
+    };
+    const mine: Stopping = { pod, grace, hears, ended: end() };
     stopping.set(uid, mine);
-    const outcome = await ended;
-    if (stopping.get(uid) === mine) stopping.delete(uid);
-    forget();
-    const isSpared = outcome.kind === 'dropped' && outcome.because === 'cancelled';
-    const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : isSpared ? 'spared' : 'gone';
-    shutdownStops?.ended(order, how);
-    if (how !== 'ended') return outcome;
-    // It ended so soon after systemd had asked it that this was not seen.
-    const toldMs = monoMsOf(clock, activeUntilUs);
-    if (!isHeard && toldMs >= beganMs) signalled?.('sigterm', toldMs);
-    // Its phase may be over with this outcome: systemd may have started it again already.
-    await source.askedAnew(uid);
-    return outcome;
+    return mine.ended;
   };
 }
 

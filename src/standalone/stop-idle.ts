@@ -1,11 +1,13 @@
-import type { Outcome, Signalled } from '../core/outcome.ts';
+import type { Outcome } from '../core/outcome.ts';
 import { known } from '../core/reading.ts';
 import { graceFrom } from '../core/shutdown/chain.ts';
 import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock, StopOrder } from '../ports.ts';
+import type { ShutdownGrace } from './shutdown-grace.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
 import type { LivePod } from './source.ts';
+import type { SignalHeard } from './stop-for-shutdown.ts';
 import { isUnitDown } from './stop-units.ts';
 
 type StopIdleNeeds = {
@@ -27,14 +29,14 @@ export async function stopIdle(
   { clock, systemd, shutdownStops }: StopIdleNeeds,
   live: LivePod,
   order: StopOrder,
-  signalled: ((how: Signalled['with']) => void) | undefined,
+  { signalled, grace }: { readonly signalled: SignalHeard | undefined; readonly grace: ShutdownGrace },
 ): Promise<Outcome> {
   const { unit } = live;
   const dropped = (because: Dropped['because']): Dropped => {
     return { of: order.decision, atMs: clock.monoMs(), kind: 'dropped', because };
   };
   if (unit === null) return dropped('gone');
-  const asked = (await shutdownStops?.request(live, order)?.()) ?? 'not-told';
+  const asked = (await shutdownStops?.request(live, order, grace)?.()) ?? 'not-told';
   if (asked === 'spared') return dropped('cancelled');
   // While systemd itself stops everything, its stop follows ours.
   if (asked === 'not-told') return dropped((await isUnitDown(systemd, unit)) ? 'gone' : 'left-to-systemd');

@@ -6,6 +6,7 @@ import { sleep, within } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { stopUnitId, unitNotStopped } from '../words/finding-standalone.ts';
+import type { ShutdownGrace } from './shutdown-grace.ts';
 import type { StoppedPod } from './stops-file.ts';
 import { ALONG, type StopsMemory } from './stops-memory.ts';
 
@@ -20,16 +21,16 @@ type TellNeeds = {
   readonly isIdle: (uid: PodUid) => boolean;
   /** Running units that are not pods and are stopped along with this one, or run in it if it is a slice. */
   readonly others: (unit: string) => readonly string[];
-  /** The shutdown was cancelled: units not asked to stop yet are no longer asked. */
-  readonly isCancelled: () => boolean;
   /** A pod that is asked to stop waits for it to finish, as systemd's jobs do. */
   readonly isAwaited: (uid: PodUid) => boolean;
 };
 /** A pod that systemd is asked to stop, with what was last known of it. */
 type UnitPod = StoppedPod & { readonly unit: string };
-type Telling = { readonly pod: UnitPod; readonly turn: Turn; readonly answer: (asked: Asked) => void };
+/** Its turn in the shutdown that stops it, which the next one may take over. Cancelled, it is not asked any more. */
+type InTurn = Pick<ShutdownGrace, 'turn' | 'isCancelled'>;
+type Telling = { readonly pod: UnitPod; readonly stop: InTurn; readonly answer: (asked: Asked) => void };
 /** Resolves when it has been asked to stop, in its turn. `not-told`: signal its processes now. */
-export type StopInTurn = (pod: UnitPod, turn: Turn) => Promise<Asked>;
+export type StopInTurn = (pod: UnitPod, stop: InTurn) => Promise<Asked>;
 
 /** systemd answers within milliseconds; otherwise its last answer is used. */
 const FACTS_MS = 1_000;
@@ -55,9 +56,9 @@ export function createUnitStops(needs: TellNeeds): StopInTurn {
   const { clock } = needs;
   let group: readonly Telling[] = [];
   let last: Promise<void> = Promise.resolve();
-  return (pod, turn) =>
+  return (pod, stop) =>
     new Promise((answer) => {
-      group = [...group, { pod, turn, answer }];
+      group = [...group, { pod, stop, answer }];
       if (group.length > 1) return;
       clock.after(0, () => {
         const whole = group;
@@ -75,27 +76,30 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
   ]);
   // systemd's jobs for the pods then wait for ours (second tier): StopUnit would wait with them until the grace is over.
   const isLate = state.known && state.value === 'stopping';
-  const found = group.map(({ pod, turn, answer }, i) => {
+  const found = group.map(({ pod, stop, answer }, i) => {
     const state = states[i];
     const now = state?.known ? { ...pod, activeState: state.value } : pod;
     const isDown = DOWN.includes(now.activeState);
     // Leftover processes of a unit that is down: systemd would not signal them.
     const by = now.activeState === IS_STOPPING ? 'others' : isDown ? 'signals' : 'systemd';
-    return { pod: asFirstNoted(memory, now), by, turn, answer } as const;
+    return { pod: asFirstNoted(memory, now), by, stop, answer } as const;
   });
   const along = await Promise.all(
-    found
-      .filter(({ by }) => by === 'systemd')
-      .flatMap(({ pod }) => needs.others(pod.unit).map((unit) => alongside(needs, pod, unit))),
+    found.map(({ pod, by }) =>
+      Promise.all((by === 'systemd' ? needs.others(pod.unit) : []).map((unit) => alongside(needs, pod, unit))),
+    ),
   );
+  // Cancelled during these queries, which may take seconds.
+  for (const { stop, answer } of found) if (stop.isCancelled()) answer('spared');
+  const told = found.map((one, i) => ({ ...one, along: along[i] ?? [] })).filter(({ stop }) => !stop.isCancelled());
   memory.note([
-    ...along.filter((unit) => unit !== null),
-    ...found.map(({ pod, by }) => ({ ...pod, stage: by === 'systemd' ? ('noted' as const) : ('told' as const) })),
+    ...told.flatMap((one) => one.along.filter((unit) => unit !== null)),
+    ...told.map(({ pod, by }) => ({ ...pod, stage: by === 'systemd' ? ('noted' as const) : ('told' as const) })),
   ]);
-  for (const { by, answer } of found) if (by !== 'systemd') answer(by === 'others' ? 'told' : 'not-told');
-  const asked = found.filter(({ by }) => by === 'systemd');
+  for (const { by, answer } of told) if (by !== 'systemd') answer(by === 'others' ? 'told' : 'not-told');
+  const asked = told.filter(({ by }) => by === 'systemd');
   // The next group does not wait for these.
-  if (isLate) for (const { pod, turn, answer } of asked) void signalInTurn(needs, pod, turn).then(answer);
+  if (isLate) for (const { pod, stop, answer } of asked) void signalInTurn(needs, pod, stop).then(answer);
   else void stopTogether(needs, asked);
 }
 
@@ -127,16 +131,19 @@ async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Pr
   const { clock, memory, systemd } = needs;
   // Among equals, a unit that systemd stops along with others comes first: the next one may wait for one of these.
   const isAlone = ({ pod }: Telling): number => Number(needs.others(pod.unit).length === 0);
-  const group = unordered.toSorted((a, b) => a.turn.beforeMs - b.turn.beforeMs || isAlone(a) - isAlone(b));
+  const group = unordered.toSorted(
+    (a, b) => a.stop.turn().beforeMs - b.stop.turn().beforeMs || isAlone(a) - isAlone(b),
+  );
   // A late answer is still a job, and its pod would be signalled twice: wait for half of its time.
   const patienceMs = (turn: Turn): number => Math.max(LEAST_ASK_MS, shareMs(turn, clock.monoMs()) / 2);
-  const stops = group.map(({ pod, turn }) => stopUnit(needs, pod.unit, patienceMs(turn)));
+  const stops = group.map(({ pod, stop }) => stopUnit(needs, pod.unit, patienceMs(stop.turn())));
   // systemd begins once it has nothing else to answer: query no queued unit before all are queued.
   const isQueued = within<unknown>(clock, MAX_QUEUE_MS, Promise.all(stops), () => null);
-  const tellings = group.map(async ({ pod, turn, answer }, i) => {
-    if ((await stops[i]) !== true) return answer((await itsTurn(needs, turn)) ? 'not-told' : 'spared');
+  const tellings = group.map(async ({ pod, stop, answer }, i) => {
+    const hasJob = (await stops[i]) === true;
+    if (!hasJob && (await itsTurn(needs, stop))) return answer('not-told');
     await isQueued;
-    const asked = await untilTold(needs, pod, turn);
+    const asked = await untilTold(needs, { ...pod, hasJob }, stop);
     answer(asked);
     if (asked !== 'told') return;
     // It may have been restarted since its run was read; there was no time to query each run before the stops.
@@ -149,9 +156,9 @@ async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Pr
 }
 
 /** Keeps systemd's order without its jobs. */
-async function signalInTurn(needs: TellNeeds, { uid, unit, decision }: UnitPod, turn: Turn): Promise<Asked> {
+async function signalInTurn(needs: TellNeeds, { uid, unit, decision }: UnitPod, stop: InTurn): Promise<Asked> {
   const { memory, isIdle, systemd } = needs;
-  if (!(await itsTurn(needs, turn))) return 'spared';
+  if (!(await itsTurn(needs, stop))) return 'spared';
   // No signal runs its ExecStop=.
   if (isIdle(uid)) return 'not-told';
   memory.signalled(decision);
@@ -159,34 +166,36 @@ async function signalInTurn(needs: TellNeeds, { uid, unit, decision }: UnitPod, 
 }
 
 /** Waits until no pod is left that it waits for, or its latest time. False: the shutdown was cancelled meanwhile. */
-async function itsTurn({ clock, isAlive, isCancelled }: TellNeeds, turn: Turn): Promise<boolean> {
-  while (turn.after.some(isAlive) && clock.monoMs() < tellByMs(turn)) {
-    if (isCancelled()) return false;
+async function itsTurn({ clock, isAlive }: TellNeeds, { turn, isCancelled }: InTurn): Promise<boolean> {
+  while (!isCancelled() && turn().after.some(isAlive) && clock.monoMs() < tellByMs(turn()))
     await sleep(clock, FIRST_POLL_MS);
-  }
-  return true;
+  return !isCancelled();
 }
 
 const hasBegun = (state: Reading<string>): boolean => state.known && !NOT_TOLD.includes(state.value);
 
-type JobNeeds = Pick<TellNeeds, 'clock' | 'systemd' | 'isCancelled' | 'isAlive' | 'isAwaited'>;
+type JobNeeds = Pick<TellNeeds, 'clock' | 'systemd' | 'isAlive' | 'isAwaited'>;
 
-/** Waits until its job runs, and lets it run at its latest time. `not-told`: systemd does not do that. */
+/**
+ * Waits until its job runs, and lets it run at its latest time. `not-told`: systemd does not do that. After a cancel, its job is
+ * taken back; while systemd does not answer, it may still come, and nothing is signalled.
+ */
 export async function untilTold(
   needs: JobNeeds,
-  { uid, unit }: { readonly uid: PodUid; readonly unit: string },
-  turn: Turn,
+  { uid, unit, hasJob = true }: { readonly uid: PodUid; readonly unit: string; readonly hasJob?: boolean },
+  stop: InTurn,
 ): Promise<Asked> {
   // A slice has no process to signal, and stays active until everything in it has ended.
-  if (unit.endsWith('.slice')) return 'told';
-  const { clock, systemd, isCancelled, isAlive, isAwaited } = needs;
-  let byMs = tellByMs(turn);
-  let awaitedUntilMs = Number.POSITIVE_INFINITY;
+  if (unit.endsWith('.slice') && hasJob) return 'told';
+  const { clock, systemd, isAlive, isAwaited } = needs;
+  let byMs = tellByMs(stop.turn());
+  let cancelledMs = Number.POSITIVE_INFINITY;
   for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(pauseMs * 2, MAX_POLL_MS)) {
+    cancelledMs = stop.isCancelled() ? Math.min(cancelledMs, clock.monoMs()) : Number.POSITIVE_INFINITY;
     // Those behind it come first: without its job nothing would hold back theirs.
-    if (isCancelled()) awaitedUntilMs = Math.min(awaitedUntilMs, clock.monoMs() + AWAITED_MS);
-    const isHeldBack = isAwaited(uid) && clock.monoMs() < awaitedUntilMs;
-    const isTaken = isCancelled() && !isHeldBack && (await systemd.cancelStop(unit)).known;
+    const isHeldBack = isAwaited(uid) && clock.monoMs() < cancelledMs + AWAITED_MS;
+    const isTaken = stop.isCancelled() && !isHeldBack && (await isTakenBack(needs, unit));
+    const turn = stop.turn();
     const askedMs = clock.monoMs();
     const mostMs = Math.max(LEAST_ASK_MS, Math.min(FACTS_MS, byMs - askedMs));
     const state = await inTime(needs, systemd.activeState(unit), mostMs);
@@ -195,10 +204,21 @@ export async function untilTold(
     // It would be its turn, but systemd does not answer: half of its time, as for the stop itself.
     const isHung = !state.known && !turn.after.some(isAlive);
     byMs = isHung ? Math.min(byMs, askedMs + shareMs(turn, askedMs) / 2) : tellByMs(turn);
-    const leftMs = byMs - clock.monoMs();
-    if (leftMs <= 0) return state.known ? outOfTurn(needs, unit, turn) : 'not-told';
-    await sleep(clock, Math.min(pauseMs, leftMs));
+    const leftMs = stop.isCancelled() ? MAX_POLL_MS : byMs - clock.monoMs();
+    if (leftMs <= 0) {
+      const asked = state.known ? await outOfTurn(needs, unit, turn) : 'not-told';
+      if (asked === 'told' || !stop.isCancelled()) return asked;
+    }
+    await sleep(clock, Math.max(0, Math.min(pauseMs, leftMs)));
   }
+}
+
+/** False also if systemd does not answer. */
+async function isTakenBack({ systemd }: Pick<TellNeeds, 'systemd'>, unit: string): Promise<boolean> {
+  if (!unit.endsWith('.slice')) return (await systemd.cancelStop(unit)).known;
+  // With its job, those of the units in it were queued, and they run before it.
+  const facts = await systemd.unit(unit);
+  return facts.known && !facts.value.hasJob;
 }
 
 /** Stopped by systemd although it still waits for others. What is answered too late is a stop all the same, and signals twice. */

@@ -41,7 +41,7 @@ type StandaloneKillerNeeds = {
   /** Null: stops of a shutdown are not remembered (dry run). */
   readonly shutdownStops: Pick<
     ShutdownStops,
-    'request' | 'withSentBefore' | 'began' | 'ended' | 'isCancelled' | 'isAwaited'
+    'request' | 'withSentBefore' | 'began' | 'ended' | 'cancel' | 'isAwaited'
   > | null;
   readonly findings: Findings;
   /** Its unit is active without processes; absent: no unit is. */
@@ -110,8 +110,8 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     const now = source.find(order.victim.uid);
     const live = now?.cgroup.known || isOverdue(order) ? now : await find(order.victim.uid);
     const outcome = { of: order.decision };
-    if (live !== null && order.why === 'shutdown' && needs.isIdle?.(order.victim.uid) === true && isEmpty(live)) {
-      return stopIdle(needs, live, order, signalled);
+    if (live !== null && grace !== undefined && needs.isIdle?.(order.victim.uid) === true && isEmpty(live)) {
+      return stopIdle(needs, live, order, { signalled, grace });
     }
     if (live !== null && needs.isIdle?.(order.victim.uid) !== true && isBetweenRuns(order, live)) {
       const outcome = await stopBetweenRuns(needs, live, order, signalled);
@@ -131,6 +131,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
   const stopForShutdown = createStopForShutdown(needs, stop);
 
   return {
+    cancel: shutdownStops?.cancel,
     stop: async (given, hasten, signalled) => {
       const order = shutdownStops?.withSentBefore(given) ?? given;
       return order.why === 'shutdown' ? stopForShutdown(order, hasten, signalled) : stop(order, hasten, signalled);
@@ -168,7 +169,7 @@ async function stopIt(
   if (live !== null) source.stopBegan(uid);
   const isUnit = live?.manifest.target.kind === 'unit';
   if (isUnit && unit !== null && order.why === 'eviction') restart?.hold(live.manifest, unit, live.facts);
-  const request = requestOf(needs, { ref, unit, live }, order);
+  const request = requestOf(needs, { ref, unit, live }, order, grace);
   // D12: sent first, so that Restart= does not answer the SIGKILL, and not awaited.
   if (isAtOnce) void request?.();
   const ask = isAtOnce ? null : request;
@@ -336,9 +337,10 @@ function requestOf(
   needs: StandaloneKillerNeeds,
   { ref, unit, live }: StopTarget,
   order: StopOrder,
+  grace: ShutdownGrace | undefined,
 ): (() => Promise<Asked>) | null {
   if (live === null) return unit === null ? null : () => askMeasured(needs, unit, ref, order);
-  if (order.why === 'shutdown' && needs.shutdownStops !== null) return needs.shutdownStops.request(live, order);
+  if (grace !== undefined && needs.shutdownStops !== null) return needs.shutdownStops.request(live, order, grace);
   return unit === null ? null : () => askInTime(needs, unit, ref, order);
 }
 

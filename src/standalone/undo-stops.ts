@@ -20,6 +20,8 @@ type UndoNeeds = {
   readonly isAlive: (uid: PodUid) => boolean;
   /** Its stop is in progress: its grace period may have grown since it was noted. */
   readonly isUnderWay: (pod: StoppedPod) => boolean;
+  /** The stop of any pod: it may be noted later, or have been asked for after all. */
+  readonly isAnyUnderWay: () => boolean;
   /** The machine goes down after all, or the agent ends: the remaining stops stay remembered. */
   readonly isOver: () => boolean;
 };
@@ -55,7 +57,7 @@ export async function undoStops(needs: UndoNeeds): Promise<UndoneStops> {
       else if (fate.kind !== 'nothing' && pod.unit !== null) started.push(pod.unit);
       memory.forget([pod.decision]);
     }
-    if (memory.all().length === 0) return { started, notUndone };
+    if (memory.all().length === 0 && !needs.isAnyUnderWay()) return { started, notUndone };
     await sleep(clock, POLL_MS);
   }
 }

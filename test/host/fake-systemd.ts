@@ -200,6 +200,8 @@ function property(unit: FakeUnit | undefined, path: string, name: string): Answe
       return unit?.unitFileState === undefined
         ? { error: 'org.freedesktop.DBus.Error.UnknownProperty' }
         : given('s', unit.unitFileState);
+    case 'Job':
+      return given('(uo)', unit?.hasJob === true ? [1, `${MANAGER}/job/1`] : [0, '/']);
     case 'SubState':
       return given('s', unit?.subState ?? 'dead');
     case 'ExecStop':

@@ -142,6 +142,19 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     await first.ended;
   });
 
+  it('ends for the next shutdown, too, only once systemd has said anew what its unit does: it may run again', async () => {
+    const cgroup = await addPod('web', 'unit');
+    await open('web');
+    const first = await cancelledStop({ graceMs: 60_000 });
+    standalone.setShuttingDown(true);
+    const second = stop('web', { decision: 'again', graceMs: 60_000 });
+    does.react = (member) => (/^Get/.test(member) ? 'silence' : null);
+    for (const pid of cgroup.pids()) process.kill(pid, 'SIGKILL');
+    const isFirst = await Promise.race([first.ended.then(() => true), second.then(() => false)]);
+    expect(isFirst).toBe(true);
+    await second;
+  });
+
   it('is restarted once it has ended after two cancelled shutdowns of which the second gave it more time', async () => {
     const cgroup = await addPod('web', 'unit');
     const file = join(directory, 'pods.d', 'web.yaml');

@@ -9,6 +9,7 @@ import type { Systemd } from '../../src/host/systemd.ts';
 import type { UndoneStops } from '../../src/mode.ts';
 import type { Clock, StopOrder } from '../../src/ports.ts';
 import { parseManifest } from '../../src/standalone/manifest.ts';
+import { createShutdownGrace } from '../../src/standalone/shutdown-grace.ts';
 import { createShutdownStops, type ShutdownStops } from '../../src/standalone/shutdown-stops.ts';
 import type { LivePod } from '../../src/standalone/source.ts';
 import { stopsPath } from '../../src/standalone/stops-file.ts';
@@ -110,6 +111,10 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     first: 'sigterm',
     givesBack: 'memory',
   });
+  const request = (stops: ShutdownStops, pod: LivePod): ReturnType<ShutdownStops['request']> => {
+    const needs = { clock, cancel: stops.cancel(), isAwaited: () => false, declaredMs: 0 };
+    return stops.request(pod, order(pod), createShutdownGrace(needs, order(pod)));
+  };
   const addUnit = (name: string, activeState = 'active', loadState = 'loaded'): void =>
     void fake.units.set(`${name}.service`, { activeState, invocation: 1, controlGroup: '/x', loadState });
   const stateOf = (name: string): string => fake.units.get(`${name}.service`)?.activeState ?? '';
@@ -118,7 +123,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
   /** Stops it, and waits until it is down. */
   const stop = async (stops: ShutdownStops, name: string): Promise<void> => {
     const pod = await liveUnit(name);
-    await stops.request(pod, order(pod))?.();
+    await request(stops, pod)?.();
     // What somebody else was stopping.
     if (stateOf(name) === 'deactivating' && !fake.asked().includes(`StopUnit ${name}.service`)) {
       fake.byOthers('stop', `${name}.service`);
@@ -154,7 +159,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     stops.setShuttingDown(true);
     addUnit('db');
     const pod = await liveUnit('db');
-    const asked = stops.request(pod, order(pod))?.();
+    const asked = request(stops, pod)?.();
     await until(() => isSeen('db', 'active'));
     const undone = stops.undo();
     expect(await asked).toBe('spared');
@@ -170,11 +175,11 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     const pod = await liveUnit('db');
     const before = open({ systemd: { ...heeded(), ...state, signalStop: async () => known(true) } });
     before.setShuttingDown(true);
-    expect(await before.request(pod, order(pod))?.()).toBe('told');
+    expect(await request(before, pod)?.()).toBe('told');
     before.close();
     const after = open();
     after.setShuttingDown(false);
-    expect(await after.request(pod, order(pod))?.()).toBe('told');
+    expect(await request(after, pod)?.()).toBe('told');
     expect(stateOf('db')).toBe('active');
   });
 
@@ -215,7 +220,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     const late: Systemd = { ...fake.systemd, activeState: async () => known(state()) };
     const stops = open({ systemd: late });
     const pod = await liveUnit('web');
-    await stops.request(pod, order(pod))?.();
+    await request(stops, pod)?.();
     await until(() => stateOf('web') === 'inactive');
     stops.ended(order(pod), 'ended');
     await byOthers('web', 'stop');
@@ -314,7 +319,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     const fast = hurried(clock, 50);
     const pod = await liveUnit('web');
     const stops = open({ clock: fast });
-    await stops.request(pod, order(pod))?.();
+    await request(stops, pod)?.();
     await until(() => stateOf('web') === 'inactive');
     const beganMs = fast.monoMs();
     expect(await stops.undo()).toEqual({ started: ['web.service'], notUndone: [] });
@@ -328,7 +333,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     const pod = await liveUnit('web');
     const stops = open({ clock: fast });
     stops.began(order(pod));
-    await stops.request(pod, order(pod))?.();
+    await request(stops, pod)?.();
     await until(() => stateOf('web') === 'inactive');
     const undone = stops.undo();
     await sleep(fast, 45_000);
@@ -352,7 +357,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     for (const name of ['slow', 'mute', 'bad']) {
       addUnit(name);
       const pod = await liveUnit(name);
-      await stops.request(pod, order(pod))?.();
+      await request(stops, pod)?.();
       await until(() => stateOf(name) === 'inactive');
       stops.ended(order(pod), 'ended');
     }
@@ -373,7 +378,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
       fake.units.set(unit, { activeState: 'active', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
     }
     const pod = await live('shop', 'systemd-unit: shop.slice', 'shop.slice');
-    await stops.request(pod, order(pod))?.();
+    await request(stops, pod)?.();
     for (const unit of ['till.service', 'guest.scope']) fake.byOthers('stop', unit);
     await until(() => fake.units.get('shop.slice')?.activeState === 'inactive');
     stops.ended(order(pod), 'ended');
@@ -397,7 +402,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
         fake.units.set(unit, { activeState: 'active', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
       }
       const pod = await live(name, annotation, unit);
-      await stops.request(pod, order(pod))?.();
+      await request(stops, pod)?.();
       if (unit !== null) await until(() => fake.units.get(unit)?.activeState === 'inactive');
       stops.ended(order(pod), 'ended');
     }
@@ -418,7 +423,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     const stops = open();
     for (const how of ['gone', 'survived'] as const) {
       const pod = await live(how, 'cgroup: a/b', null);
-      expect(stops.request(pod, order(pod))).toBeNull();
+      expect(request(stops, pod)).toBeNull();
       stops.ended(order(pod), how);
     }
     expect(stops.isEmpty()).toBe(true);

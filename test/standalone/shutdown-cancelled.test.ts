@@ -1,0 +1,183 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { createHasten } from '../../src/act/hasten.ts';
+import { stopForShutdown } from '../../src/act/shutdown-stop.ts';
+import type { Outcome } from '../../src/core/outcome.ts';
+import { turnOf } from '../../src/core/shutdown/chain.ts';
+import { sleep } from '../../src/host/clock.ts';
+import type { UndoneStops } from '../../src/mode.ts';
+import { until } from '../host/private-bus.ts';
+import { addPod, clock, does, fake, heard, needs, noted, open, podOf, reopen, standalone, stop } from './a-shutdown.ts';
+
+const ENDS = "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done";
+
+/** As the agent hears of it. */
+const cancel = (): Promise<UndoneStops> => {
+  standalone.setShuttingDown(false);
+  return standalone.undoStops();
+};
+const NOTHING: UndoneStops = { started: [], notUndone: [] };
+const SPARED = { kind: 'dropped', because: 'cancelled' };
+
+describe.skipIf(needs !== '')(`what a shutdown had not asked to stop when it was cancelled ${needs}`, () => {
+  afterEach(() => {
+    does.react = () => null;
+  });
+
+  it('is not asked any more, also if systemd had not answered yet how it is', async () => {
+    const cgroup = await addPod('web', 'unit', ENDS);
+    await open('web');
+    let isSilent = true;
+    does.react = (member) => (isSilent && /^Get/.test(member) ? 'silence' : null);
+    standalone.setShuttingDown(true);
+    const stopped = stop('web', { graceMs: 30_000 });
+    await sleep(clock, 300);
+    const undone = cancel();
+    isSilent = false;
+    expect(await stopped).toMatchObject(SPARED);
+    expect(await undone).toEqual(NOTHING);
+    expect(fake.asked()).toEqual([]);
+    expect(cgroup.pids()).not.toEqual([]);
+  });
+
+  it('is not signalled while systemd has not answered whether it stops it, and is known to run once that answers', async () => {
+    const cgroup = await addPod('web', 'unit', ENDS);
+    await open('web');
+    does.react = () => 'silence';
+    standalone.setShuttingDown(true);
+    const stopped = stop('web', { graceMs: 4_000 });
+    await sleep(clock, 1_500);
+    const undone = cancel();
+    await sleep(clock, 5_000);
+    expect(cgroup.pids()).not.toEqual([]);
+    does.react = () => null;
+    expect(await stopped).toMatchObject(SPARED);
+    expect(await undone).toEqual(NOTHING);
+    expect(cgroup.pids()).not.toEqual([]);
+  });
+
+  it('is started again if systemd stops it after that, because it had only not answered', async () => {
+    await addPod('web', 'unit', ENDS);
+    await open('web');
+    does.react = () => 'silence';
+    standalone.setShuttingDown(true);
+    const stopped = stop('web', { graceMs: 4_000 });
+    await until(() => fake.asked().length === 1);
+    const undone = cancel();
+    await sleep(clock, 3_000);
+    does.react = () => null;
+    fake.byOthers('stop', 'web.service');
+    expect(await stopped).toMatchObject({ kind: 'ended' });
+    expect(await undone).toEqual({ started: ['web.service'], notUndone: [] });
+  });
+
+  it.each(['cgroup', 'unit'] as const)('is not stopped after an eviction of it came to nothing: %s', async (by) => {
+    const cgroup = await addPod('web', by, ENDS);
+    await open('web');
+    const { uid = '', namespace = '', qos = 'Burstable', priority = 0 } = podOf('web')?.declared ?? {};
+    const { findings, log } = heard;
+    const atMs = clock.monoMs();
+    const evicted = sleep(clock, 600).then(
+      (): Outcome => ({ of: 'evict', atMs: clock.monoMs(), kind: 'dropped', because: 'no-longer-met' }),
+    );
+    standalone.setShuttingDown(true);
+    const stopped = stopForShutdown(
+      { clock, killer: standalone.killer, log, findings },
+      {
+        ...{ id: 'stop-web', atMs, kind: 'stop-for-shutdown', phase: 1, graceSeconds: 20, endsMs: atMs + 20_000 },
+        victim: { uid, namespace, name: 'web', qos, priority },
+      },
+      { hasten: createHasten(clock), ended: evicted },
+    );
+    await sleep(clock, 200);
+    const undone = cancel();
+    // The next one has not come to its phase yet.
+    standalone.setShuttingDown(true);
+    expect(await stopped).toMatchObject({ of: 'stop-web', ...SPARED });
+    expect(await undone).toEqual(NOTHING);
+    expect(fake.asked()).toEqual([]);
+    expect(cgroup.pids()).not.toEqual([]);
+  });
+
+  it.each(['cgroup', 'unit'] as const)('is not stopped by the next run of the agent: %s', async (by) => {
+    const cgroup = await addPod('web', by, ENDS);
+    await open('web');
+    standalone.setShuttingDown(false);
+    expect(await stop('web', { resumedFromMs: clock.monoMs(), graceMs: 5_000 })).toMatchObject(SPARED);
+    expect(fake.asked()).toEqual([]);
+    expect(cgroup.pids()).not.toEqual([]);
+  });
+
+  it('is started again if the earlier run had asked, and died before it had noted that', async () => {
+    const cgroup = await addPod('web', 'unit');
+    await open('web');
+    await reopen([noted('web', 'noted')], 'web');
+    const unit = fake.units.get('web.service');
+    if (unit !== undefined) unit.activeState = 'deactivating';
+    standalone.setShuttingDown(false);
+    const stopped = stop('web', { resumedFromMs: clock.monoMs(), graceMs: 5_000 });
+    const undone = standalone.undoStops();
+    await sleep(clock, 300);
+    for (const pid of cgroup.pids()) process.kill(pid, 'SIGKILL');
+    fake.byOthers('stop', 'web.service');
+    expect(await stopped).toMatchObject({ kind: 'ended' });
+    expect(await undone).toEqual({ started: ['web.service'], notUndone: [] });
+  });
+
+  /** `front` is being stopped, and `db` waits for it until the time of its turn. */
+  const inChain = async () => {
+    await addPod('front', 'unit');
+    const cgroup = await addPod('db', 'unit', ENDS);
+    await open('front', 'db');
+    const [front, db] = ['front', 'db'].map((name) => podOf(name)?.declared.uid ?? '');
+    const jobs: string[] = [];
+    does.react = (member, name, body) => {
+      const unit = fake.units.get(name);
+      if (member === 'CancelJob') jobs.push('cancelled');
+      if (member !== 'StopUnit' || unit === undefined) return null;
+      jobs.push(`${name} ${String(body[1])}`);
+      if (name === 'front.service') unit.activeState = 'deactivating';
+      else if (body[1] === 'ignore-dependencies') return null;
+      else unit.hasJob = true;
+      return { signature: 'o', body: ['/org/freedesktop/systemd1/job/1'] };
+    };
+    const stopDb = (decision: string, seconds: number) => {
+      const atMs = clock.monoMs();
+      const chain = { after: [front ?? ''], beforeSeconds: seconds / 2, restSeconds: seconds / 2 };
+      const turn = turnOf(seconds / 2, chain, { atMs, endsMs: atMs + seconds * 1_000 });
+      return stop('db', { decision, graceMs: seconds * 500, turn });
+    };
+    standalone.setShuttingDown(true);
+    const ended = [stop('front', { graceMs: 60_000 }), stopDb('stop-db', 4)] as const;
+    await until(() => jobs.length === 2);
+    await sleep(clock, 200);
+    return { cgroup, jobs, stopDb, ended, isToBeStopped: () => standalone.isToBeStopped?.(db ?? '') };
+  };
+
+  it.each([0, 30])('does not get its turn, also if the next one is announced after %i ms', async (gapMs) => {
+    const { cgroup, jobs, ended, isToBeStopped } = await inChain();
+    void cancel();
+    await sleep(clock, gapMs);
+    standalone.setShuttingDown(true);
+    expect(await ended[1]).toMatchObject(SPARED);
+    await sleep(clock, 4_000);
+    expect(cgroup.pids()).not.toEqual([]);
+    expect(jobs).toEqual(['front.service replace', 'db.service replace']);
+    expect(isToBeStopped()).toBe(false);
+  });
+
+  it('keeps its place among the jobs of systemd if the next one stops it, too, and has its turn there', async () => {
+    const { cgroup, jobs, stopDb, ended, isToBeStopped } = await inChain();
+    void cancel();
+    standalone.setShuttingDown(true);
+    const beganMs = clock.monoMs();
+    const again = stopDb('again', 10);
+    await sleep(clock, 4_500);
+    expect(cgroup.pids()).not.toEqual([]);
+    expect([jobs, isToBeStopped()]).toEqual([['front.service replace', 'db.service replace'], true]);
+    await again;
+    expect(clock.monoMs() - beganMs).toBeGreaterThan(7_000);
+    expect(await ended[1]).toMatchObject({ of: 'stop-db', kind: 'ended' });
+    expect(await again).toMatchObject({ of: 'again', kind: 'ended' });
+    expect(jobs.at(-1)).toBe('db.service ignore-dependencies');
+  });
+});
