@@ -313,8 +313,8 @@ export type ShutdownFact =
   | { readonly what: 'stopped-again'; readonly pod: string; readonly times: number }
   | { readonly what: 'lock-lost'; readonly detail: string }
   | { readonly what: 'cancelled'; readonly phase: number; readonly why: string }
-  /** `shutdown -c` was called, but logind continues the shutdown (252). */
-  | { readonly what: 'cancel-not-honoured' }
+  /** `shutdown -c` was called, but logind continues the shutdown (252), or `isAnew`: announced the next one during its phases. */
+  | { readonly what: 'cancel-not-honoured'; readonly isAnew?: true }
   /** Units that a cancelled shutdown had stopped and that run again, and those that were not restarted, with the reason. */
   | { readonly what: 'undone'; readonly started: readonly string[]; readonly notUndone: readonly string[] }
   /**

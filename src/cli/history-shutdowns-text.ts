@@ -194,9 +194,7 @@ function otherwiseLines(shutdown: ShutdownRecord): string[][] {
       : [
           [
             'cancel',
-            `${after(cancelled.atMs)}, ${duringPhase(cancelled, released)}: ${cancelled.why}${
-              cancelled.isHonoured ? '' : '; logind did not honour it and continued the shutdown'
-            }`,
+            `${after(cancelled.atMs)}, ${duringPhase(cancelled, released)}: ${cancelled.why}${sayHonoured(cancelled)}`,
           ],
         ]),
     ...(undone === null || undone.started.length === 0 ? [] : [['undone', `restarted: ${sayNames(undone.started)}`]]),
@@ -223,4 +221,11 @@ function indented(text: string): readonly string[] {
 function saySpan(ms: number): string {
   const step = Math.abs(ms) < 1_000 ? 1 : 100;
   return sayDuration(Math.round(ms / step) * step);
+}
+
+function sayHonoured({ isHonoured, isAnew }: NonNullable<ShutdownRecord['cancelled']>): string {
+  if (isHonoured) return '';
+  return isAnew
+    ? '; the next shutdown was announced during the phases, which continued for it'
+    : '; logind did not honour it and continued the shutdown';
 }

@@ -145,10 +145,18 @@ function factsOf(look: Look): readonly ShutdownFact[] {
   const released = verdict.decisions.flatMap((decision): ShutdownFact[] =>
     decision.kind === 'release-lock' ? [{ what: 'released', why: decision.why, ...delayOver(look) }] : [],
   );
-  const before = [...lost, ...backs, ...overFacts(ended), ...cancelled];
+  const before = [...lost, ...backs, ...overFacts(ended), ...cancelled, ...takenBack(look)];
   // What the first tier left running ends with it.
   const first = isSecondTier(was, shutdown) ? [...before, ...began] : [...began, ...before];
   return [...first, ...announced, ...begunAndEnded, ...confirmed, ...released];
+}
+
+/** With `afterPhases`, the phases of a cancelled shutdown are those of the next one. */
+function takenBack({ was, verdict: { state, reasons } }: Look): readonly ShutdownFact[] {
+  const { shutdown } = state;
+  if (was.kind !== 'stopping' || shutdown.kind !== 'stopping' || was.startedMs !== shutdown.startedMs) return [];
+  const isCancelled = was.cancelledMs !== null || reasons.some(({ code }) => code === 'shutdown-cancelled');
+  return isCancelled && shutdown.cancelledMs === null ? [{ what: 'cancel-not-honoured', isAnew: true }] : [];
 }
 
 /**

@@ -31,7 +31,9 @@ export function sayFact(fact: ShutdownFact): string {
     case 'cancelled':
       return `shutdown cancelled${fact.phase === 0 ? '' : ` in phase ${fact.phase}`}: ${fact.why}`;
     case 'cancel-not-honoured':
-      return 'shutdown: it was cancelled, but logind continues it, so the phases continue too';
+      return fact.isAnew
+        ? 'shutdown: it was cancelled, but the next one is announced, and the phases continue for that'
+        : 'shutdown: it was cancelled, but logind continues it, so the phases continue too';
     case 'undone':
       return sayUndone(fact);
     case 'released':

@@ -54,6 +54,16 @@ describe('the history of shutdowns as text', () => {
       expect(text.split('\n')).toContain(line);
   });
 
+  it('shows that the next shutdown was announced during the phases of a cancelled one', () => {
+    const text = textOf([
+      ...whole.slice(0, 5),
+      boot.fact(102_000, { what: 'cancelled', phase: 1, why: 'logind died' }),
+      boot.fact(103_000, { what: 'cancel-not-honoured', isAnew: true }),
+      ...whole.slice(5),
+    ]);
+    expect(text).toContain('logind died; the next shutdown was announced during the phases, which continued for it');
+  });
+
   it('shows the effective grace period for one of 0', () => {
     const text = textOf([
       ...whole.slice(0, 1),

@@ -43,6 +43,17 @@ function followed(pods: readonly PodView[], config = aShutdownConfig(), hasEnded
 const OBSERVED = { cpuMs: 0, wallMs: 0 } as unknown as Observation;
 
 describe('a shutdown that is followed', () => {
+  it('is reported as going on if the next one is announced while the phases of the cancelled one run', () => {
+    const { look, facts, lines } = followed([web], aShutdownConfig({ shutdownCancel: 'afterPhases' }));
+    look(0, START);
+    look(1_000, { shutdownEvents: [CANCELLED] });
+    look(2_000, { shutdownEvents: [PREPARING] });
+    look(3_000, { shutdownEvents: [CANCELLED, PREPARING] });
+    const anew = { what: 'cancel-not-honoured', isAnew: true };
+    expect(facts.slice(2)).toMatchObject([{ what: 'cancelled' }, anew, { what: 'cancelled' }, anew]);
+    expect(lines.at(-1)).toContain('the next one is announced');
+  });
+
   it('is reported from its signal to the release, in order, once', () => {
     const { look, ended, facts, logged } = followed([web, db]);
     look(0, START);

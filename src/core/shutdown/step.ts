@@ -1,6 +1,6 @@
 import type { CoreConfig } from '../core-config.ts';
 import type { Observation, ShutdownEvent } from '../observation.ts';
-import { isEnd } from '../outcome.ts';
+import { isEnd, type Outcome } from '../outcome.ts';
 import type { PodUid } from '../pod/pod.ts';
 import { assertNever, type MonoMs } from '../reading.ts';
 import type { PhaseEnd } from '../reason.ts';
@@ -8,7 +8,7 @@ import type { ShutdownStop, State, Stopping } from '../state/state.ts';
 import { nextId, type Step, waiting, withDecision, withReason } from '../step.ts';
 import { lastMs, timeOf, totalMs, withoutReserve } from './phase-time.ts';
 import { assign, neededTotalMs, planShutdown, planStop, withChains } from './plan.ts';
-import { alive, stopAgain, stopPods } from './stop-pods.ts';
+import { alive, isEveryPod, stopAgain, stopLeft, stopPods } from './stop-pods.ts';
 import { isInPhase, setShutdown, withShutdown } from './stopping.ts';
 import { answered, beginConfirm, endTierWait, kubeletReleased } from './tiers.ts';
 
@@ -30,7 +30,8 @@ const MAX_WHY = 200;
  */
 export function stepShutdown(state: State, observation: Observation, config: CoreConfig): Step {
   const heard = afterPause(state, observation);
-  let step = endTierWait(endPhase(stopAgain(settleStops(heard, observation), observation), observation), observation);
+  const settled = stopLeft(settleStops(heard, observation), observation);
+  let step = endTierWait(endPhase(stopAgain(settled, observation), observation), observation);
   for (const event of observation.shutdownEvents) step = hear(step, event, observation, config);
   return holdUntil(beginPhases(step, observation, config), observation.atMs);
 }
@@ -53,16 +54,17 @@ function settleStops(state: State, observation: Observation): Step {
   const pending = new Set(shutdown.kind === 'stopping' ? shutdown.pending : []);
   // If the phase ends at the same instant, that is what ends the wait, as recorded from the kubelet.
   const phaseEndsMs = shutdown.kind === 'stopping' ? shutdown.phaseEndsMs : atMs;
-  const ended = new Set(outcomes.filter(isEnd).map(({ of }) => of));
+  const ended = new Map(outcomes.filter(isEnd).map((outcome) => [outcome.of, outcome]));
   const alive = pods.known && isEveryPod(observation) ? new Set(pods.value.map(({ uid }) => uid)) : null;
   const exceeded: PodUid[] = [];
   const stops: ShutdownStop[] = [];
   for (const stop of state.stops) {
     const isPending = pending.has(stop.uid);
-    if (ended.has(stop.decision)) pending.delete(stop.uid);
+    const end = ended.get(stop.decision);
+    if (end !== undefined && !isLeft(end, stop, shutdown)) pending.delete(stop.uid);
     // The outcome of a pod that is gone, or of a cancelled shutdown, may have been lost with an earlier run of the agent.
-    else if (isPending || ((alive === null || alive.has(stop.uid)) && !isStaying(shutdown, stop, atMs)))
-      stops.push(stop);
+    if (end !== undefined) continue;
+    if (isPending || ((alive === null || alive.has(stop.uid)) && !isStaying(shutdown, stop, atMs))) stops.push(stop);
     if (
       isPending &&
       pending.has(stop.uid) &&
@@ -80,8 +82,10 @@ function settleStops(state: State, observation: Observation): Step {
   return { ...withShutdown(settled, { ...shutdown, pending: [...pending] }), reasons };
 }
 
-/** Pods read for one signal lack those that no eviction could choose by it. */
-const isEveryPod = ({ podsFor = 'all' }: Observation): boolean => podsFor === 'all';
+/** A stop from before this shutdown that did not end its pod is not one of this shutdown. */
+function isLeft({ kind }: Outcome, { decidedMs }: ShutdownStop, shutdown: State['shutdown']): boolean {
+  return kind !== 'ended' && kind !== 'unknown' && shutdown.kind === 'stopping' && decidedMs < shutdown.startedMs;
+}
 
 /** If the machine stays up, a pod that survived its stop may be chosen for eviction again. */
 function isStaying({ kind }: State['shutdown'], stop: ShutdownStop, atMs: number): boolean {
@@ -191,6 +195,10 @@ function prepare(
   const leftMs = saidMs ?? null;
   const byKubelet = isTheirs === true;
   const { shutdown } = step.state;
+  if (shutdown.kind === 'stopping' && shutdown.cancelledMs !== null) {
+    const endMs = leftMs === null ? Number.POSITIVE_INFINITY : atMs + withoutReserve(leftMs);
+    return withShutdown(step, goesOn(shutdown, endMs));
+  }
   if (phases.length === 0) return step;
   if (shutdown.kind === 'unarmed' && leftMs === null) {
     return withReason(step, { code: 'shutdown-not-armed', why: shutdown.why });
@@ -232,13 +240,16 @@ function prepareLate(step: Step, leftMs: number, observation: Observation, { pha
     const over = isRunning ? phaseOver(step, shutdown, 'period', observation) : step;
     return begin(over, late);
   }
-  if (shutdown.kind === 'stopping') {
-    const soonerMs = Math.min(shutdown.mustEndMs ?? endMs, endMs);
-    const phaseEndsMs = Math.min(shutdown.phaseEndsMs, soonerMs);
-    return withShutdown(step, { ...shutdown, tier: 'stop', mustEndMs: soonerMs, phaseEndsMs });
-  }
+  if (shutdown.kind === 'stopping') return withShutdown(step, { ...goesOn(shutdown, endMs), tier: 'stop' });
   if (shutdown.kind === 'released' || phases.length === 0) return step;
   return begin(tiers === undefined ? withoutStops(step) : step, late);
+}
+
+/** The phases that run are those of the next shutdown too, whatever cancelled theirs. */
+function goesOn(shutdown: Stopping, endMs: MonoMs): Stopping {
+  const soonerMs = Math.min(shutdown.mustEndMs ?? Number.POSITIVE_INFINITY, endMs);
+  const mustEndMs = Number.isFinite(soonerMs) ? soonerMs : null;
+  return { ...shutdown, cancelledMs: null, mustEndMs, phaseEndsMs: Math.min(shutdown.phaseEndsMs, soonerMs) };
 }
 
 type Begin = Pick<Stopping, 'tier' | 'phases' | 'delayMaxMs' | 'mustEndMs' | 'confirm' | 'byKubelet'> & {

@@ -49,6 +49,27 @@ export function stopPods(step: Step, planned: readonly PlannedStop[], { phase, a
   return { ...told, state: { ...told.state, stops: [...told.state.stops, ...stops] } };
 }
 
+/** Pods read for one signal lack those that no eviction could choose by it. */
+export const isEveryPod = ({ podsFor = 'all' }: Observation): boolean => podsFor === 'all';
+
+/** Within a phase: what an earlier shutdown, or tier, was still stopping at its start and did not end is stopped anew. */
+export function stopLeft(step: Step, observation: Observation): Step {
+  const { shutdown, stops } = step.state;
+  const { pods, atMs } = observation;
+  if (shutdown.kind !== 'stopping' || !pods.known || !isEveryPod(observation)) return step;
+  const { phase, phaseEndsMs, tier, pending } = shutdown;
+  const isTold = new Set(stops.map(({ uid }) => uid));
+  const left = new Set(pending.filter((uid) => !isTold.has(uid)));
+  if (left.size === 0 || atMs >= phaseEndsMs) return step;
+  const alive = pods.value.filter(({ uid }) => left.has(uid));
+  const awaited = withShutdown(step, {
+    ...shutdown,
+    pending: [...pending.filter((uid) => isTold.has(uid)), ...alive.map(({ uid }) => uid)],
+  });
+  const planned = withChains(alive.map((pod) => planStop(pod, (phaseEndsMs - atMs) / 1_000)));
+  return stopPods(awaited, planned, { phase, atMs, endsMs: phaseEndsMs, tier });
+}
+
 /**
  * Within a phase: pods of this or an earlier phase that started since the shutdown began. They become pods of this phase and
  * are stopped too, at most three times. Pods that merely survived their stop are not among them.

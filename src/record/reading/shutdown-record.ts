@@ -53,8 +53,10 @@ type CancelRecord = {
   readonly atMs: MonoMs;
   readonly phase: number;
   readonly why: string;
-  /** false: logind continued the shutdown. */
+  /** false: logind continued the shutdown, or announced the next one during its phases. */
   readonly isHonoured: boolean;
+  /** It announced the next one. */
+  readonly isAnew?: true;
 };
 /** `phase`: the one that ran, or ran last; 0 = none had begun. */
 type ShutdownEnd =
@@ -145,9 +147,11 @@ function endOf(part: Part): ShutdownEnd {
 function cancelOf(part: Part): CancelRecord | null {
   const heard = factsOf(part.facts, 'cancelled').at(-1);
   const refused = factsOf(part.facts, 'cancel-not-honoured').at(-1);
+  const anew = refused?.fact.isAnew === true ? ({ isAnew: true } as const) : {};
   if (heard !== undefined) {
     const { atMs, fact } = heard;
-    return { atMs, phase: fact.phase, why: fact.why, isHonoured: refused === undefined || refused.atMs < atMs };
+    const isHonoured = refused === undefined || refused.atMs < atMs;
+    return { atMs, phase: fact.phase, why: fact.why, isHonoured, ...(isHonoured ? {} : anew) };
   }
   const taken = part.decisions.findLast(({ decision }) => decision.kind === 'take-lock')?.decision;
   // A cancel after the release has no fact of its own, but the lock is taken again only if the machine stays up.

@@ -92,6 +92,25 @@ describe('a cancel', () => {
     expect(last.state.shutdown.kind).toBe('unarmed');
   });
 
+  it("with the kubelet's policy is taken back by the next shutdown, whose phases those that still run are", () => {
+    const afterAgain = (event: ShutdownEvent) => {
+      const { look, ended } = aCore(aShutdownConfig({ shutdownCancel: 'afterPhases' }), [web, db]);
+      look(0, START);
+      look(1_000, { shutdownEvents: [CANCELLED] });
+      const again = look(5_000, { shutdownEvents: [event] });
+      expect(again.state.shutdown).toMatchObject({ kind: 'stopping', cancelledMs: null });
+      look(6_000, { outcomes: [ended(web, 6_000)] });
+      const last = look(7_000, { outcomes: [ended(db, 7_000)] });
+      return { again, said: [...said(again), ...said(last)], kind: last.state.shutdown.kind };
+    };
+    for (const event of [PREPARING, { kind: 'stopped-without-signal', leftMs: 60_000 } as const]) {
+      const { said: decided, kind } = afterAgain(event);
+      expect([decided, kind]).toEqual([['release-lock all-phases-done'], 'released']);
+    }
+    const late = afterAgain({ ...PREPARING, leftMs: 12_000 });
+    expect(late.again.state.shutdown).toMatchObject({ mustEndMs: 15_000, phaseEndsMs: 15_000 });
+  });
+
   it('followed by another shutdown starts over: a stop in progress becomes that of its phase', () => {
     const { look, ended } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);

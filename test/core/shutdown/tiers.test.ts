@@ -51,6 +51,33 @@ describe('a shutdown in two tiers', () => {
     expect(said(look(1, { shutdownEvents: [ANNOUNCED] }))).toEqual(['stop web in 1 for 20 s']);
   });
 
+  it('stops a pod anew that a cancelled shutdown was still stopping when its phase began, if that stop failed', () => {
+    const { look, ended } = aCore(CONFIG, [web, db]);
+    const failed = (atMs: number) =>
+      ({ of: ended(web, atMs).of, atMs, kind: 'dropped', because: 'not-deleted' }) as const;
+    look(0, START);
+    look(1, { shutdownEvents: [ANNOUNCED] });
+    look(1_000, { shutdownEvents: [CANCELLED] });
+    const { decisions } = look(2_000, { shutdownEvents: [PREPARING] });
+    expect(said(look(2_001, { shutdownEvents: [{ ...ANNOUNCED, decision: decisions[0]?.id ?? '' }] }))).toEqual([]);
+    // It waits for the pods if they were not read.
+    expect(said(look(5_001, { outcomes: [failed(5_001)], pods: unknown('not-asked', 'pods', '') }))).toEqual([]);
+    expect(said(look(5_002))).toEqual(['stop web in 1 for 16.999 s']);
+    // Its own stop is not repeated.
+    expect(said(look(6_000, { outcomes: [failed(6_000)] }))).toEqual(['stop db in 2 for 10 s']);
+  });
+
+  it('does not stop a pod anew that is gone', () => {
+    const { look, ended } = aCore(CONFIG, [web, db]);
+    look(0, START);
+    look(1, { shutdownEvents: [ANNOUNCED] });
+    look(1_000, { shutdownEvents: [CANCELLED] });
+    const { decisions } = look(2_000, { shutdownEvents: [PREPARING] });
+    look(2_001, { shutdownEvents: [{ ...ANNOUNCED, decision: decisions[0]?.id ?? '' }] });
+    const gone = { of: ended(web, 5_000).of, atMs: 5_000, kind: 'dropped', because: 'gone' } as const;
+    expect(said(look(5_000, { outcomes: [gone], pods: known([db]) }))).toEqual(['stop db in 2 for 10 s']);
+  });
+
   it('holds the lock until the API shows that what it stopped is gone', () => {
     const { look, ended } = aCore(CONFIG, [web]);
     look(0, START);
