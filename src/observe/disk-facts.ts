@@ -68,7 +68,7 @@ export function createDiskFacts(): DiskFacts {
     on: ({ pod, device, latest, life, written, nowMs, round, isTooOld }) => {
       const { uid } = pod.declared;
       const { stops = 0 } = pod;
-      const open = openOf(opens.get(uid), uid, life, isTooOld);
+      const open = openOf(opens.get(uid), pod, life, isTooOld);
       const deletedOpen = held(open, device);
       // Until the next walk, growth remains what the last one showed, whether it was a second ago or minutes.
       const atMs = (latest.known ? latest.value.pod.sampledAtMs : undefined) ?? nowMs;
@@ -98,11 +98,12 @@ export function createDiskFacts(): DiskFacts {
 /** What it held open longer ago it may have closed. */
 function openOf(
   last: Opened | undefined,
-  uid: PodUid,
+  { declared, openFiles }: BoundPod,
   life: string | null,
   isTooOld: (atMs: MonoMs) => boolean,
 ): Reading<OpenFiles> {
-  const where = `open files of ${uid}`;
+  const where = `open files of ${declared.uid}`;
+  if (last === undefined && openFiles !== undefined) return unknown('timed-out', where, NOT_LOOKED);
   if (last?.life !== life) return unknown('not-asked', where, NOT_LOOKED);
   return isTooOld(last.atMs) ? unknown('stale', where, 'they were read too long ago') : last.reading;
 }

@@ -13,7 +13,8 @@ const NOW_MS = 100_000;
 
 type Measured = {
   readonly walk: Reading<DiskWalk & { readonly stops: number }>;
-  readonly open?: Reading<OpenFiles>;
+  /** Null: not read yet. */
+  readonly open?: Reading<OpenFiles> | null;
   readonly openMs?: number;
   readonly written?: number;
   /** Of ours, that have ended. */
@@ -36,9 +37,10 @@ const holding = (bytes: number, isComplete = true): Reading<OpenFiles> =>
 function chosen(hog: Measured): string {
   const facts = createDiskFacts();
   const view = (name: string, { walk, open = holding(0), openMs = NOW_MS, written, stops = 0 }: Measured) => {
-    facts.noteOpen(`uid-${name}`, open, LIFE, openMs);
+    if (open !== null) facts.noteOpen(`uid-${name}`, open, LIFE, openMs);
+    const openFiles = () => Promise.resolve(holding(0));
     const { usage, relief } = facts.on({
-      pod: { ...aBoundPod({ name }), scratch: [], stops },
+      pod: { ...aBoundPod({ name }), scratch: [], stops, openFiles },
       device: HERE,
       latest: walk,
       life: LIFE,
@@ -71,6 +73,7 @@ describe('an innocent pod does not go in place of one', () => {
     ['without one', unknown('not-applicable', 'disk of hog', 'it declares no directory')],
   ])('%s', (_, walk) => {
     it.each([
+      ['whose open files have not been read yet', { open: null }],
       ['whose open files could not be read', { open: unknown('unreadable', 'disk walk', 'its child was killed') }],
       ['of whose open files not all were read', { open: holding(0, false) }],
       ['of whose open files not all were read, but a small deleted one', { open: holding(4096, false) }],
