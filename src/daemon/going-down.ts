@@ -61,6 +61,8 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   let isHeldOver = false;
   /** `shutdown -c` came during the delay, and logind shuts down nevertheless. */
   let isCancelIgnored = false;
+  /** Once the first look has heard of a cancel, and the mode with it. */
+  let whenSeen: (() => void) | null = null;
   let isClosed = false;
   let cancelWatch: () => void = () => undefined;
   let cancelExtend: () => void = () => undefined;
@@ -123,13 +125,18 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     return ask(() => side.cameBackSince(lastLookMs), false);
   }
 
-  /** Continues in the middle of a shutdown that an earlier run had begun. */
-  async function goOn(): Promise<void> {
-    // beside-a-kubelet.md E9: a saved state proves nothing about the machine, and in doubt no pod is stopped.
-    if (!(await ask(side.goesDown, false))) {
-      inbox.put({ kind: 'cancelled', machineStays: true });
-      return;
+  /** Continues the stops that an earlier run had decided; after a cancel, what was not asked yet is spared. */
+  function resumeStops(): void {
+    const pods = mode.running();
+    for (const stop of parts.state.stops) {
+      const { rungs } = parts.recorder.left(stop.decision);
+      parts.actor.resumeStop(stop, pods.find(({ uid }) => uid === stop.uid) ?? null, rungs);
     }
+  }
+
+  /** Continues in the middle of a shutdown that an earlier run had begun. */
+  function goOn(): void {
+    resumeStops();
     if (shutdown.kind !== 'stopping') return;
     const { phase, tier } = shutdown;
     const nowMs = clock.monoMs();
@@ -179,19 +186,24 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
         return;
       }
       const wasDown = isDown();
-      if (parts.state.stops.length > 0 || shutdown.kind === 'stopping') {
+      // beside-a-kubelet.md E9: a saved state proves nothing about the machine, and in doubt no pod is stopped.
+      const isStaying = wasDown && !(await ask(side.goesDown, false));
+      if (parts.state.stops.length > 0 || shutdown.kind === 'stopping')
         while (!mode.isSettled()) await sleep(clock, SETTLE_POLL_MS);
-        const pods = mode.running();
-        for (const stop of parts.state.stops) {
-          const { rungs } = parts.recorder.left(stop.decision);
-          parts.actor.resumeStop(stop, pods.find(({ uid }) => uid === stop.uid) ?? null, rungs);
-        }
+      if (isStaying) {
+        inbox.put({ kind: 'cancelled', machineStays: true });
+        whenSeen = resumeStops;
+        return;
       }
-      if (wasDown) await goOn();
+      if (wasDown) return goOn();
+      resumeStops();
       // An earlier run died between a cancel and its end.
-      else if (mode.hasStops()) parts.undoStops();
+      if (mode.hasStops()) parts.undoStops();
     },
     seen: (observation, verdict) => {
+      const hear = whenSeen;
+      whenSeen = null;
+      hear?.();
       const wasDown = isDown();
       shutdown = verdict.state.shutdown;
       isCancelIgnored &&= isDown();

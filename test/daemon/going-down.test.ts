@@ -200,10 +200,14 @@ describe('an agent that starts in the middle of a shutdown', () => {
   it.each([
     ['logind and systemd say that the machine stays up', known(false)],
     ['nothing can be learned', no],
-  ])('treats it as cancelled if %s, and stops no more pods', async (_, machine) => {
-    const { resume, facts } = glued({ state: inPhase1, machine });
+  ])('treats it as cancelled if %s, and resumes no stop before that was heard', async (_, machine) => {
+    const { resume, facts, resumed, look } = glued({ state: inPhase1, machine });
     expect(await resume()).toEqual([{ kind: 'cancelled', machineStays: true }]);
-    expect(facts).toEqual([]);
+    expect([facts, resumed]).toEqual([[], []]);
+    const shutdown = { kind: 'unarmed', why: 'cancelled' } as const;
+    look(shutdown);
+    look(shutdown);
+    expect(resumed).toEqual([web.uid]);
   });
 
   it('also asks if it had released the lock', async () => {
