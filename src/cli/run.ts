@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { runDaemon } from '../daemon/run.ts';
-import { hastenThreads } from '../host/hasten-threads.ts';
+import { hastenThreads } from '../host/priority.ts';
 import { sayLast } from '../host/stderr.ts';
 import { withRights } from './denied.ts';
 import { runUntilSignal } from './until-signal.ts';

@@ -1,7 +1,7 @@
 import { known, type Reading } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
+import { closedIfReplaced } from './cgroup-inode.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { closedIfReplaced } from './cgroup-replaced.ts';
 import { inCgroup } from './cgroup-walk.ts';
 import { NUMBER_BYTES, openNumberFile, parseCount, readKernelFile } from './kernel-file.ts';
 

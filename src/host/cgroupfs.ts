@@ -1,11 +1,10 @@
 import { closeSync, constants, lstatSync, openSync, readlinkSync, writeSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
-import { cgroupInode } from './cgroup-inode.ts';
+import { cgroupInode, closedIfReplaced } from './cgroup-inode.ts';
 import { isMember, lookInProc } from './cgroup-members.ts';
 import { anonOf, holdMemory, MEMORY_STAT_BYTES, usageIn } from './cgroup-memory.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { closedIfReplaced } from './cgroup-replaced.ts';
 import { childrenOf, directoryOf, inCgroup, isLeaf, listIn, lookAtProcesses, type Seen } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
 import {

@@ -42,7 +42,7 @@ const asAsked = ({ dev, ino }) => Number(dev) + ':' + Number(ino);
 const [kept, others] = [new Set(asked.kept), new Set(asked.others)];
 
 // Who may write to a directory on the way may put another user's directory at the next name, and so may its owner. The
-// same rule in words: host/path-safety.ts.
+// same rule in words: host/mounts.ts.
 const isOpenToOthers = ({ mode }) => (Number(mode) & OTHERS_WRITE) !== 0 && (Number(mode) & STICKY) === 0;
 const isHandedOn = (above, next) => above.uid !== ROOT && above.uid !== next.uid;
 

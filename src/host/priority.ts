@@ -1,6 +1,8 @@
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { lstat } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { codeOf } from './file-error.ts';
+import { descentOf } from './procfs.ts';
 
 const FIRST = -20;
 
@@ -28,4 +30,21 @@ export function hastenSession(pid: number): 'done' | 'later' | 'refused' {
     // Refused: there are no autogroups, the process is another user's or gone, or this may not have priority.
     return codeOf(cause) === 'EAGAIN' ? 'later' : 'refused';
   }
+}
+
+/**
+ * Lets the threads that read files for the event loop run ahead of busy loops. They do not inherit the real-time priority of a
+ * main thread that resets it on fork, and the sandbox denies it to them. Without CAP_SYS_NICE they stay as they are.
+ */
+export async function hastenThreads(): Promise<void> {
+  // The session of a terminal is not this process's alone.
+  const own = descentOf(process.pid);
+  if (own.known && own.value.session === process.pid) hastenSession(process.pid);
+  // Their first call starts them.
+  await lstat('/');
+  const others = readdirSync('/proc/self/task')
+    .map(Number)
+    .filter((tid) => tid !== process.pid);
+  // Where it is not permitted for one, it is for none.
+  others.every(hastenThread);
 }

@@ -3,9 +3,9 @@ import type { PodTrait, PodView } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { isObject, isText, type Json } from '../core/shape.ts';
 import { checkValue } from '../document/check.ts';
+import { runningPodOf } from '../document/declared-pod.ts';
 import { parseInstant } from '../document/instant.ts';
 import { apiPodSchema, isUid, type V1ApiPod, type V1Container } from '../document/pod.ts';
-import { runningPodOf } from '../document/running-pod.ts';
 
 /** What deleting a pod's object requires. `isUnplaced`: it is in no list of ours, so it may be bound to another node. */
 export type Deletable = Pick<ApiPod, 'object' | 'isMirror'> & { readonly isUnplaced?: true };

@@ -2,10 +2,10 @@ import { EVICT_FOR, parseEvictFor } from '../core/pod/evict-for.ts';
 import { podName } from '../core/pod/pod.ts';
 import { isObject } from '../core/shape.ts';
 import { check, sayValue, valueAt } from '../document/check.ts';
+import { localVolumesOf, runningPodOf } from '../document/declared-pod.ts';
 import type { YamlDocument } from '../document/document.ts';
 import { evictForMistake, runningPodSchema, type V1RunningPod } from '../document/pod.ts';
 import type { Path, Problem } from '../document/problem.ts';
-import { localVolumesOf, runningPodOf } from '../document/running-pod.ts';
 import type { ScenarioPod } from './scenario.ts';
 
 /** A v1 Pod in a scenario's list, and its original text. */

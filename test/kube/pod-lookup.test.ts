@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createPodLookup } from '../../src/kube/pod-lookup.ts';
+import { createPodLookup } from '../../src/kube/pod-watch.ts';
 import { aUid } from './a-kubelet-tree.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
