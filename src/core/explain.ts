@@ -87,14 +87,18 @@ export function explain(look: ExplainedLook, signal: Signal): Explanation | null
   const ranking = question.ranked(question.pods);
   const { victim, unproven, passedOver } = question.choose(ranking);
   const isNobody = victim === null && unproven === null;
-  const first = ranking.find(({ pod }) => pod.uid === victim?.uid);
+  const first = ranking.find(({ pod }) => pod.uid === (victim ?? unproven?.first)?.uid);
+  const candidate = (entry: Ranked): Candidate => {
+    if (isNobody) return passedOverIn(passedOver, entry);
+    return entry.pod.uid === victim?.uid ? { kind: 'victim' } : candidateOf(question, entry, first);
+  };
   return {
     signal,
     comparators: [...SIGNAL_FACTS[signal].rankedBy, ...TIES].map((by) => ({ by, first: COMPARATORS[by].first })),
     pods: ranking.map((entry) => ({
       ...entry,
       usage: measuredUsage(signal, entry.pod, question.layout),
-      candidate: isNobody ? passedOverIn(passedOver, entry) : candidateOf(question, entry, first),
+      candidate: candidate(entry),
     })),
     victim,
     unproven,
@@ -139,10 +143,10 @@ function mostUsage({ signals }: Observation, signal: Signal): number {
 }
 const MEMORY_AND_SWAP = ['memory.available', 'swap.available'] as const;
 
-/** Whether this pod would be passed over if it ranked right before the chosen one. */
-function candidateOf(question: Asked, entry: Ranked, victim: Ranked | undefined): Candidate {
-  if (entry === victim) return { kind: 'victim' };
-  return passedOverIn(question.choose(victim === undefined ? [entry] : [entry, victim]).passedOver, entry);
+/** Whether this pod would be passed over if it ranked right before the first one that may be chosen. */
+function candidateOf(question: Asked, entry: Ranked, first: Ranked | undefined): Candidate {
+  const before = first === undefined || entry === first ? [entry] : [entry, first];
+  return passedOverIn(question.choose(before).passedOver, entry);
 }
 
 function passedOverIn(reasons: readonly Reason[], { pod }: Ranked): Candidate {

@@ -167,6 +167,20 @@ describe('the ranking explained', () => {
     ]);
   });
 
+  it('says so also if another pod may come before the first one', () => {
+    const unread = unknown('unreadable', 'memory.current', 'EIO');
+    const kept = aPod({ name: 'kept', isProtected: true, workingSetBytes: GI });
+    const lost = { ...db, name: 'lost', uid: 'uid-lost', usage: { ...db.usage, workingSetBytes: unread } };
+    const look = aLook([kept, db, lost], { config: { ...aConfig([hard]), isLive: true } });
+    expect(look.reasons).toContainEqual({ code: 'passed-over', uid: 'uid-kept', because: 'protected' });
+    expect(look.reasons.at(-1)).toMatchObject({ code: 'order-unproven', uid: 'uid-db' });
+    expect(order(look)).toEqual([
+      ['kept', 'protected'],
+      ['db', 'candidate'],
+      ['lost', 'candidate'],
+    ]);
+  });
+
   it('agrees with the decision of the look, even while another eviction is in progress', () => {
     const first = aLook([web, job]);
     const decided = first.decisions.find(({ kind }) => kind === 'evict');
