@@ -48,7 +48,7 @@ export type Actor = {
   readonly begin: (decision: Decision) => void;
   /**
    * Resumes an eviction that an earlier run of the agent decided. If its stop had not begun, it begins now, with its last
-   * look (D9).
+   * look (D9). Before `resumeStop`, which may find the pod being evicted.
    */
   readonly resume: (eviction: Eviction, left: Left) => void;
   /** The same for a stop for a shutdown; `victim` null: the pod is no longer declared. */
@@ -220,7 +220,9 @@ export function createActor(needs: ActorNeeds): Actor {
       });
     },
     resumeStop: (stop, victim, doneBefore) =>
-      void carry(stop.decision, () => resumeShutdownStop(needs, stop, victim, doneBefore)),
+      void carry(stop.decision, () =>
+        resumeShutdownStop(needs, stop, { victim, doneBefore, underWay: evicting.get(stop.uid) ?? null }),
+      ),
     underWay: () => underWay,
   };
 }

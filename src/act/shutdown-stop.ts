@@ -19,6 +19,13 @@ type ShutdownStopNeeds = {
 /** A stop in progress for another reason. `hasten` cuts its grace period. */
 export type UnderWay = { readonly hasten: Hastening; readonly ended: Promise<Outcome> };
 
+type Resumed = {
+  /** Null: the pod is no longer declared. */
+  readonly victim: Victim | null;
+  readonly doneBefore: readonly Rung[];
+  readonly underWay: UnderWay | null;
+};
+
 /**
  * Stops a pod in its phase. A pod that an eviction is already stopping is not signalled twice: its grace period is cut to
  * that of the phase.
@@ -31,28 +38,39 @@ export async function stopForShutdown(
   const { id, victim } = decision;
   const turn = turnOfStop(decision);
   const { graceMs } = turn;
-  if (underWay !== null) {
-    const cancel = needs.killer.cancel?.();
-    underWay.hasten.cut({ first: 'sigterm', graceMs });
-    const outcome = await underWay.ended;
-    if (outcome.kind === 'ended' || outcome.kind === 'unknown') return told(needs, victim, { ...outcome, of: id });
-    // No other outcome has stopped it.
-    if (cancel?.aborted === true)
-      return told(needs, victim, { of: id, atMs: needs.clock.monoMs(), kind: 'dropped', because: 'cancelled' });
-  }
+  const outcome = underWay === null ? null : await endOf(needs, underWay, graceMs);
+  if (outcome !== null) return told(needs, victim, { ...outcome, of: id });
   return stop(needs, { ...orderOf(id, victim, graceMs), ...tierOf(decision), turn, resumedFromMs: null });
 }
 
-/** Resumes a stop that an earlier run of the agent began; `victim` null: the pod is no longer declared. */
+/** How what was under way ended the pod, or that the shutdown is cancelled by then. Null: the pod is still to be stopped. */
+async function endOf(
+  { clock, killer }: ShutdownStopNeeds,
+  underWay: UnderWay,
+  graceMs: number,
+): Promise<Outcome | null> {
+  const cancel = killer.cancel?.();
+  if (cancel?.aborted !== true) underWay.hasten.cut({ first: 'sigterm', graceMs });
+  const outcome = await underWay.ended;
+  if (outcome.kind === 'ended' || outcome.kind === 'unknown') return outcome;
+  // No other outcome has stopped it.
+  return cancel?.aborted === true
+    ? { of: outcome.of, atMs: clock.monoMs(), kind: 'dropped', because: 'cancelled' }
+    : null;
+}
+
+/** Resumes a stop that an earlier run of the agent began. */
 export async function resumeShutdownStop(
   needs: ShutdownStopNeeds,
   { decision, decidedMs, graceEndsMs, graceSeconds, chain, endsMs, tier }: ShutdownStop,
-  victim: Victim | null,
-  doneBefore: readonly Rung[],
+  { victim, doneBefore, underWay }: Resumed,
 ): Promise<Outcome> {
   const { clock } = needs;
   if (victim === null) return { of: decision, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
-  const graceMs = Math.max(1, graceEndsMs - clock.monoMs());
+  const leftMs = (): number => Math.max(1, graceEndsMs - clock.monoMs());
+  const outcome = underWay === null ? null : await endOf(needs, underWay, leftMs());
+  if (outcome !== null) return told(needs, victim, { ...outcome, of: decision });
+  const graceMs = leftMs();
   const turn =
     graceSeconds === undefined || endsMs === undefined
       ? turnOf(graceMs / 1_000, undefined, { atMs: decidedMs, endsMs: clock.monoMs() + graceMs })

@@ -254,10 +254,10 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
     // Only now: if memory is short at the start, the choice of a victim must not wait for it.
     settled: () => void parts.warmUp(ended.signal),
   });
-  await goingDown.resume();
   const resumed = resumeEvictions(parts.state, clock.monoMs());
   host.counters.resumed(evictionsOf(resumed));
   for (const eviction of evictionsOf(resumed)) actor.resume(eviction, recorder.left(eviction.decision));
+  await goingDown.resume();
   await runLoop(
     resumed,
     {

@@ -72,6 +72,8 @@ export type KubeKillerNeeds = {
   readonly runtime: Pick<OpenRuntime, 'facts' | 'refresh' | 'isAnswering' | 'stopContainer' | 'stopSandbox'>;
   /** Called before its deletion for a shutdown is sent. Its result: whether the API has accepted it; null: not known. */
   readonly deleting: (pod: ApiPod) => (isDeleted: boolean | null) => void;
+  /** As in Killer. */
+  readonly cancel: () => AbortSignal;
   readonly findings: Findings;
   readonly note: (rung: Extract<RecordNote, { kind: 'rung' }>) => void;
   readonly help?: DyingHelp | undefined;
@@ -90,6 +92,8 @@ export type Ladder = {
   readonly order: StopOrder;
   readonly hasten: Hasten;
   readonly signalled: (how: Signalled['with'], atMs?: MonoMs) => void;
+  /** Of its shutdown. */
+  readonly cancel: AbortSignal;
   /** Includes the rungs of earlier runs. */
   rungs: readonly Rung[];
   /** Whether the API has accepted the request, or no longer knows the pod. */

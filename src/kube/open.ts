@@ -38,6 +38,7 @@ const LAYERS_MS = 10_000;
 /** Pods come from the API server, their cgroups and containers from the machine (beside-a-kubelet.md). */
 export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenImages): Mode {
   const { clock, mounts, findings, log, wake, dry } = needs;
+  let goingDown = new AbortController();
   const isRunning = (uid: PodUid): boolean => source.running().some((declared) => declared.uid === uid);
   let isListed = false;
   // From now on, it is known whose runtime it is; image ages and facts wait for that (D11).
@@ -98,9 +99,15 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     killer: createKubeKiller({
       ...{ clock, mounts, source, tell: api.tell, refusals, guard, findings, help, runtime },
       deleting: shutdown.deleting,
+      cancel: () => goingDown.signal,
       note: needs.note,
     }),
     ...shown,
+    setShuttingDown: (isShuttingDown) => {
+      if (!isShuttingDown) goingDown.abort();
+      else if (goingDown.signal.aborted) goingDown = new AbortController();
+      shown.setShuttingDown(isShuttingDown);
+    },
     scratch: { empty: async () => null },
     reclaim: reclaim.reclaim,
     places: {

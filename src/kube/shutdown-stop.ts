@@ -46,7 +46,7 @@ export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> 
   const { clock } = needs;
   const endsMs = order.turn?.endsMs ?? clock.monoMs() + order.graceMs;
   const { pod } = found;
-  if (pod === null || !(await isDeleted(ladder, pod, endsMs))) return { kind: 'dropped', because: 'not-deleted' };
+  if (pod === null || !(await isDeleted(ladder, pod, endsMs))) return { kind: 'dropped', because: whyNot(ladder) };
   ladder.isAccepted = true;
   ladder.signalled('sigterm');
   const lastWordMs = Math.min(LAST_WORD_MS, (endsMs - clock.monoMs()) / 2);
@@ -70,6 +70,10 @@ function stillRunning({ needs, order }: Ladder, before: LivePod): LivePod | null
   return now?.containers.some(({ cgroup }) => hasProcesses(needs.mounts, cgroup)) ? now : null;
 }
 
+/** What may have been accepted before a cancel is no stop that was cancelled. */
+const whyNot = (ladder: Ladder): 'cancelled' | 'not-deleted' =>
+  ladder.cancel.aborted && lostAnswers(ladder).length === 0 ? 'cancelled' : 'not-deleted';
+
 async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<boolean> {
   const { needs, order } = ladder;
   const { clock } = needs;
@@ -80,6 +84,7 @@ async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<b
     tell(ladder, 'delete', 'it is being deleted already');
     return true;
   }
+  if (ladder.cancel.aborted) return ladder.isAccepted;
   const told = needs.deleting(pod);
   const isAccepted = await isAcceptedBy(ladder, pod, { graceSeconds, endsMs });
   told(isAccepted || (lostAnswers(ladder).length > 0 ? null : false));
@@ -96,8 +101,11 @@ async function isAcceptedBy(
   let lostMs: MonoMs | null = null;
   for (let tried = 1; ; tried++) {
     const sentMs = clock.monoMs();
-    const said = await ask(ladder, 'delete', needs.tell.remove(pod, graceSeconds, 'shutdown'));
-    if (said.kind === 'accepted' || said.kind === 'gone') return true;
+    // After a cancel, only what became of the one that was lost is asked.
+    const isCancelled = ladder.cancel.aborted;
+    if (isCancelled && lostAnswers(ladder).length === 0) return false;
+    const said = isCancelled ? null : await ask(ladder, 'delete', needs.tell.remove(pod, graceSeconds, 'shutdown'));
+    if (said?.kind === 'accepted' || said?.kind === 'gone') return true;
     // Only its answer was lost.
     const now = liveNow(needs, order.victim.uid)?.pod ?? null;
     if (now !== null && now.deletionWallMs !== null) return true;

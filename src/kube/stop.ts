@@ -49,6 +49,7 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
   const { clock, mounts, source } = needs;
   const kubelet = { isAtWork: false };
   return {
+    cancel: needs.cancel,
     stop: async (order, hasten, signalled = () => undefined, became = () => undefined) => {
       let endKnown: EndKnown = () => undefined;
       const isEnding = new Promise<boolean>((resolve) => {
@@ -100,7 +101,8 @@ function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' |
   const { doneBefore: rungs = [], usedBefore = NOT_MEASURED } = of.order;
   // For a pod that no longer has a cgroup.
   const usage = releasedAs(() => usedBefore);
-  return { ...of, rungs, isAccepted: isByUs({ rungs }), asked: null, unsaid: 'unheard', usage };
+  const cancel = of.needs.cancel();
+  return { ...of, cancel, rungs, isAccepted: isByUs({ rungs }), asked: null, unsaid: 'unheard', usage };
 }
 
 type End = ReturnType<typeof goneAs> | Extract<Result, { kind: 'survived' | 'unknown' | 'dropped' }>;

@@ -122,7 +122,7 @@ const DROPPED: { readonly [B in Dropped]: string } = {
   gone: 'the pod had already ended',
   'started-anew': 'what it ran at the choice had already ended; what runs now started afterwards',
   'dry-run': 'this is a dry run',
-  cancelled: 'the shutdown was cancelled before its turn',
+  cancelled: 'the shutdown was cancelled before it was asked to stop',
   'left-to-systemd': 'it has no processes, and systemd stops it after the phases',
   'budget-refused': 'its disruption budget refuses it',
   'eviction-not-taken': 'the API server has not accepted it, so that no disruption budget was asked',

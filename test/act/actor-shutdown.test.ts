@@ -4,7 +4,7 @@ import type { Hasten } from '../../src/core/eviction/hasten.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { known } from '../../src/core/reading.ts';
 import type { StopOrder } from '../../src/ports.ts';
-import { clock, evict, soft, stage, victim } from './an-actor.ts';
+import { clock, evict, left, nothing, soft, stage, victim } from './an-actor.ts';
 
 function stopFor(phase: number, graceSeconds: number): Decision {
   return { id: 'boot-2', atMs: 0, kind: 'stop-for-shutdown', victim, phase, graceSeconds };
@@ -59,6 +59,27 @@ describe('a stop for a shutdown', () => {
     expect(await settled()).toMatchObject({ of: 'boot-7', kind: 'ended' });
     expect(orders).toMatchObject([{ why: 'shutdown', resumedFromMs: nowMs - 5_000 }]);
     expect(orders[0]?.graceMs).toBeLessThanOrEqual(15_000);
+  });
+
+  it('that an earlier run began while it evicted the pod only cuts the grace period of the resumed eviction', async () => {
+    const orders: StopOrder[] = [];
+    const stop = async (order: StopOrder, hasten: Hasten): Promise<Outcome> => {
+      orders.push(order);
+      await hasten.whenCut;
+      expect(hasten.endsMs(0) - clock.monoMs()).toBeCloseTo(5_000, -3);
+      return { of: order.decision, atMs: 0, kind: 'ended', via: 'sigterm', releasedBytes: known(0) };
+    };
+    const { actor, recorded } = stage({
+      killer: { stop, usedBytes: () => known(0), largestProcesses: () => known([]) },
+    });
+    const nowMs = clock.monoMs();
+    actor.resume({ ...left, decidedMs: nowMs, signalledMs: nowMs, graceEndsMs: nowMs + 60_000 }, nothing);
+    const times = { decidedMs: nowMs, graceEndsMs: nowMs + 5_000, waitEndsMs: 0 };
+    actor.resumeStop({ decision: 'boot-2', uid: victim.uid, ...times }, victim, []);
+    for (let i = 0; recorded.length < 2 && i < 200; i++)
+      await new Promise((resolve) => clock.after(5, () => resolve(null)));
+    expect(orders.map(({ why }) => why)).toEqual(['eviction']);
+    expect(recorded.map(({ of }) => of).toSorted()).toEqual(['boot-1', 'boot-2']);
   });
 
   it('ends as gone for a pod that is no longer declared', async () => {

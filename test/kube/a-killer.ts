@@ -25,6 +25,7 @@ const API_POD = anApiPod({ uid: UID, namespace: 'shop', name: 'web' });
 const DECLARED = API_POD.declared;
 export const ACCEPTED: Said = { kind: 'accepted', text: '201' };
 const NEVER = new Promise<Said>(() => undefined);
+const NOT_CANCELLED = new AbortController().signal;
 const AWAY = unknown('unreadable', 'the API server', 'the API server is away');
 /** A container that nobody can name; what it is where the runtime has listed it as the sandbox. */
 export const [UNNAMED, SANDBOX] = ['unnamed', 'pause'];
@@ -125,6 +126,7 @@ export const killer = (
   return createKubeKiller({
     ...{ clock, mounts, source, tell, refusals, guard, findings, runtime, ...other },
     deleting: () => () => undefined,
+    cancel: () => NOT_CANCELLED,
     note: (rung) => void noted.push(rung),
   });
 };

@@ -63,6 +63,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       tell,
       runtime: aRuntime(),
       note: () => undefined,
+      cancel: () => new AbortController().signal,
       deleting: ({ object }) => {
         asked.push(`deleting ${object.name}`);
         return (isDeleted) => void became.push(isDeleted);
@@ -129,6 +130,37 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(outcome).toMatchObject({ kind: 'dropped', because: 'not-deleted' });
     expect(app.isAlive()).toBe(true);
     expect(became).toEqual([null]);
+  });
+
+  it.each([
+    ['refused', REFUSED, 'cancelled', false],
+    ['lost', LOST, 'not-deleted', null],
+  ] as const)(
+    'does not ask again for a deletion that was %s if the shutdown is cancelled, whatever follows',
+    async (_, said, because, isDeleted) => {
+      const app = await cgroup.child(APP, OBEYS);
+      let shutdown = new AbortController();
+      let sent = 0;
+      const remove = async (): Promise<Said> => (++sent === 1 ? said : ACCEPTED);
+      const isEnding = async () => unknown('timed-out', 'the pod in the API', 'no answer');
+      const stopping = stop(null, 20, { tell: { ...tell, remove, isEnding }, cancel: () => shutdown.signal });
+      await until(clock, () => sent === 1, 10_000);
+      // It is announced again before the next attempt.
+      shutdown.abort();
+      shutdown = new AbortController();
+      expect(await stopping).toMatchObject({ kind: 'dropped', because });
+      expect([sent, app.isAlive()]).toEqual([1, true]);
+      expect(became).toEqual([isDeleted]);
+    },
+  );
+
+  it('does not delete a pod after a cancel that came first', async () => {
+    await cgroup.child(APP, OBEYS);
+    expect(await stop(null, 20, { cancel: () => AbortSignal.abort() })).toMatchObject({
+      kind: 'dropped',
+      because: 'cancelled',
+    });
+    expect(asked).toEqual([]);
   });
 
   it('treats a deletion as sent if only its answer was lost', async () => {
