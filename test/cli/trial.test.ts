@@ -25,6 +25,11 @@ function seen(of: string): EntryBody {
   const scenario = scenarioOf({ name: of, observation, config: aConfig([]), acted: null });
   return { kind: 'observation', of: [of], atMs: 1_000, signals: observation.signals, psi: observation.psi, scenario };
 }
+const relieved = (atMs: number): EntryBody => ({
+  kind: 'decision',
+  decision: { id: 'c-2', atMs, kind: 'set-condition', condition: 'MemoryPressure', status: false },
+  reasons: [],
+});
 const kill = (count: number, atMs: number): EntryBody =>
   note({ kind: 'kernel-oom-kill', atMs, count, pods: ['shop/job'] });
 
@@ -56,6 +61,7 @@ describe('trial', () => {
       [5, STARTED, 'boot-2'],
       [6, evicted('c-1'), 'boot-2'],
       [6, seen('c-1'), 'boot-2'],
+      [7, relieved(7_200_000), 'boot-2'],
       // Of the time before: it says nothing about the thresholds.
       [5, note({ kind: 'kernel-oom-kill', atMs: 9, count: 5, pods: [], unwatchedSinceMs: 0 }), 'boot-2'],
       [8, kill(2, 10_800_000), 'boot-2'],

@@ -92,14 +92,27 @@ describe('a trial', () => {
     expect([within({}), within({ isAtLeast: true })]).toEqual([['within-request'], []]);
   });
 
-  it('takes only an eviction for memory, in the minute before by the time since the boot, for one that prevents an OOM kill', () => {
+  it('takes only an eviction for memory, before it by the time since the boot, for one that prevents an OOM kill', () => {
     expect(codes([STARTED, evicted(1, 'b-1'), kill(1.9)])).toEqual([]);
-    expect(codes([STARTED, evicted(1, 'b-1'), kill(2.1)])).toEqual(['kernel-first']);
     expect(codes([STARTED, evicted(1, 'b-1', { threshold: full }), kill(1.5)])).toEqual(['kernel-first']);
     const back = { setBy: -60 };
     expect(codes([STARTED, evicted(1, 'b-1'), kill(1.9, back)])).toEqual([]);
-    expect(codes([STARTED, evicted(1, 'b-1'), kill(61, back)])).toEqual(['kernel-first']);
+    expect(codes([STARTED, evicted(61, 'b-1', {}, back), kill(60)])).toEqual(['kernel-first']);
     expect(codes([STARTED, evicted(1, 'b-1'), kill(0.5, { bootId: 'next', setBy: 1 })])).toEqual(['kernel-first']);
+  });
+
+  it('does not say that no pod would have been evicted while the threshold of the last eviction may be met ever since', () => {
+    const leak = [STARTED, pressure(1, true), evicted(1, 'b-1')];
+    expect(codes([...leak, kill(9)])).toEqual([]);
+    expect(codes([...leak, pressure(2, false), kill(2.1)])).toEqual(['kernel-first']);
+    expect(codes([...leak, pressure(1.5, false), kill(1.9)])).toEqual([]);
+    const disk = decided(2, { kind: 'set-condition', condition: 'DiskPressure', status: false });
+    expect(codes([...leak, disk, pressure(2, false, { bootId: 'next' }), kill(9)])).toEqual([]);
+    const again = [pressure(5, true), evicted(5, 'b-2')];
+    expect(codes([...leak, pressure(2, false), kill(4), ...again, kill(9)])).toEqual(['kernel-first']);
+    expect(trial([...leak, pressure(2, false), kill(4), ...again, kill(9)]).advice).toMatchObject([{ count: 1 }]);
+    // Without a transition period, the record does not show its end.
+    expect(codes([STARTED, evicted(1, 'b-1'), kill(9)])).toEqual([]);
   });
 
   it('spans what the clock showed also if it was set back', () => {

@@ -68,7 +68,7 @@ type Kill = OomKills & { readonly bootId: string; readonly atMs: MonoMs };
 type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
 type Evicted = DecisionRecord & { readonly decision: Evict; readonly isAfterReclaim: boolean };
 const OFTEN = 3;
-/** An eviction for memory would have prevented a kernel OOM kill that followed its decision within this time. */
+/** An eviction for memory would have prevented a kernel OOM kill that followed its decision within this time, or under its pressure. */
 const PREVENTED_MS = 60_000;
 
 /** `recorded`: the record of the dry run. `notRead`: how many of its lines cannot be, or are not. */
@@ -100,7 +100,7 @@ export function trialOf(recorded: readonly RecordEntry[], notRead: number, since
     reclaims: reclaimsOf(decisions),
     kernelOomKills: kills.map(({ atWallMs, count, pods }) => ({ atWallMs, count, pods })),
     findings,
-    advice: adviceOf({ evicted, stops, kills, findings, metBefore, hasDecided }),
+    advice: adviceOf({ evicted, relieved: all.filter(isRelieved), stops, kills, findings, metBefore, hasDecided }),
   };
 }
 
@@ -295,19 +295,21 @@ function findingsOf(entries: readonly RecordEntry[]): Trial['findings'] {
 
 function adviceOf(facts: {
   readonly evicted: readonly Evicted[];
+  /** Where memory ceased to be short. */
+  readonly relieved: readonly DecisionRecord[];
   readonly stops: readonly TrialStop[];
   readonly kills: readonly Kill[];
   readonly findings: Trial['findings'];
   readonly metBefore: readonly string[];
   readonly hasDecided: boolean;
 }): readonly Advice[] {
-  const { evicted, stops, kills, findings, metBefore, hasDecided } = facts;
+  const { evicted, relieved, stops, kills, findings, metBefore, hasDecided } = facts;
   const forMemory = evicted.filter(({ decision }) => isForMemory(decision));
-  const isPrevented = ({ bootId, atMs }: Kill): boolean =>
-    forMemory.some(({ decision, ...of }) => {
-      const afterMs = atMs - decision.atMs;
-      return of.bootId === bootId && afterMs >= 0 && afterMs <= PREVENTED_MS;
-    });
+  // A dry run decides once while a threshold is met. How long it was without a transition period, the record does not show.
+  const isPrevented = (kill: Kill): boolean => {
+    const decidedMs = lastMs(forMemory, kill);
+    return kill.atMs - decidedMs <= PREVENTED_MS || lastMs(relieved, kill) < decidedMs;
+  };
   const first = kills.filter((kill) => !isPrevented(kill));
   const count = first.reduce((sum, kill) => sum + kill.count, 0);
   return [
@@ -333,6 +335,15 @@ function adviceOf(facts: {
     ),
   ];
 }
+const isRelieved = ({ decision }: DecisionRecord): boolean =>
+  decision.kind === 'set-condition' && decision.condition === 'MemoryPressure' && !decision.status;
+
+/** When the last of these was decided before the kill, by the time since the boot; -Infinity: none was. */
+function lastMs(decisions: readonly DecisionRecord[], { bootId, atMs }: Kill): MonoMs {
+  const before = decisions.filter((of) => of.bootId === bootId && of.decision.atMs <= atMs);
+  return before.reduce((last, { decision }) => Math.max(last, decision.atMs), Number.NEGATIVE_INFINITY);
+}
+
 const isForMemory = (decision: Evict): boolean =>
   decision.kind === 'evict' && SIGNAL_FACTS[decision.threshold.signal].condition === 'MemoryPressure';
 const NO_CANDIDATE = 'no-candidate/';
