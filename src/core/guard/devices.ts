@@ -70,6 +70,7 @@ function withAnswer(known: DeviceMemory | undefined, answer: DeviceAnswer, wallM
     method,
     says,
     begunMs,
+    silentSinceMs: says === 'unknown' ? (known?.silentSinceMs ?? begunMs) : null,
     wallMs,
     recent: says === 'unknown' ? recent : [...recent, { says, begunMs, endedMs }].slice(-KEPT_ANSWERS),
     hasSaidOn: says === 'on' || known?.hasSaidOn === true,
@@ -87,7 +88,7 @@ export function adoptDevices(own: Devices, kept: readonly KeptDevice[]): Devices
     devices.set(
       key,
       known === undefined
-        ? { ...device, begunMs: null, recent: [] }
+        ? { ...device, begunMs: null, silentSinceMs: null, recent: [] }
         : {
             ...known,
             hasSaidOn: known.hasSaidOn || device.hasSaidOn,

@@ -92,10 +92,11 @@ export function offKnownUntilMs(turn: Turn): number {
 function watchedSinceMs(turn: Turn): MonoMs {
   const { sinceMs } = turn.fencing;
   const mayAskSinceMs = asksSinceMs(turn);
-  const wasSilentBefore = watchedDevices(turn).some((device) => {
-    const begunMs = device?.begunMs ?? null;
-    return device?.says === 'unknown' && begunMs !== null && begunMs >= sinceMs && begunMs < mayAskSinceMs;
-  });
+  const isBefore = (askedMs: MonoMs | null): boolean =>
+    askedMs !== null && askedMs >= sinceMs && askedMs < mayAskSinceMs;
+  const wasSilentBefore = watchedDevices(turn).some(
+    (device) => device?.says === 'unknown' && [device.silentSinceMs, device.begunMs].some(isBefore),
+  );
   return wasSilentBefore ? sinceMs : mayAskSinceMs;
 }
 

@@ -156,6 +156,8 @@ export type DeviceMemory = {
   readonly says: PowerState | 'unknown';
   /** When the status was begun, by this process; null: told by an earlier leader. */
   readonly begunMs: MonoMs | null;
+  /** When the first one was begun that it has not answered since it last did; null: it answered the last one. */
+  readonly silentSinceMs: MonoMs | null;
   readonly wallMs: number;
   /** The last answers on or off, at most 8, oldest first. */
   readonly recent: readonly { readonly says: PowerState; readonly begunMs: MonoMs; readonly endedMs: MonoMs }[];

@@ -87,6 +87,7 @@ export function aDevice(method: string, said: readonly Said[], rest: Partial<Dev
     method,
     says: last?.says ?? 'unknown',
     begunMs: last?.begunMs ?? null,
+    silentSinceMs: null,
     wallMs: 0,
     recent: all.flatMap(({ says, ...when }) => (says === 'unknown' ? [] : [{ says, ...when }])),
     hasSaidOn: true,

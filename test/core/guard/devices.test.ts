@@ -228,7 +228,7 @@ describe('what outlives a leader', () => {
     rehearsedWallMs: 3,
   };
   it('is adopted where nothing is known, and where it speaks for or against a device', () => {
-    expect(only(adoptDevices(new Map(), [kept]))).toEqual({ ...kept, begunMs: null, recent: [] });
+    expect(only(adoptDevices(new Map(), [kept]))).toEqual({ ...kept, begunMs: null, silentSinceMs: null, recent: [] });
     expect(only(adoptDevices(wordOf(says('off', 0)), [kept]))).toMatchObject({
       wallMs: 7,
       begunMs: 0,

@@ -26,6 +26,7 @@ function aDevice(rest: Partial<DeviceMemory> = {}): DeviceMemory {
     says: 'on',
     begunMs: AT_MS - 1_000,
     wallMs: 0,
+    silentSinceMs: null,
     recent: [],
     hasSaidOn: true,
     contradicted: null,

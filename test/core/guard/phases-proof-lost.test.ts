@@ -164,3 +164,25 @@ describe('a guard that did not lead for a while, and leads again while a machine
     expect(isTainted()).toBe(false);
   });
 });
+
+describe('a guard that is elected every 45 s while a machine is tainted whose device is silent', () => {
+  const world = aWorld(five()).run(300_000);
+  const w1 = world.machine('w1');
+  const isTainted = (): boolean => w1.taints.some(({ key }) => key.endsWith('/out-of-service'));
+  w1.isHeard = false;
+  w1.pods = [aPodOn({ finalizers: ['it-stays'] })];
+  while (!isTainted()) world.run(500);
+  world.run(20_000);
+  w1.lies = { 'vm w1': 'mute' };
+
+  it('does not ask anew for as long each time', () => {
+    world.run(45_000);
+    world.isLeader = false;
+    world.run(1_000);
+    world.isLeader = true;
+    world.epoch += 1;
+    expect(isTainted()).toBe(true);
+    world.run(15_000);
+    expect(isTainted()).toBe(false);
+  });
+});
