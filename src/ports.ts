@@ -117,7 +117,7 @@ export type Killer = {
    * - `unknown` if it has ended, and whether by this agent's request nobody can say yet;
    * - `dropped` if it is not stopped, or not any more: `because` says why (core/outcome.ts).
    * `hasten` cuts the grace period. `signalled` is called at the first request to stop and SIGKILL, maybe also later; `atMs`:
-   * when that was, if known only later. `became` gets what an `unknown` outcome turned out to be, if that becomes known.
+   * when that was, if known only later. `became` gets what an `unknown` outcome turned out to be, and the end of a survivor.
    */
   readonly stop: (
     order: StopOrder,

@@ -13,7 +13,7 @@ import type { Eviction, ShutdownStop } from '../core/state/state.ts';
 import type { Clock, Inbox, Inhibitor, Killer, Left, NodeMarks, Recorder, StopOrder } from '../ports.ts';
 import { sayTies } from '../words/decision.ts';
 import { and, sayLimit, sayThreshold } from '../words/phrases.ts';
-import { type EndNeeds, ended, reported } from './ended.ts';
+import { type EndNeeds, ended } from './ended.ts';
 import { createHasten, type Hastening } from './hasten.ts';
 import { olderThan } from './largest-processes.ts';
 import { lastLook } from './last-look.ts';
@@ -215,7 +215,7 @@ export function createActor(needs: ActorNeeds): Actor {
         if (begunMs === null) await needs.killer.whenFound?.(victim);
         const last = begunMs === null && threshold !== null ? await lastLook(needs, threshold) : null;
         if (last !== null) return notEvicting(needs, decision, victim, last);
-        const outcome = await needs.killer.stop(order, hasten, signalled, becoming(needs, victim, telling));
+        const outcome = await needs.killer.stop(order, hasten, signalled, becoming(needs, victim, threshold, telling));
         return ended(needs, victim, threshold, telling.outcome(outcome));
       });
     },
@@ -265,7 +265,7 @@ async function evict(
     );
     if (!needs.isDry()) tellEvicted(marks, decision);
   });
-  const stopped = killer.stop(order, hasten, telling.signalled(signalled), becoming(needs, victim, telling));
+  const stopped = killer.stop(order, hasten, telling.signalled(signalled), becoming(needs, victim, threshold, telling));
   if (needs.isDry()) telling.now();
   return ended(needs, victim, threshold, telling.outcome(await stopped));
 }
@@ -295,9 +295,15 @@ function tellingOnce({ clock }: Pick<ActorNeeds, 'clock'>, tell: () => void) {
   };
 }
 
-/** What an outcome that was not known turned out to be is recorded beside it. The core has gone on. */
-function becoming(needs: ActorNeeds, victim: Victim, telling: ReturnType<typeof tellingOnce>) {
-  return (outcome: Outcome): void => needs.recorder.outcome(reported(needs, victim, telling.outcome(outcome)));
+/** What an outcome turned out to be later is carried to its end, and recorded beside it. The core has gone on. */
+function becoming(
+  needs: ActorNeeds,
+  victim: Victim,
+  threshold: MetThreshold | null,
+  telling: ReturnType<typeof tellingOnce>,
+) {
+  return (outcome: Outcome): void =>
+    void ended(needs, victim, threshold, telling.outcome(outcome)).then(needs.recorder.outcome);
 }
 
 function tellEvicted(marks: NodeMarks, decision: Evict): void {

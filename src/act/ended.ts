@@ -48,11 +48,7 @@ export async function ended(
 }
 
 /** In the log, and a finding where it could not be ended. */
-export function reported(
-  { log, findings }: Pick<EndNeeds, 'log' | 'findings'>,
-  victim: Victim,
-  outcome: Outcome,
-): Outcome {
+function reported({ log, findings }: Pick<EndNeeds, 'log' | 'findings'>, victim: Victim, outcome: Outcome): Outcome {
   const pod = podName(victim);
   if (outcome.kind === 'ended') {
     const { via, releasedBytes, detail = '' } = outcome;

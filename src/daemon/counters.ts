@@ -65,8 +65,8 @@ export function createCounters(sinceWallMs: number): Counters {
       if (outcome.emptied !== undefined) add('scratch', outcome.emptied.freedBytes);
     }
     if (outcome.kind === 'reclaimed' && reclaims.has(outcome.of)) add('reclaim', outcome.freed);
-    // It may become known.
-    if (outcome.kind !== 'unknown') underWay.delete(outcome.of);
+    // It may become known, or end later.
+    if (outcome.kind !== 'unknown' && outcome.kind !== 'survived') underWay.delete(outcome.of);
     reclaims.delete(outcome.of);
   };
   return {

@@ -124,8 +124,8 @@ export function createNotifier(needs: {
   };
 
   function over({ of, kind }: Outcome): void {
-    // It may become known.
-    const decision = kind === 'unknown' ? evictionOf(of) : null;
+    // It may become known, or end later.
+    const decision = kind === 'unknown' || kind === 'survived' ? evictionOf(of) : null;
     if (decision === null) begun.delete(of);
     else begun.set(of, decision);
   }

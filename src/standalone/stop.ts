@@ -60,7 +60,8 @@ const FIND_POLL_MS = 50;
 const SIGKILL = 9;
 /** Most dead processes are reaped by then. */
 const UNREAPED_MS = 1_000;
-const SURVIVOR_MS = 1_000;
+/** Its end frees what others may be chosen for. */
+const SURVIVOR_MS = 250;
 /** Most units have ended by then, and need no query. */
 const KILL_MODE_MS = 1_000;
 
@@ -105,6 +106,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     hasten: Hasten,
     signalled?: SignalHeard,
     grace?: ShutdownGrace,
+    became?: (outcome: Outcome) => void,
   ): Promise<Outcome> {
     // Not awaited if it is known at once: the first signal must not wait for a turn.
     const now = source.find(order.victim.uid);
@@ -115,16 +117,22 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     }
     if (live !== null && needs.isIdle?.(order.victim.uid) !== true && isBetweenRuns(order, live)) {
       const outcome = await stopBetweenRuns(needs, live, order, signalled);
-      return outcome ?? stop({ ...order, sentBefore: 'sigterm' }, hasten, signalled, grace);
+      return outcome ?? stop({ ...order, sentBefore: 'sigterm' }, hasten, signalled, grace, became);
     }
     const target = stopTarget(needs, order, live);
     if ('kind' in target) {
       const saved = savedRef(order.victim);
-      if (target.kind === 'survived' && saved !== null) clearWhenEmpty(needs, saved, order.victim, undefined);
+      if (target.kind === 'survived' && saved !== null) whenSurvivorEnds(needs, saved, order.victim);
       return { ...outcome, atMs: clock.monoMs(), ...target };
     }
     const { ref, unit } = target;
     const end = await stopIt(needs, target, order, { hasten, signalled, grace });
+    if (end.kind === 'survived') {
+      whenSurvivorEnds(needs, ref, order.victim, end.escaped, () => {
+        const releasedBytes = releasedBy(mounts, ref, order.usedBefore ?? NOT_MEASURED);
+        became?.({ ...outcome, atMs: clock.monoMs(), kind: 'ended', via: 'sigkill', releasedBytes });
+      });
+    }
     return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, order, (isAnew) => gone(order, ref, unit, isAnew)) };
   }
 
@@ -132,9 +140,10 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
 
   return {
     cancel: shutdownStops?.cancel,
-    stop: async (given, hasten, signalled) => {
+    stop: async (given, hasten, signalled, became) => {
       const order = shutdownStops?.withSentBefore(given) ?? given;
-      return order.why === 'shutdown' ? stopForShutdown(order, hasten, signalled) : stop(order, hasten, signalled);
+      if (order.why === 'shutdown') return stopForShutdown(order, hasten, signalled);
+      return stop(order, hasten, signalled, undefined, became);
     },
     whenFound: async ({ uid }) => void (await find(uid)),
     usedBytes: (victim) => ifKnown(measured(victim), (ref) => usageBytes(mounts, ref)),
@@ -216,7 +225,6 @@ async function stopIt(
   findings.clear(resistsId(uid));
   if (end.kind === 'ended' && end.unreaped !== undefined) clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
   if (live !== null) source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended', ref.inode);
-  if (end.kind === 'survived') clearWhenEmpty(needs, ref, order.victim, end.escaped);
   if (end.kind === 'ended' && (await isTimedOut(needs.systemd, order, unit, end.via))) {
     return { ...end, via: 'stop-timeout' };
   }
@@ -303,21 +311,28 @@ function hasLeft({ mounts }: StandaloneKillerNeeds, ref: CgroupRef, order: StopO
 }
 
 /** A pod that survived its eviction may end later: a device answers again, or a debugger detaches. */
-function clearWhenEmpty(
-  needs: StandaloneKillerNeeds,
+function whenSurvivorEnds(
+  { mounts, clock, findings }: StandaloneKillerNeeds,
   ref: CgroupRef,
   victim: StopOrder['victim'],
-  escaped: Escaped | undefined,
+  escaped?: Escaped,
+  ended?: () => void,
 ): void {
-  const { mounts, clock, findings } = needs;
-  clock.after(SURVIVOR_MS, () => {
-    const populated = isPopulated(mounts, ref);
-    const isEmpty = populated.known ? !populated.value : populated.why === 'absent';
+  const survivedMs = clock.monoMs();
+  const isOver = (): boolean => {
     const held = escaped === undefined ? null : heldOutside(mounts, escaped);
-    const isOver = held === null ? isEmpty : held.memoryBytes === 0 && held.processIds === 0;
-    if (isOver) findings.clear(survivedId(victim.uid));
-    else clearWhenEmpty(needs, ref, victim, escaped);
-  });
+    if (held !== null) return held.memoryBytes === 0 && held.processIds === 0;
+    const populated = isPopulated(mounts, ref);
+    if (!populated.known || !populated.value) return populated.known || populated.why === 'absent';
+    // All that run there now were started since.
+    return (oldestStartMs(mounts, ref) ?? 0) > survivedMs;
+  };
+  const lookAgain = (): void => {
+    if (!isOver()) return void clock.after(SURVIVOR_MS, lookAgain);
+    findings.clear(survivedId(victim.uid));
+    ended?.();
+  };
+  clock.after(SURVIVOR_MS, lookAgain);
 }
 
 /** Reported as long as it holds: only their parent can free these process ids. */

@@ -92,6 +92,28 @@ describe('an eviction', () => {
     ]);
   });
 
+  it("empties a survivor's scratch directories once it is dead, and records both outcomes", async () => {
+    const threshold: MetThreshold = { ...hard, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' };
+    let becomes = (_: Outcome): void => undefined;
+    const survived: Outcome = { of: 'boot-1', atMs: 5, kind: 'survived', left: [], detail: 'it is in state D' };
+    const killer: ActorNeeds['killer'] = {
+      stop: async (_, __, ___, became) => {
+        becomes = became ?? becomes;
+        return survived;
+      },
+      usedBytes: () => known(MI),
+      largestProcesses: () => known([]),
+    };
+    const scratch = { empty: async () => ({ freedBytes: known(7 * MI), problem: null }) };
+    const { actor, did, recorded, settled } = stage({ killer, scratch });
+    actor.begin(evict(threshold, 1));
+    expect(await settled()).toEqual(survived);
+    becomes({ of: 'boot-1', atMs: 9, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) });
+    await until(clock, () => recorded.length === 2, 10_000);
+    expect(recorded).toMatchObject([survived, { atMs: 9, kind: 'ended', emptied: { freedBytes: known(7 * MI) } }]);
+    expect(did.at(-1)).toContain('its scratch was emptied, 7 MiB freed');
+  });
+
   it('says what its scratch freed, and of what was not emptied why', async () => {
     const threshold: MetThreshold = { ...hard, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' };
     const said = async (emptied: Emptied): Promise<string | undefined> => {
@@ -375,6 +397,7 @@ describe('an eviction that an earlier run of the agent left in progress', () => 
     expect(did).toEqual([said]);
     const ended: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'api', releasedBytes: known(MI) };
     becomes(ended);
+    await until(clock, () => recorded.length === 2, 10_000);
     expect(did).toEqual([said, 'Evicted', 'log: shop/web was ended by api and gave back 1 MiB']);
     expect(recorded).toEqual([unknown, ended]);
   });

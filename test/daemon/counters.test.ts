@@ -71,11 +71,14 @@ describe('what is counted', () => {
     cameOut(outcome);
     expect(counters.now()).toMatchObject({ evictions: [], reclaimedBytes: { eviction: 0 } });
   });
-  it('is an eviction once it is known to be one', () => {
+  it.each<Outcome>([
+    { of: 'b-1', atMs: 1_020, kind: 'unknown', detail: 'the API server is away' },
+    { of: 'b-1', atMs: 1_020, kind: 'survived', left: [], detail: 'it is in state D' },
+  ])('is an eviction once it is known to be one, after %j', (first) => {
     const { counters, decided, began, cameOut } = counting();
     decided(anEviction('b-1'));
     began('b-1', 1_000);
-    cameOut({ of: 'b-1', atMs: 1_038, kind: 'unknown', detail: 'the API server is away' });
+    cameOut(first);
     cameOut({ of: 'b-1', atMs: 1_038, kind: 'ended', via: 'api', releasedBytes: known(290) });
     const { evictions, evictionTimes } = counters.now();
     expect([evictions.map(({ count }) => count), evictionTimes.sumMs]).toEqual([[1], 38]);

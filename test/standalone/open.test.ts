@@ -2,6 +2,7 @@ import { chmodSync, existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } fr
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createHasten } from '../../src/act/hasten.ts';
+import type { Outcome } from '../../src/core/outcome.ts';
 import { sleep } from '../../src/host/clock.ts';
 import { ENVIRONMENT } from '../../src/host/exec.ts';
 import { survivedId } from '../../src/words/finding-eviction.ts';
@@ -105,7 +106,10 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     const moved = await cgroup(0).run(IGNORES);
     for (const [i, name] of ['one', 'two'].entries()) write(name, `cgroup: ${cgroup(i).path}`);
     await open();
-    const stopping = stop('one', { graceMs: 300 });
+    const became: Outcome[] = [];
+    const stopping = standalone.killer.stop(order('one', { graceMs: 300 }), createHasten(clock), undefined, (outcome) =>
+      became.push(outcome),
+    );
     for (const root of cgroup(1).roots) writeFileSync(join(root, 'cgroup.procs'), String(moved.pid));
     const where = `in ${cgroup(1).path}, which belongs to default/two`;
     expect(await stopping).toMatchObject({ kind: 'survived', detail: expect.stringContaining(where) });
@@ -115,6 +119,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     heard.findings.raise({ id: finding, text: 'it survived' });
     process.kill(moved.pid, 'SIGKILL');
     await until(() => !heard.present.has(finding));
+    expect(became).toMatchObject([{ of: 'd1', kind: 'ended', via: 'sigkill' }]);
   });
 
   it('are followed by what was known of them if they left while no agent ran', async () => {
