@@ -110,6 +110,7 @@ function onDisk(of: {
   readonly name: string;
   readonly commands: UnitPod['commands'];
   readonly service?: readonly string[];
+  readonly isRestarted?: true;
   readonly annotations: { readonly [name: string]: string };
   readonly others?: readonly UnitPod[];
   readonly play: (scene: UnitScene, run: Run) => Promise<string>;
@@ -121,6 +122,7 @@ function onDisk(of: {
     commands: of.commands,
     annotations: of.annotations,
     ...(of.service === undefined ? {} : { service: of.service }),
+    ...(of.isRestarted ? { isRestarted: true } : {}),
   } as const;
   return {
     name: of.name,
@@ -187,9 +189,10 @@ const stays = onDisk({
 const WRITER = path.join(UNIT_NODEFS, 'writer');
 /** Six runs fill the disk; systemd reads $$ as one $. Most of the time it has no process. */
 const crashing = onDisk({
-  name: 'a unit fills the disk a bit in each run and crashes: it is kept down, and none that grows a little is stopped in its place',
+  name: 'a unit fills the disk a bit in each run and crashes: it is kept down until the disk is free, and none that grows a little is stopped in its place',
   commands: `dd if=/dev/zero of=${own}/dump.$$$$ bs=1M count=12; exit 1`,
   service: ['Restart=always', 'RestartSec=2'],
+  isRestarted: true,
   annotations: { 'nodewarden.dev/disk': own },
   others: [
     {
@@ -204,8 +207,12 @@ const crashing = onDisk({
     fs.mkdirSync(WRITER);
     scene.start('writer', 'hog');
     await until('the eviction is over', () => evictionsOf(scene).some(isOver) || null);
-    assert.equal(systemctl('show', '-P', 'ActiveState', unitOf('hog')), 'inactive');
-    return `${fs.readdirSync(own).length - 1} runs`;
+    const state = (): string => systemctl('show', '-P', 'ActiveState', unitOf('hog'));
+    assert.equal(state(), 'inactive');
+    const dumps = fs.readdirSync(own).filter((name) => name.startsWith('dump'));
+    for (const dump of dumps) fs.rmSync(path.join(own, dump));
+    await until('it is started again', () => state() !== 'inactive' || null);
+    return `${dumps.length} runs`;
   },
 });
 
