@@ -141,6 +141,7 @@ function usageOf(
   const unclear = sumOf([unattributedIn(here), unattributed]);
   return known({
     ...walked,
+    isOfFileSystem: true,
     volumesBytes: heldBytes + (here?.reduce((sum, of) => sum + ownIn(of, 'bytes'), 0) ?? walked.volumesBytes),
     volumesInodes: heldInodes + (here?.reduce((sum, of) => sum + ownIn(of, 'inodes'), 0) ?? walked.volumesInodes),
     ...(latest.known && !isCut ? {} : { isAtLeast: true }),

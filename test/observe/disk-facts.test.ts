@@ -65,7 +65,7 @@ describe('what a pod uses on one file system', () => {
     ];
     facts.noteOpen('uid-web', known({ devices: open, isComplete: true }), LIFE, NOW_MS);
     const { usage, relief } = ask(facts, aWalk(directory(100), directory(5_000, { device: ELSEWHERE })));
-    expect(usage).toMatchObject(known({ volumesBytes: 3_100, volumesInodes: 6 }));
+    expect(usage).toMatchObject(known({ volumesBytes: 3_100, volumesInodes: 6, isOfFileSystem: true }));
     expect(usage.known && usage.value.isAtLeast).toBe(undefined);
     expect(relief.deletedOpen).toEqual({ bytes: known(3_000), inodes: known(1) });
   });

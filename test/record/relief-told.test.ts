@@ -23,7 +23,10 @@ const cut = aPod({ name: 'cut', diskBytes: 2 * GI, workingSetBytes: GI });
 const grown: PodView = {
   ...cut,
   diskRelief: relief({ grownLastMinute: { bytes: known(GI), inodes: hidden } }),
-  usage: { ...cut.usage, disk: cut.usage.disk.known ? known({ ...cut.usage.disk.value, isAtLeast: true }) : hidden },
+  usage: {
+    ...cut.usage,
+    disk: cut.usage.disk.known ? known({ ...cut.usage.disk.value, isAtLeast: true, isOfFileSystem: true }) : hidden,
+  },
 };
 const unwalked: PodView = { ...aPod({ name: 'unwalked' }), diskRelief: hidden };
 const shared = aPod({ name: 'shared', diskBytes: GI });
@@ -145,5 +148,29 @@ describe('a decision about a disk during memory pressure', () => {
     const told = historyText(history, '', painter(false));
     expect(told).toContain('at least 2 GiB');
     expect(told).toMatch(/uid-unwalked +not known +0 +at least 0 B/);
+  });
+});
+
+describe('a decision about a separate imagefs', () => {
+  it('is re-derived by simulate from the record: what a pod has there counts, of whatever kind', () => {
+    const on = (name: string, volumesBytes: number, startedAtWallMs: number): PodView => {
+      const pod = aPod({ name, diskBytes: volumesBytes, startedAtWallMs });
+      const { disk } = pod.usage;
+      const here = disk.known ? known({ ...disk.value, isOfFileSystem: true as const }) : disk;
+      const grown = { grownLastMinute: { bytes: known(10 * MI), inodes: hidden } };
+      return { ...pod, diskRelief: relief(grown), usage: { ...pod.usage, disk: here } };
+    };
+    const pods = known([on('hog', GI, 1_000), on('newer', MI, 2_000)]);
+    const short = { 'imagefs.available': { available: 50 * MI, capacity: 10 * GI } };
+    const config = aConfig([aThreshold('imagefs.available', 100 * MI)], { isLive: true });
+    const fsLayout = known('imagefs-separate' as const);
+    const seen = anObservation(1_000, short, { pods, podsFor: 'imagefs.available', fsLayout });
+    const { victim, threshold } = evictionIn(decide(initialState('boot'), seen, config).decisions);
+    expect(victim.name).toBe('hog');
+    const scenario = scenarioOf({ name: 'b-2', observation: seen, config, acted: threshold });
+    const [document] = parseDocuments(JSON.stringify(scenario), 'record', 'ours').documents;
+    const { scenario: read } = document === undefined ? { scenario: null } : readEvictionScenario(document);
+    const [look] = read === null ? [] : runEviction(read);
+    expect(evictionIn(look?.decisions ?? []).victim.name).toBe('hog');
   });
 });

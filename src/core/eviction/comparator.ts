@@ -141,7 +141,7 @@ export function measuredUsage(signal: Signal, pod: PodView, layout: FsLayout): R
 const measuredDisk = (signal: Signal, used: DiskUsage, layout: FsLayout): number =>
   usedOn(fileSystemOf(signal), SIGNAL_FACTS[signal].unit === 'inodes' ? 'inodes' : 'bytes', used, layout);
 
-/** kubelet-eviction.md 5.9: the kinds that are measured, by layout. */
+/** kubelet-eviction.md 5.9: the kinds that are measured, by layout. Directories of a manifest have no kind. */
 export function usedOn(
   role: FileSystemRole | null,
   what: 'bytes' | 'inodes',
@@ -152,6 +152,7 @@ export function usedOn(
   const root = isInodes ? used.rootfsInodes : used.rootfsBytes;
   const logs = isInodes ? used.logsInodes : used.logsBytes;
   const volumes = isInodes ? used.volumesInodes : used.volumesBytes;
+  if (used.isOfFileSystem) return root + logs + volumes;
   switch (layout) {
     case 'nodefs-only':
       return root + logs + volumes;

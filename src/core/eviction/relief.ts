@@ -33,13 +33,18 @@ function partsOf(signal: Signal, { diskRelief }: PodView): Parts | null {
 const amountOf = (signal: Signal, of: Relief): number =>
   orNone(SIGNAL_FACTS[signal].unit === 'bytes' ? of.bytes : of.inodes);
 
-/** A pod whose end frees less than this share of what the signal lacks, and saves nothing, is no help. */
-const LEAST_FREED = 0.01;
+/** A pod whose end frees or saves less than this share of what the signal lacks is no help. */
+const LEAST_SHARE = 0.01;
+/** Who grows by so much in a minute is one, whatever is lacking: it goes on. */
+const GROWS = { bytes: 1024 * 1024, inodes: 1_000 };
 
 /** D14: whether its end is known to help. True if that is not measured. */
 export function isHelp(signal: Signal, pod: PodView, lacking: number): boolean {
   const parts = partsOf(signal, pod);
-  return parts === null || parts.saved > 0 || (parts.freed > 0 && parts.freed >= lacking * LEAST_FREED);
+  if (parts === null) return true;
+  const least = lacking * LEAST_SHARE;
+  const grows = SIGNAL_FACTS[signal].unit === 'bytes' ? GROWS.bytes : GROWS.inodes;
+  return (parts.freed > 0 && parts.freed >= least) || (parts.saved > 0 && parts.saved >= Math.min(least, grows));
 }
 
 /**

@@ -151,6 +151,8 @@ export type DiskUsage = {
   readonly logsInodes: number;
   readonly rootfsInodes: number;
   readonly volumesInodes: number;
+  /** Standalone: all of it is on the file system that was asked for, whatever kind that is. Absent: by the kubelet's kinds. */
+  readonly isOfFileSystem?: true;
   /** The walk was cut short: every number here is a lower bound. */
   readonly isAtLeast?: true;
   /**

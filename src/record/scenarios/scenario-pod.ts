@@ -158,6 +158,7 @@ function reliefStats(pod: PodView): Json {
   const disk = usage.disk.known ? usage.disk.value : null;
   const { unattributedBytes: bytes = 0, unattributedInodes: inodes = 0 } = disk ?? {};
   const atLeast = {
+    ...(disk?.isOfFileSystem ? { diskIsOfFileSystem: true } : {}),
     ...(isCutShort(pod) ? { diskIsAtLeast: true } : {}),
     ...(hasNoDirectory(pod) ? { hasNoDirectory: true } : {}),
     ...(bytes + inodes > 0 ? { diskUnattributed: { bytes, inodes } } : {}),

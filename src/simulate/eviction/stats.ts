@@ -176,6 +176,7 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
           ? NO_DIRECTORY
           : known<DiskUsage>({
               ...disk,
+              ...(entry['diskIsOfFileSystem'] === true ? { isOfFileSystem: true } : {}),
               ...(entry['diskIsAtLeast'] === true ? { isAtLeast: true } : {}),
               ...(unattributed && {
                 unattributedBytes: orZero(unattributed, 'bytes'),
@@ -332,6 +333,7 @@ const pod = theirs(
     pidsHeld: count,
     isDeletedByOthers: flag,
     hasNoDirectory: flag,
+    diskIsOfFileSystem: flag,
     diskRelief: theirs({
       scratchBytes: count,
       scratchInodes: count,

@@ -128,6 +128,15 @@ describe('disk usage', () => {
     expect(usageOf(signal, layout)).toBe(expected);
   });
 
+  it.each<Signal>(['nodefs.available', 'imagefs.available', 'containerfs.available'])(
+    'of %s is all of it if all of it is on the file system that was asked for',
+    (signal) => {
+      const ofFileSystem = { disk: { known: true, value: { ...disk.value, isOfFileSystem: true } } } as const;
+      for (const layout of ['nodefs-only', 'imagefs-separate', 'containerfs-separate'] as const)
+        expect(usageOf(signal, layout, ofFileSystem)).toBe(321);
+    },
+  );
+
   it('is zero for a pod with statistics but none of its disk', () => {
     expect(usageOf('nodefs.available', 'nodefs-only', { disk: absent })).toBe(0);
   });

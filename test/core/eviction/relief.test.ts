@@ -57,10 +57,26 @@ describe('a candidate for a disk (D14)', () => {
     expect(victims([large, pod({ name: 'small', diskBytes: MI, relief })])).toEqual(['small']);
   });
 
-  it('is no pod that frees next to nothing of what is lacking, and saves nothing', () => {
-    expect(victims([pod({ name: 'small', relief: { scratch: bytes(1024) } })])).toEqual([]);
-    expect(victims([pod({ name: 'small', relief: { scratch: bytes(1024), grownLastMinute: bytes(1) } })])).toEqual([
-      'small',
+  it.each(['scratch', 'deletedOpen', 'grownLastMinute'] as const)(
+    'is no pod that frees or saves next to nothing of what is lacking: %s',
+    (what) => {
+      const small = (amount: number) => [pod({ name: 'small', relief: { [what]: bytes(amount) } })];
+      expect([victims(small(MI / 10 - 1)), victims(small(MI / 10 + 1))]).toEqual([[], ['small']]);
+    },
+  );
+
+  it('is one that grows by 1 MiB a minute, or 1,000 inodes, however much is lacking', () => {
+    const all = (signal: Signal) => ({ signals: { [signal]: { available: 0, capacity: 900 * GI } } });
+    const grows = (relief: Relief) => [pod({ name: 'slow', relief: { grownLastMinute: relief } })];
+    const chosen = (relief: Relief, signal: Signal) => {
+      const short = anObservation(0, all(signal).signals, { pods: known(grows(relief)), podsFor: signal });
+      const config = aConfig([aThreshold(signal, 500 * GI)], { isLive: true });
+      return decide(initialState('boot'), short, config).decisions.some(({ kind }) => kind === 'evict');
+    };
+    expect([chosen(bytes(MI - 1), 'nodefs.available'), chosen(bytes(MI), 'nodefs.available')]).toEqual([false, true]);
+    expect([chosen(inodes(999), 'nodefs.inodesFree'), chosen(inodes(1_000), 'nodefs.inodesFree')]).toEqual([
+      false,
+      true,
     ]);
   });
 
@@ -231,7 +247,7 @@ describe('files that may be those of another pod', () => {
   it.each([
     ['frees more than the other may', 50 * MI, 60 * MI, 22 * MI, grew(20 * MI)],
     ['uses more than the other may', 30 * MI, 60 * MI, 2 * MI, grew(20 * MI)],
-    ['grew, and the other did not, whatever it uses', 50 * MI, GI, 1, {}],
+    ['grew, and the other did not, whatever it uses', 50 * MI, GI, MI, {}],
   ])('save no pod that %s', (_, diskBytes, unattributedBytes, relief, theirs) => {
     expect(victims([first(relief), pod({ name: 'linker', diskBytes, unattributedBytes, relief: theirs })])).toEqual([
       'first',
@@ -239,7 +255,7 @@ describe('files that may be those of another pod', () => {
   });
 
   it('count in bytes for bytes alone', () => {
-    const relief = { grownLastMinute: inodes(1) };
+    const relief = { grownLastMinute: inodes(1_000) };
     const linker = pod({ name: 'linker', unattributedBytes: GI, relief: { ...relief, unattributed: inodes(9) } });
     expect(victims([pod({ name: 'first', relief }), linker], 'nodefs.inodesFree')).toEqual(['first']);
   });

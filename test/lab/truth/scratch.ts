@@ -122,7 +122,7 @@ function onDisk(of: {
     commands: of.commands,
     annotations: of.annotations,
     ...(of.service === undefined ? {} : { service: of.service }),
-    ...(of.isRestarted ? { isRestarted: true } : {}),
+    ...(of.isRestarted ? ({ isRestarted: true } as const) : {}),
   } as const;
   return {
     name: of.name,
