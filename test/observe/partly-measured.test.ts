@@ -33,7 +33,7 @@ function aWalk(bytes: number, freshBytes: number, isCut = false): Measured['walk
 const holding = (bytes: number, isComplete = true): Reading<OpenFiles> =>
   known({ devices: bytes === 0 ? [] : [{ device: HERE, bytes, inodes: 1 }], isComplete });
 
-/** Whom a disk that lacks 10 GiB costs its life: the pod that may fill it, one that has made a file of 8 KiB, or nobody. */
+/** Whom a disk that lacks 10 GiB costs its life: the pod that may fill it, one that has made a file of 2 MiB, or nobody. */
 function chosen(hog: Measured): string {
   const facts = createDiskFacts();
   const view = (name: string, { walk, open = holding(0), openMs = NOW_MS, written, stops = 0 }: Measured) => {
@@ -51,7 +51,7 @@ function chosen(hog: Measured): string {
     });
     return aPod({ name, usage: { disk: usage }, diskRelief: known(relief) });
   };
-  const pods = [view('hog', hog), view('innocent', { walk: aWalk(GI, 8 * 1024) })];
+  const pods = [view('hog', hog), view('innocent', { walk: aWalk(GI, 2 * MI) })];
   const ranking = rank('nodefs.available', pods, 'nodefs-only');
   return firstCandidate('nodefs.available', ranking, [], () => false, 10 * GI).victim?.name ?? 'nobody';
 }

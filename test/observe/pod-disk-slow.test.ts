@@ -9,7 +9,7 @@ import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
 import { createPodDisk } from '../../src/observe/pod-disk.ts';
 import type { BoundPod } from '../../src/ports.ts';
-import { aPod, GI } from '../a.ts';
+import { aPod, GI, MI } from '../a.ts';
 import { createVirtualClock } from '../virtual-node.ts';
 import { aBoundPod, aDiskWalk, someFindings } from './a-bound-pod.ts';
 
@@ -44,14 +44,14 @@ const HOGS: { readonly [hog in Hog]: Partial<Kind> } = {
   'appends to a file': { grows: GI },
   'appends to a file and restarts every second': { grows: GI, isRestarting: true },
 };
-/** The innocent one makes a file of 4 KiB now and then. */
+/** The innocent one makes a file of 2 MiB now and then. */
 function kindsWith(hog: Hog, isLast: boolean): readonly Kind[] {
   const it = { name: 'hog', walkMs: 1_000, ...HOGS[hog] };
   const slow = (name: string) => ({ name, walkMs: 45_000 });
   const others = [
     slow('slow-1'),
     slow('slow-2'),
-    { name: 'innocent', walkMs: 1_000, fresh: 4096, grows: 4096 },
+    { name: 'innocent', walkMs: 1_000, fresh: 2 * MI, grows: 2 * MI },
     slow('slow-3'),
   ];
   return isLast ? [...others, it] : [it, ...others];
