@@ -51,7 +51,7 @@ function evictable({ pods, declared, findings, unread, units }: PodsFacts, { eff
   if (unbound.size >= declared.length) return ifNobody(say.nothingBound(declared.length));
   const bound = declared.filter((pod) => !unbound.has(bindingId(podName(pod))));
   if (nobodyToEvict(bound, signals, directory) !== null)
-    return ifNobody(say.othersProtected(unbound.size, bound.length));
+    return ifNobody(say.othersExcluded(unbound.size, bound.length));
   if (!units.known) return unknownBecause(units);
   if (unread.length > 0) return NOT_APPLICABLE;
   const open = pods.filter((pod) => mayBeEvicted(pod.bound.declared, signals) && !unbound.has(bindingId(nameOf(pod))));

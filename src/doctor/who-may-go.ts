@@ -8,14 +8,15 @@ import * as say from '../words/doctor.ts';
 
 type Declared = Omit<PodView, 'usage'>;
 
+/** A protected pod may, if no other is left (D7). */
 export const mayBeEvicted = (pod: Declared, signals: readonly Signal[]): boolean =>
-  !pod.isProtected && !pod.isStaticCritical && signals.some((signal) => mayGoFor(pod, signal));
+  !pod.isStaticCritical && signals.some((signal) => mayGoFor(pod, signal));
 
 /** Null: a pod may be evicted, or there is no threshold, which is a separate finding. */
 export function nobodyToEvict(pods: readonly Declared[], signals: readonly Signal[], directory: string): string | null {
   if (pods.length === 0) return say.noManifest(directory);
   if (signals.length === 0 || pods.some((pod) => mayBeEvicted(pod, signals))) return null;
-  return say.allProtected(pods.length);
+  return say.allExcluded(pods.length);
 }
 
 /**

@@ -33,16 +33,16 @@ export const manifestsValid = (directory: string, pods: number): string =>
 // Who can be evicted
 export const noManifest = (directory: string): string =>
   `no manifest in ${directory} binds a pod: nothing can be evicted`;
-export const allProtected = (pods: number): string =>
-  `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} protected, critical or excluded by evict-for from every resource that has a threshold: nothing else can be evicted`;
+export const allExcluded = (pods: number): string =>
+  `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} critical or excluded by evict-for from every resource that has a threshold: nothing can be evicted`;
 /** `evictFor`: as in the annotation. */
 export const othersGoFor = (pod: string, evictFor: string, requestBytes: number): string =>
   `${pod} is never evicted for memory (nodewarden.dev/evict-for: ${evictFor}): ${requestBytes === 0 ? 'it requests none, and for whatever it uses' : `for what it uses above its request of ${sayBytes(requestBytes)}`} another pod is evicted, even one within its request. Limit it to what it requests (MemoryMax= of its unit)`;
 export const nothingBound = (pods: number): string =>
   `none of ${countPods(pods)} is bound to anything that exists here: nothing can be evicted`;
 /** Of the pods, so many are bound to nothing, and the others may not be evicted. */
-export const othersProtected = (unbound: number, others: number): string =>
-  `${countPods(unbound)} ${isOrAre(unbound)} bound to nothing that may be stopped here, and ${others === 1 ? 'the other one is' : `the other ${others} are`} protected, critical or excluded by evict-for from every resource that has a threshold: nothing else can be evicted`;
+export const othersExcluded = (unbound: number, others: number): string =>
+  `${countPods(unbound)} ${isOrAre(unbound)} bound to nothing that may be stopped here, and ${others === 1 ? 'the other one is' : `the other ${others} are`} critical or excluded by evict-for from every resource that has a threshold: nothing can be evicted`;
 /** `others`: the number of pods that were not examined. */
 export const canBeEvicted = (pods: number, running: number, others: number): string =>
   `pods: ${running} of the ${pods} that may be evicted ${isOrAre(running)} running${others > 0 ? `; ${others} more were not examined` : ''}`;

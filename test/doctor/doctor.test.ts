@@ -54,24 +54,25 @@ describe('nodewarden doctor', () => {
     });
   });
 
-  it('reports that nothing can be evicted if every pod is protected', async () => {
-    manifest('db', { cgroup: 'nodewarden-test-absent', protect: 'true' });
-    expect(saidOf(await report(), 'nothing-to-evict')[0]?.text).toBe(
-      'the only pod is protected, critical or excluded by evict-for from every resource that has a threshold: nothing else can be evicted',
-    );
-  });
-
-  it('reports the same if every pod that is bound is protected', async () => {
+  it('does not say that nothing can be evicted if every pod is protected: one of them is, if no other is left', async () => {
     manifest('db', { cgroup: 'nodewarden-test-absent', protect: 'true' });
     manifest('web', { cgroup: 'nodewarden-test-absent' });
+    expect(saidOf(await report(), 'nothing-to-evict')).toEqual([]);
+  });
+
+  it('reports that nothing can be evicted if no pod that is bound may be', async () => {
+    configure('evictionHard: { memory.available: 100Mi }');
+    manifest('db', { cgroup: 'nodewarden-test-absent', 'evict-for': 'disk,pids' });
+    manifest('web', { cgroup: 'nodewarden-test-absent' });
     expect(saidOf(await report(), 'nothing-to-evict')[0]?.text).toBe(
-      '1 pod is bound to nothing that may be stopped here, and the other one is protected, critical or excluded by evict-for from every resource that has a threshold: nothing else can be evicted',
+      '1 pod is bound to nothing that may be stopped here, and the other one is critical or excluded by evict-for from every resource that has a threshold: nothing can be evicted',
     );
   });
 
   it('does not say so of pods that it has not examined', async () => {
     const names = Array.from({ length: 501 }, (_, i) => `p${String(i).padStart(3, '0')}`);
-    for (const name of names) manifest(name, { cgroup: `nodewarden-test-${name}`, protect: String(name !== 'p500') });
+    for (const name of names)
+      manifest(name, { cgroup: `nodewarden-test-${name}`, 'evict-for': name === 'p500' ? 'memory' : 'none' });
     const said = await report();
     expect(saidOf(said, 'nothing-to-evict')).toEqual([]);
     const ofAll = said.fine.filter(({ text }) => /\b(all|every)\b/.test(text)).map(({ code }) => code);
@@ -82,7 +83,8 @@ describe('nodewarden doctor', () => {
 
   it.skipIf(slowMissing !== '')(`does not say so while not all manifests are read ${slowMissing}`, async () => {
     const names = Array.from({ length: 40 }, (_, i) => `p${String(i).padStart(2, '0')}`);
-    for (const name of names) manifest(name, { cgroup: `nodewarden-test-${name}`, protect: String(name !== 'p39') });
+    for (const name of names)
+      manifest(name, { cgroup: `nodewarden-test-${name}`, 'evict-for': name === 'p39' ? 'memory' : 'none' });
     const { order, release } = await mountSlowFileSystem(path('pods.d'));
     try {
       order('delay 0.07');
