@@ -10,6 +10,8 @@ type Where = {
   readonly directory: string;
   /** The written files; null: none were requested. */
   readonly written: readonly string[] | null;
+  /** The agent that runs here evicts by what is in the directory. */
+  readonly isLive: boolean;
   /** The configuration that was named. */
   readonly config: string | null;
 };
@@ -42,12 +44,18 @@ export function adoptText({ source, proposals, leftOut }: Adoption, where: Where
 const manifestText = ({ file, manifest }: Proposal, directory: string, paint: Paint): string =>
   `${paint('bold', `--- ${clean(directory)}/${file}`)}\n${manifest}`;
 
-function nextText(proposals: readonly Proposal[], { directory, written, config }: Where): string {
+function nextText(proposals: readonly Proposal[], { directory, written, isLive, config }: Where): string {
   if (proposals.length === 0) return '';
-  if (written === null)
-    return `Nothing was written. ${ownCommand('nodewarden adopt --write', config)} writes these files to ${clean(directory)}.\n`;
+  const check = ownCommand('nodewarden config check', config);
+  if (written === null) {
+    const then = isLive
+      ? 'The agent that runs here is no dry run and would evict by them at once: set dryRun: true first.\n'
+      : '';
+    return `Nothing was written. ${ownCommand('nodewarden adopt --write', config)} writes these files to ${clean(directory)}.\n${then}`;
+  }
   if (written.length === 0) return '';
   const files = written.map((path) => `wrote ${clean(path)}\n`).join('');
-  const next = ['nodewarden config check', 'nodewarden run --dry-run'].map((command) => ownCommand(command, config));
-  return `${files}Review them, then: ${next.join(', and ')} (or dryRun: true).\n`;
+  if (isLive)
+    return `${files}They are in force now: the agent that runs here is no dry run. To try them first, set dryRun: true; then review them: ${check}.\n`;
+  return `${files}Review them, then: ${check}, and ${ownCommand('nodewarden run --dry-run', config)} (or dryRun: true).\n`;
 }

@@ -8,6 +8,9 @@ import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock, sleep } from '../host/clock.ts';
 import { distrust, listDirectory, writeFirst } from '../host/files.ts';
 import { createSystemd } from '../host/systemd.ts';
+import type { Clock } from '../ports.ts';
+import { askDaemon } from '../serve/ask.ts';
+import { isReport } from '../serve/status.ts';
 import { type Adoption, adopt } from '../standalone/adopt.ts';
 import { noManifestDirectory } from '../words/finding-standalone.ts';
 import { adoptText } from './adopt-text.ts';
@@ -23,6 +26,7 @@ type Options = {
 const BAD_CONFIG = 2;
 const BUS_MS = 5_000;
 const POLL_MS = 50;
+const ANSWER_MS = 2_000;
 const MODE = 0o644;
 /** As in sd_booted(3). */
 const BOOTED = '/run/systemd/system';
@@ -75,8 +79,9 @@ export function adoptCommand(): Command {
         });
         if (!adoption.known) return fail(`${adoption.where}: ${adoption.detail}`);
         const written = options.write === true ? write(adoption.value, directory, fail) : null;
+        const isLive = effective !== null && (await evicts(effective.socket, clock));
         printAs(options.output, { ...adoption.value, directory, written }, (paint) =>
-          adoptText(adoption.value, { directory, written, config: options.config ?? null }, paint),
+          adoptText(adoption.value, { directory, written, isLive, config: options.config ?? null }, paint),
         );
       } catch (cause) {
         fail(sayCause(cause));
@@ -84,6 +89,12 @@ export function adoptCommand(): Command {
         bus?.close();
       }
     });
+}
+
+/** An agent answers there, and is no dry run. */
+async function evicts(socket: string, clock: Clock): Promise<boolean> {
+  const asked = await askDaemon(socket, { ask: 'status' }, clock, { answerMs: ANSWER_MS });
+  return asked.kind === 'answer' && isReport(asked.answer) && !asked.answer.node.dryRun;
 }
 
 /** Returns the paths that were written. */

@@ -1,5 +1,14 @@
 import type { ChildProcess } from 'node:child_process';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Variant } from 'dbus-next';
@@ -321,6 +330,19 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
       written: [join(directory, 'batch.yaml')],
     });
     expect(checkManifests(directory)).toMatchObject({ pods: [{}], problems: [] });
+  });
+
+  it.each([
+    [false, /set dryRun: true first\.\n$/, /\nThey are in force now: the agent that runs here is no dry run\. /],
+    [true, /writes these files to \S+\.\n$/, /\nReview them, then: /],
+  ])('says what the agent does with what is written (a dry run: %s)', async (dryRun, before, after) => {
+    children.push(await node.addPod('batch').start(20 * MIB));
+    const text = `podManifests: ${directory}\ncgroupRoot: ${node.path}\n`;
+    appendFileSync(command.path('config.yaml'), text);
+    await command.serve({ answer: () => ({ schema: 1, node: { dryRun } }) });
+    const args = ['adopt', ...command.config(), '--for', '0s'];
+    expect((await command.run(args)).out).toMatch(before);
+    expect((await command.run([...args, '--write'])).out).toMatch(after);
   });
 
   it('says how to create the directory that --write lacks, and refuses a configuration that is not there', async () => {
