@@ -173,7 +173,7 @@ function whatIfText(report: ExplainReport, paint: Paint): string {
   const chosen = isChosenNow(report, uid) ? 'is chosen first' : 'would be chosen first';
   const instead = other === null ? 'no other pod could be chosen' : `without it ${clean(nameOf(other))} would be`;
   const is = isVictim ? `${name} ${chosen}; ${instead}.` : safeText(report, name, row);
-  const ways = changes.map((change) => sayChange(signal, change));
+  const ways = changes.map((change) => sayChange(signal, change, report.source));
   const would = isVictim ? 'It would be safe' : 'It would be chosen first';
   const lines = [
     is,

@@ -77,7 +77,8 @@ async function live(pod: string | null, options: Options): Promise<number> {
   if ('kind' in look) return fail(look, of);
   const told = ofAnswer(of, () => {
     const { node, observation } = look;
-    const source = { kind: 'live', node: node.name, dryRun: node.dryRun, atWallMs: observation.wallMs } as const;
+    const { name, mode, dryRun } = node;
+    const source = { kind: 'live', node: name, mode, dryRun, atWallMs: observation.wallMs } as const;
     return print(look, source, pod, options);
   });
   return told ?? 1;

@@ -53,14 +53,14 @@ function contentOf(report: ExplainReport): readonly HTMLElement[] {
   return [whatIfOf(report), rankingOf(report), ...more];
 }
 
-function whatIfOf({ pods, victim, unproven, whatIf, signal: { signal } }: ExplainReport): HTMLElement {
+function whatIfOf({ source, pods, victim, unproven, whatIf, signal: { signal } }: ExplainReport): HTMLElement {
   const named = (uid: string): HTMLElement | string => {
     const row = pods.find((pod) => pod.uid === uid);
     return row === undefined ? uid : nameOf(podName(row));
   };
   if (victim === null || whatIf === null)
     return el('p', { class: 'lead' }, `${capital(unproven ?? 'no pod may be evicted')}.`);
-  const ways = whatIf.changes.map((change) => sayChange(signal, change));
+  const ways = whatIf.changes.map((change) => sayChange(signal, change, source));
   const other =
     whatIf.other === null ? ['; no other pod could be chosen.'] : ['; without it, ', named(whatIf.other), ' would be.'];
   const safe = ways.length === 0 ? [] : [` It would be safe ${ways.join(', or ')}.`];

@@ -18,11 +18,11 @@ import { type Ties, tiesOf } from '../core/shutdown/chain.ts';
 import { SIGNALS, type Signal } from '../core/signal.ts';
 import { sayReason, sayUnproven } from '../words/reason.ts';
 import { namesOf } from './pod-names.ts';
-import { requestFor, type SignalStatus, signalStatus } from './status.ts';
+import { type NodeFacts, requestFor, type SignalStatus, signalStatus } from './status.ts';
 
 /** The origin of the look. */
 export type LookSource =
-  | { readonly kind: 'live'; readonly node: string; readonly dryRun: boolean; readonly atWallMs: number }
+  | ({ readonly kind: 'live'; readonly node: string; readonly atWallMs: number } & Pick<NodeFacts, 'mode' | 'dryRun'>)
   | {
       readonly kind: 'scenario';
       readonly file: string;

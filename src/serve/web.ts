@@ -97,8 +97,8 @@ async function liveAnswer({ live, clock }: PageFacts): Promise<HttpAnswer> {
   const now = await live();
   if (now === null) return failed('no sample was taken yet');
   const { status, look } = now;
-  const { name: node, dryRun } = status.node;
-  const source = { kind: 'live', node, dryRun, atWallMs: status.atWallMs } as const;
+  const { name: node, mode, dryRun } = status.node;
+  const source = { kind: 'live', node, mode, dryRun, atWallMs: status.atWallMs } as const;
   const explain = explainReport(look, source, { signal: null, of: null });
   const answer: LiveAnswer = { schema: 1, nowWallMs: clock.wallMs(), status, explain };
   return json(200, JSON.stringify(answer));

@@ -4,8 +4,12 @@ import { type Resource, SIGNAL_FACTS, type Signal, usageUnit } from '../core/sig
 import { sayBytes } from '../core/units/quantity.ts';
 import { sayAmount } from './phrases.ts';
 
+/** Where annotations of pods count; in a scenario it is not known. */
+type Where = { readonly kind: 'live' | 'scenario'; readonly mode?: 'standalone' | 'kubelet' };
+
 /** "below 96 MiB of memory", "with a priority above 10": one fact that alone would change whether the pod is chosen first. */
-export function sayChange(signal: Signal, change: Change): string {
+export function sayChange(signal: Signal, change: Change, { mode }: Where): string {
+  const only = mode === 'kubelet' ? 'only in a namespace of kubernetes.protectNamespaces' : '';
   const { resource, counts } = SIGNAL_FACTS[signal];
   switch (change.what) {
     case 'usage': {
@@ -25,9 +29,12 @@ export function sayChange(signal: Signal, change: Change): string {
       return `${least}${change.value === 0 ? ' for' : ' of'} ${name}`;
     }
     case 'protection':
-      return change.now ? 'without its protection' : 'if protected (nodewarden.dev/protect)';
+      if (change.now) return 'without its protection';
+      return `if protected (nodewarden.dev/protect${only && `, ${only}`})`;
     case 'evict-for':
-      return `if ${EVICT_FOR} ${change.now ? 'left out' : 'named'} ${evictResourceOf(signal)}`;
+      // It has one that counts.
+      if (!change.now) return `if ${EVICT_FOR} named ${evictResourceOf(signal)}`;
+      return `if ${EVICT_FOR} left out ${evictResourceOf(signal)}${only && ` (${only})`}`;
   }
 }
 

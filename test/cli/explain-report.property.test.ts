@@ -8,7 +8,7 @@ import { type ExplainReport, explainReport } from '../../src/serve/explain-repor
 import { aConfig, anObservation, aPod, aThreshold } from '../a.ts';
 
 const absent = unknown('absent', 'stats', 'not there');
-const SOURCE = { kind: 'live', node: 'n', dryRun: false, atWallMs: 0 } as const;
+const SOURCE = { kind: 'live', node: 'n', mode: 'standalone', dryRun: false, atWallMs: 0 } as const;
 
 /** Few values, so that ties are frequent. */
 const few = fc.integer({ min: 0, max: 3 });

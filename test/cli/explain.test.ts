@@ -27,7 +27,13 @@ const config = aConfig([
   aThreshold('memory.available', 100 * MI),
   aThreshold('memory.available', 200 * MI, { graceMs: 30_000 }),
 ]);
-const SOURCE = { kind: 'live', node: 'node-1', dryRun: false, atWallMs: 1_700_000_010_000 } as const;
+const SOURCE = {
+  kind: 'live',
+  node: 'node-1',
+  mode: 'standalone',
+  dryRun: false,
+  atWallMs: 1_700_000_010_000,
+} as const;
 
 function aLook(availableBytes: number, pods: readonly PodView[] = [web, job, db, dns]): ExplainedLook {
   const signals = {
@@ -61,6 +67,14 @@ order: over-request (yes first), then priority (lowest first), then usage-over-r
 shop/web is chosen first; without it shop/job would be.
 It would be safe below 399.5 MiB of memory, or with a priority above 0, or with a request of at least 300.5 MiB of memory, or if protected (nodewarden.dev/protect), or if nodewarden.dev/evict-for left out memory.
 `);
+  });
+
+  it('says in mode kubelet where the annotations that it names count', () => {
+    const report = explainReport(aLook(50 * MI), { ...SOURCE, mode: 'kubelet' }, { signal: null, of: null });
+    const only = 'only in a namespace of kubernetes.protectNamespaces';
+    expect(explainText(report, painter(false))).toContain(
+      `or if protected (nodewarden.dev/protect, ${only}), or if nodewarden.dev/evict-for left out memory (${only}).\n`,
+    );
   });
 
   it('ranks even for a signal that is not short, and says that no eviction is needed', () => {

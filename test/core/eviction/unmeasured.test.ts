@@ -108,7 +108,7 @@ describe('a pod whose memory cannot be read (D13)', () => {
     });
     const plenty = { 'memory.available': { available: GI, capacity: 4 * GI } };
     const before = { ...look, observation: anObservation(10_000, plenty, { pods: known([db, web]) }) };
-    const source = { kind: 'live', node: 'n', dryRun: false, atWallMs: 0 } as const;
+    const source = { kind: 'live', node: 'n', mode: 'standalone', dryRun: false, atWallMs: 0 } as const;
     const report = explainReport({ ...before, decisions: [], reasons: [] }, source, { signal: null, of: null });
     expect(report.unproven).toMatch(
       /no pod is chosen: default\/db ranks first, but default\/web is not fully measured/,
