@@ -1,6 +1,5 @@
 import type { Outcome } from '../core/outcome.ts';
-import { known } from '../core/reading.ts';
-import { graceFrom } from '../core/shutdown/chain.ts';
+import { known, type MonoMs } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock, StopOrder } from '../ports.ts';
@@ -42,19 +41,19 @@ export async function stopIdle(
   if (asked === 'not-told') return dropped((await isUnitDown(systemd, unit)) ? 'gone' : 'left-to-systemd');
   signalled?.('sigterm');
   const toldMs = clock.monoMs();
-  const graceMs = order.turn === undefined ? order.graceMs : graceFrom(order.turn, toldMs);
-  const hasEnded = async (untilMs: number): Promise<boolean> => {
+  const hasEnded = async (untilMs: () => MonoMs): Promise<boolean> => {
     for (;;) {
       if (await isUnitDown(systemd, unit)) return true;
-      if (clock.monoMs() >= untilMs) return false;
+      if (clock.monoMs() >= untilMs()) return false;
       await sleep(clock, POLL_MS);
     }
   };
   const ended = { of: order.decision, kind: 'ended', releasedBytes: known(0) } as const;
-  if (await hasEnded(toldMs + graceMs)) return { ...ended, atMs: clock.monoMs(), via: 'stop-unit' };
+  if (await hasEnded(() => toldMs + grace.leastMs(toldMs))) return { ...ended, atMs: clock.monoMs(), via: 'stop-unit' };
   signalled?.('sigkill');
   await systemd.kill(unit);
-  if (await hasEnded(clock.monoMs() + KILL_MS)) return { ...ended, atMs: clock.monoMs(), via: 'sigkill' };
+  const killedMs = clock.monoMs();
+  if (await hasEnded(() => killedMs + KILL_MS)) return { ...ended, atMs: clock.monoMs(), via: 'sigkill' };
   const detail = `systemd has not stopped ${unit}, although its processes were killed`;
   return { of: order.decision, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
 }

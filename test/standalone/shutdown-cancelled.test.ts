@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createHasten } from '../../src/act/hasten.ts';
 import { stopForShutdown } from '../../src/act/shutdown-stop.ts';
@@ -6,7 +8,22 @@ import { turnOf } from '../../src/core/shutdown/chain.ts';
 import { sleep } from '../../src/host/clock.ts';
 import type { UndoneStops } from '../../src/mode.ts';
 import { until } from '../host/private-bus.ts';
-import { addPod, clock, does, fake, heard, needs, noted, open, podOf, reopen, standalone, stop } from './a-shutdown.ts';
+import {
+  addPod,
+  clock,
+  directory,
+  does,
+  fake,
+  heard,
+  needs,
+  noted,
+  open,
+  openParts,
+  podOf,
+  reopen,
+  standalone,
+  stop,
+} from './a-shutdown.ts';
 
 const ENDS = "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done";
 
@@ -179,5 +196,63 @@ describe.skipIf(needs !== '')(`what a shutdown had not asked to stop when it was
     expect(await ended[1]).toMatchObject({ of: 'stop-db', kind: 'ended' });
     expect(await again).toMatchObject({ of: 'again', kind: 'ended' });
     expect(jobs.at(-1)).toBe('db.service ignore-dependencies');
+  });
+});
+
+describe.skipIf(needs !== '')(`a unit without processes, after a cancel ${needs}`, () => {
+  /** Its stop runs until it is killed, or `ends`. */
+  const openIdle = async () => {
+    let killedMs = 0;
+    const unit = {
+      activeState: 'active',
+      invocation: 1,
+      controlGroup: '',
+      loadState: 'loaded',
+      subState: 'exited',
+      hasStopCommand: true,
+    };
+    fake.units.set('drain.service', unit);
+    does.react = (member) => {
+      if (member === 'KillUnit') {
+        killedMs = clock.monoMs();
+        unit.activeState = 'failed';
+      }
+      if (member !== 'StopUnit') return null;
+      unit.activeState = 'deactivating';
+      return { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] };
+    };
+    writeFileSync(
+      join(directory, 'pods.d', 'drain.yaml'),
+      'apiVersion: v1\nkind: Pod\nmetadata:\n  name: drain\n  annotations:\n    nodewarden.dev/systemd-unit: drain.service\nspec: { terminationGracePeriodSeconds: 20, containers: [{ name: a }] }\n',
+    );
+    await openParts(false);
+    await until(() => podOf('drain') !== undefined && standalone.running().length === 1);
+    standalone.setShuttingDown(true);
+    const ended = stop('drain', { graceMs: 800 });
+    await until(() => fake.asked().length === 1);
+    void cancel();
+    const ends = (): void => {
+      unit.activeState = 'inactive';
+    };
+    return { killedMs: () => killedMs, ended, ends };
+  };
+
+  it('has the time that it declares', async () => {
+    const { killedMs, ended, ends } = await openIdle();
+    await sleep(clock, 2_000);
+    expect(killedMs()).toBe(0);
+    ends();
+    expect(await ended).toMatchObject({ kind: 'ended', via: 'stop-unit' });
+  });
+
+  it('has the time of the next shutdown once that stops it, too', async () => {
+    const { killedMs, ended } = await openIdle();
+    await sleep(clock, 1_000);
+    standalone.setShuttingDown(true);
+    const beganMs = clock.monoMs();
+    expect(await stop('drain', { decision: 'again', graceMs: 500 })).toMatchObject({ of: 'again', via: 'sigkill' });
+    expect(killedMs() - beganMs).toBeGreaterThan(450);
+    expect(killedMs() - beganMs).toBeLessThan(5_000);
+    expect(await ended).toMatchObject({ of: 'stop-drain', via: 'sigkill' });
   });
 });
