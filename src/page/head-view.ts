@@ -1,8 +1,8 @@
 import { podName } from '../core/pod/pod.ts';
 import type { ExplainReport } from '../serve/explain-report.ts';
 import type { StatusReport } from '../serve/status.ts';
+import { type Said, sayVerdict, tile, type Verdict } from './both-pages.ts';
 import { byId, el, keep, nameOf, setText, timeOf } from './dom.ts';
-import { type Said, sayVerdict, tile, type Verdict } from './head-parts.ts';
 import { sayAbout, sayAgo, sayFor, sayWhen } from './say.ts';
 import type { Forecast } from './signals-view.ts';
 

@@ -1,8 +1,8 @@
 import type { LiveAnswer, RehearsalAnswer } from '../serve/live.ts';
 import type { HistoryAnswer } from '../serve/signal-history.ts';
+import { showFindings } from './both-pages.ts';
 import { clock } from './clock.ts';
 import { createDecisionsView } from './decisions-view.ts';
-import { showFindings } from './findings-view.ts';
 import { showHead, showTiles, showVerdict } from './head-view.ts';
 import { ANSWER_MS, createLive, every, fetchJson, LIVE_MS } from './live.ts';
 import { showPods } from './pods-view.ts';

@@ -5,7 +5,7 @@ import type { StatusReport } from '../serve/status.ts';
 import { sayPriorities } from '../words/phase.ts';
 import { countPods } from '../words/phrases.ts';
 import { sayStopVerdict } from '../words/stop-verdict.ts';
-import { barOf, ticksOf, trackOf } from './axis.ts';
+import { barOf, ticksOf, trackOf } from './both-pages.ts';
 import {
   bodyOf,
   byId,

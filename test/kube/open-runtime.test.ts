@@ -8,8 +8,7 @@ import {
   PodSandboxState,
   RuntimeService,
 } from '../../src/kube/cri/cri_pb.ts';
-import { findRuntime, socketsOf } from '../../src/kube/cri/endpoint.ts';
-import { type OpenRuntime, openRuntime } from '../../src/kube/open-runtime.ts';
+import { findRuntime, type OpenRuntime, openRuntime, socketsOf } from '../../src/kube/open-runtime.ts';
 import type { Clock, Finding } from '../../src/ports.ts';
 import { hex, uid } from './a-node.ts';
 import { openStubRuntime, type StubRuntime, unimplemented } from './stub-runtime.ts';

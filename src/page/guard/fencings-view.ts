@@ -1,7 +1,7 @@
 import { sayTenths } from '../../core/units/duration.ts';
 import type { GuardLive, Listed, PastFencing, ShownFencing } from '../../guard/shown.ts';
 import { sayDue } from '../../words/guard.ts';
-import { barOf, ticksOf, trackOf } from '../axis.ts';
+import { barOf, ticksOf, trackOf } from '../both-pages.ts';
 import {
   bodyOf,
   byId,

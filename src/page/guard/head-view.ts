@@ -1,8 +1,8 @@
 import { READ_AWAY_MS } from '../../core/guard/self.ts';
 import type { GuardLive, GuardReport } from '../../guard/shown.ts';
 import { counted, sayCode } from '../../words/phrases.ts';
+import { type Said, sayVerdict, tile, type Verdict } from '../both-pages.ts';
 import { byId, el, keep, nameOf, setText } from '../dom.ts';
-import { type Said, sayVerdict, tile, type Verdict } from '../head-parts.ts';
 import { sayAgo, sayFor } from '../say.ts';
 import { allOf, sayClasses } from './nodes-view.ts';
 

@@ -1,6 +1,6 @@
 import type { GuardLive } from '../../guard/shown.ts';
+import { showFindings } from '../both-pages.ts';
 import { createNews } from '../dom.ts';
-import { showFindings } from '../findings-view.ts';
 import { createLive, every, LIVE_MS } from '../live.ts';
 import { showFencings, showPast } from './fencings-view.ts';
 import { showGates } from './gates-view.ts';
