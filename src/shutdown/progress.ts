@@ -50,6 +50,8 @@ export type Progress = {
 /** Follows a shutdown from look to look and reports it: in the log, in the record, and on the console. */
 export function createProgress(needs: ProgressNeeds): Progress {
   let before = needs.adopted;
+  /** The next shutdown was announced during its phases: logind's delay began anew. */
+  let isAnew = false;
   const nameOf = new Map<PodUid, string>();
   const names: Names = (uid) => nameOf.get(uid) ?? uid;
 
@@ -75,6 +77,7 @@ export function createProgress(needs: ProgressNeeds): Progress {
       const was = before;
       before = shutdown;
       if (shutdown.kind === 'armed' || shutdown.kind === 'unarmed') nameOf.clear();
+      isAnew &&= isUnderWay(shutdown);
       for (const reason of verdict.reasons) {
         if (reason.code !== 'shutdown-not-armed') continue;
         needs.log.warn(
@@ -91,7 +94,8 @@ export function createProgress(needs: ProgressNeeds): Progress {
       }
       remember(observation, verdict);
       const { hasEnded } = needs;
-      for (const fact of factsOf({ was, observation, verdict, names, hasEnded, status: needs.inhibitor() })) {
+      for (const fact of factsOf({ was, observation, verdict, names, hasEnded, isAnew, status: needs.inhibitor() })) {
+        isAnew ||= fact.what === 'cancel-not-honoured';
         tell(fact, observation.atMs);
       }
     },
@@ -107,6 +111,7 @@ type Look = {
   readonly names: Names;
   readonly status: InhibitorStatus;
   readonly hasEnded: ProgressNeeds['hasEnded'];
+  readonly isAnew: boolean;
 };
 
 /** In chronological order: what ended, which events arrived, what begins. */
@@ -166,9 +171,10 @@ function takenBack({ was, verdict: { state, reasons } }: Look): readonly Shutdow
 function delayOver({
   was,
   observation,
+  isAnew,
 }: Look): Pick<Extract<ShutdownFact, { what: 'released' }>, 'delayMs' | 'isOvertaken'> {
   if (was.kind !== 'stopping' || was.delayMaxMs === null) return {};
-  if (observation.atMs - was.startedMs > was.delayMaxMs) return { delayMs: was.delayMaxMs };
+  if (!isAnew && observation.atMs - was.startedMs > was.delayMaxMs) return { delayMs: was.delayMaxMs };
   return was.tier === 'stop' ? { isOvertaken: true } : {};
 }
 

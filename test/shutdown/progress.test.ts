@@ -44,7 +44,7 @@ const OBSERVED = { cpuMs: 0, wallMs: 0 } as unknown as Observation;
 
 describe('a shutdown that is followed', () => {
   it('is reported as going on if the next one is announced while the phases of the cancelled one run', () => {
-    const { look, facts, lines } = followed([web], aShutdownConfig({ shutdownCancel: 'afterPhases' }));
+    const { look, ended, facts, lines } = followed([web], aShutdownConfig({ shutdownCancel: 'afterPhases' }));
     look(0, START);
     look(1_000, { shutdownEvents: [CANCELLED] });
     look(2_000, { shutdownEvents: [PREPARING] });
@@ -52,6 +52,9 @@ describe('a shutdown that is followed', () => {
     const anew = { what: 'cancel-not-honoured', isAnew: true };
     expect(facts.slice(2)).toMatchObject([{ what: 'cancelled' }, anew, { what: 'cancelled' }, anew]);
     expect(lines.at(-1)).toContain('the next one is announced');
+    // Its delay began anew.
+    look(600_001, { outcomes: [ended(web, 600_001)], pods: known([]) });
+    expect(facts.at(-1)).toEqual({ what: 'released', why: 'all-phases-done' });
   });
 
   it('is reported from its signal to the release, in order, once', () => {
