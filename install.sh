@@ -353,4 +353,5 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+[ $what = install ] || [ "$start$guard" = nono ] || refuse "--uninstall takes neither --start nor --guard"
 if [ $what = install ]; then install_all; else uninstall_all; fi

@@ -4,7 +4,7 @@ import { ownCommand } from '../words/own-command.ts';
 import { clean, type Paint, table } from './print.ts';
 
 const NO_SYSTEMD =
-  'No systemd runs here. These are cgroups that have processes: whatever made them may start what is stopped again.\n';
+  'No systemd runs here. These are cgroups that have processes: whatever created them may restart what is stopped.\n';
 
 type Where = {
   readonly directory: string;
@@ -30,7 +30,7 @@ export function adoptText({ source, proposals, leftOut }: Adoption, where: Where
   const sections = [
     source === 'systemd' ? '' : NO_SYSTEMD,
     rows.length === 0
-      ? 'Nothing runs here that is not declared already or part of the system.\n'
+      ? 'Everything running here is already declared or belongs to the system.\n'
       : table(['NAME', 'MEMORY', 'PEAK', 'REQUEST', 'PRIORITY', 'ROLE'], rows, [1, 2, 3, 4]),
     leftOut.length === 0
       ? ''

@@ -32,7 +32,7 @@ Examples:
 
 Ctrl-C and SIGTERM end a long capture and keep what was recorded.
 Exit status: 0, 1 when nothing could be recorded or the file cannot be written, 2 for a usage error, or 3 when the
-daemon is not running.`;
+agent is not running.`;
 
 const OWNER_ONLY = 0o600;
 const LEAST_INTERVAL_MS = 100;

@@ -32,7 +32,7 @@ Examples:
 It prints the ranking with every value that was compared. The default signal is the one that the agent acts on, else the
 first whose threshold is met, else memory.available. Without --step, it explains the first sample that evicts a pod, else
 the last one.
-Exit status: 0, 2 for a pod, sample or scenario that does not exist, or 3 when the daemon is not running.`;
+Exit status: 0, 2 for a pod, sample or scenario that does not exist, or 3 when the agent is not running.`;
 
 export function explainCommand(): Command {
   return new Command('explain')
@@ -43,7 +43,7 @@ export function explainCommand(): Command {
     .addOption(
       new Option(
         '--scenario <file>',
-        'Explain a sample of this scenario, not of the running daemon (-: stdin)',
+        'Explain a sample of this scenario, not of the running agent (-: stdin)',
       ).conflicts('config'),
     )
     .option('--step <n>', 'Explain this sample of the scenario, counted from 1', parseStep)

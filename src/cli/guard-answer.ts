@@ -51,7 +51,7 @@ export async function askGuard<R>(
 /** Prints why the guard did not answer, and returns the exit status. */
 export function failGuard(asked: Exclude<Asked, { kind: 'answer' }>, socket: string, configFile: string | null): 1 | 3 {
   if (asked.kind === 'not-running') {
-    const isInstalled = configFile === null && kindOf(UNIT_FILE) === 'file';
+    const isInstalled = (configFile ?? DEFAULT_GUARD_FILE) === DEFAULT_GUARD_FILE && kindOf(UNIT_FILE) === 'file';
     const start = isInstalled
       ? 'systemctl start nodewarden-guard'
       : `nodewarden guard run --config ${shellWord(configFile ?? DEFAULT_GUARD_FILE)}`;

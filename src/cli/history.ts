@@ -28,7 +28,7 @@ Exit status: 0, 1 when a file of the record exists and cannot be read, or 2 for 
 
 export function historyCommand(): Command {
   return new Command('history')
-    .description('Show decisions and outcomes from the record on disk; needs no running daemon')
+    .description('Show decisions and outcomes from the record on disk; needs no running agent')
     .option('-c, --config <file>', 'Configuration file that names the state directory')
     .option('--evictions', 'Show only evictions and kernel OOM kills')
     .option('--shutdowns', 'Show only shutdowns, plan versus actual, and boots that ended without one')

@@ -32,7 +32,7 @@ its unit (unless it is systemd's default) or its terminationGracePeriodSeconds i
 causes status 1. A TimeoutStopSec below the grace period that its manifest sets does: systemd then kills the pod before
 its time is over.
 Exit status: 0 when no pod is known to miss its time, also when shutdown is off; 1 when one is known to miss it; 2 for a
-usage error; 3 when the daemon is not running or cannot be queried.`;
+usage error; 3 when the agent is not running or cannot be queried.`;
 
 export function rehearseCommand(): Command {
   const shutdown = new Command('shutdown')

@@ -214,15 +214,17 @@ function configText({ config }: StatusReport, paint: Paint): string {
   const { lastReload } = config;
   if (lastReload === null) return `config      ${file}, loaded ${sayWhen(config.loadedWallMs)}\n`;
   const good = lastReload.isPending ? paint('yellow', 'read, not in force yet') : 'reloaded';
-  const how = lastReload.ok ? good : paint('red', 'refused, the running one stays in force');
-  return `config      ${file}, ${how} ${sayWhen(lastReload.atWallMs)}: ${clean(lastReload.text)}\n`;
+  const how = lastReload.ok ? good : paint('red', 'refused');
+  // A success has nothing to add.
+  const text = lastReload.ok && !lastReload.isPending ? '' : `: ${clean(lastReload.text)}`;
+  return `config      ${file}, ${how} ${sayWhen(lastReload.atWallMs)}${text}\n`;
 }
 
 export function hostText(facts: HostFacts): string {
   const disks = facts.disks.filter(({ mount }) => mount !== '');
   return (
     `host        ${clean(facts.hostname)}: ${clean(facts.distribution)}, kernel ${clean(facts.kernel)} ${facts.architecture}\n` +
-    `machine     ${clean(facts.machine)}${facts.isVirtual ? ' (virtual)' : ''}, ${facts.cpuCores} CPUs ${clean(facts.cpu)}\n` +
+    `machine     ${clean(facts.machine) || 'of unknown make'}${facts.isVirtual ? ' (virtual)' : ''}, ${facts.cpuCores} CPUs ${clean(facts.cpu)}\n` +
     disks
       .map(
         (disk) =>

@@ -26,7 +26,7 @@ export function statusCommand(): Command {
     .addOption(formatOption('prometheus'))
     .addHelpText(
       'after',
-      '\nExample:\n  nodewarden status --watch\n\nExit status: 0, or 3 when the daemon is not running.',
+      '\nExample:\n  nodewarden status --watch\n\nExit status: 0, or 3 when the agent is not running.',
     )
     .action(async (options: Options, command: Command) => {
       if (options.watch && options.output === 'prometheus')

@@ -18,7 +18,7 @@ export function trialText(trial: Trial, { directory, isWhole }: RecordFiles, pai
     `Dry run, as recorded from ${sayWhen(fromWallMs)} to ${sayWhen(toWallMs)}: ${counted(trial.runs.length, 'run')} of the agent\n`,
     unknownText(trial, isWhole),
     stops.length === 0
-      ? 'Nobody would have been stopped.\n'
+      ? 'No pod would have been stopped.\n'
       : `${paint('bold', `${countPods(stops.length)} would have been stopped${unlessText(trial)}`)}\n${stopsText(trial)}`,
     othersText(trial),
     findings.length === 0
@@ -64,7 +64,7 @@ function gapText(before: TrialRun | undefined, { fromWallMs, lastEntryWallMs }: 
     return `The clock was set back: the run before was last recorded at ${sayWhen(from)}, and the next one first at ${sayWhen(to)}. For how long no dry run watched is not known.`;
   return ended === null
     ? `The run before ${sayWhen(to)} has no recorded end: up to ${span} before that may not have been observed.`
-    : `From ${sayWhen(from)} to ${sayWhen(to)} (${span}) no dry run watched.`;
+    : `No dry run was running from ${sayWhen(from)} to ${sayWhen(to)} (${span}).`;
 }
 
 function unlessText({ stops }: Trial): string {

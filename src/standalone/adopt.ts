@@ -234,6 +234,7 @@ function whyNot(
 ): string | null {
   const { path, target } = candidate;
   const root = cgroupRoot.replace(/\/+$/, '');
+  if (path === root) return `it is the node (cgroupRoot ${root})`;
   if (root !== '' && !path.startsWith(`${root}/`)) return `it is outside the node (cgroupRoot ${root})`;
   const holds = guarded.find((other) => overlap(other.path, path) && other.path.length >= path.length);
   if (holds !== undefined) return `it holds ${holds.what}, without which the machine cannot be saved`;

@@ -18,7 +18,7 @@ export function sayVerdict({ blocking, warnings, unknown }: Verdict): string {
     ...(unknown > 0 ? [`${unknown} not known`] : []),
   ];
   const rest = more.length === 0 ? '' : `; ${more.join(', ')}`;
-  return blocking > 0 ? `${counted(blocking, 'finding')} in the way${rest}` : `nothing in the way${rest}`;
+  return blocking > 0 ? `${counted(blocking, 'blocking finding')}${rest}` : `nothing in the way${rest}`;
 }
 /** `file` null: the one that the command takes by itself. */
 export const sayNext = (file: string | null): string =>
@@ -51,7 +51,7 @@ export const unmeasured = (pod: string, cgroup: string, why: string): string =>
   `${pod} runs, but its memory cannot be read (${why}): it is not evicted. Its cgroup ${cgroup} lacks the memory controller`;
 export const allMeasured = 'memory of every running pod can be read';
 export const noDirectories = (pods: readonly string[], signals: readonly Signal[]): string =>
-  `${countPods(pods.length)} ${pods.length === 1 ? 'declares' : 'declare'} no directory, so usage for ${signals.join(', ')} is unknown: ${named(pods)}. They are evicted for a disk only while the kernel attributes writes to them`;
+  `${countPods(pods.length)} ${pods.length === 1 ? 'declares' : 'declare'} no directory, so usage for ${signals.join(', ')} is unknown: ${named(pods)}. ${pods.length === 1 ? 'It is' : 'They are'} evicted for a disk only while the kernel attributes writes to them`;
 export const allDeclareDirectories = 'disk directories: declared by every pod';
 export const inheritsPriority = (
   pod: string,
@@ -72,7 +72,7 @@ export const oomScores = (pods: readonly { readonly pod: string; readonly scores
   )}`;
 export const scoresOff = 'oom_score_adj: left as it is (oomScoreAdj: off)';
 export const cannotLowerScores = (pods: readonly string[]): string =>
-  `process 1 lacks CAP_SYS_RESOURCE, so the kernel refuses a lower oom_score_adj to ${named(pods)}: its OOM killer may choose them first`;
+  `process 1 lacks CAP_SYS_RESOURCE, so the kernel refuses a lower oom_score_adj to ${named(pods)}: its OOM killer may choose ${pods.length === 1 ? 'it' : 'them'} first`;
 
 // The agent
 export const agentRuns = (version: string, mode: string, pid: number): string =>

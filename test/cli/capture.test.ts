@@ -140,7 +140,7 @@ describe('nodewarden capture', () => {
 
   it('lists every exit status and the minimum interval in its help', async () => {
     const words = (await run('--help')).out.replace(/\s+/g, ' ');
-    expect(words).toMatch(/Exit status: 0, 1 when .* cannot be written, 2 for .*, or 3 when the daemon is not running/);
+    expect(words).toMatch(/Exit status: 0, 1 when .* cannot be written, 2 for .*, or 3 when the agent is not running/);
     expect(words).toContain('at least 100ms');
   });
 

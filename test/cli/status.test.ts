@@ -98,6 +98,15 @@ config      /etc/nodewarden/config.yaml, loaded 2023-11-14 22:13:20 UTC
 `);
   });
 
+  it.each([
+    [{ ok: true, text: 'the configuration /etc/c is in force' }, 'reloaded 2023-11-14 22:13:20 UTC'],
+    [{ ok: false, text: 'it was not reloaded: x' }, 'refused 2023-11-14 22:13:20 UTC: it was not reloaded: x'],
+  ])('says of the last reload when it was, and why it was refused: %o', (reload, said) => {
+    const report = aReport();
+    const config = { ...report.config, lastReload: { ...reload, atWallMs: 1_700_000_000_000 } };
+    expect(statusText({ ...report, config }, plain)).toMatch(new RegExp(`^config      .*, ${said}$`, 'm'));
+  });
+
   it('escapes everything that a tenant could use against a terminal', () => {
     const text = statusText(aReport(), plain);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: none of them may be there
@@ -128,6 +137,7 @@ describe('facts about the host', () => {
         'machine     QEMU Standard PC (virtual), 2 CPUs AMD EPYC\n' +
         'disk        vda ext4 on /, 10 GiB\n',
     );
+    expect(hostText({ ...facts, machine: '' })).toContain('\nmachine     of unknown make (virtual), ');
   });
 });
 

@@ -75,7 +75,7 @@ describe('trial', () => {
     expect([code, err]).toEqual([0, '']);
     expect(out).toBe(`Dry run, as recorded from 2026-01-31 12:00:00 UTC to 2026-01-31 21:00:00 UTC: 2 runs of the agent
 
-From 2026-01-31 15:00:00 UTC to 2026-01-31 17:00:00 UTC (2h0m0s) no dry run watched.
+No dry run was running from 2026-01-31 15:00:00 UTC to 2026-01-31 17:00:00 UTC (2h0m0s).
 
 1 pod would have been stopped
 POD       TIMES  FOR                      AT MOST BACK  LAST
@@ -108,7 +108,7 @@ Before arming
     expect(out).toContain(
       'The run before 2026-01-31 15:00:00 UTC has no recorded end: up to 2h0m0s before that may not have been observed.',
     );
-    expect(out).toContain('Nobody would have been stopped.\n');
+    expect(out).toContain('No pod would have been stopped.\n');
     expect(out).toContain('The record shows no threshold that was met.');
   });
 

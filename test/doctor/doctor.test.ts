@@ -16,7 +16,7 @@ describe('nodewarden doctor', () => {
     expect(err).toBe('');
     expect(code).toBe(1);
     expect(out).toMatch(
-      /^2 findings in the way; .*\nnodewarden [^\n]*: mode standalone, Node\.js \d+\.\d+\.\d+\n\nblocking\n/,
+      /^2 blocking findings; .*\nnodewarden [^\n]*: mode standalone, Node\.js \d+\.\d+\.\d+\n\nblocking\n/,
     );
     expect(out).toContain(`  agent-not-running: nodewarden is not running (nothing listens on ${path('nw.sock')})`);
     expect(out).toContain(`\n    $ nodewarden run --config ${path('config.yaml')}\n`);

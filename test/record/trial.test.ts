@@ -40,7 +40,7 @@ const codes = (entries: readonly RecordEntry[], since: number | null = null) =>
 describe('a trial', () => {
   it('does not count an eviction that would have been dropped before its first signal', () => {
     const out = [STARTED, evicted(1, 'b-1'), dropped(1, 'b-1', 'no-longer-met'), kill(1.5)];
-    expect(text(out)).toContain('Nobody would have been stopped');
+    expect(text(out)).toContain('No pod would have been stopped');
     // Nor would it have prevented anything.
     expect(codes(out)).toEqual(['kernel-first']);
     expect(trial([STARTED, evicted(1, 'b-1'), dropped(1, 'b-1', 'dry-run')]).stops).toMatchObject([{ times: 1 }]);

@@ -51,7 +51,10 @@ export async function loadGuard(path: string | null, ask: AskMetadata): Promise<
 }
 
 const absent = (file: string): Problem =>
-  problemOfFile(file, 'does not exist; begin with the example config/guard.yaml');
+  problemOfFile(
+    file,
+    'does not exist; begin with the example /usr/share/nodewarden/guard.yaml (in the sources: config/guard.yaml)',
+  );
 const NOT_ASKED = unknown('not-asked', 'metadata', 'the agent was not asked');
 
 function agentsNamed(text: string, file: string): readonly string[] {
