@@ -60,7 +60,7 @@ function open(path) {
   return { fd, stats: fs.fstatSync(fd) };
 }
 
-function walk({ id, paths, deadlineMs, maxLinked, round, pod, several = [] }) {
+function walk({ id, paths, deadlineMs, maxLinked, createdSinceMs = 0, round, pod, several = [] }) {
   const opened = [];
   try {
     for (const [at, path] of paths.slice(0, MAX_PATHS).entries()) {
@@ -75,7 +75,7 @@ function walk({ id, paths, deadlineMs, maxLinked, round, pod, several = [] }) {
     const totals = [];
     const state = {
       ...begin(id, deadlineMs, () => totals.map(asCounts)),
-      freshMs: Date.now() - FRESH_MS,
+      freshMs: Math.max(Date.now() - FRESH_MS, createdSinceMs),
       roots: new Set(opened.map(({ stats }) => identity(stats))),
       linked: linkedFiles(maxLinked),
     };

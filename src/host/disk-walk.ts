@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { OpenFiles, SharedFiles, WalkedDirectory, WalkedRound } from '../core/pod/disk-walk.ts';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import { letGo, startChild } from './child-process.ts';
 import { WALK_PROGRAM } from './disk-walk-program.ts';
@@ -25,6 +25,8 @@ export type DiskWalker = {
     soFar?: (least: WalkedDisk) => void,
     /** `several`: those of the paths that several pods have. */
     of?: OfRound & { readonly several: readonly string[] },
+    /** What was created before is not fresh. */
+    freshSinceMs?: MonoMs,
   ) => Promise<Reading<WalkedDisk>>;
   /**
    * Files held open by all processes below the directory of a cgroup, which must have that inode. Bounded in processes,
@@ -144,8 +146,9 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
     });
 
   return {
-    walk: async (paths, soFar = () => undefined, of) => {
-      const question = { paths, deadlineMs, maxLinked, ...of };
+    walk: async (paths, soFar = () => undefined, of, freshSinceMs) => {
+      const createdSinceMs = freshSinceMs === undefined ? 0 : clock.wallMs() - clock.monoMs() + freshSinceMs;
+      const question = { paths, deadlineMs, maxLinked, createdSinceMs, ...of };
       const answer = await ask(question, (counts) => soFar(walkedOf(paths, counts, false)));
       return answer.known ? known(walkedOf(paths, answer.value.counts, answer.value.isComplete)) : answer;
     },

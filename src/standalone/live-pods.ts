@@ -244,6 +244,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     const entry = entries.get(uid);
     if (entry === undefined) return;
     entry.stops += 1;
+    entry.stoppedMs = clock.monoMs();
     if (isStoppedSlice(entry)) entry.startedAtWallMs = null;
     entry.pod = podOf(entry);
   }

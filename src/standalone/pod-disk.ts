@@ -1,5 +1,5 @@
 import type { DiskWalk } from '../core/pod/disk-walk.ts';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
@@ -15,8 +15,10 @@ export function podDisk(needs: {
   readonly manifest: ManifestPod;
   readonly cgroup: Reading<CgroupRef>;
   readonly seen?: SeenDirectories;
+  /** When our last stop of it had ended; null or absent: it was not stopped. */
+  readonly stoppedMs?: MonoMs | null;
 }): Pick<BoundPod, 'disk' | 'openFiles' | 'sharedFiles' | 'directories' | 'scratch'> {
-  const { walker, mounts, manifest, cgroup, seen } = needs;
+  const { walker, mounts, manifest, cgroup, seen, stoppedMs } = needs;
   const { declared, scratch } = manifest;
   const paths = [...manifest.disk, ...scratch];
   const noDirectory = unknown('not-applicable', `disk of ${declared.name}`, 'it declares no directory');
@@ -34,7 +36,9 @@ export function podDisk(needs: {
       const judged = fullAmong(scratch).then((found) => {
         full = found;
       });
-      const walked = await walker.walk(walkedPaths, (least) => soFar(asVolumes(declared, least, full)), asked);
+      const least = (soFarWalked: WalkedDisk): void => soFar(asVolumes(declared, soFarWalked, full));
+      // What its former life created is not growth of this one.
+      const walked = await walker.walk(walkedPaths, least, asked, stoppedMs ?? undefined);
       if (!walked.known) return walked;
       await judged;
       for (const directory of walked.value.directories) {

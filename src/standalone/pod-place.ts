@@ -1,4 +1,4 @@
-import { type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
 import { SYSTEM_BUS } from '../host/bus.ts';
 import type { UnitFacts } from '../host/unit-facts.ts';
@@ -31,6 +31,8 @@ export type Entry = Question & {
   startedAtWallMs: number | null;
   /** How many of our stops of it have ended. */
   stops: number;
+  /** When the last one had. */
+  stoppedMs: MonoMs | null;
   /** The finding that is raised. */
   said: string | null;
   pod: BoundPod;
@@ -62,6 +64,7 @@ export function newEntry(manifest: ManifestPod, cgroupRoot: string, memory: Plac
     cgroup: NOT_ASKED,
     startedAtWallMs: null,
     stops: 0,
+    stoppedMs: null,
     said: null,
     pod: { declared, cgroup: NOT_ASKED, containers: [], disk: async () => NOT_ASKED },
   };

@@ -134,7 +134,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       renewedMs = clock.monoMs();
       soon();
     },
-    measure: ({ manifest, cgroup }) => podDisk({ walker, mounts, manifest, cgroup, seen }),
+    measure: ({ manifest, cgroup, stoppedMs }) => podDisk({ walker, mounts, manifest, cgroup, seen, stoppedMs }),
   });
   const { entries } = live;
   const resolver = createResolver<Entry>({ clock, systemd, questions: () => entries.values(), isDue, answered });

@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Reading } from '../../src/core/reading.ts';
-import { createClock } from '../../src/host/clock.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
 import { createDiskWalker, type DiskWalker, type WalkedDisk } from '../../src/host/disk-walk.ts';
 import { WALK_PROGRAM } from '../../src/host/disk-walk-program.ts';
 import { mountHungFileSystem, noHungMount } from './hung-mount.ts';
@@ -117,6 +117,20 @@ describe('a walk over directories', () => {
     const [old] = await walk(['/usr/share/common-licenses']).then((of) => (of.known ? of.value.directories : []));
     expect(old).toMatchObject({ freshBytes: 0 });
     expect(old?.bytes).toBeGreaterThan(100_000);
+  });
+
+  it('reports as new only what was created since then, if that is less than a minute ago', async () => {
+    writeFileSync(join(root, 'former'), 'x'.repeat(100_000));
+    await sleep(clock, 50);
+    const sinceMs = clock.monoMs();
+    await sleep(clock, 50);
+    const freshInodes = async (freshSinceMs?: number): Promise<unknown> => {
+      const reading = await walker.walk([root], undefined, undefined, freshSinceMs);
+      return reading.known ? reading.value.directories[0]?.freshInodes : reading;
+    };
+    expect([await freshInodes(), await freshInodes(sinceMs)]).toEqual([1, 0]);
+    writeFileSync(join(root, 'own'), 'x'.repeat(100_000));
+    expect([await freshInodes(), await freshInodes(sinceMs)]).toEqual([2, 1]);
   });
 
   it('reports no file as new that was created before the clock was set back', () => {

@@ -68,7 +68,10 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
 
   it('are stopped, and are terminating meanwhile', async () => {
     await cgroup(0).run(IGNORES);
-    write('one', `cgroup: ${cgroup(0).path}`);
+    const data = join(directory, 'data');
+    mkdirSync(data);
+    writeFileSync(join(data, 'file'), 'x');
+    write('one', `cgroup: ${cgroup(0).path}`, `    nodewarden.dev/disk: ${data}\n`);
     await open();
     const stopping = stop('one');
     expect(podOf('one').declared.isTerminating).toBe(true);
@@ -77,6 +80,9 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(podOf('one').declared.isTerminating).toBe(false);
     // Whoever starts it again in this cgroup is told apart by it.
     expect(podOf('one').stops).toBe(1);
+    const walked = await podOf('one').disk(() => undefined);
+    // What it had written is not growth of its next life.
+    expect(walked.known && walked.value.directories).toMatchObject([{ inodes: 2, freshInodes: 0 }]);
     expect(await stop('one')).toMatchObject({ kind: 'dropped', because: 'gone' });
   });
 
