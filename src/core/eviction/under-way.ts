@@ -2,11 +2,11 @@ import type { Observation } from '../observation.ts';
 import { type Heard, isEnd, type Outcome } from '../outcome.ts';
 import type { PodUid } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
-import type { FsLayout } from '../signal.ts';
+import { type FsLayout, isDisk, SIGNAL_FACTS } from '../signal.ts';
 import type { Eviction, Proof, State } from '../state/state.ts';
 import { escapedAfter } from './escaped.ts';
 import { SHORTAGES, type Shortage, shortageOf } from './shortage.ts';
-import type { MetThreshold } from './threshold.ts';
+import type { MetThreshold, ThresholdId } from './threshold.ts';
 import { proofOf } from './usage-trend.ts';
 
 /** D3: how long a victim has after its grace period to free its memory. */
@@ -80,7 +80,13 @@ export function settleEvictions(
     }
   }
   const escaped = escapedAfter(state, observation);
-  return { act: actOf(left), proofs: Object.fromEntries(proofs), dryDropped, dryOverLimit, escaped };
+  return {
+    act: actOf(left),
+    proofs: Object.fromEntries(proofs),
+    dryDropped: withOtherNames(dryDropped, met, layout),
+    dryOverLimit,
+    escaped,
+  };
 }
 
 export function evictionsOf({ act }: Pick<State, 'act'>): readonly Eviction[] {
@@ -166,6 +172,22 @@ function settle(eviction: Eviction, atMs: number, isShort: (threshold: MetThresh
 function isLetGo({ signalledMs }: Eviction, outcome: Outcome | undefined): boolean {
   if (outcome?.kind === 'survived') return outcome.escaped !== undefined;
   return outcome?.kind === 'dropped' && outcome.because === 'rebound' && signalledMs !== undefined;
+}
+
+/** A file system has several names, and live, one eviction serves all of them. */
+function withOtherNames(
+  dropped: readonly ThresholdId[],
+  met: readonly MetThreshold[],
+  layout: FsLayout,
+): readonly ThresholdId[] {
+  const isSame = (a: MetThreshold, b: MetThreshold): boolean =>
+    isDisk(a.signal) &&
+    SIGNAL_FACTS[a.signal].unit === SIGNAL_FACTS[b.signal].unit &&
+    shortageOf(a.signal, layout) === shortageOf(b.signal, layout) &&
+    a.isHard === b.isHard;
+  const first = met.filter(({ id }) => dropped.includes(id));
+  const others = met.filter((one) => !dropped.includes(one.id) && first.some((other) => isSame(other, one)));
+  return [...dropped, ...others.map(({ id }) => id)];
 }
 
 function isDryDrop(outcome: Outcome): boolean {

@@ -227,6 +227,26 @@ describe('what a dry run dropped', () => {
     expect(settled).toEqual({ act: { kind: 'idle' }, proofs: {}, dryDropped: [], dryOverLimit: [], escaped: [] });
   });
 
+  it('in a dry run is over for all names of its file system, but not for its inodes or a soft threshold', () => {
+    const soft: MetThreshold = {
+      ...met('containerfs.available'),
+      id: 'containerfs.available/evictionSoft',
+      isHard: false,
+    };
+    const signals = ['nodefs.available', 'containerfs.available', 'imagefs.available', 'nodefs.inodesFree'] as const;
+    const all = [...signals.map(met), soft];
+    const [first, ...others] = ['nodefs.available/evictionHard', 'containerfs.available/evictionHard'];
+    const state = withEvictions(anEviction('a-1', { cause: byThreshold('nodefs.available') }));
+    const now = settleEvictions(state, look(10, [dryDrop('a-1')]), all, 'imagefs-separate');
+    expect(now.dryDropped).toEqual([first]);
+    const alike = settleEvictions(state, look(10, [dryDrop('a-1')]), all, 'containerfs-separate');
+    expect(alike.dryDropped).toEqual([first, ...others]);
+    // It may be met only later.
+    const dropped = { ...initialState('boot'), dryDropped: now.dryDropped };
+    const later = settleEvictions(dropped, look(20), all, 'nodefs-only');
+    expect(later.dryDropped).toEqual([first, ...others, 'imagefs.available/evictionHard']);
+  });
+
   it('is forgotten once its threshold is no longer met', () => {
     const state: State = {
       ...initialState('boot'),
