@@ -171,7 +171,12 @@ export function createActor(needs: ActorNeeds): Actor {
       });
       // It had ended, but the state did not know.
       if (left.outcome !== null) return inbox.put(telling.outcome(left.outcome));
-      const signalled = telling.signalled(tellSignals(decision));
+      const tellOnce = telling.signalled(tellSignals(decision));
+      let isSignalled = false;
+      const signalled: Begun['signalled'] = (how) => {
+        isSignalled = true;
+        tellOnce(how);
+      };
       const begunMs = eviction.signalledMs ?? left.begunMs;
       const thresholds = thresholdsOf(eviction);
       const first = thresholds.some((met) => firstSignal(met) === 'sigkill') ? 'sigkill' : 'sigterm';
@@ -216,7 +221,9 @@ export function createActor(needs: ActorNeeds): Actor {
         const last = begunMs === null && threshold !== null ? await lastLook(needs, threshold) : null;
         if (last !== null) return notEvicting(needs, decision, victim, last);
         const outcome = await needs.killer.stop(order, hasten, signalled, becoming(needs, victim, threshold, telling));
-        return ended(needs, victim, threshold, telling.outcome(outcome));
+        // It was gone already.
+        const isLate = begunMs !== null && !isSignalled;
+        return ended(needs, victim, threshold, telling.outcome(outcome), isLate);
       });
     },
     resumeStop: (stop, victim, doneBefore) =>

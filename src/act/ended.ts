@@ -1,7 +1,7 @@
 import type { MetThreshold } from '../core/eviction/threshold.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { podName, type Victim } from '../core/pod/pod.ts';
-import { known, type Reading, valueOrNull } from '../core/reading.ts';
+import { known, type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS } from '../core/signal.ts';
 import type { Findings, Log, Observer, Scratch, StopOrder } from '../ports.ts';
 import { sayDropped, sayEndUnknown, sayGivenBack, sayVia } from '../words/decision.ts';
@@ -15,6 +15,8 @@ export type EndNeeds = {
   readonly log: Log;
   readonly findings: Findings;
 };
+
+const EMPTIED_BEFORE = unknown('not-asked', 'scratch', 'an earlier run of the agent may have emptied a part of it');
 
 /**
  * The outcome for a victim without processes: if an earlier run had signalled it, it did not end on its own. `asked`: how it
@@ -34,16 +36,20 @@ export function goneAs(
 }
 
 /**
- * After the end of a stop: measures and reports what it freed. `threshold` null: it exceeded a local storage limit.
+ * After the end of a stop: measures and reports what it freed. `threshold` null: it exceeded a local storage limit. `isLate`:
+ * it had ended while no agent ran, or under an earlier run, which may have emptied some of its scratch.
  */
 export async function ended(
   needs: EndNeeds,
   victim: Victim,
   threshold: MetThreshold | null,
   outcome: Outcome,
+  isLate = false,
 ): Promise<Outcome> {
   if (outcome.kind !== 'ended') return reported(needs, victim, outcome);
-  const scratch = await emptyScratch(needs, victim, threshold);
+  const { emptied } = await emptyScratch(needs, victim, threshold);
+  const scratch =
+    emptied === undefined ? {} : { emptied: isLate ? { ...emptied, freedBytes: EMPTIED_BEFORE } : emptied };
   return reported(needs, victim, { ...outcome, ...scratch, ...(await signalAfter(needs, threshold)) });
 }
 
