@@ -1,3 +1,4 @@
+import type { MonoMs } from '../core/reading.ts';
 import { LAST_WORD_MS } from '../core/shutdown/chain.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
@@ -6,6 +7,8 @@ import { unitNameMistake } from '../host/unit-name.ts';
 import { cgroupOfUnit, unitOfCgroup } from '../host/unit-path.ts';
 import type { Clock } from '../ports.ts';
 
+/** How often its time is looked at, which a cancel extends and the next shutdown or a hard threshold cuts. */
+const LOOK_MS = 100;
 /** The maximum number remembered, because this is on the path to a kill. */
 const MAX_UNITS = 256;
 
@@ -41,7 +44,7 @@ type LastWordNeeds = {
 export function lastWordIn(
   { systemd, clock, mounts }: LastWordNeeds,
   slice: string,
-): { readonly begin: (graceMs: number) => void; readonly cancel: () => void } {
+): { readonly begin: (overMs: () => MonoMs) => void; readonly cancel: () => void } {
   let cancel: (() => void) | null = null;
   const tell = (): void => {
     for (const unit of unitsIn(mounts, slice)) {
@@ -52,8 +55,15 @@ export function lastWordIn(
     }
   };
   return {
-    begin: (graceMs) => {
-      cancel ??= clock.after(graceMs - Math.min(LAST_WORD_MS, graceMs / 2), tell);
+    begin: (overMs) => {
+      if (cancel !== null) return;
+      const beganMs = clock.monoMs();
+      const look = (): void => {
+        const endsMs = overMs();
+        const leftMs = endsMs - Math.min(LAST_WORD_MS, (endsMs - beganMs) / 2) - clock.monoMs();
+        cancel = leftMs <= 0 ? clock.after(0, tell) : clock.after(Math.min(leftMs, LOOK_MS), look);
+      };
+      look();
     },
     cancel: () => cancel?.(),
   };

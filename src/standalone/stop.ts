@@ -213,7 +213,8 @@ async function stopIt(
       lastWord === null
         ? signalled
         : (sent: Signalled['with']): void => {
-            lastWord.begin(graceFrom?.(clock.monoMs()) ?? graceMs);
+            const toldMs = clock.monoMs();
+            lastWord.begin(() => Math.min(hasten.endsMs(toldMs), toldMs + (grace?.leastMs(toldMs) ?? graceMs)));
             signalled?.(sent);
           },
     help,

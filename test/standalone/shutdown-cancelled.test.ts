@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createHasten } from '../../src/act/hasten.ts';
@@ -6,7 +6,9 @@ import { stopForShutdown } from '../../src/act/shutdown-stop.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { turnOf } from '../../src/core/shutdown/chain.ts';
 import { sleep } from '../../src/host/clock.ts';
+import { startWorkload } from '../../src/host/workload.ts';
 import type { UndoneStops } from '../../src/mode.ts';
+import { mounts } from '../act/a-cgroup.ts';
 import { until } from '../host/private-bus.ts';
 import {
   addPod,
@@ -34,6 +36,12 @@ const cancel = (): Promise<UndoneStops> => {
 };
 const NOTHING: UndoneStops = { started: [], notUndone: [] };
 const SPARED = { kind: 'dropped', because: 'cancelled' };
+
+const declare = (name: string, unit: string, graceSeconds: number): void =>
+  writeFileSync(
+    join(directory, 'pods.d', `${name}.yaml`),
+    `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/systemd-unit: ${unit}\nspec: { terminationGracePeriodSeconds: ${graceSeconds}, containers: [{ name: a }] }\n`,
+  );
 
 describe.skipIf(needs !== '')(`what a shutdown had not asked to stop when it was cancelled ${needs}`, () => {
   afterEach(() => {
@@ -221,10 +229,7 @@ describe.skipIf(needs !== '')(`a unit without processes, after a cancel ${needs}
       unit.activeState = 'deactivating';
       return { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] };
     };
-    writeFileSync(
-      join(directory, 'pods.d', 'drain.yaml'),
-      'apiVersion: v1\nkind: Pod\nmetadata:\n  name: drain\n  annotations:\n    nodewarden.dev/systemd-unit: drain.service\nspec: { terminationGracePeriodSeconds: 20, containers: [{ name: a }] }\n',
-    );
+    declare('drain', 'drain.service', 20);
     await openParts(false);
     await until(() => podOf('drain') !== undefined && standalone.running().length === 1);
     standalone.setShuttingDown(true);
@@ -254,5 +259,72 @@ describe.skipIf(needs !== '')(`a unit without processes, after a cancel ${needs}
     expect(killedMs() - beganMs).toBeGreaterThan(450);
     expect(killedMs() - beganMs).toBeLessThan(5_000);
     expect(await ended).toMatchObject({ of: 'stop-drain', via: 'sigkill' });
+  });
+});
+
+describe.skipIf(needs !== '')(`a service in a slice that waits for its turn there ${needs}`, () => {
+  /** Its stop has a job, and systemd does not stop it yet. */
+  const openSlice = async () => {
+    if (mounts === null) throw new Error(needs);
+    const slice = `nwturn${process.pid}.slice`;
+    const roots = [...new Set([mounts.memory, mounts.pids ?? mounts.memory])].map((root) => `${root}/${slice}`);
+    for (const root of roots) for (const path of [root, `${root}/inner.service`]) mkdirSync(path);
+    const argv = ['/bin/sh', '-c', ENDS];
+    const into = roots.map((root) => `${root}/inner.service`);
+    const inner = startWorkload({ argv, join: into, monoMs: clock.monoMs, line: () => undefined });
+    if (typeof inner === 'string') throw new Error(inner);
+    const facts = { activeState: 'active', invocation: 1, loadState: 'loaded' };
+    fake.units.set(slice, { ...facts, controlGroup: `/${slice}` });
+    fake.units.set('inner.service', { ...facts, controlGroup: `/${slice}/inner.service`, hasJob: true });
+    const told: number[] = [];
+    does.react = (member, unit) => {
+      if (member !== 'StopUnit') return null;
+      if (unit === 'inner.service') {
+        told.push(clock.monoMs());
+        inner.kill('SIGTERM');
+      }
+      return { signature: 'o', body: ['/org/freedesktop/systemd1/job/71'] };
+    };
+    declare('web', slice, 8);
+    await open('web');
+    const remove = async (): Promise<void> => {
+      inner.kill('SIGKILL');
+      await until(() => inner.ended() !== null);
+      await until(() => roots.every((root) => readFileSync(`${root}/inner.service/cgroup.procs`, 'utf8') === ''));
+      for (const root of roots) for (const path of [`${root}/inner.service`, root]) rmdirSync(path);
+    };
+    return { inner, told, remove };
+  };
+
+  it('is asked before the slice is killed at the time of the next shutdown', async () => {
+    const { inner, told, remove } = await openSlice();
+    try {
+      standalone.setShuttingDown(true);
+      const ended = stop('web', { graceMs: 60_000 });
+      await until(() => fake.asked().length === 1);
+      void cancel();
+      standalone.setShuttingDown(true);
+      expect(await stop('web', { decision: 'again', graceMs: 3_000 })).toMatchObject({ kind: 'ended' });
+      await ended;
+      expect([told.length, inner.ended()?.code]).toEqual([1, 0]);
+    } finally {
+      await remove();
+    }
+  });
+
+  it('is not stopped out of turn at the time of a cancelled one', async () => {
+    const { inner, told, remove } = await openSlice();
+    try {
+      standalone.setShuttingDown(true);
+      const beganMs = clock.monoMs();
+      const ended = stop('web', { graceMs: 1_000 });
+      await until(() => fake.asked().length === 1);
+      void cancel();
+      await ended;
+      expect((told[0] ?? 0) - beganMs).toBeGreaterThan(5_000);
+      expect(inner.ended()?.code).toBe(0);
+    } finally {
+      await remove();
+    }
   });
 });
