@@ -74,6 +74,8 @@ export type Systemd = {
   readonly whenReloaded: (run: () => void) => () => void;
   readonly whenUp: (run: () => void) => () => void;
   readonly isUp: () => boolean;
+  /** Whether the bus is there, and may be up in a moment. */
+  readonly isConnecting: () => boolean;
 };
 type UnitStates = ReadonlyMap<string, string>;
 export type UnitProperty = { readonly name: string; readonly value: BusVariant };
@@ -365,6 +367,7 @@ export function createSystemd(bus: SystemBus): Systemd {
       }),
     whenUp: bus.whenUp,
     isUp: () => bus.state() === 'up',
+    isConnecting: () => bus.state() === 'connecting',
   };
 }
 

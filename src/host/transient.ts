@@ -12,7 +12,7 @@ type Command = {
   readonly stdin?: string;
   /** If it runs as a unit, the kernel kills it above this; absent: no limit. */
   readonly maxMemoryBytes?: number;
-  /** At the start of the agent it waits a few seconds until the bus is connected; otherwise it would be a child at once. */
+  /** At the start of the agent it waits a few seconds until a bus that is there is connected; otherwise it would be a child at once. */
   readonly waitsForBus?: true;
 };
 /** For commands that notify or record: they run when memory may be short, and must not cause an eviction themselves. */
@@ -43,7 +43,8 @@ export function createCommandRunner(needs: { readonly systemd: Systemd; readonly
       const options = { timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES };
       return run(argv, stdin === undefined ? options : { ...options, stdin });
     };
-    if (command.waitsForBus) await busUp(systemd, clock, startedMs + START_MS - clock.monoMs());
+    if (command.waitsForBus && systemd.isConnecting())
+      await busUp(systemd, clock, startedMs + START_MS - clock.monoMs());
     if (!systemd.isUp()) return asChild();
     started += 1;
     // Includes the time: after a SIGKILL of the agent, the previous one may still run.

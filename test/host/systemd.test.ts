@@ -8,6 +8,7 @@ import { createClock } from '../../src/host/clock.ts';
 import { createSystemd } from '../../src/host/systemd.ts';
 import { createCommandRunner } from '../../src/host/transient.ts';
 import { unitNameMistake, unitPath } from '../../src/host/unit-name.ts';
+import type { Clock } from '../../src/ports.ts';
 import { type FakeSystemd, OWN_UNIT, openFakeSystemd } from './fake-systemd.ts';
 import { hasDbusDaemon, until } from './private-bus.ts';
 
@@ -210,8 +211,12 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
       stdout: 'in',
     });
     const none = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/nowhere' });
-    const alone = createCommandRunner({ systemd: createSystemd(none), clock });
-    expect(await alone({ argv: ['false'], timeoutMs: 5_000 })).toMatchObject({ kind: 'exited', code: 1 });
+    await until(() => none.state() === 'down');
+    // Whatever waits for a bus waits for ever.
+    const after: Clock['after'] = (ms, run) => (ms > 1_000 ? () => undefined : clock.after(ms, run));
+    const alone = createCommandRunner({ systemd: createSystemd(none), clock: { ...clock, after } });
+    const ended = await alone({ argv: ['false'], timeoutMs: 5_000, waitsForBus: true });
+    expect(ended).toMatchObject({ kind: 'exited', code: 1 });
     none.close();
   });
 
