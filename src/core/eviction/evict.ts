@@ -246,7 +246,9 @@ function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly T
   if (config.isLive && !signals[signal].known) return { ...done, reasons: timers.reasons };
   if (signals[signal].known && !isStillShort(observation, asked))
     return { ...done, reasons: [{ code: 'reclaim-sufficed', signal }] };
-  const step = evictFor(judgedState, look, threshold);
+  // The kubelet keeps the reading from before its reclaim.
+  const now = config.isLive ? timers.met.find(({ id }) => id === threshold.id) : undefined;
+  const step = evictFor(judgedState, look, now ?? threshold);
   // Without the pods, this judgement is repeated once they are there.
   return step.isAsking ? { ...step, state } : step;
 }

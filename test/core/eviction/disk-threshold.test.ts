@@ -35,6 +35,16 @@ describe('a reclaim before any eviction', () => {
     expect(evictions(verdicts[1])[0]?.message).toContain('available: 90Mi. ');
   });
 
+  it('is followed on a live node by an eviction for the reading after it', () => {
+    const filler = (available: number, rest: Partial<Observation> = {}): Observation =>
+      disk(available === 90 ? 0 : 2_000, available, { podsFor: 'nodefs.available', ...rest });
+    const live = { ...config, isLive: true as const };
+    const [, fuller] = looks(live, filler(90), filler(20, { outcomes: reclaimed }));
+    expect(evictions(fuller)[0]).toMatchObject({ victim: { name: 'filler' }, threshold: { available: 20 * MI } });
+    const [, held] = looks(live, filler(90), filler(149, { outcomes: reclaimed }));
+    expect(evictions(held)[0]).toMatchObject({ threshold: { available: 149 * MI } });
+  });
+
   it('is followed by nothing while the file system cannot be read, and is repeated if it is still too full then', () => {
     const low = { 'nodefs.available': unknown('timed-out', 'statfs /var', 'no answer within 2 s') };
     const pods = known([aPod({ name: 'filler', diskBytes: 9 * MI })]);
