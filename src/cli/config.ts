@@ -6,7 +6,7 @@ import { DEFAULT_CONFIG_FILE, type LoadedConfig } from '../config/load.ts';
 import { jsonSchema } from '../config/schema.ts';
 import { type Setting, sayOrigin } from '../config/setting.ts';
 import { GUARD_KIND } from '../config/source.ts';
-import { loadHere, warningsHere } from '../doctor/loaded-here.ts';
+import { loadHere, warningsHere, withThen } from '../doctor/loaded-here.ts';
 import { evictedForIt, nobodyToEvict } from '../doctor/who-may-go.ts';
 import { problemOfFile, sayProblem } from '../document/problem.ts';
 import { createClock } from '../host/clock.ts';
@@ -137,7 +137,7 @@ async function checkedConfig(named: string | null): Promise<Checked> {
   const { warnings: here } = await warningsHere(effective, loaded.hung, clock);
   const areUsed = isUsed && manifests.problems.length === 0;
   const ofPods = areUsed ? [...podWarnings(effective, manifests), ...(await manifestWarnings(manifests.pods))] : [];
-  const warnings = [...[...loaded.warnings, ...here].map(({ text }) => text), ...ofPods];
+  const warnings = [...loaded.warnings.map(({ text }) => text), ...here.map(withThen), ...ofPods];
   const good = (paint: Paint) => [
     ...warningLines(warnings, paint),
     sayValid(file ?? `no ${DEFAULT_CONFIG_FILE}, all defaults`, counted(warnings.length, 'warning'), paint),

@@ -49,9 +49,14 @@ async function hungDisks(effective: Effective): Promise<HungDisks> {
 export type HereWarning = {
   readonly code: 'path-missing' | 'threshold-met' | 'program-unsafe';
   readonly text: string;
+  /** What an agent that starts would do about it. */
+  readonly then?: string | undefined;
   /** Values for the command that fixes it. */
   readonly fill?: { readonly [name: string]: string };
 };
+
+/** As long as no agent runs: one that does may wait for something, or have decided already. */
+export const withThen = ({ text, then }: HereWarning): string => (then === undefined ? text : `${text}, so ${then}`);
 
 /** Why part of what a check asks is not known. */
 export type Unread = { readonly code: ConfigWarning['code'] | HereWarning['code']; readonly why: Unknown };
@@ -183,8 +188,8 @@ async function metAlready(effective: Effective, clock: Clock): Promise<Here> {
           : `its grace period of ${sayDuration(graceMs)} would begin at once`;
       const field = graceMs === 0 ? 'evictionHard' : 'evictionSoft';
       const place = sayPlace(originOf(effective, `${field}["${signal}"]`));
-      const text = `${place}${field}: ${signal} is already below ${limit}: ${now} of ${sayAmount(signal, capacity)} is available now, so ${then}`;
-      warnings.push({ code: 'threshold-met', text });
+      const text = `${place}${field}: ${signal} is already below ${limit}: ${now} of ${sayAmount(signal, capacity)} is available now`;
+      warnings.push({ code: 'threshold-met', text, then });
     });
     await Promise.all(said);
     return { warnings, unread };

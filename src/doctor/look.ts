@@ -23,7 +23,15 @@ import type { Clock } from '../ports.ts';
 import { manifestsHang } from '../standalone/check-manifests.ts';
 import { NO_SIZE } from './check.ts';
 import type { Facts, HostFacts, KubeFacts, PlaceFacts, PodsFacts, ShutdownFacts } from './facts.ts';
-import { type Here, type LoadedHere, loadHere, nothingHere, unreadSizes, warningsHere } from './loaded-here.ts';
+import {
+  type Here,
+  type LoadedHere,
+  loadHere,
+  nothingHere,
+  unreadSizes,
+  warningsHere,
+  withThen,
+} from './loaded-here.ts';
 import { type AgentSocket, lookAtAgent, SERVICE } from './look-agent.ts';
 import { lookAtDisks } from './look-disks.ts';
 import { memoryUsers, NO_CONFIG } from './look-host.ts';
@@ -68,10 +76,13 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
           ? NO_CONFIG
           : unknown('not-applicable', 'the memory controller', 'there is none')
         : memoryUsers({ clock, mounts: mounts.value, effective }, pods);
+    const said = here.warnings.map(({ then, ...warning }) =>
+      agent.isRunning === false ? { ...warning, text: withThen({ ...warning, then }) } : warning,
+    );
     return {
       named: configFile === DEFAULT_CONFIG_FILE ? null : configFile,
       problems: loaded.problems,
-      warnings: [...loaded.warnings, ...here.warnings],
+      warnings: [...loaded.warnings, ...said],
       unread: here.unread,
       effective: effective === null ? NO_CONFIG : known(effective),
       agent,

@@ -57,6 +57,14 @@ describe('what the running agent has found', () => {
     expect(report.findings.filter(({ code }) => code === 'agent-finding')).toEqual([]);
   });
 
+  it('is not foretold: of a threshold that is met, only the values are said', async () => {
+    doctor.configure('evictionHard: { memory.available: 99%, pid.available: 10% }');
+    const said = saidOf(doctorReport(await lookAround(doctor.path('config.yaml'), clock), HERE), 'threshold-met');
+    expect(said.map(({ text }) => text)).toEqual([
+      expect.stringMatching(/memory\.available is already below .* is available now$/),
+    ]);
+  });
+
   it('is said once, in its own words, of what doctor finds as well', () => {
     const missing = unknown('unreadable', '/kubeconfig', 'it names no server');
     const away = doctorReport({ ...facts, ...besideKubelet(known({ ...KUBE, node: LATE }))() }, HERE);
