@@ -186,11 +186,12 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
         return;
       }
       const wasDown = isDown();
-      // beside-a-kubelet.md E9: a saved state proves nothing about the machine, and in doubt no pod is stopped.
-      const isStaying = wasDown && !(await ask(side.goesDown, false));
       if (parts.state.stops.length > 0 || shutdown.kind === 'stopping')
         while (!mode.isSettled()) await sleep(clock, SETTLE_POLL_MS);
-      if (isStaying) {
+      // beside-a-kubelet.md E9: a saved state proves nothing about the machine, and in doubt no pod is stopped. Asked last: it
+      // may have been announced again meanwhile.
+      const isStaying = wasDown && !(await ask(side.goesDown, false));
+      if (isStaying && machine !== 'goes-down' && !side.inhibitor.status().isPreparing) {
         inbox.put({ kind: 'cancelled', machineStays: true });
         whenSeen = resumeStops;
         return;

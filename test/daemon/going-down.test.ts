@@ -26,6 +26,8 @@ type Given = {
   readonly state?: State;
   /** What logind and systemd say. */
   readonly machine?: Reading<boolean>;
+  /** From then on, it goes down. */
+  readonly goesDownMs?: number;
   readonly dryRun?: boolean;
   /** The configuration in force has no phases. */
   readonly isOff?: boolean;
@@ -38,6 +40,8 @@ type Given = {
   readonly isMachineStopping?: boolean;
   /** The daemon ends while the question is under way. */
   readonly closesWhenAsked?: boolean;
+  /** When all pods are known. */
+  readonly settledMs?: number;
 };
 
 /** The glue of the daemon with a machine that says what it is told. */
@@ -52,6 +56,8 @@ function glued({
   isPreparing = false,
   isMachineStopping = false,
   closesWhenAsked = false,
+  settledMs = 0,
+  goesDownMs = Number.POSITIVE_INFINITY,
 }: Given) {
   const clock = createVirtualClock(0);
   const inbox = createInbox(clock);
@@ -98,7 +104,7 @@ function glued({
       goesDown: async () => {
         asked += 1;
         if (closesWhenAsked) going.close();
-        return machine;
+        return clock.monoMs() >= goesDownMs ? known(true) : machine;
       },
       cameBackSince: async () => cameBack,
       close: async () => undefined,
@@ -116,7 +122,7 @@ function glued({
       progress: { seen: quiet, tell: (fact) => void facts.push(fact) },
       mode: {
         pods: { pods: () => known([]), follow: quiet, close: async () => quiet() },
-        isSettled: () => true,
+        isSettled: () => clock.monoMs() >= settledMs,
         running: () => [],
         hasStops: () => hasStops,
         forgetStops: () => void forgotten.push(true),
@@ -164,7 +170,8 @@ function glued({
       listener?.changed();
     },
     /** Resolves when the daemon would begin to look. */
-    resume: async (): Promise<readonly ShutdownEvent[]> => {
+    resume: async (meanwhile: () => void = quiet): Promise<readonly ShutdownEvent[]> => {
+      clock.after(500, meanwhile);
       let isOver = false;
       void going.resume().then(() => {
         isOver = true;
@@ -208,6 +215,12 @@ describe('an agent that starts in the middle of a shutdown', () => {
     look(shutdown);
     look(shutdown);
     expect(resumed).toEqual([web.uid]);
+  });
+
+  it('does not take a shutdown that stops it while the pods are not known yet for the cancelled one', async () => {
+    const given = { state: inPhase1, leftMs: 60_000, isMachineStopping: true, goesDownMs: 500, settledMs: 1_500 };
+    const { resume, going } = glued(given);
+    expect(await resume(() => void going.stopAsked())).toEqual([STOPPED]);
   });
 
   it('also asks if it had released the lock', async () => {
