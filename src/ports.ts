@@ -38,7 +38,7 @@ export type BoundPod = {
   readonly isIdle?: true;
   /** It runs, but nothing about it can be measured. */
   readonly isUnseen?: true;
-  /** It may have no process, but its service is not down: systemd is about to start it again, or has not said yet that it will not. */
+  /** It has no process, and systemd is about to start its service again (SubState auto-restart). */
   readonly isBetweenRuns?: true;
   readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
   /** How often this run of the agent has stopped it; absent: never. A restarted pod may use the same cgroup again. */

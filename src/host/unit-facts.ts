@@ -27,6 +27,9 @@ export type UnitState = Pick<UnitFacts, 'activeState' | 'subState'> & {
   /** When it was last active, on CLOCK_MONOTONIC: its stop began then, or it ended by itself. 0: it has not changed. */
   readonly activeUntilUs: number;
 };
+/** It has ended, and systemd is about to start it again (Restart=); from version 254 on also `auto-restart-queued`. */
+export const isAutoRestart = (subState: string): boolean => subState.startsWith('auto-restart');
+
 type UnitRelations = { readonly [name: string]: readonly string[] };
 
 /** From those of a unit's properties that changed; '' for one that did not. */

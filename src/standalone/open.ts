@@ -122,6 +122,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       findings,
       help,
       isIdle: hasNoCgroup,
+      doubtRestart: ties.doubtRestart,
     }),
     marks: {
       setCondition: (condition, status) => restart?.setCondition(condition, status),

@@ -2,6 +2,7 @@ import type { Outcome, Signalled } from '../core/outcome.ts';
 import { known } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
+import { isAutoRestart } from '../host/unit-facts.ts';
 import type { Clock, Findings, StopOrder } from '../ports.ts';
 import type { Restart } from './restart.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
@@ -13,6 +14,7 @@ type StopBetweenRunsNeeds = {
   readonly systemd: Systemd;
   readonly source: Pick<StandaloneSource, 'pods' | 'find' | 'stopBegan' | 'stopEnded'>;
   readonly restart: Pick<Restart, 'hold'> | null;
+  readonly doubtRestart?: (uid: string) => void;
   readonly findings: Findings;
 };
 
@@ -32,33 +34,43 @@ export function isBetweenRuns({ why, victim, resumedFromMs, sentBefore }: StopOr
 
 /** Keeps systemd from starting it again. Null: it has started meanwhile, and is stopped like any other pod. */
 export async function stopBetweenRuns(
-  { clock, systemd, source, restart, findings }: StopBetweenRunsNeeds,
+  needs: StopBetweenRunsNeeds,
   { manifest, unit }: LivePod,
   { decision, victim: { uid } }: StopOrder,
   signalled: ((how: Signalled['with']) => void) | undefined,
 ): Promise<Outcome | null> {
+  const { clock, systemd, source, restart, doubtRestart } = needs;
   const of = { of: decision };
-  if (unit === null || (await isUnitDown(systemd, unit)))
-    return { ...of, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
+  const dropped = (because: 'gone' | 'unresolved'): Outcome => {
+    doubtRestart?.(uid);
+    return { ...of, atMs: clock.monoMs(), kind: 'dropped', because };
+  };
+  const hasStarted = (): boolean => {
+    source.pods();
+    return source.find(uid)?.cgroup.known === true;
+  };
+  const now = unit === null ? null : await systemd.ties(unit);
+  if (hasStarted()) return null;
+  if (unit === null || now?.known !== true) return dropped('unresolved');
+  if (!isAutoRestart(now.value.subState)) return dropped('gone');
   source.stopBegan(uid);
   restart?.hold(manifest, unit, null);
-  const isAsked = (await askUnit({ systemd, findings }, unit)) === 'told';
-  if (isAsked) signalled?.('sigterm');
-  const endsMs = clock.monoMs() + GIVE_UP_MS;
-  for (;;) {
-    const isDown = await isUnitDown(systemd, unit);
-    source.pods();
-    // Also what a unit leaves behind that is down.
-    if (source.find(uid)?.cgroup.known === true) return null;
-    const atMs = clock.monoMs();
-    if (isDown) {
-      source.stopEnded(uid, 'ended');
-      return { ...of, atMs, kind: 'ended', via: 'stop-unit', releasedBytes: known(0), detail: DETAIL };
+  try {
+    if ((await askUnit(needs, unit)) === 'told') signalled?.('sigterm');
+    const endsMs = clock.monoMs() + GIVE_UP_MS;
+    for (;;) {
+      const isDown = await isUnitDown(systemd, unit);
+      // Also what a unit leaves behind that is down.
+      if (hasStarted()) return null;
+      const atMs = clock.monoMs();
+      if (isDown) return { ...of, atMs, kind: 'ended', via: 'stop-unit', releasedBytes: known(0), detail: DETAIL };
+      if (atMs < endsMs) await sleep(clock, POLL_MS);
+      else {
+        doubtRestart?.(uid);
+        return { ...of, atMs, kind: 'unknown', detail: `${DETAIL}, and has not said that it will not` };
+      }
     }
-    if (atMs >= endsMs) {
-      source.stopEnded(uid, 'survived');
-      return { ...of, atMs, kind: 'survived', left: [], detail: `systemd has not given up the restart of ${unit}` };
-    }
-    await sleep(clock, POLL_MS);
+  } finally {
+    source.stopEnded(uid, 'ended');
   }
 }

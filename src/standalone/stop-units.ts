@@ -38,8 +38,7 @@ const FACTS_MS = 1_000;
 const IS_STOPPING = 'deactivating';
 /** Its stop has not begun: the job waits for those that are to be stopped before it. */
 const NOT_TOLD: readonly string[] = ['active', 'reloading', 'activating', 'refreshing'];
-/** A unit that has not run, or has ended for good. */
-export const DOWN: readonly string[] = ['inactive', 'failed'];
+const DOWN: readonly string[] = ['inactive', 'failed'];
 const FIRST_POLL_MS = 10;
 const MAX_POLL_MS = 100;
 /** Units that wait for each other in a circle would otherwise wait forever. */

@@ -46,6 +46,8 @@ type StandaloneKillerNeeds = {
   readonly findings: Findings;
   /** Its unit is active without processes; absent: no unit is. */
   readonly isIdle?: (uid: string) => boolean;
+  /** As in Ties. Absent: no unit is said to be started again. */
+  readonly doubtRestart?: (uid: string) => void;
   /** Absent: processes that were sent SIGKILL die without help. */
   readonly help?: DyingHelp | undefined;
 };

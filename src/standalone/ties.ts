@@ -1,8 +1,7 @@
 import { type Inherited, type PodUid, podName } from '../core/pod/pod.ts';
 import type { Systemd } from '../host/systemd.ts';
-import type { UnitState, UnitTies } from '../host/unit-facts.ts';
+import { isAutoRestart, type UnitState, type UnitTies } from '../host/unit-facts.ts';
 import type { BoundPod, Clock } from '../ports.ts';
-import { DOWN } from './stop-units.ts';
 import { createTieGraph, neededBy, needsOf, stopsWith, type TieGraph } from './tie-graph.ts';
 
 type TiesNeeds = {
@@ -20,6 +19,8 @@ export type Ties = {
   readonly tied: (pods: readonly BoundPod[]) => readonly BoundPod[];
   /** Its unit is active without processes and has something to do when it stops (RemainAfterExit=, ExecStop=). */
   readonly isIdle: (uid: PodUid) => boolean;
+  /** Whether systemd is about to start its unit again is not known, until it says so anew. */
+  readonly doubtRestart: (uid: PodUid) => void;
   /** Running units that are not pods and would be stopped along with it. */
   readonly others: (unit: string) => readonly string[];
   /** Pods that would be stopped along with it, running or not. */
@@ -60,7 +61,8 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   /** By unit, while the unit is known. */
   const stopCommands = new Map<string, boolean>();
   let idle: ReadonlySet<PodUid> = new Set();
-  let notDown: ReadonlySet<PodUid> = new Set();
+  /** Units that systemd is about to start again, by its last word. */
+  const restarting = new Set<string>();
   let podUnits: ReadonlyMap<string, PodUid> = new Map();
   let key = '';
   let isReading = false;
@@ -90,7 +92,6 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     isReading = false;
     if (isClosed) return;
     idle = found;
-    notDown = new Set([...podUnits].flatMap(([unit, uid]) => (isNotDown(unit) ? [uid] : [])));
     graph = createTieGraph(asked, podUnits);
     wake();
     if (isDirty) readIn(SETTLE_MS);
@@ -112,6 +113,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
           if (!ties.known) isWhole = false;
           else {
             asked.set(name, ties.value);
+            noteSubState(name, ties.value.subState);
             current.add(name);
           }
         }),
@@ -135,6 +137,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     for (const name of asked.keys()) {
       if (reached.has(name) || seen.has(name)) continue;
       asked.delete(name);
+      restarting.delete(name);
       current.delete(name);
     }
     return isWhole;
@@ -155,10 +158,15 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     return found;
   }
 
-  /** A slice is active without anything in it, and so is a service that remains after it has exited. */
-  function isNotDown(unit: string): boolean {
-    const { activeState = 'inactive', subState } = asked.get(unit) ?? {};
-    return unit.endsWith('.service') && !DOWN.includes(activeState) && subState !== 'exited';
+  function noteSubState(unit: string, subState: string): void {
+    if (isAutoRestart(subState)) restarting.add(unit);
+    else restarting.delete(unit);
+  }
+
+  /** Its unit is not another pod's, and nothing else is known to be wrong with its binding. */
+  function isBetweenRuns({ declared: { uid }, cgroup }: BoundPod): boolean {
+    const unit = cgroup.known || cgroup.why !== 'absent' || !systemd.isUp() ? null : unitOf(uid);
+    return unit !== null && restarting.has(unit) && podUnits.get(unit) === uid;
   }
 
   function jobOf(unit: string): void {
@@ -168,6 +176,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
 
   /** Also without a job. With one, most changes are known by now. */
   function stateOf(unit: string, { activeState, subState }: UnitState): void {
+    if (podUnits.has(unit) && subState !== '') noteSubState(unit, subState);
     const known = current.has(unit) ? asked.get(unit) : undefined;
     if (known?.activeState === activeState && known.subState === subState) return;
     if (forget(unit)) readIn(SETTLE_MS);
@@ -228,10 +237,14 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
       return tied.map((pod) => {
         const { uid } = pod.declared;
         if (idle.has(uid)) return { ...pod, isIdle: true };
-        return !pod.cgroup.known && pod.isUnseen !== true && notDown.has(uid) ? { ...pod, isBetweenRuns: true } : pod;
+        return isBetweenRuns(pod) ? { ...pod, isBetweenRuns: true } : pod;
       });
     },
     isIdle: (uid) => idle.has(uid),
+    doubtRestart: (uid) => {
+      const unit = unitOf(uid);
+      if (unit !== null && restarting.delete(unit) && forget(unit)) readIn(SETTLE_MS);
+    },
     others: (unit) => graph.others(unit),
     podsWith: (uid) => graph.of(uid)?.pods ?? [],
     close: () => {

@@ -65,10 +65,15 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
   describe('that systemd is about to start again', () => {
     const SLICE = `nodewardentest${process.pid}.slice`;
     const slices = [mounts?.memory, mounts?.pids].map((root) => `${root}/${SLICE}`);
+    const removeSlices = (): void => {
+      for (const slice of slices) for (const of of [join(slice, UNIT), slice]) rmdirSync(of);
+    };
+    let isSilent: boolean;
     const openAgain = async (whenAsked = (): void => undefined): Promise<FakeSystemd> => {
+      isSilent = false;
       const made = await openFakeSystemd((member) => {
         if (member === 'StopUnit') whenAsked();
-        return null;
+        return isSilent ? 'silence' : null;
       });
       useSystemd(made);
       const again = { activeState: 'activating', subState: 'auto-restart', controlGroup: '', slice: SLICE };
@@ -89,9 +94,30 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     it('are not stopped if they have ended for good meanwhile', async () => {
       const { asked, units } = await openAgain();
       const unit = units.get(UNIT);
-      if (unit !== undefined) unit.activeState = 'failed';
+      if (unit !== undefined) Object.assign(unit, { activeState: 'failed', subState: 'failed' });
       expect(await stop('web')).toMatchObject({ kind: 'dropped', because: 'gone' });
       expect(asked()).toEqual([]);
+    });
+
+    it('may be chosen in their next run if they start and end while they are stopped', async () => {
+      const { asked } = await openAgain(() => {
+        for (const slice of slices) mkdirSync(join(slice, UNIT), { recursive: true });
+      });
+      onTestFinished(removeSlices);
+      expect(await stop('web')).toMatchObject({ kind: 'ended', via: 'stop-unit' });
+      expect(asked()).toEqual([`StopUnit ${UNIT}`]);
+      expect(podOf('web').declared.isTerminating).toBe(false);
+    });
+
+    it('are neither stopped, held nor chosen again while systemd does not say what they do', async () => {
+      const made = await openAgain();
+      isSilent = true;
+      expect(await stop('web')).toMatchObject({ kind: 'dropped', because: 'unresolved' });
+      expect([made.asked(), existsSync(heldPath(directory)), podOf('web').isBetweenRuns]).toEqual([
+        [],
+        false,
+        undefined,
+      ]);
     });
 
     it('are stopped like any other if they start meanwhile', async () => {
@@ -102,12 +128,11 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
           writeFileSync(join(slice, UNIT, 'cgroup.procs'), String(next.pid));
         }
       });
-      onTestFinished(() => {
-        for (const slice of slices) for (const of of [join(slice, UNIT), slice]) rmdirSync(of);
-      });
+      onTestFinished(removeSlices);
       expect(await stop('web')).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
-      expect(next.isAlive()).toBe(false);
+      await until(() => !next.isAlive());
       expect(asked()[0]).toBe(`StopUnit ${UNIT}`);
+      expect(podOf('web').declared.isTerminating).toBe(false);
     });
   });
 

@@ -50,6 +50,28 @@ describe.skipIf(!hasDbusDaemon)('pods whose units depend on each other [needs db
   const of = (name: string, pods: readonly BoundPod[]) =>
     ties.tied(pods).find(({ declared }) => declared.uid === name)?.declared;
 
+  it('are between two runs only if systemd says that it is about to start them, and their binding is not refused', async () => {
+    const state = (name: string, activeState: string, subState: string): void => {
+      addUnit(name, {}, activeState);
+      Object.assign(fake.units.get(`${name}.service`) ?? {}, { subState });
+    };
+    state('again', 'activating', 'auto-restart');
+    state('refused', 'activating', 'auto-restart');
+    state('starts', 'activating', 'start');
+    state('runs', 'active', 'running');
+    const refused = {
+      ...bound('refused', 0, false),
+      cgroup: unknown('unreadable', 'refused', 'it is not below the node'),
+    };
+    const all = [...['again', 'starts', 'runs'].map((name) => bound(name, 0, false)), refused];
+    const between = () => ties.tied(all).filter(({ isBetweenRuns }) => isBetweenRuns);
+    await until(() => between().length > 0);
+    expect(between().map(({ declared }) => declared.name)).toEqual(['again']);
+    ties.doubtRestart('again');
+    expect(between()).toEqual([]);
+    await until(() => between().length > 0);
+  });
+
   it('have at least the priority of those that stop with them, while these run, and name them', async () => {
     addUnit('db', {
       RequiredBy: ['front.service', 'helper.service'],

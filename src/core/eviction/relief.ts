@@ -35,8 +35,8 @@ const amountOf = (signal: Signal, of: Relief): number =>
 
 /** A pod whose end frees or saves less than this share of what the signal lacks is no help. */
 const LEAST_SHARE = 0.01;
-/** Who grows by so much in a minute is one, whatever is lacking: it goes on. */
-const GROWS = { bytes: 1024 * 1024, inodes: 1_000 };
+/** Who grows by less in a minute is none, who grows by as much as `most` is one, whatever is lacking: it goes on. */
+const GROWS = { bytes: { least: 64 * 1024, most: 1024 * 1024 }, inodes: { least: 64, most: 1_000 } };
 
 /** D14: whether its end is known to help. True if that is not measured. */
 export function isHelp(signal: Signal, pod: PodView, lacking: number): boolean {
@@ -44,7 +44,8 @@ export function isHelp(signal: Signal, pod: PodView, lacking: number): boolean {
   if (parts === null) return true;
   const least = lacking * LEAST_SHARE;
   const grows = SIGNAL_FACTS[signal].unit === 'bytes' ? GROWS.bytes : GROWS.inodes;
-  return (parts.freed > 0 && parts.freed >= least) || (parts.saved > 0 && parts.saved >= Math.min(least, grows));
+  const isGrowing = parts.saved >= Math.min(Math.max(least, grows.least), grows.most);
+  return isGrowing || (parts.freed > 0 && parts.freed >= least);
 }
 
 /**

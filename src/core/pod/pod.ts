@@ -43,7 +43,7 @@ export type PodView = {
   readonly unsaid?: Unsaid;
   /** D13: why the mode excludes this pod; null = it does not. */
   readonly limitedBy: CandidateLimit | null;
-  /** Standalone: it has no process, but its service is not down. Only a disk counts it: its files stay. */
+  /** Standalone: it has no process until systemd starts it again. Only a disk counts it: its files stay. */
   readonly isBetweenRuns?: true;
   /** Only in a recorded scenario: it survived its stop, and nothing waited for it any more (D3). */
   readonly hasSurvived?: true;

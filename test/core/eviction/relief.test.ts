@@ -65,6 +65,17 @@ describe('a candidate for a disk (D14)', () => {
     },
   );
 
+  it('is none that grows by less than 64 KiB a minute, however little is lacking', () => {
+    const little = anObservation(0, { 'nodefs.available': { available: 100 * MI - 1, capacity: 10 * GI } });
+    const chosen = (amount: number) => {
+      const pods = known([pod({ name: 'logs', relief: { grownLastMinute: bytes(amount) } })]);
+      const config = aConfig([aThreshold('nodefs.available', 100 * MI)], { isLive: true });
+      const { decisions } = decide(initialState('boot'), { ...little, pods, podsFor: 'nodefs.available' }, config);
+      return decisions.some(({ kind }) => kind === 'evict');
+    };
+    expect([chosen(64 * 1024 - 1), chosen(64 * 1024)]).toEqual([false, true]);
+  });
+
   it('is one that grows by 1 MiB a minute, or 1,000 inodes, however much is lacking', () => {
     const all = (signal: Signal) => ({ signals: { [signal]: { available: 0, capacity: 900 * GI } } });
     const grows = (relief: Relief) => [pod({ name: 'slow', relief: { grownLastMinute: relief } })];
