@@ -59,7 +59,8 @@ export function watchOomKills(mounts: CgroupMounts, ref: CgroupRef, clock: Clock
       note();
       await answered();
       if (isKilled) return 'yes';
-      return machine !== null && machine === noneUntil ? 'no' : 'not-known';
+      // Others may have been killed elsewhere since, too.
+      return machine !== null && noneUntil !== null && noneUntil >= machine ? 'no' : 'not-known';
     },
     close: () => {
       isClosed = true;

@@ -103,13 +103,18 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
 
     it('says it if the kernel killed elsewhere', async () => {
       const other = makeCgroup();
-      try {
-        limit(other);
+      const tried = async (): Promise<KillEnd> => {
         await cgroup.run(onTerm('sleep 1; exit'));
         const ended = timed({});
         const hog = await other.run(`echo up; exec ${grow}`);
         expect(await signalOf(hog)).toBe('SIGKILL');
-        const { end } = await ended;
+        return (await ended).end;
+      };
+      try {
+        limit(other);
+        let end = await tried();
+        // If the kernel kills for somebody else right when it begins to watch, it cannot know.
+        for (let tries = 1; tries < 4 && 'detail' in end; tries++) end = await tried();
         expect(end).toMatchObject({ kind: 'ended', via: 'sigterm' });
         expect(end).not.toHaveProperty('detail');
       } finally {
