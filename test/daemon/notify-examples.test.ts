@@ -39,7 +39,7 @@ const ODD = '/srv/$(touch ran) `touch ran`; "\'\\ \r\n.\nBcc: all\x1b[2J\u202e<!
 const HARMLESS = /^found \/srv\/\$\(touch ran\) `touch ran`; "'\\ \\u000d\\u000a\.\\u000aBcc: all\\u001b\[2J\\u202e/;
 
 const clock = createClock();
-const systemd = { isUp: () => false, whenUp: () => () => {} } as unknown as Parameters<
+const systemd = { isUp: () => false, isConnecting: () => false, whenUp: () => () => {} } as unknown as Parameters<
   typeof createCommandRunner
 >[0]['systemd'];
 const run = createCommandRunner({ systemd, clock });
