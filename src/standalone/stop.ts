@@ -114,12 +114,13 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     const now = source.find(order.victim.uid);
     const live = now?.cgroup.known || isOverdue(order) ? now : await find(order.victim.uid);
     const outcome = { of: order.decision };
-    if (live !== null && grace !== undefined && needs.isIdle?.(order.victim.uid) === true && isEmpty(live)) {
+    const isIdle = needs.isIdle?.(order.victim.uid) === true;
+    if (live !== null && grace !== undefined && isIdle && isEmpty(live)) {
       return stopIdle(needs, live, order, { signalled, grace });
     }
-    if (live !== null && needs.isIdle?.(order.victim.uid) !== true && isBetweenRuns(order, live)) {
-      const outcome = await stopBetweenRuns(needs, live, order, signalled);
-      return outcome ?? stop({ ...order, sentBefore: 'sigterm' }, hasten, signalled, grace, became);
+    if (live !== null && !isIdle && isBetweenRuns(order, live)) {
+      const keptDown = await stopBetweenRuns(needs, live, order, signalled);
+      return keptDown ?? stop({ ...order, sentBefore: 'sigterm' }, hasten, signalled, grace, became);
     }
     const target = stopTarget(needs, order, live);
     if ('kind' in target) {

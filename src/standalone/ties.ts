@@ -234,6 +234,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
         readIn(0);
       }
       const tied = graph.isEmpty ? pods : withTies(pods, graph, idle);
+      if (idle.size === 0 && restarting.size === 0) return tied;
       return tied.map((pod) => {
         const { uid } = pod.declared;
         if (idle.has(uid)) return { ...pod, isIdle: true };

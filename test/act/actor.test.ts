@@ -11,7 +11,7 @@ import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { until } from '../../src/demo/cast.ts';
 import type { StopOrder } from '../../src/ports.ts';
 import { GI, MI } from '../a.ts';
-import { clock, evict, hard, left, nothing, sampleOf, soft, stage, victim } from './an-actor.ts';
+import { clock, evict, hard, sampleOf, soft, stage, victim } from './an-actor.ts';
 
 describe('an eviction', () => {
   it('is reported, then carried out, and its outcome is recorded and returned', async () => {
@@ -341,135 +341,6 @@ describe('an eviction', () => {
     actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
     await settled();
     expect(cut).toEqual(['sigkill', true]);
-  });
-});
-
-describe('an eviction that an earlier run of the agent left in progress', () => {
-  const decided = evict(soft, 30);
-
-  it('is over if it was proven: nothing is stopped or recorded again', async () => {
-    const { actor, orders, recorded, settled } = stage();
-    const outcome: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'sigterm', releasedBytes: known(MI) };
-    actor.resume(left, { ...nothing, decision: decided, begunMs: 1, outcome });
-    expect(await settled()).toEqual(outcome);
-    expect([orders, recorded]).toEqual([[], []]);
-  });
-
-  it('shows no process as evidence that started after the decision', async () => {
-    const old = { pid: 2, name: 'old', rssBytes: 1, startTicks: 100 };
-    const later = { pid: 3, name: 'new', rssBytes: 9, startTicks: 101 };
-    const killer: ActorNeeds['killer'] = {
-      stop: async ({ decision }) => ({ of: decision, atMs: 5, kind: 'dropped', because: 'started-anew' }),
-      usedBytes: () => known(MI),
-      largestProcesses: () => known([later, old]),
-    };
-    const { actor, notes, settled } = stage({ killer });
-    actor.resume({ ...left, decidedMs: 1_005 }, { ...nothing, decision: decided });
-    await settled();
-    expect(notes).toMatchObject([{ kind: 'evidence', largestProcesses: known([old]) }]);
-  });
-
-  it('is reported again under the same name, in case the earlier run had not reported it', async () => {
-    const outcome: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'sigterm', releasedBytes: known(MI) };
-    for (const known of [outcome, null]) {
-      const { actor, did, settled } = stage();
-      actor.resume(left, { ...nothing, decision: decided, begunMs: 1, outcome: known });
-      await settled();
-      expect(did.filter((what) => what === 'Evicted')).toHaveLength(1);
-    }
-  });
-
-  it('is not reported until it is known to be an eviction', async () => {
-    let becomes = (_: Outcome): void => undefined;
-    const unknown: Outcome = { of: 'boot-1', atMs: 5, kind: 'unknown', detail: 'the API server is away' };
-    const killer: ActorNeeds['killer'] = {
-      stop: async (_, __, ___, became) => {
-        becomes = became ?? becomes;
-        return unknown;
-      },
-      usedBytes: () => known(MI),
-      largestProcesses: () => known([]),
-    };
-    const { actor, did, recorded, settled } = stage({ killer });
-    actor.resume(left, { ...nothing, decision: decided, begunMs: 1 });
-    expect(await settled()).toEqual(unknown);
-    const said = "log: shop/web has ended; whether by the agent's request is not known: the API server is away";
-    expect(did).toEqual([said]);
-    const ended: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'api', releasedBytes: known(MI) };
-    becomes(ended);
-    await until(clock, () => recorded.length === 2, 10_000);
-    expect(did).toEqual([said, 'Evicted', 'log: shop/web was ended by api and gave back 1 MiB']);
-    expect(recorded).toEqual([unknown, ended]);
-  });
-
-  it('begins with its last look if nothing had been sent (D9)', async () => {
-    const recovered = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
-    recovered.actor.resume(left, { ...nothing, decision: decided });
-    expect(await recovered.settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
-
-    const unrecorded = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
-    unrecorded.actor.resume(left, nothing);
-    expect(await unrecorded.settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
-
-    const { actor, orders, notes, settled } = stage();
-    actor.resume({ ...left, decidedMs: 7 }, { ...nothing, decision: decided });
-    await settled();
-    expect(orders).toMatchObject([{ resumedFromMs: 7, graceMs: 30_000 }]);
-    expect(orders[0]?.sentBefore).toBeUndefined();
-    expect(notes).toMatchObject([{ kind: 'evidence', of: 'boot-1' }]);
-  });
-
-  it.each([
-    ['recorded', { ...nothing, decision: decided }],
-    ['not recorded', nothing],
-  ])('has its last look once it is known where it runs, if the decision was %s', async (_, had) => {
-    let isFound = false;
-    const killer: ActorNeeds['killer'] = {
-      stop: async ({ decision }) => ({ of: decision, atMs: 5, kind: 'dropped', because: 'unresolved' }),
-      whenFound: async () => {
-        await new Promise((resolve) => clock.after(20, () => resolve(null)));
-        isFound = true;
-      },
-      usedBytes: () => known(MI),
-      largestProcesses: () => known([]),
-    };
-    const reread = async () => sampleOf((isFound ? 150 : 90) * MI);
-    const { actor, notes, settled } = stage({ killer, observer: { reread } });
-    actor.resume(left, had);
-    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
-    expect(notes).toEqual([]);
-  });
-
-  it('is resumed with what is left of its grace period: SIGKILL at once if that is over, all of it if it had not begun', async () => {
-    const { actor, orders, settled } = stage();
-    const resumed = async (...[eviction, from]: Parameters<typeof actor.resume>) => {
-      actor.resume(eviction, from);
-      await settled();
-      return orders.at(-1);
-    };
-    const nowMs = clock.monoMs();
-    const begun = { ...left, decidedMs: nowMs - 8_000, signalledMs: nowMs - 5_000 };
-    const over = { first: 'sigkill', graceMs: 0, sentBefore: 'sigterm' };
-    expect(await resumed({ ...begun, graceEndsMs: nowMs - 2_000 }, nothing)).toMatchObject(over);
-    expect(await resumed({ ...begun, graceEndsMs: nowMs + 90_000 }, nothing)).toMatchObject({ first: 'sigterm' });
-    expect(orders.at(-1)?.graceMs).toBeGreaterThan(60_000);
-    expect(orders.at(-1)?.graceMs).toBeLessThanOrEqual(90_000);
-    const { signalledMs: _, ...unsaid } = { ...begun, graceEndsMs: nowMs - 5_000 };
-    // Only the record of the decision has when the stop began.
-    const recorded = { ...nothing, decision: decided };
-    expect(await resumed(unsaid, { ...recorded, begunMs: nowMs - 3_001 })).toMatchObject(over);
-    expect(await resumed(unsaid, { ...recorded, begunMs: nowMs + 60_000 })).toMatchObject({ first: 'sigterm' });
-    expect(await resumed(unsaid, nothing)).toMatchObject({ first: 'sigterm', graceMs: 3_000 });
-  });
-
-  it('is resumed if a signal had been sent, with its victim known to have been asked', async () => {
-    const { actor, inbox, orders, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
-    actor.resume(left, { ...nothing, decision: decided, begunMs: 3 });
-    expect(inbox.drain().outcomes).toEqual([{ of: 'boot-1', atMs: 3, kind: 'signalled', with: 'sigterm' }]);
-    expect(await settled()).toMatchObject({ kind: 'ended' });
-    actor.resume({ ...left, signalledMs: 3, killedMs: 4 }, nothing);
-    await settled();
-    expect(orders.map(({ sentBefore }) => sentBefore)).toEqual(['sigterm', 'sigkill']);
   });
 });
 
