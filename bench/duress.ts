@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { findCgroupMounts } from '../src/host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../src/host/cgroup/cgroup-mounts.ts';
 import { type Scene, until, withScene } from '../test/lab/scene.ts';
 import { spread } from '../test/lab/spread.ts';
 import { DURESSES, type Duress } from './duress/duresses.ts';

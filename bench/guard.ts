@@ -27,6 +27,8 @@ const objects = Array.from(
     uid: `5b1c7d9e-uid-${i}`,
     key: `k${i}`,
     bootId: `boot-${i}`,
+    systemUuid: `4c4c4544-0043-3510-8052-${i}`,
+    created: '',
     isDeleting: false,
     isUnschedulable: false,
     labels: { 'topology.kubernetes.io/zone': `z${i % 5}`, 'kubernetes.io/hostname': `w${i}` },

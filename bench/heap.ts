@@ -10,9 +10,9 @@ import { loadConfig } from '../src/config/load.ts';
 import { openParts } from '../src/daemon/compose.ts';
 import { runLoop } from '../src/daemon/loop.ts';
 import { createObservedLooks } from '../src/daemon/observed-look.ts';
-import { findCgroupMounts } from '../src/host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../src/host/cgroup/cgroup-mounts.ts';
 import { createClock, readBootId } from '../src/host/clock.ts';
-import { createCommandRunner } from '../src/host/transient.ts';
+import { createCommandRunner } from '../src/host/systemd/transient.ts';
 import { createOomWatch } from '../src/observe/oom-kills.ts';
 import type { Clock } from '../src/ports.ts';
 import { createRecorder } from '../src/record/writing/recorder.ts';
@@ -85,7 +85,7 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
   const bootId = readBootId();
   if (effective === null || !mounts.known || !bootId.known) throw new Error('no configuration or no cgroups');
   const clock = hastyClock();
-  const shutdown = openShutdown(clock, effective.runtimeDirectory, false);
+  const shutdown = openShutdown(clock, effective.runtimeDirectory);
   const host = { clock, mounts: mounts.value, bootId: bootId.value, log: 'none', onEntry: undefined } as const;
   const parts = openParts(
     {

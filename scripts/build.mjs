@@ -91,6 +91,8 @@ async function bundle(name, entry) {
     logLevel: 'warning',
     // dbus-next asks for both in a try: x11 for session buses, usocket for descriptors. We use neither.
     external: ['x11', 'usocket'],
+    // Its CommonJS file requires in a way that cannot be bundled.
+    alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
     // import() of a CommonJS file through Node's ESM loader starts four pool threads and sees no named exports.
     supported: { 'dynamic-import': false },
     ...(name === 'nodewarden' && values.entry === undefined ? FIRST : {}),

@@ -1,6 +1,6 @@
-import { keepHeapSmall } from './host/heap.ts';
-import { watchOutput } from './host/output.ts';
-import { sayLast } from './host/stderr.ts';
+import { keepHeapSmall } from './host/own/heap.ts';
+import { watchOutput } from './host/own/output.ts';
+import { sayLast } from './host/own/stderr.ts';
 
 process.title = 'nodewarden';
 
@@ -39,7 +39,7 @@ if (isDaemon) {
   });
 }
 const program = isGuard
-  ? import('./cli/guard-program.ts')
+  ? import('./cli/guard/program.ts')
   : isDaemon
     ? import('./cli/daemon-program.ts')
     : import('./cli/program.ts');

@@ -1,12 +1,13 @@
 import type { DecisionId } from './core/decision.ts';
+import type { RuntimePaths } from './core/disk-paths.ts';
 import type { Unconfirmed } from './core/observation.ts';
 import type { OomScore } from './core/pod/oom-score.ts';
 import type { PodUid } from './core/pod/pod.ts';
 import type { Reading } from './core/reading.ts';
 import type { NodeCondition } from './core/signal.ts';
-import type { CgroupMounts } from './host/cgroup-mounts.ts';
-import type { Systemd } from './host/systemd.ts';
-import type { CommandRunner } from './host/transient.ts';
+import type { CgroupMounts } from './host/cgroup/cgroup-mounts.ts';
+import type { Systemd } from './host/systemd/systemd.ts';
+import type { CommandRunner } from './host/systemd/transient.ts';
 import type {
   BootEndSaid,
   BoundPod,
@@ -88,8 +89,10 @@ export type Mode = {
   readonly places?: {
     /** The cgroup of all pods. */
     readonly podsCgroup: () => Reading<string>;
+    /** Files of a tmpfs and shared memory that are charged to it. */
+    readonly podsShared: () => Reading<number>;
     /** The paths of images and of writable layers, as reported by the runtime. */
-    readonly latePaths: () => Reading<{ readonly imagefsPath: string | null; readonly containerfsPath: string | null }>;
+    readonly latePaths: () => Reading<RuntimePaths>;
   };
   /**
    * Announces that the machine is going down (beside-a-kubelet.md E4); resolves with a sentence about the result. Absent:
@@ -109,6 +112,8 @@ export type Mode = {
    * between.
    */
   readonly hasStops: () => boolean;
+  /** The shutdown that an earlier run began goes on; absent: nothing waits for that. */
+  readonly goOn?: () => void;
   /** Forgets stops that belong to a system that is no longer running. */
   readonly forgetStops: () => void;
   /**
@@ -120,6 +125,8 @@ export type Mode = {
   readonly kubeletConfigz?: () => Promise<Reading<string>>;
   /** Why this run has to end: another agent manages this node. Null: none does; absent: that is impossible. */
   readonly isTaken?: () => string | null;
+  /** Call it after each look, once its decisions have begun: the node's conditions are known then. Absent: nothing waits for that. */
+  readonly looked?: () => void;
   /** Whether all pods are known: false for a moment after the start. */
   readonly isSettled: () => boolean;
   /** A shutdown stops it now, in its turn, and has not asked it yet. Absent: there are no turns. */
@@ -134,6 +141,11 @@ export type Mode = {
   readonly close: (isOver: boolean) => Promise<void>;
 };
 /** What was restarted after a cancelled shutdown, and what could not be, with the reason. */
-export type UndoneStops = { readonly started: readonly string[]; readonly notUndone: readonly string[] };
+export type UndoneStops = {
+  readonly started: readonly string[];
+  readonly notUndone: readonly string[];
+  /** All of it, once what could not be restarted yet is. Absent: nothing is tried again. */
+  readonly rest?: Promise<UndoneStops>;
+};
 /** Opens the mode for each configuration of a run; what must outlive one stays in the function. */
 export type OpenMode = (needs: ModeNeeds) => Mode;

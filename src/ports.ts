@@ -38,9 +38,13 @@ export type BoundPod = {
   readonly isIdle?: true;
   /** It runs, but nothing about it can be measured. */
   readonly isUnseen?: true;
+  /** It may run, but nobody has said where; its cgroup is unknown. */
+  readonly isUnlocated?: true;
   /** It has no process, and systemd is about to start its service again (SubState auto-restart). */
   readonly isBetweenRuns?: true;
   readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
+  /** D3: once it has no process, its memory volumes are unmounted. Absent: nobody does that, or there was time enough. */
+  readonly comesBack?: true;
   /** How often this run of the agent has stopped it; absent: never. A restarted pod may use the same cgroup again. */
   readonly stops?: number;
   /**
@@ -67,10 +71,10 @@ export type PodSource = {
   /** At most 10 s old, for callers that only want to know whether there is something to do. Absent: use `pods`. */
   readonly podsLately?: () => Reading<readonly BoundPod[]>;
   /**
-   * Why no pod may be chosen yet, for this signal or (`all`) for a shutdown: right after a start, pods may be missing. Null:
-   * they are all known. Absent: they always are.
+   * Why none of the pods that were read last may be chosen yet, for this signal, for what no signal asks for (null), or (`all`)
+   * for a shutdown: right after a start, pods may be missing. Null: they are all known. Absent: they always are.
    */
-  readonly unsettled?: (forWhat: NonNullable<NextLook['pods']>) => Unknown | null;
+  readonly unsettled?: (forWhat: NextLook['pods']) => Unknown | null;
   /** The current interval between looks: near a threshold, the pods are refreshed more often. */
   readonly follow: (afterMs: number) => void;
   readonly close: () => Promise<void>;
@@ -89,17 +93,14 @@ export type StopOrder = {
   readonly resumedFromMs: MonoMs | null;
   /** The signal that an earlier run had sent: if the victim is gone, the agent ended it. Absent: none is known. */
   readonly sentBefore?: Signalled['with'] | undefined;
-  /**
-   * Standalone: asked before SIGKILL to a victim that an earlier run had asked to stop, because for a time nobody watched: true
-   * if it need not end any more. Absent: it is not asked.
-   */
+  /** When that was, for a shutdown: its grace period began then. Absent: not known. */
+  readonly sentBeforeMs?: MonoMs | undefined;
+  /** Standalone: asked before SIGKILL to a victim of an earlier run: true if it need not end any more. Absent: not asked. */
   readonly isOver?: () => Promise<boolean>;
   /** What an earlier run had done about the victim, in mode kubelet. Absent: nothing. */
   readonly doneBefore?: readonly Rung[];
   /** The memory charged to the victim right before its first signal, even by an earlier run. Absent: it is read now. */
   readonly usedBefore?: Reading<number>;
-  /** Its largest processes at the choice; absent: not known. */
-  readonly processes?: readonly ProcessView[];
   /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what is reported to the API. */
   readonly first: 'sigterm' | 'sigkill';
   /** For a shutdown: because the agent itself is stopped; absent: after logind's signal. */
@@ -168,8 +169,6 @@ export type Left = {
   readonly begunMs: MonoMs | null;
   /** The memory that was charged to its victim then; null: not known. */
   readonly usedBefore: Reading<number> | null;
-  /** Its largest processes at the choice. */
-  readonly processes: readonly ProcessView[];
   /** What was done about its victim, in mode kubelet. */
   readonly rungs: readonly Rung[];
   /** It is in the record, but not yet in the state. */
@@ -195,8 +194,8 @@ export type Recorder = {
 };
 /** The shutdown lock, kept armed for as long as it is wanted (product.md section 9). Never throws. */
 export type Inhibitor = {
-  /** What the phases need in total, without the reserve; null: shutdown is off, and nothing of ours stays with logind. */
-  readonly want: (neededMs: number | null) => void;
+  /** What the phases need in total, without the reserve; null: shutdown is off. `isUnderWay`: an earlier run knew of a shutdown. */
+  readonly want: (neededMs: number | null, isUnderWay?: boolean) => void;
   /** For a cancelled shutdown; otherwise the lock is taken as soon as it is wanted, and again whenever it is lost. */
   readonly take: () => void;
   readonly release: () => void;
@@ -310,6 +309,8 @@ export type ShutdownFact =
       /** Pods whose stop had not ended. */
       readonly running: readonly string[];
     }
+  /** Pods that ran when the first phase began, and were down before this one, or when there was to be none. */
+  | { readonly what: 'gone'; readonly phase: number; readonly pods: readonly string[] }
   | { readonly what: 'stopped-again'; readonly pod: string; readonly times: number }
   | { readonly what: 'lock-lost'; readonly detail: string }
   | { readonly what: 'cancelled'; readonly phase: number; readonly why: string }
@@ -317,10 +318,7 @@ export type ShutdownFact =
   | { readonly what: 'cancel-not-honoured'; readonly isAnew?: true }
   /** Units that a cancelled shutdown had stopped and that run again, and those that were not restarted, with the reason. */
   | { readonly what: 'undone'; readonly started: readonly string[]; readonly notUndone: readonly string[] }
-  /**
-   * `delayMs`: logind had granted this much, and had gone on before. `isOvertaken`: systemd had begun to stop everything before.
-   * Absent: not as far as is known.
-   */
+  /** Before it, logind had gone on after what it granted (`delayMs`), or systemd had begun to stop everything (`isOvertaken`). */
   | {
       readonly what: 'released';
       readonly why: 'all-phases-done' | 'out-of-time';

@@ -8,6 +8,7 @@ import { quantityOfBytes } from '../src/core/units/quantity.ts';
 
 export const MI = 2 ** 20;
 export const GI = 2 ** 30;
+export const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
 
 type PodOverrides = Partial<Omit<PodView, 'usage'>> & {
   readonly workingSetBytes?: number;
@@ -85,7 +86,7 @@ export function anObservation(
     wallMs: 1_700_000_000_000 + atMs,
     signals: all,
     fsLayout: known('nodefs-only'),
-    pods: unknown('not-asked', 'pods', 'no decision needs them'),
+    pods: NOT_ASKED,
     outcomes: [],
     psi: { memory: notApplicable, io: notApplicable, cpu: notApplicable },
     shutdownEvents: [],

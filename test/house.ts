@@ -12,9 +12,9 @@ const STATIC_IMPORT = /^\s*(?:import|export)\b(?:[^'"();]*?\bfrom)?\s*(['"])([^'
 const DYNAMIC_IMPORT = /(?<!typeof )\bimport\(\s*(['"])([^'"]+)\1/g;
 const TYPE_IMPORT = /\btypeof import\(\s*(['"])([^'"]+)\1/g;
 const MAY_IMPORT_DYNAMICALLY = [
-  'cli/guard-api.ts',
-  'cli/guard-check.ts',
-  'cli/guard-run.ts',
+  'cli/guard/api.ts',
+  'cli/guard/check.ts',
+  'cli/guard/run.ts',
   'cli/status.ts',
   'daemon/run.ts',
   'daemon/web.ts',

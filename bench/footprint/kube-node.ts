@@ -4,9 +4,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
 import { readBootId } from '../../src/host/clock.ts';
-import { qosPath } from '../../src/kube/cgroup-paths.ts';
 import {
   CgroupDriver,
   ContainerState,
@@ -14,6 +13,7 @@ import {
   PodSandboxState,
   RuntimeService,
 } from '../../src/kube/cri/cri_pb.ts';
+import { qosPath } from '../../src/kube/pods/cgroup-paths.ts';
 import { createAuthority, writeKubeconfig } from '../../test/kube/certificates.ts';
 import { aV1Pod, NODE } from '../../test/kube/pod-store.ts';
 import { type StubApi, startStubApi } from '../../test/kube/stub-api.ts';

@@ -2,8 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { openBoundedCgroup } from '../../src/host/bounded-cgroup.ts';
-import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { openBoundedCgroup } from '../../src/host/cgroup/bounded-cgroup.ts';
+import { findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
 import { clock } from '../../test/lab/scene.ts';
 import { openBrowser, openPage } from '../../test/page/a-browser.ts';
 

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../src/host/clock.ts';
-import { startWorkload } from '../../src/host/workload.ts';
+import { startWorkload } from '../../src/host/process/workload.ts';
 import { clock, until } from '../../test/lab/scene.ts';
 import type { Grounds } from './grounds.ts';
 import type { Breach } from './series.ts';

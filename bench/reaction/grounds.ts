@@ -1,9 +1,9 @@
 import path from 'node:path';
-import { openBoundedCgroup } from '../../src/host/bounded-cgroup.ts';
-import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { oomKillsOf } from '../../src/host/cgroup-oom.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
-import { startWorkload } from '../../src/host/workload.ts';
+import { openBoundedCgroup } from '../../src/host/cgroup/bounded-cgroup.ts';
+import { findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { oomKillsOf } from '../../src/host/cgroup/cgroup-oom.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
+import { startWorkload } from '../../src/host/process/workload.ts';
 import { clock, type Scene, until } from '../../test/lab/scene.ts';
 
 /** What a hog and who ends it need of a node; a scene of the lab has it as well. */

@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { known } from '../../src/core/reading.ts';
 import { sleep } from '../../src/host/clock.ts';
-import { createDiskWalker } from '../../src/host/disk-walk.ts';
+import { createDiskWalker } from '../../src/host/disk/disk-walk.ts';
 import { createPodDisk } from '../../src/observe/pod-disk.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import { clock } from '../../test/lab/scene.ts';

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../src/host/clock.ts';
-import { startWorkload, type Workload } from '../../src/host/workload.ts';
+import { startWorkload, type Workload } from '../../src/host/process/workload.ts';
 import { clock, type Scene, until } from '../../test/lab/scene.ts';
 
 /** What a pod of the soak declares, and holds while nothing happens. */

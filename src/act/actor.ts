@@ -1,9 +1,8 @@
 import type { Decision, DecisionId } from '../core/decision.ts';
-import { sayCulprit } from '../core/eviction/attribution.ts';
 import type { Hasten } from '../core/eviction/hasten.ts';
 import { evictedStatus } from '../core/eviction/pod-status.ts';
 import { firstSignal, type MetThreshold } from '../core/eviction/threshold.ts';
-import { EVIDENCE_MS, graceLeftMs, thresholdsOf } from '../core/eviction/under-way.ts';
+import { graceLeftMs, PROOF_MS, thresholdsOf } from '../core/eviction/under-way.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
 import { type PodUid, type ProcessView, podName, type Victim } from '../core/pod/pod.ts';
@@ -11,16 +10,17 @@ import { assertNever, type MonoMs, type Reading, sayCause } from '../core/readin
 import { SIGNAL_FACTS } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state/state.ts';
 import type { Clock, Inbox, Inhibitor, Killer, Left, NodeMarks, Recorder, StopOrder } from '../ports.ts';
-import { sayTies } from '../words/decision.ts';
-import { and, sayLimit, sayThreshold } from '../words/phrases.ts';
+import { and } from '../words/phrases.ts';
 import { type EndNeeds, ended } from './ended.ts';
+import { type Evict, evictFields, evictSentence } from './evict-log.ts';
 import { createHasten, type Hastening } from './hasten.ts';
 import { olderThan } from './largest-processes.ts';
-import { lastLook } from './last-look.ts';
-import type { PreKill } from './pre-kill.ts';
+import { areOver, isStale, lastLook } from './last-look.ts';
+import { collectEvidence, type PreKill } from './pre-kill.ts';
 import type { Reclaim } from './reclaim.ts';
 import { NOT_MEASURED } from './released-memory.ts';
 import { resumeShutdownStop, stopForShutdown, type UnderWay } from './shutdown-stop.ts';
+import { type Telling, tellingOnce } from './telling.ts';
 
 /** The parts that change something on the node. */
 export type Effects = Pick<EndNeeds, 'scratch'> & {
@@ -37,6 +37,8 @@ export type ActorNeeds = EndNeeds &
     readonly lock: Pick<Inhibitor, 'take' | 'release'>;
     /** The answer comes back as a shutdown event. */
     readonly announce: (decision: Extract<Decision, { kind: 'announce-shutdown' }>) => void;
+    /** What people have declared that the choice of this pod rests on, as one text. Absent: it never changes. */
+    readonly basisOf?: (victim: Victim) => string;
     /** After a cancelled shutdown. */
     readonly undoStops: () => void;
     /** Only for wording: in a dry run, the parts passed in do nothing. */
@@ -48,44 +50,51 @@ export type Actor = {
   readonly begin: (decision: Decision) => void;
   /**
    * Resumes an eviction that an earlier run of the agent decided. If its stop had not begun, it begins now, with its last
-   * look (D9). Before `resumeStop`, which may find the pod being evicted.
+   * look (D9), or is dropped if the choice is old. Before `resumeStop`, which may find the pod being evicted.
    */
   readonly resume: (eviction: Eviction, left: Left) => void;
-  /** The same for a stop for a shutdown; `victim` null: the pod is no longer declared. */
-  readonly resumeStop: (stop: ShutdownStop, victim: Victim | null, doneBefore: Left['rungs']) => void;
+  /** The same for a stop for a shutdown; `running` null: the pod is not declared any more, or does not run. */
+  readonly resumeStop: (stop: ShutdownStop, running: Victim | null, left: Left) => void;
   /** How many effects are in progress. */
   readonly underWay: () => number;
 };
-type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
 type Begun = {
   readonly decision: Evict;
-  readonly largest: Largest;
+  readonly prepared: Prepared;
   readonly signalled: (how: Signalled['with']) => void;
   /** As in StopOrder. */
   readonly resumedFromMs: StopOrder['resumedFromMs'];
 };
-type Largest = Reading<readonly ProcessView[]>;
+type Prepared = { readonly largest: Reading<readonly ProcessView[]>; readonly basis: string | undefined };
+type CarryNeeds = ActorNeeds & {
+  /** Records what comes of it; in progress until then. */
+  readonly later: (effect: Promise<Outcome>) => void;
+};
 
 const LARGEST_SHOWN = 5;
 /** product.md section 6: how long the search for the largest processes may take under D12, and otherwise. */
 const LARGEST_BUDGET_MS = { sigkill: 2, sigterm: 20 } as const;
 
 /** Turns decisions into effects. Never throws: failures come back as outcomes. */
-export function createActor(needs: ActorNeeds): Actor {
+export function createActor(given: ActorNeeds): Actor {
+  const needs: CarryNeeds = { ...given, later };
   const { clock, recorder, inbox } = needs;
   const hastenOf = new Map<DecisionId, Hastening>();
   /** Evictions in progress. */
   const evicting = new Map<PodUid, UnderWay>();
+  /** When their victims were asked to stop. */
+  const toldOf = new Map<DecisionId, MonoMs>();
   /** For decisions that have not begun. */
-  const prepared = new Map<DecisionId, Largest>();
+  const prepared = new Map<DecisionId, Prepared>();
   let underWay = 0;
 
-  function largestOf(decision: Evict): Largest {
-    const before = prepared.get(decision.id);
-    prepared.delete(decision.id);
-    return (
-      before ?? needs.killer.largestProcesses(decision.victim, LARGEST_SHOWN, LARGEST_BUDGET_MS[firstOf(decision)])
-    );
+  function preparedOf(decision: Evict): Prepared {
+    const { id, victim } = decision;
+    const before = prepared.get(id);
+    prepared.delete(id);
+    if (before !== undefined) return before;
+    const largest = needs.killer.largestProcesses(victim, LARGEST_SHOWN, LARGEST_BUDGET_MS[firstOf(decision)]);
+    return { largest, basis: waitsFirst(decision) ? needs.basisOf?.(victim) : undefined };
   }
 
   function carry(of: DecisionId, effect: () => Promise<Outcome>): Promise<Outcome> {
@@ -103,13 +112,20 @@ export function createActor(needs: ActorNeeds): Actor {
     return ended;
   }
 
+  function later(effect: Promise<Outcome>): void {
+    underWay++;
+    void effect.then(recorder.outcome).finally(() => underWay--);
+  }
+
   /** Reports the signals from which its grace period and deadline count. */
   function tellSignals(of: DecisionId): (how: Signalled['with']) => void {
     const told = new Set<Signalled['with']>();
     return (how) => {
       if (told.has(how)) return;
       told.add(how);
-      inbox.put({ of, atMs: clock.monoMs(), kind: 'signalled', with: how });
+      const atMs = clock.monoMs();
+      if (how === 'sigterm' && !toldOf.has(of)) toldOf.set(of, atMs);
+      inbox.put({ of, atMs, kind: 'signalled', with: how });
     };
   }
 
@@ -117,24 +133,30 @@ export function createActor(needs: ActorNeeds): Actor {
     const hasten = createHasten(clock);
     hastenOf.set(id, hasten);
     const ended = carry(id, () => effect(hasten));
-    const mine: UnderWay = { hasten, ended };
+    const told = ended.then((outcome) => {
+      const toldMs = toldOf.get(id);
+      const isOfPod = outcome.kind === 'ended' || outcome.kind === 'survived';
+      return isOfPod && toldMs !== undefined ? { ...outcome, toldMs } : outcome;
+    });
+    const mine: UnderWay = { hasten, ended: told };
     evicting.set(victim.uid, mine);
-    void ended.then(() => {
+    void told.then(() => {
+      toldOf.delete(id);
       if (evicting.get(victim.uid) === mine) evicting.delete(victim.uid);
     });
   }
 
   return {
     prepare: (decision) => {
-      if (isEvict(decision)) prepared.set(decision.id, largestOf(decision));
+      if (isEvict(decision)) prepared.set(decision.id, preparedOf(decision));
     },
     begin: (decision) => {
       switch (decision.kind) {
         case 'evict':
         case 'evict-over-limit': {
-          const largest = largestOf(decision);
+          const begun = { decision, prepared: preparedOf(decision), signalled: tellSignals(decision.id) };
           return carryEviction(decision.id, decision.victim, (hasten) =>
-            evict(needs, { decision, largest, signalled: tellSignals(decision.id), resumedFromMs: null }, hasten),
+            evict(needs, { ...begun, resumedFromMs: null }, hasten),
           );
         }
         case 'reclaim':
@@ -174,30 +196,37 @@ export function createActor(needs: ActorNeeds): Actor {
       const tellOnce = telling.signalled(tellSignals(decision));
       let isSignalled = false;
       const signalled: Begun['signalled'] = (how) => {
-        isSignalled = true;
+        isSignalled ||= how !== 'unmount';
         tellOnce(how);
       };
-      const begunMs = eviction.signalledMs ?? left.begunMs;
+      // Before one between two runs is asked to stop, systemd is asked whether it still is.
+      const begunMs = eviction.signalledMs ?? (victim.isBetweenRuns ? null : left.begunMs);
       const thresholds = thresholdsOf(eviction);
       const first = thresholds.some((met) => firstSignal(met) === 'sigkill') ? 'sigkill' : 'sigterm';
-      if (begunMs === null && whole !== null) {
-        const largest = olderThan(decidedMs, largestOf(whole));
-        const begun: Begun = { decision: whole, largest, signalled: tellSignals(decision), resumedFromMs: decidedMs };
+      if (begunMs === null) {
+        if (whole === null || isStale(needs, decidedMs))
+          return void carry(decision, () => decidedAnew(needs, decision, victim, 'stale'));
+        const { largest, basis } = preparedOf(whole);
+        const begun: Begun = {
+          decision: whole,
+          prepared: { largest: olderThan(decidedMs, largest), basis },
+          signalled: tellSignals(decision),
+          resumedFromMs: decidedMs,
+        };
         carryEviction(decision, victim, (hasten) => evict(needs, begun, hasten));
         // It was hastened before it began (D4).
         if (first !== firstOf(whole)) hastenOf.get(decision)?.cut({ first, graceMs: 0 });
         return;
       }
       const threshold = eviction.cause.kind === 'threshold' ? eviction.cause.threshold : null;
-      const sent = eviction.killedMs === undefined ? first : 'sigkill';
-      const graceMs = graceLeftMs(eviction, begunMs, clock.monoMs());
-      const isGraceOver = begunMs !== null && graceMs === 0;
-      // What was sent SIGKILL cannot be taken back.
-      const isOnlyAsked =
-        threshold !== null &&
-        firstSignal(threshold) === 'sigterm' &&
-        eviction.killedMs === undefined &&
-        begunMs !== null;
+      const nowMs = clock.monoMs();
+      const graceMs = graceLeftMs(eviction, begunMs, nowMs);
+      // Nobody has carried it on: all that the choice was made from may have changed.
+      const isOverdue = graceLeftMs(eviction, begunMs, nowMs - PROOF_MS) === 0;
+      const sentBefore = eviction.killedMs === undefined ? first : 'sigkill';
+      if (sentBefore === 'sigterm') toldOf.set(decision, begunMs);
+      const isOnlyAsked = threshold !== null && firstSignal(threshold) === 'sigterm';
+      const isOver = async (): Promise<boolean> => isOverdue || areOver(needs, thresholds);
       const order: StopOrder = {
         decision,
         victim,
@@ -205,31 +234,32 @@ export function createActor(needs: ActorNeeds): Actor {
         why: 'eviction',
         isHard: thresholds.length === 0 || thresholds.some(({ isHard }) => isHard),
         resumedFromMs: decidedMs,
-        sentBefore: begunMs === null ? undefined : sent,
-        ...(isOnlyAsked ? { isOver: () => areOver(needs, thresholds) } : {}),
+        sentBefore,
+        // What was sent SIGKILL cannot be taken back.
+        ...(eviction.killedMs === undefined && (isOnlyAsked || isOverdue) ? { isOver } : {}),
         doneBefore: left.rungs,
-        processes: left.processes,
-        ...(begunMs === null ? {} : { usedBefore: left.usedBefore ?? NOT_MEASURED }),
-        first: isGraceOver ? 'sigkill' : first,
+        usedBefore: left.usedBefore ?? NOT_MEASURED,
+        first: graceMs === 0 ? 'sigkill' : first,
         givesBack: givesBackOf(threshold),
       };
       // The state did not know of the start: the time counts from then, not from now.
-      if (begunMs !== null && eviction.signalledMs === undefined)
+      if (eviction.signalledMs === undefined)
         inbox.put({ of: decision, atMs: begunMs, kind: 'signalled', with: first });
       carryEviction(decision, victim, async (hasten) => {
-        if (begunMs === null) await needs.killer.whenFound?.(victim);
-        const last = begunMs === null && threshold !== null ? await lastLook(needs, threshold) : null;
-        if (last !== null) return notEvicting(needs, decision, victim, last);
-        const outcome = await needs.killer.stop(order, hasten, signalled, becoming(needs, victim, threshold, telling));
+        const end = await needs.killer.stop(order, hasten, signalled, becoming(needs, victim, threshold, telling));
+        const isSpared = end.kind === 'dropped' && end.because === 'not-killed';
+        const outcome = isSpared && isOverdue ? ({ ...end, because: 'overdue' } as const) : end;
         // It was gone already.
-        const isLate = begunMs !== null && !isSignalled;
-        return ended(needs, victim, threshold, telling.outcome(outcome), isLate);
+        return ended(needs, victim, threshold, telling.outcome(outcome), { isLate: !isSignalled });
       });
     },
-    resumeStop: (stop, victim, doneBefore) =>
-      void carry(stop.decision, () =>
-        resumeShutdownStop(needs, stop, { victim, doneBefore, underWay: evicting.get(stop.uid) ?? null }),
-      ),
+    resumeStop: (stop, running, left) => {
+      if (left.outcome !== null) return inbox.put(left.outcome);
+      // One that does not run any more may have been asked to stop.
+      const victim = running ?? (left.decision?.kind === 'stop-for-shutdown' ? left.decision.victim : null);
+      const underWay = evicting.get(stop.uid) ?? null;
+      void carry(stop.decision, () => resumeShutdownStop(needs, stop, { victim, doneBefore: left.rungs, underWay }));
+    },
     underWay: () => underWay,
   };
 }
@@ -239,16 +269,20 @@ export function createActor(needs: ActorNeeds): Actor {
  * comes before the first signal, and the last look follows it.
  */
 async function evict(
-  needs: ActorNeeds,
-  { decision, largest, signalled, resumedFromMs }: Begun,
+  needs: CarryNeeds,
+  { decision, prepared: { largest, basis }, signalled, resumedFromMs }: Begun,
   hasten: Hasten,
 ): Promise<Outcome> {
   const { clock, killer, recorder, marks, log } = needs;
   const { id, victim } = decision;
   // Before the last look, which would be seconds old otherwise, and before it counts as begun.
-  if (resumedFromMs !== null) await killer.whenFound?.(victim);
+  if (resumedFromMs !== null) {
+    await killer.whenFound?.(victim);
+    if (isStale(needs, resumedFromMs)) return decidedAnew(needs, id, victim, 'stale');
+  }
   if (decision.kind === 'evict') {
-    if (!decision.threshold.isHard && !hasten.isCut()) await collectEvidence(needs, decision, hasten);
+    if (waitsFirst(decision) && !hasten.isCut()) await collectEvidence(needs, decision, hasten);
+    if (basis !== undefined && basis !== needs.basisOf?.(victim)) return decidedAnew(needs, id, victim, 'changed');
     const last = await lastLook(needs, decision.threshold);
     if (last !== null) return notEvicting(needs, id, victim, last);
   }
@@ -261,9 +295,8 @@ async function evict(
   const first = firstOf(decision);
   const isHard = threshold?.isHard ?? true;
   const usedBytes = killer.usedBytes(victim);
-  const processes = largest.known ? largest.value : [];
   const how = { graceMs, why: 'eviction', isHard, resumedFromMs, usedBefore: usedBytes, first, givesBack } as const;
-  const order: StopOrder = { decision: id, victim, processes, ...how };
+  const order: StopOrder = { decision: id, victim, ...how };
   recorder.began({ kind: 'evidence', of: id, stopBeganAtMs, usedBytes, largestProcesses: largest, podStatus });
   const telling = tellingOnce(needs, () => {
     log[needs.isDry() ? 'info' : 'warn'](
@@ -277,40 +310,10 @@ async function evict(
   return ended(needs, victim, threshold, telling.outcome(await stopped));
 }
 
-/**
- * Reports an eviction once the API accepted it or the first signal was sent, so never one that a budget refused. It runs after
- * the signals of this turn of the event loop, because it takes time.
- */
-function tellingOnce({ clock }: Pick<ActorNeeds, 'clock'>, tell: () => void) {
-  let isTold = false;
-  const now = (): void => {
-    if (!isTold) tell();
-    isTold = true;
-  };
-  return {
-    now,
-    signalled:
-      (next: Begun['signalled']): Begun['signalled'] =>
-      (how) => {
-        next(how);
-        if (!isTold) clock.after(0, now);
-      },
-    outcome: (outcome: Outcome): Outcome => {
-      if (outcome.kind === 'ended') now();
-      return outcome;
-    },
-  };
-}
-
 /** What an outcome turned out to be later is carried to its end, and recorded beside it. The core has gone on. */
-function becoming(
-  needs: ActorNeeds,
-  victim: Victim,
-  threshold: MetThreshold | null,
-  telling: ReturnType<typeof tellingOnce>,
-) {
+function becoming(needs: CarryNeeds, victim: Victim, threshold: MetThreshold | null, telling: Telling) {
   return (outcome: Outcome): void =>
-    void ended(needs, victim, threshold, telling.outcome(outcome)).then(needs.recorder.outcome);
+    needs.later(ended(needs, victim, threshold, telling.outcome(outcome), { isDead: true }));
 }
 
 function tellEvicted(marks: NodeMarks, decision: Evict): void {
@@ -337,59 +340,27 @@ function notEvicting({ log, clock }: ActorNeeds, of: DecisionId, victim: Victim,
   return { of, atMs: clock.monoMs(), kind: 'dropped', because: 'no-longer-met' };
 }
 
-/** D9, of all that wait for it. */
-async function areOver(needs: ActorNeeds, thresholds: readonly MetThreshold[]): Promise<boolean> {
-  const said = await Promise.all(thresholds.map((threshold) => lastLook(needs, threshold)));
-  return said.every((why) => why !== null);
+/** The core has the outcome at its next look, and decides anew. */
+function decidedAnew(
+  needs: ActorNeeds,
+  of: DecisionId,
+  victim: Victim,
+  because: 'stale' | 'changed',
+): Promise<Outcome> {
+  return ended(needs, victim, null, { of, atMs: needs.clock.monoMs(), kind: 'dropped', because });
 }
 
 const isEvict = (decision: Decision): decision is Evict =>
   decision.kind === 'evict' || decision.kind === 'evict-over-limit';
 
+/** For its evidence. */
+const waitsFirst = (decision: Evict): boolean => decision.kind === 'evict' && !decision.threshold.isHard;
+
 const firstOf = (decision: Evict): StopOrder['first'] =>
   decision.kind === 'evict' ? firstSignal(decision.threshold) : 'sigterm';
 
-/** A hard threshold that is met meanwhile does not wait for it (D4). */
-function collectEvidence(
-  { clock, preKill }: ActorNeeds,
-  decision: Extract<Decision, { kind: 'evict' }>,
-  hasten: Hasten,
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const cancel = clock.after(EVIDENCE_MS, resolve);
-    void hasten.whenCut.then(() => resolve());
-    preKill.collect(decision).finally(cancel).then(resolve, reject);
-  });
-}
-
 function givesBackOf(threshold: MetThreshold | null): StopOrder['givesBack'] {
   return threshold !== null && SIGNAL_FACTS[threshold.signal].unit === 'pids' ? 'pids' : 'memory';
-}
-
-function evictFields(decision: Evict): { readonly [field: string]: unknown } {
-  const { id, victim, graceSeconds } = decision;
-  const common = { decision: id, pod: podName(victim), qos: victim.qos, priority: victim.priority, graceSeconds };
-  if (decision.kind === 'evict-over-limit') return { ...common, signal: `${decision.limit}.limit` };
-  const { threshold, differences } = decision;
-  const decidedBy = decision.ranking.find(({ uid }) => uid === victim.uid)?.decidedBy ?? null;
-  return {
-    ...common,
-    signal: threshold.signal,
-    kind: threshold.isHard ? 'hard' : 'soft',
-    observed: threshold.available,
-    threshold: sayLimit(threshold.signal, threshold.limit),
-    decidedBy,
-    candidates: decision.ranking.length,
-    differences,
-    ...(decision.growth?.known ? { growth: decision.growth.value } : {}),
-  };
-}
-
-function evictSentence(decision: Evict): string {
-  const pod = podName(decision.victim);
-  if (decision.kind === 'evict-over-limit') return `${pod}: ${decision.message.trim()}`;
-  const sentence = and(`${pod}: ${sayThreshold(decision.threshold)}`, sayCulprit(decision.growth));
-  return and(sentence, sayTies(decision));
 }
 
 /** kubelet-eviction.md 7.4, with the agent's name. */

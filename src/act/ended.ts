@@ -4,7 +4,7 @@ import { podName, type Victim } from '../core/pod/pod.ts';
 import { known, type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS } from '../core/signal.ts';
 import type { Findings, Log, Observer, Scratch, StopOrder } from '../ports.ts';
-import { sayDropped, sayEndUnknown, sayGivenBack, sayVia } from '../words/decision.ts';
+import { sayDropped, sayEmptied, sayEndUnknown, sayGivenBack, sayVia } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
 import { and } from '../words/phrases.ts';
 
@@ -37,20 +37,23 @@ export function goneAs(
 
 /**
  * After the end of a stop: measures and reports what it freed. `threshold` null: it exceeded a local storage limit. `isLate`:
- * it had ended while no agent ran, or under an earlier run, which may have emptied some of its scratch.
+ * it had ended while no agent ran, or under an earlier run, which may have emptied some of its scratch. `isDead`: that is certain
+ * also of an `unknown` outcome.
  */
 export async function ended(
   needs: EndNeeds,
   victim: Victim,
   threshold: MetThreshold | null,
   outcome: Outcome,
-  isLate = false,
+  { isLate = false, isDead = false } = {},
 ): Promise<Outcome> {
-  if (outcome.kind !== 'ended') return reported(needs, victim, outcome);
+  if (outcome.kind !== 'ended' && !(isDead && outcome.kind === 'unknown')) return reported(needs, victim, outcome);
   const { emptied } = await emptyScratch(needs, victim, threshold);
   const scratch =
     emptied === undefined ? {} : { emptied: isLate ? { ...emptied, freedBytes: EMPTIED_BEFORE } : emptied };
-  return reported(needs, victim, { ...outcome, ...scratch, ...(await signalAfter(needs, threshold)) });
+  if (outcome.kind === 'unknown') return reported(needs, victim, { ...outcome, ...scratch });
+  const noticed = isLate ? ({ isNoticedLater: true } as const) : {};
+  return reported(needs, victim, { ...outcome, ...noticed, ...scratch, ...(await signalAfter(needs, threshold)) });
 }
 
 /** In the log, and a finding where it could not be ended. */
@@ -68,8 +71,13 @@ function reported({ log, findings }: Pick<EndNeeds, 'log' | 'findings'>, victim:
     findings.clear(survivedId(victim.uid));
   } else if (outcome.kind === 'unknown') {
     log.warn(
-      { event: 'api-away', decision: outcome.of, pod, detail: outcome.detail },
-      `${pod} has ended; ${sayEndUnknown(outcome.detail)}`,
+      {
+        event: outcome.rungs === undefined ? 'evict-failed' : 'api-away',
+        decision: outcome.of,
+        pod,
+        detail: outcome.detail,
+      },
+      and(`${pod} has ended; ${sayEndUnknown(outcome.detail)}`, sayEmptied(outcome)),
     );
     findings.clear(survivedId(victim.uid));
   } else if (outcome.kind === 'survived') {

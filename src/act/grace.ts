@@ -14,6 +14,8 @@ type GraceOrder = {
   readonly leastGraceMs?: ((beganMs: MonoMs) => number) | undefined;
   /** Another stop has taken over: only that minimum holds. Absent: never. */
   readonly isTakenOver?: (() => boolean) | undefined;
+  /** As in KillOrder. */
+  readonly sentBeforeMs?: MonoMs | undefined;
   readonly hasten: Hasten;
 };
 
@@ -26,7 +28,8 @@ export type Grace = {
   readonly overMs: () => MonoMs;
 };
 
-export function createGrace({ clock, graceMs, graceFrom, leastGraceMs, isTakenOver, hasten }: GraceOrder): Grace {
+export function createGrace(order: GraceOrder): Grace {
+  const { clock, graceMs, graceFrom, leastGraceMs, isTakenOver, sentBeforeMs, hasten } = order;
   let beganMs = Number.POSITIVE_INFINITY;
   let endsMs = Number.POSITIVE_INFINITY;
   const madeMs = clock.monoMs();
@@ -38,9 +41,9 @@ export function createGrace({ clock, graceMs, graceFrom, leastGraceMs, isTakenOv
   };
   return {
     begins: () => {
-      const nowMs = clock.monoMs();
-      beganMs = Math.min(beganMs, nowMs);
-      endsMs = Math.min(endsMs, nowMs + (graceFrom?.(nowMs) ?? givenSeconds(graceMs / 1_000) * 1_000));
+      const fromMs = sentBeforeMs ?? clock.monoMs();
+      beganMs = Math.min(beganMs, fromMs);
+      endsMs = Math.min(endsMs, fromMs + (graceFrom?.(fromMs) ?? givenSeconds(graceMs / 1_000) * 1_000));
     },
     stoodStill: (sinceMs) => {
       // Only once past its end: however often the machine stands still, SIGKILL comes.

@@ -1,10 +1,9 @@
 import type { Hasten } from '../core/eviction/hasten.ts';
-import type { Signalled } from '../core/outcome.ts';
+import type { Outcome, Signalled } from '../core/outcome.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import type { DyingHelp } from '../host/dying-help.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import type { DyingHelp } from '../host/process/dying-help.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
-import type { EscapesLeft, Following } from './escapes.ts';
 
 export type KillOrder = {
   readonly mounts: CgroupMounts;
@@ -31,9 +30,9 @@ export type KillOrder = {
   readonly leastGraceMs?: ((toldMs: MonoMs) => number) | undefined;
   /** Another stop has taken over: only that minimum holds. Absent: never. */
   readonly isTakenOver?: (() => boolean) | undefined;
+  /** An earlier run asked it to stop: its grace period began then. Absent: it begins with the first signal. */
+  readonly sentBeforeMs?: MonoMs | undefined;
   readonly help?: DyingHelp | undefined;
-  /** Its own processes that leave its cgroup belong to it as well. Absent: they do not. */
-  readonly follow?: Following | undefined;
   /**
    * Receives the processes that could not be signalled, or did not end within a second of SIGKILL, with their state. Null: none
    * is left.
@@ -54,7 +53,11 @@ export type KillEnd =
       /** As in an outcome. */
       readonly detail?: string;
     }
-  | ({ readonly kind: 'survived' } & Pick<EscapesLeft, 'left' | 'detail'> & Partial<EscapesLeft>)
+  | ({
+      readonly kind: 'survived';
+      /** How all that is left of it was sent SIGKILL; absent: something was not, or nobody knows. */
+      readonly killedBy?: 'sigkill' | 'cgroup.kill';
+    } & Pick<Extract<Outcome, { kind: 'survived' }>, 'left' | 'detail' | 'escaped'>)
   /** It had no processes, or was already gone. `isStartedAnew`: what runs in it now is not part of the victim. */
   | { readonly kind: 'gone'; readonly isStartedAnew?: true }
   | { readonly kind: 'spared' };

@@ -1,10 +1,15 @@
 import type { MonoMs, Reading } from '../core/reading.ts';
-import { cgroupPathOf } from '../host/cgroup-members.ts';
-import { anonBytes, GIVEN_BACK_BYTES, isPopulated, killAtOnce, processesOf, unreaped } from '../host/cgroupfs.ts';
+import { cgroupPathOf } from '../host/cgroup/cgroup-members.ts';
+import {
+  anonBytes,
+  GIVEN_BACK_BYTES,
+  isPopulated,
+  killAtOnce,
+  processesOf,
+  unreaped,
+} from '../host/cgroup/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
-import type { DyingHelp } from '../host/dying-help.ts';
-import { and } from '../words/phrases.ts';
-import { createEscapes, type Escapes, nowSinceBootMs } from './escapes.ts';
+import type { DyingHelp } from '../host/process/dying-help.ts';
 import { createGrace } from './grace.ts';
 import type { KillEnd, KillOrder } from './kill-order.ts';
 import { leftIn, sayLeft, viewsOf } from './left-over.ts';
@@ -22,6 +27,11 @@ const KILL_MS = 10_000;
 const REAP_MS = 3_000;
 /** D3: a victim that is not dead by then delays no other eviction. */
 const RESISTS_MS = 1_000;
+/**
+ * The same without SIGKILL to anybody: the memory of those that have ended was free before they left the cgroup, and the core
+ * waits for a SIGKILL before it lets others go first.
+ */
+const UNKILLED_MS = 1_000;
 /** A process that dies without help is gone by then. */
 const HELP_MS = 20;
 const HELP_AGAIN_MS = 100;
@@ -41,7 +51,6 @@ type Kill = KillOrder & {
   readonly killed: Set<number>;
   readonly spent: Spent;
   readonly usage: UsageWatch;
-  readonly escapes: Escapes | null;
   /** Null: it gets SIGKILL at once. */
   readonly oomKills: ReturnType<typeof watchOomKills> | null;
 };
@@ -52,14 +61,13 @@ type Kill = KillOrder & {
  * before this function returns its promise.
  */
 export async function killCgroup(order: KillOrder): Promise<KillEnd> {
-  const { mounts, clock, follow } = order;
+  const { mounts, clock } = order;
   const ref = { ...order.ref };
   const kill: Kill = {
     ...order,
     ref,
     usage: watchUsage(mounts, ref, order.usedBefore ?? usageBytes(mounts, ref)),
     sweep: createSweep(mounts, ref, clock),
-    escapes: follow === undefined ? null : createEscapes(mounts, ref, follow),
     oomKills: order.first === 'sigterm' ? watchOomKills(mounts, ref, clock) : null,
     killed: new Set(),
     spent: { sinceBootMs: null, wasEmpty: false },
@@ -73,34 +81,32 @@ export async function killCgroup(order: KillOrder): Promise<KillEnd> {
 }
 
 async function endOf(kill: Kill): Promise<KillEnd> {
-  const { mounts, ref, first, escapes } = kill;
-  let atFirst = kill.sweep.isGone ? unlessEscaped(kill, 'ended') : progressOf(kill, isPopulated(mounts, ref));
+  const { mounts, ref, first } = kill;
+  let atFirst: Progress = kill.sweep.isGone ? 'ended' : progressIn(kill, isPopulated(mounts, ref));
   // It may have been renamed since it was opened.
   if (atFirst === 'ended' && !kill.sweep.isGone) atFirst = await progress(kill);
   if (atFirst === 'ended') return { kind: 'gone' };
   const politely = first === 'sigterm' ? await endPolitely(kill) : null;
-  if (politely === 'spared') return { kind: 'spared' };
-  if (politely !== null) return endedPolitely(kill, politely);
+  if (politely?.how === 'spared') return { kind: 'spared' };
+  if (politely?.how === 'ended') return endedPolitely(kill, politely.via);
   // What has cut its grace period, such as a shutdown, needs its end.
   const isOver = !kill.hasten.isCut() && (await kill.isOver?.()) === true;
   if (isOver && !kill.hasten.isCut()) return { kind: 'spared' };
-  const { via, left } = await endByForce(kill, first === 'sigkill' ? atFirst : await progress(kill));
-  const outside = left === 'processes' ? null : (escapes?.left() ?? null);
-  if (outside !== null) return { kind: 'survived', ...outside };
-  if (left !== 'processes') return ended(kill, via);
+  const { via, isLeft } = await endByForce(kill, first === 'sigkill' ? atFirst : await progress(kill));
+  if (!isLeft && via === null && politely !== null) return endedPolitely(kill, politely.via);
+  if (!isLeft) return ended(kill, via ?? 'sigkill');
   const there = leftIn(kill);
   const detail = `processes are still in ${ref.path} ${KILL_MS / 1_000} s after SIGKILL: ${sayLeft(kill, there)}`;
-  return { kind: 'survived', left: viewsOf(there), detail };
+  const isKilled = there.known && there.value.length > 0 && there.value.every((pid) => kill.killed.has(pid));
+  return { kind: 'survived', left: viewsOf(there), detail, ...(isKilled && via !== null ? { killedBy: via } : {}) };
 }
 
 type Ended = Extract<KillEnd, { kind: 'ended' }>;
 
-function ended({ mounts, ref, usage, escapes }: Kill, via: Ended['via']): Ended {
-  const detail = escapes?.sayKilled() ?? null;
+function ended({ mounts, ref, usage }: Kill, via: Ended['via']): Ended {
   return {
     ...{ kind: 'ended', via, releasedBytes: usage.released() },
     ...(unreaped(mounts, ref) === 0 ? {} : { unreaped: { ...ref } }),
-    ...(detail === null ? {} : { detail }),
   };
 }
 
@@ -108,13 +114,15 @@ function ended({ mounts, ref, usage, escapes }: Kill, via: Ended['via']): Ended 
 async function endedPolitely(kill: Kill, via: 'sigterm' | 'stop-unit'): Promise<KillEnd> {
   const seen: OomKilled = (await kill.oomKills?.seen()) ?? 'no';
   const end = ended(kill, seen === 'yes' ? 'oom-kill' : via);
-  return seen === 'not-known' ? { ...end, detail: and(end.detail ?? '', OOM_NOT_KNOWN) } : end;
+  return seen === 'not-known' ? { ...end, detail: OOM_NOT_KNOWN } : end;
 }
 const OOM_NOT_KNOWN = "the kernel's OOM killer acted meanwhile, and whether in it is not known";
 
-/** How it ended within its grace period; null if it did not. */
-async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spared' | null> {
-  const { clock, ask } = kill;
+type Polite = { readonly how: 'ended' | 'spared' | 'not-ended'; readonly via: 'sigterm' | 'stop-unit' };
+
+/** What became of it within its grace period, and how it was asked. */
+async function endPolitely(kill: Kill): Promise<Polite> {
+  const { ask } = kill;
   // What is asked in its own way hears of it later.
   const grace = createGrace(ask === null ? { ...kill, graceFrom: undefined } : kill);
   let via: 'sigterm' | 'stop-unit' = ask === null ? 'sigterm' : 'stop-unit';
@@ -126,14 +134,11 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   });
   const isSpared = (): boolean => false;
   const signal = async (): Promise<void> => {
-    const [pids, sinceBootMs] = [[] as number[], nowSinceBootMs()];
-    const sent = (pid: number): void => {
+    const sent = (): void => {
       via = 'sigterm';
       told();
-      pids.push(pid);
     };
     await kill.sweep.signal('SIGTERM', { isOver: () => isOver, sent, isSpared });
-    kill.escapes?.note(pids, sinceBootMs);
   };
   const signalInstead = (): void => {
     via = 'sigterm';
@@ -142,8 +147,6 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   };
   if (ask === null) signalInstead();
   else {
-    // After the request, which the event loop sends.
-    clock.after(0, () => kill.escapes?.note(listed(kill), nowSinceBootMs()));
     void ask().then((asked) => {
       if (isOver) return;
       if (asked === 'told') told();
@@ -156,8 +159,8 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   });
   try {
     const overMs = (): MonoMs => (needNotEnd ? Number.NEGATIVE_INFINITY : grace.overMs());
-    if (await waitUntilEnded(kill, overMs, grace.stoodStill)) return via;
-    return needNotEnd ? 'spared' : null;
+    const isEnded = await waitUntilEnded(kill, overMs, grace.stoodStill);
+    return { how: isEnded ? 'ended' : needNotEnd ? 'spared' : 'not-ended', via };
   } finally {
     isOver = true;
     forget?.();
@@ -191,11 +194,8 @@ async function waitUntilEnded(
   }
 }
 
-/** `left`: processes in its cgroup; processes outside that must not be killed there; or memory, with no process in it. */
-type Forced = {
-  readonly via: 'sigkill' | 'cgroup.kill';
-  readonly left: 'nothing' | 'processes' | 'escaped' | 'memory';
-};
+/** `via`: null if no process was sent SIGKILL; `isLeft`: processes are still in its cgroup. */
+type Forced = { readonly via: 'sigkill' | 'cgroup.kill' | null; readonly isLeft: boolean };
 
 async function endByForce(kill: Kill, atFirst: Progress): Promise<Forced> {
   const help = kill.help?.begin(kill.ref) ?? null;
@@ -218,26 +218,22 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
     if (who !== '') kill.resists?.(who);
   });
   const tellEmpty = once(() => kill.resists?.(null));
-  let via: Forced['via'] = 'sigkill';
+  let via: Forced['via'] = null;
   let pollMs = FIRST_POLL_MS;
   for (let now = atFirst; ; now = await progress(kill)) {
-    if (now === 'ended') return { via, left: 'nothing' };
-    if (now === 'populated' && isOver()) return { via, left: 'processes' };
-    if (now !== 'populated' && clock.monoMs() >= endsMs - HEARD_MS)
-      return { via, left: now === 'empty' ? 'memory' : 'escaped' };
+    if (now === 'ended') return { via, isLeft: false };
+    if (now === 'populated' && isOver()) return { via, isLeft: true };
     // Empty, but its memory is not free yet: there is nothing left to do but wait.
+    const freedByMs = via === null && kill.givesBack === 'memory' ? beganMs + UNKILLED_MS : endsMs - HEARD_MS;
+    if (now === 'empty' && clock.monoMs() >= freedByMs) return { via, isLeft: false };
     if (now === 'empty') tellEmpty();
-    else if (now === 'escaped') {
-      tellEmpty();
-      const done = kill.escapes?.kill();
-      if (done === 'sent') told();
-      else if (done === 'nobody' && kill.escapes?.isAny() === true) return { via, left: 'escaped' };
-    } else {
+    else {
       const atOnce = killWhole(kill);
       const isWhole = atOnce !== null;
       if (isWhole) told();
       if (isWhole) via = 'cgroup.kill';
       const sent = atOnce ?? (await signalAll(kill, isOver, told));
+      if (sent.length > 0) via ??= 'sigkill';
       if (clock.monoMs() < helpAtMs) help?.killed(sent);
       else {
         help?.remain(listed(kill));
@@ -273,11 +269,8 @@ async function signalAll(kill: Kill, isOver: () => boolean, told: () => void): P
     killed.add(pid);
     pids.push(pid);
   };
-  const sinceBootMs = nowSinceBootMs();
   const allSentMs = await sweep.signal('SIGKILL', { isOver, sent, isSpared: spares(kill) });
   spent.sinceBootMs ??= allSentMs;
-  // They were in it a moment ago.
-  if (kill.escapes !== null && sweep.refused().size > 0) kill.escapes.note([...sweep.refused().keys()], sinceBootMs);
   return pids;
 }
 
@@ -310,21 +303,14 @@ function mayKillWhole({ mounts, ref }: KillOrder): boolean {
 }
 
 type Helped = ReturnType<DyingHelp['begin']>;
-type Progress = 'populated' | 'escaped' | 'empty' | 'ended';
+type Progress = 'populated' | 'empty' | 'ended';
 
 async function progress(kill: Kill): Promise<Progress> {
   const { mounts, ref, sweep } = kill;
-  if (mounts.version === 2) return progressOf(kill, isPopulated(mounts, ref));
+  if (mounts.version === 2) return progressIn(kill, isPopulated(mounts, ref));
   ref.path = sweep.path() ?? ref.path;
-  return progressOf(kill, await sweep.isPopulated());
+  return progressIn(kill, await sweep.isPopulated());
 }
-
-const progressOf = (kill: Kill, populated: Reading<boolean>): Progress =>
-  unlessEscaped(kill, progressIn(kill, populated));
-
-/** `escaped`: of its own processes, none is left in it, and some live outside. */
-const unlessEscaped = ({ escapes }: Kill, now: Progress): Progress =>
-  now !== 'populated' && escapes?.isAny() === true ? 'escaped' : now;
 
 /** `empty`: only processes that joined after its end are in it, and its anonymous memory is not free yet. */
 function progressIn(kill: Kill, populated: Reading<boolean>): Progress {

@@ -1,12 +1,12 @@
 import type { ProcessView } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import { isMember } from '../host/cgroup-members.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { processesOf } from '../host/cgroupfs.ts';
+import { isMember } from '../host/cgroup/cgroup-members.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { processesOf } from '../host/cgroup/cgroupfs.ts';
+import { uptimeMs } from '../host/clock.ts';
+import { MS_PER_TICK, startTicks } from '../host/process/workload.ts';
 import { processName, rssBytes } from '../host/procfs.ts';
-import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
-import { nowSinceBootMs } from './escapes.ts';
 
 type LargestNeeds = {
   readonly mounts: CgroupMounts;
@@ -25,7 +25,8 @@ export function largestProcesses({
   budgetMs,
 }: LargestNeeds): Reading<readonly ProcessView[]> {
   const endsMs = clock.monoMs() + budgetMs;
-  const sinceBootMs = nowSinceBootMs();
+  const uptime = uptimeMs();
+  const sinceBootMs = uptime.known ? uptime.value : Number.POSITIVE_INFINITY;
   const inside = refs.map((ref) => processesOf(mounts, ref));
   // One of several containers may have ended.
   const unread = inside.find((of) => !of.known && (of.why !== 'absent' || inside.length === 1));

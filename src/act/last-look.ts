@@ -1,5 +1,5 @@
 import type { MetThreshold } from '../core/eviction/threshold.ts';
-import { type Reading, unknown } from '../core/reading.ts';
+import { type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
 import { isLess } from '../core/units/quantity.ts';
 import type { Clock, Observer } from '../ports.ts';
@@ -9,6 +9,8 @@ type LastLookNeeds = { readonly clock: Clock; readonly observer: Pick<Observer, 
 
 /** D9: a reading that takes longer does not stop the kill. */
 const LAST_LOOK_MS = 10;
+/** How old a choice may be that an earlier run had not begun to carry out: after that, all it was made from may have changed. */
+const STALE_MS = 1_000;
 
 /** D9: the sentence why the kill is dropped; null if it proceeds, also because the reading is unknown or too slow. */
 export async function lastLook(needs: LastLookNeeds, threshold: MetThreshold): Promise<string | null> {
@@ -16,6 +18,12 @@ export async function lastLook(needs: LastLookNeeds, threshold: MetThreshold): P
   const sample = await inTime(needs.clock, needs.observer.reread(signal));
   if (!sample.known || isLess(sample.value.available, target)) return null;
   return `${signal} ${sayAmount(signal, sample.value.available)} has recovered to ${sayLimit(signal, target)} or more`;
+}
+
+/** D9, of all that wait for it. */
+export async function areOver(needs: LastLookNeeds, thresholds: readonly MetThreshold[]): Promise<boolean> {
+  const said = await Promise.all(thresholds.map((threshold) => lastLook(needs, threshold)));
+  return said.every((why) => why !== null);
 }
 
 function inTime(clock: Clock, reading: Promise<Reading<SignalSample>>): Promise<Reading<SignalSample>> {
@@ -30,3 +38,6 @@ function inTime(clock: Clock, reading: Promise<Reading<SignalSample>>): Promise<
       });
   });
 }
+
+export const isStale = ({ clock }: Pick<LastLookNeeds, 'clock'>, decidedMs: MonoMs): boolean =>
+  clock.monoMs() - decidedMs > STALE_MS;

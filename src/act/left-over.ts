@@ -1,7 +1,7 @@
 import type { ProcessView } from '../core/pod/pod.ts';
 import { known, type Reading } from '../core/reading.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { processesOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { processesOf } from '../host/cgroup/cgroupfs.ts';
 import { processName, processState, rssBytes } from '../host/procfs.ts';
 import type { CgroupRef } from '../ports.ts';
 import type { NotSent, Sweep } from './sweep.ts';

@@ -1,7 +1,7 @@
 import type { MonoMs } from '../core/reading.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { processesOf } from '../host/cgroupfs.ts';
-import { MS_PER_TICK, startTicks } from '../host/workload.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { processesOf } from '../host/cgroup/cgroupfs.ts';
+import { MS_PER_TICK, startTicks } from '../host/process/workload.ts';
 import type { CgroupRef } from '../ports.ts';
 
 /** The maximum number of processes to read. */

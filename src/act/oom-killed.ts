@@ -1,6 +1,6 @@
 import { valueOrNull } from '../core/reading.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { createOomCounters } from '../host/cgroup-oom.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { createOomCounters } from '../host/cgroup/cgroup-oom.ts';
 import { within } from '../host/clock.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
@@ -14,7 +14,7 @@ type OomKillWatch = {
   readonly close: () => void;
 };
 
-/** The kernel may hold the directory of a cgroup locked for minutes while it kills there (host/cgroup-oom). */
+/** The kernel may hold the directory of a cgroup locked for minutes while it kills there (host/cgroup/cgroup-oom). */
 const ANSWER_MS = 500;
 
 /** The machine's counter is read at every note, that of the cgroup only if the machine's has changed. */

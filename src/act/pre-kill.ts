@@ -1,6 +1,8 @@
 import type { Decision } from '../core/decision.ts';
-import { type CommandRunner, TELLING_MAX_BYTES } from '../host/transient.ts';
-import type { Findings } from '../ports.ts';
+import type { Hasten } from '../core/eviction/hasten.ts';
+import { EVIDENCE_MS } from '../core/eviction/under-way.ts';
+import { type CommandRunner, TELLING_MAX_BYTES } from '../host/systemd/transient.ts';
+import type { Clock, Findings } from '../ports.ts';
 import { PRE_KILL, preKillFailed } from '../words/finding-eviction.ts';
 import { failureOf, inputOf } from './operator-command.ts';
 
@@ -30,4 +32,17 @@ export function createPreKill(needs: {
     collect,
     skipped: () => (needs.configured() === null ? '' : 'preKill is not run: this eviction waits for nothing'),
   };
+}
+
+/** A hard threshold that is met meanwhile does not wait for it (D4). */
+export function collectEvidence(
+  { clock, preKill }: { readonly clock: Clock; readonly preKill: PreKill },
+  decision: Extract<Decision, { kind: 'evict' }>,
+  hasten: Hasten,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(EVIDENCE_MS, resolve);
+    void hasten.whenCut.then(() => resolve());
+    preKill.collect(decision).finally(cancel).then(resolve, reject);
+  });
 }

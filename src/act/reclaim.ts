@@ -1,10 +1,11 @@
 import type { Decision } from '../core/decision.ts';
+import { hexHashOf } from '../core/hash.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { ReclaimCall } from '../core/reclaim/calls.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
 import type { Reclaim as RunningReclaim } from '../core/state/state.ts';
-import type { CommandRunner } from '../host/transient.ts';
+import type { CommandRunner } from '../host/systemd/transient.ts';
 import type { Clock, Findings, Log, NodeReclaim, Observer } from '../ports.ts';
 import { sayRemoved } from '../words/decision.ts';
 import { reclaimFailed, reclaimId } from '../words/finding-eviction.ts';
@@ -40,14 +41,13 @@ export function createReclaim(needs: {
 
   async function reclaim(signal: Signal, calls: readonly ReclaimCall[]): Promise<Effect> {
     const before = await observer.reread(signal);
-    const ofSignal = () => commands().filter((entry) => entry.signal === signal);
-    for (const { command, timeoutMs } of ofSignal()) {
-      const [program = ''] = command;
-      const failure = failureOf(await run({ argv: command, timeoutMs }));
+    for (const { command, timeoutMs } of commands().filter((entry) => entry.signal === signal)) {
+      const id = reclaimId(signal, command);
+      const failure = failureOf(await run({ argv: command, timeoutMs, name: hexHashOf(id) }));
       // A reload may have removed it, and nothing would end the finding.
-      const isConfigured = ofSignal().some((entry) => entry.command[0] === program);
-      if (failure === null || !isConfigured) findings.clear(reclaimId(signal, program));
-      else findings.raise(reclaimFailed(signal, program, failure));
+      const place = commands().findIndex((entry) => reclaimId(entry.signal, entry.command) === id);
+      if (failure === null || place === -1) findings.clear(id);
+      else findings.raise(reclaimFailed(signal, command, place, failure));
     }
     const removed = calls.length === 0 ? undefined : await runtime?.(calls);
     const freed = freedOf(signal, before, await observer.reread(signal));

@@ -1,8 +1,8 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { usageIn } from '../host/cgroup-memory.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { inCgroup } from '../host/cgroup-walk.ts';
-import { hasProcesses, whereIs } from '../host/cgroupfs.ts';
+import { usageIn } from '../host/cgroup/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { inCgroup } from '../host/cgroup/cgroup-walk.ts';
+import { hasProcesses, whereIs } from '../host/cgroup/cgroupfs.ts';
 import type { CgroupRef } from '../ports.ts';
 
 export const NOT_MEASURED = unknown(

@@ -2,7 +2,7 @@ import type { Decision } from '../core/decision.ts';
 import type { Outcome, Rung } from '../core/outcome.ts';
 import { podName, type Victim } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
-import { turnOf, turnOfStop } from '../core/shutdown/chain.ts';
+import { turnOfStop } from '../core/shutdown/chain.ts';
 import type { ShutdownStop } from '../core/state/state.ts';
 import type { Clock, Findings, Killer, Log, StopOrder } from '../ports.ts';
 import { sayDropped, sayEndUnknown, sayVia } from '../words/decision.ts';
@@ -16,11 +16,11 @@ type ShutdownStopNeeds = {
   readonly log: Log;
   readonly findings: Findings;
 };
-/** A stop in progress for another reason. `hasten` cuts its grace period. */
+/** A stop in progress for another reason. `hasten` cuts its grace period; `ended`: with the time of its first signal. */
 export type UnderWay = { readonly hasten: Hastening; readonly ended: Promise<Outcome> };
 
 type Resumed = {
-  /** Null: the pod is no longer declared. */
+  /** Null: the pod does not run, and nothing else is known of it. */
   readonly victim: Victim | null;
   readonly doneBefore: readonly Rung[];
   readonly underWay: UnderWay | null;
@@ -38,7 +38,8 @@ export async function stopForShutdown(
   const { id, victim } = decision;
   const turn = turnOfStop(decision);
   const { graceMs } = turn;
-  const outcome = underWay === null ? null : await endOf(needs, underWay, graceMs);
+  const phase = { endsMs: turn.endsMs, ...tierOf(decision) };
+  const outcome = underWay === null ? null : await endOf(needs, underWay, { graceMs, phase });
   if (outcome !== null) return told(needs, victim, { ...outcome, of: id });
   return stop(needs, { ...orderOf(id, victim, graceMs), ...tierOf(decision), turn, resumedFromMs: null });
 }
@@ -47,10 +48,10 @@ export async function stopForShutdown(
 async function endOf(
   { clock, killer }: ShutdownStopNeeds,
   underWay: UnderWay,
-  graceMs: number,
+  cut: Pick<Parameters<Hastening['cut']>[0], 'graceMs' | 'phase'>,
 ): Promise<Outcome | null> {
   const cancel = killer.cancel?.();
-  if (cancel?.aborted !== true) underWay.hasten.cut({ first: 'sigterm', graceMs });
+  if (cancel?.aborted !== true) underWay.hasten.cut({ first: 'sigterm', ...cut });
   const outcome = await underWay.ended;
   if (outcome.kind === 'ended' || outcome.kind === 'unknown') return outcome;
   // No other outcome has stopped it.
@@ -67,16 +68,19 @@ export async function resumeShutdownStop(
 ): Promise<Outcome> {
   const { clock } = needs;
   if (victim === null) return { of: decision, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
+  // All of it, not what is left: it counts from the signal, which that run may have sent.
+  const turn = turnOfStop({
+    atMs: decidedMs,
+    graceSeconds: graceSeconds ?? (graceEndsMs - decidedMs) / 1_000,
+    endsMs: endsMs ?? graceEndsMs,
+    ...(chain === undefined ? {} : { chain }),
+  });
   const leftMs = (): number => Math.max(1, graceEndsMs - clock.monoMs());
-  const outcome = underWay === null ? null : await endOf(needs, underWay, leftMs());
+  const phase = { endsMs: turn.endsMs, ...tierOf({ tier }) };
+  const outcome = underWay === null ? null : await endOf(needs, underWay, { graceMs: leftMs(), phase });
   if (outcome !== null) return told(needs, victim, { ...outcome, of: decision });
-  const graceMs = leftMs();
-  const turn =
-    graceSeconds === undefined || endsMs === undefined
-      ? turnOf(graceMs / 1_000, undefined, { atMs: decidedMs, endsMs: clock.monoMs() + graceMs })
-      : turnOf(graceSeconds, chain, { atMs: decidedMs, endsMs });
   const before = { resumedFromMs: decidedMs, usedBefore: NOT_MEASURED, doneBefore };
-  return stop(needs, { ...orderOf(decision, victim, graceMs), ...tierOf({ tier }), turn, ...before });
+  return stop(needs, { ...orderOf(decision, victim, leftMs()), ...tierOf({ tier }), turn, ...before });
 }
 
 const tierOf = ({ tier }: { readonly tier?: 'stop' | undefined }): Pick<StopOrder, 'tier'> =>
@@ -88,23 +92,32 @@ function orderOf(decision: string, victim: Victim, graceMs: number): Omit<StopOr
 
 async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome> {
   let toldMs: MonoMs | null = null;
+  /** Of a stop that an earlier run began, it is that run that may have signalled it. */
+  let isSure = order.resumedFromMs === null;
   // Nothing is more urgent than its phase, so it is never hastened.
   const never = createHasten(needs.clock);
   const outcome = await needs.killer.stop(order, never, (how, atMs) => {
-    if (how === 'sigterm') toldMs ??= atMs ?? needs.clock.monoMs();
+    if (how !== 'sigterm') return;
+    isSure ||= toldMs === null && atMs !== undefined;
+    toldMs ??= atMs ?? needs.clock.monoMs();
   });
   if (outcome.kind !== 'ended' && outcome.kind !== 'survived') return told(needs, order.victim, outcome);
-  // A pod that ended by itself may have done so before the signal was noticed; of a stop that an earlier run began it
-  // is that run that may have signalled it.
+  // A pod that ended by itself may have done so before the signal was noticed.
   const isKilled = outcome.kind === 'survived' || outcome.via === 'sigkill' || outcome.via === 'cgroup.kill';
-  const isKnown = toldMs === null ? isKilled : order.resumedFromMs === null;
+  const isKnown = toldMs === null ? isKilled : isSure;
   return told(needs, order.victim, isKnown ? { ...outcome, toldMs } : outcome);
 }
+
+/** One that is not stopped for another reason may be what survived before. */
+const isDead = (outcome: Outcome): boolean =>
+  outcome.kind === 'ended' ||
+  outcome.kind === 'unknown' ||
+  (outcome.kind === 'dropped' && (outcome.because === 'gone' || outcome.because === 'started-anew'));
 
 function told({ log, findings }: ShutdownStopNeeds, victim: Victim, outcome: Outcome): Outcome {
   const pod = podName(victim);
   const fields = { event: 'phase', decision: outcome.of, pod } as const;
-  if (outcome.kind !== 'survived') findings.clear(survivedId(victim.uid));
+  if (isDead(outcome)) findings.clear(survivedId(victim.uid));
   if (outcome.kind === 'ended') log.info({ ...fields, via: outcome.via }, `${pod} was ended ${sayVia(outcome.via)}`);
   else if (outcome.kind === 'dropped')
     log.info({ ...fields, because: outcome.because }, `${pod} is not stopped: ${sayDropped(outcome.because)}`);

@@ -1,7 +1,7 @@
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { processesOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { processesOf } from '../host/cgroup/cgroupfs.ts';
+import { MS_PER_TICK, startTicks } from '../host/process/workload.ts';
 import { rssBytes } from '../host/procfs.ts';
-import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef } from '../ports.ts';
 
 /** Since when (time since boot) no process to be ended can have started another one; null: not observed yet. */

@@ -1,10 +1,17 @@
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { isMember, shownProcesses } from '../host/cgroup-members.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { holdDirectory, isLeaf, type Listed, listIn, type ProcessWalk, walkProcesses } from '../host/cgroup-walk.ts';
-import { pathHeld } from '../host/cgroupfs.ts';
+import { isMember, shownProcesses } from '../host/cgroup/cgroup-members.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import {
+  holdDirectory,
+  isLeaf,
+  type Listed,
+  listIn,
+  type ProcessWalk,
+  walkProcesses,
+} from '../host/cgroup/cgroup-walk.ts';
+import { pathHeld } from '../host/cgroup/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
-import { signalInCgroup } from '../host/signal-process.ts';
+import { signalInCgroup } from '../host/process/signal-process.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 
 /** What one kill needs of a cgroup's tree. Each walk uses what the previous one found. */

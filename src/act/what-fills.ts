@@ -1,12 +1,13 @@
 import type { DecisionId } from '../core/decision.ts';
+import { type DiskPaths, pathOf, type RuntimePaths } from '../core/disk-paths.ts';
 import type { Observation } from '../core/observation.ts';
 import { podName } from '../core/pod/pod.ts';
-import { type MonoMs, type Reading, valueOrNull } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { fileSystemOf, isDisk, realFileSystem, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { Verdict } from '../core/verdict.ts';
-import type { DiskWalker, SurveyedDirectory } from '../host/disk-walk.ts';
-import { mountPointOf, readMounts } from '../host/mounts.ts';
-import type { SharedMemory } from '../host/shared-memory.ts';
+import type { DiskWalker, SurveyedDirectory } from '../host/disk/disk-walk.ts';
+import { mountPointOf, readMounts } from '../host/disk/mounts.ts';
+import type { SharedMemory } from '../host/memory/shared-memory.ts';
 import type { BoundPod, Clock, Findings } from '../ports.ts';
 import { whatFills, whatFillsId } from '../words/finding-eviction.ts';
 import {
@@ -15,19 +16,22 @@ import {
   sayFilledDisk,
   sayFilledMemory,
   sayNoRelief,
+  sayReadOnly,
   sayUser,
 } from '../words/what-fills.ts';
 
-type WhatFillsNeeds = {
+type WhatFillsNeeds = DiskPaths & {
   readonly clock: Clock;
   readonly findings: Findings;
   readonly walker: Pick<DiskWalker, 'survey'>;
   readonly sharedMemory: (leastBytes: number) => Promise<Reading<SharedMemory>>;
   readonly pods: () => Reading<readonly BoundPod[]>;
   readonly userName: (uid: number) => string | null;
-  readonly nodefsPath: string;
-  readonly imagefsPath: string | null;
-  readonly containerfsPath: string | null;
+  /** Nothing can be removed on the signal's file system. */
+  readonly isReadOnly: (signal: Signal) => boolean;
+  /** As in Mode, both. */
+  readonly latePaths?: () => Reading<RuntimePaths>;
+  readonly podsShared?: () => Reading<number>;
 };
 
 /** A walk of the whole file system may take a minute of a quarter of a core. */
@@ -37,6 +41,8 @@ const SHARE = 1 / 20;
 const MEMORY_SHARE = 1 / 50;
 /** ext4 keeps a twentieth for root, which counts as used. */
 const NAMELESS_SHARE = 1 / 8;
+/** A file system whose files were written by pods may have a few of others. */
+const MOSTLY = 0.9;
 const LEAST = { bytes: 1024 * 1024, inodes: 100 };
 const TOLD = 5;
 const VICTIMS_KEPT = 16;
@@ -116,6 +122,7 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
   };
 }
 
+const NOT_COUNTED = unknown('not-applicable', 'the memory of all pods', 'the mode does not say');
 const NOT_SEARCHED = { found: null, beganMs: null, isSearching: false } as const;
 const NOBODY_BECAUSE = { 'evict-for': 'nobody', 'no-relief': 'too-little', escaped: 'held' } as const;
 
@@ -137,19 +144,22 @@ function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, Stopped>)
 }
 
 async function sayDisk(needs: WhatFillsNeeds, signal: Signal, observation: Observation): Promise<string | null> {
-  const { walker, nodefsPath, imagefsPath, containerfsPath } = needs;
+  const { walker, nodefsPath } = needs;
   const sample = observation.signals[signal];
   if (!sample.known) return null;
   const layout = observation.fsLayout;
-  const imagefs = imagefsPath ?? nodefsPath;
   const role = fileSystemOf(signal);
+  const late = needs.latePaths?.();
+  const own = role === 'nodefs' || role === null ? known(nodefsPath) : pathOf(role, needs, late);
+  if (!own.known) return null;
   const alias = realFileSystem('containerfs', layout.known ? layout.value : 'nodefs-only');
-  const paths = { nodefs: nodefsPath, imagefs };
-  const path = role === 'containerfs' ? (containerfsPath ?? paths[alias]) : paths[role ?? 'nodefs'];
+  const paths = { nodefs: nodefsPath, imagefs: valueOrNull(pathOf('imagefs', needs, late)) ?? nodefsPath };
+  const path = own.value ?? paths[role === 'containerfs' ? alias : 'imagefs'];
   const mounts = readMounts();
   const by = SIGNAL_FACTS[signal].unit === 'inodes' ? 'inodes' : 'bytes';
   const used = sample.value.capacity - sample.value.available;
   const root = mounts.known ? mountPointOf(path, mounts.value) : path;
+  if (needs.isReadOnly(signal)) return sayReadOnly(root);
   const found = await walker.survey(root, by, Math.max(LEAST[by], used * SHARE));
   if (!found.known) return null;
   const { directories, elsewhere, isComplete } = found.value;
@@ -178,7 +188,7 @@ function sayOwner({ pods, userName }: WhatFillsNeeds, { path, uid }: SurveyedDir
 }
 
 async function sayMemory(
-  { sharedMemory, userName, pods }: WhatFillsNeeds,
+  { sharedMemory, userName, pods, podsShared }: WhatFillsNeeds,
   signal: Signal,
   { signals }: Observation,
 ): Promise<string | null> {
@@ -197,5 +207,12 @@ async function sayMemory(
   const mounts = found.value.mounts
     .filter(({ usedBytes }) => usedBytes <= used)
     .map((mount) => ({ ...mount, pod: podOf(mount.path), files: mount.files.map(owned) }));
-  return sayFilledMemory(mounts, found.value.segments.map(owned));
+  // Nor is what was written outside the pods: no more than is charged to them beside their volumes.
+  const shared = signal === 'allocatableMemory.available' ? valueOrNull(podsShared?.() ?? NOT_COUNTED) : null;
+  const ofVolumes = mounts.reduce((sum, { pod, usedBytes }) => (pod === undefined ? sum : sum + usedBytes), 0);
+  const mayCount = (bytes: number): boolean => shared === null || bytes * MOSTLY <= shared - ofVolumes;
+  return sayFilledMemory(
+    mounts.filter(({ pod, usedBytes }) => pod !== undefined || mayCount(usedBytes)),
+    found.value.segments.filter(({ bytes }) => mayCount(bytes)).map(owned),
+  );
 }

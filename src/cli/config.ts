@@ -1,6 +1,6 @@
 import { Argument, Command } from 'commander';
 import type { Effective } from '../config/effective.ts';
-import { isGuardFile } from '../config/guard/load.ts';
+import { isGuardFile, type LoadedGuard, loadGuard } from '../config/guard/load.ts';
 import { guardJsonSchema } from '../config/guard/schema.ts';
 import { DEFAULT_CONFIG_FILE, type LoadedConfig } from '../config/load.ts';
 import { jsonSchema } from '../config/schema.ts';
@@ -9,18 +9,20 @@ import { GUARD_KIND } from '../config/source.ts';
 import { loadHere, warningsHere, withThen } from '../doctor/loaded-here.ts';
 import { evictedForIt, nobodyToEvict } from '../doctor/who-may-go.ts';
 import { problemOfFile, sayProblem } from '../document/problem.ts';
+import { createAgents } from '../guard/agents.ts';
 import { createClock } from '../host/clock.ts';
-import { filesHang } from '../host/hung-disk.ts';
+import { filesHang } from '../host/disk/hung-disk.ts';
 import {
   type CheckedManifests,
   checkManifest,
   checkManifests,
   isManifestFile,
   manifestsHang,
-} from '../standalone/check-manifests.ts';
-import { scratchWarnings } from '../standalone/scratch-places.ts';
+  repeatedBindings,
+  repeatedNames,
+} from '../standalone/manifests/check-manifests.ts';
+import { directoryWarnings } from '../standalone/pods/scratch-places.ts';
 import { counted } from '../words/phrases.ts';
-import { loadGuardHere } from './config-guard.ts';
 import { clean, type Format, formatOption, jsonText, type Paint, printAs, table } from './print.ts';
 
 type Options = { readonly output: Format };
@@ -30,8 +32,8 @@ const NO_MANIFESTS: CheckedManifests = { pods: [], problems: [] };
 const OWN_KIND = 'NodewardenConfiguration';
 const SCHEMAS = { [OWN_KIND]: jsonSchema, [GUARD_KIND]: guardJsonSchema } as const;
 const DEFAULT_HELP = `(default: ${DEFAULT_CONFIG_FILE} or all defaults)`;
-const CHECK_HELP = `It also warns about valid settings that are probably not intended. It does not compare manifests with each other or
-with what runs on this machine: only the agent does.`;
+const CHECK_HELP = `It also warns about valid settings that are probably not intended. It compares manifests by what they name, not by what
+runs on this machine: only the agent does.`;
 
 /** `config check|show|schema`. Exit status: 0, or 2 if the configuration has errors. */
 export function configCommand(): Command {
@@ -119,7 +121,8 @@ async function checkedManifest(file: string): Promise<Checked> {
 }
 
 async function manifestWarnings(pods: CheckedManifests['pods']): Promise<readonly string[]> {
-  return [...pods.flatMap(({ doubts }) => doubts.map(sayProblem)), ...(await scratchWarnings(pods))];
+  const doubts = pods.flatMap((pod) => pod.doubts.map(sayProblem));
+  return [...doubts, ...repeatedNames(pods), ...repeatedBindings(pods), ...(await directoryWarnings(pods))];
 }
 
 async function checkedConfig(named: string | null): Promise<Checked> {
@@ -128,7 +131,7 @@ async function checkedConfig(named: string | null): Promise<Checked> {
   const { effective, problems } = loaded;
   if (effective === null) {
     const warnings = loaded.warnings.map(({ text }) => text);
-    return { file: null, problems, warnings, good: (paint) => warningLines(warnings, paint) };
+    return { file: named ?? DEFAULT_CONFIG_FILE, problems, warnings, good: (paint) => warningLines(warnings, paint) };
   }
   const { file, mode, podManifests } = effective;
   const isUsed = mode === 'standalone';
@@ -193,4 +196,13 @@ function shownText(settings: readonly Setting[]): string {
 function sayValue(value: unknown): string {
   if (value === null) return 'none';
   return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** Agents are programs in Python, which start slowly on a busy machine. */
+const DEADLINE_MS = 20_000;
+
+/** A configuration of the guard, its agents asked for their parameters where they are installed. Nothing else is asked. */
+function loadGuardHere(file: string): Promise<LoadedGuard> {
+  const settings = () => ({ deadlineMs: DEADLINE_MS, secretDirectory: '/nonexistent' });
+  return loadGuard(file, createAgents({ clock: createClock(), settings }).metadata);
 }

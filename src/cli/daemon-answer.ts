@@ -10,7 +10,7 @@ import { clean } from './print.ts';
 
 export type Failure = Exclude<Asked, { kind: 'answer' }>;
 
-export const OTHER_VERSION: Failure = { kind: 'failed', detail: 'the daemon runs another version; restart it' };
+export const OTHER_VERSION: Failure = { kind: 'failed', detail: 'the agent runs another version; restart it' };
 
 /** The daemon to query, and the configuration that was named for it. */
 export type Addressee = { readonly socket: string; readonly config?: string | undefined };

@@ -175,7 +175,7 @@ const duringPhase = (
 
 /** Lines about deviations from the plan. */
 function otherwiseLines(shutdown: ShutdownRecord): string[][] {
-  const { startedAgain, lockLost, resumed, cancelled, released, undone, end, beganMs } = shutdown;
+  const { startedAgain, gone, lockLost, resumed, cancelled, released, undone, end, beganMs } = shutdown;
   const after = (atMs: number): string => `after ${saySpan(atMs - beganMs)}`;
   const { announced, confirmed } = shutdown;
   return [
@@ -186,6 +186,10 @@ function otherwiseLines(shutdown: ShutdownRecord): string[][] {
     ...startedAgain.map(({ atMs, pod, times }) => [
       'again',
       `${pod} was started during the shutdown, noticed ${after(atMs)}: ${times < STOPS_AGAIN ? 'stopped again' : `left running after ${STOPS_AGAIN} such stops`}`,
+    ]),
+    ...gone.map(({ atMs, phase, pods }) => [
+      'gone',
+      `before phase ${phase}: ${sayNames(pods)}, noticed ${after(atMs)}`,
     ]),
     ...lockLost.map(({ atMs, phase, detail }) => ['lock', `lost ${after(atMs)}, ${inPhase(phase)}: ${detail}`]),
     ...resumed.map(({ atMs, phase }) => ['resumed', `by the restarted agent ${after(atMs)}, ${inPhase(phase)}`]),

@@ -2,13 +2,15 @@ import type { Decision, Difference, RankRow, RankValue } from '../core/decision.
 import { sayCulprit } from '../core/eviction/attribution.ts';
 import { type Comparator, comparatorNamed } from '../core/eviction/comparator.ts';
 import { effectiveGraceMs, givenSeconds } from '../core/pod/grace.ts';
-import { type PodUid, podName } from '../core/pod/pod.ts';
+import { type PodUid, podName, saidPriority, type Victim } from '../core/pod/pod.ts';
+import type { MonoMs } from '../core/reading.ts';
 import type { Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { bytesUp, sayBytes } from '../core/units/quantity.ts';
 import type { DecisionRecord } from '../record/entry.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
 import type { ShutdownRecord } from '../record/reading/shutdown-record.ts';
+import { momentOfDecision, momentOfShutdown, type Timeline } from '../record/reading/timeline.ts';
 import { sayDecision, sayFirstUnknown, sayMs, sayOutcome, sayRung, sayTies, victimIn } from '../words/decision.ts';
 import { isHeld, sayApart, sayKilled, sayLimit, sayOomKills, sayUsage } from '../words/phrases.ts';
 import { sayReason } from '../words/reason.ts';
@@ -17,6 +19,8 @@ import { clean, type Paint, sayWhen, table } from './print.ts';
 
 export type OomKill = {
   readonly atWallMs: number;
+  readonly bootId: string;
+  readonly atMs: MonoMs;
   readonly count: number;
   readonly pods: readonly string[];
   readonly unattributed?: number;
@@ -40,7 +44,12 @@ type Evict = Extract<Decision, { kind: 'evict' }>;
 const RANKING_SHOWN = 5;
 
 /** One block for each eviction and each shutdown, one line for everything else, oldest first; else `nothing`. */
-export function historyText(history: History, nothing: string, paint: Paint): string {
+export function historyText(
+  history: History,
+  nothing: string,
+  paint: Paint,
+  placeOf: Timeline = ({ atWallMs }) => atWallMs,
+): string {
   const inBlocks = new Set(
     history.shutdowns.flatMap((shutdown) => shutdown.decisions.map((id) => keyOf(shutdown, id))),
   );
@@ -51,23 +60,23 @@ export function historyText(history: History, nothing: string, paint: Paint): st
     ...history.decisions
       .filter((record) => !inBlocks.has(keyOf(record, record.decision.id)))
       .map((record) => ({
-        atWallMs: record.atWallMs,
+        place: placeOf(momentOfDecision(record)),
         text: entryText(record.atWallMs, String(record.decision.id), () =>
           recordText(record, (id) => victimOf(record)(id), paint),
         ),
       })),
     ...history.kernelOomKills.map((kill) => ({
-      atWallMs: kill.atWallMs,
+      place: placeOf(kill),
       text: entryText(kill.atWallMs, 'a kernel OOM kill', () => oomText(kill, paint)),
     })),
     ...history.shutdowns.map((shutdown) => ({
-      atWallMs: shutdown.beganWallMs,
+      place: placeOf(momentOfShutdown(shutdown)),
       text: entryText(shutdown.beganWallMs, 'a shutdown', () => shutdownText(shutdown, paint)),
     })),
     ...history.boots
       .filter(({ end }) => end === 'ungraceful')
-      .map((boot) => ({ atWallMs: boot.lastWallMs, text: ungracefulText(boot, paint) })),
-  ].toSorted((a, b) => a.atWallMs - b.atWallMs);
+      .map((boot) => ({ place: boot.lastWallMs, text: ungracefulText(boot, paint) })),
+  ].toSorted((a, b) => a.place - b.place);
   if (parts.length === 0) return nothing;
   return parts.map(({ text }) => text).join('');
 }
@@ -92,15 +101,17 @@ function recordText(record: DecisionRecord, victimOf: (id: string) => string, pa
   const head = `${sayWhen(record.atWallMs)}  ${clean(String(decision.id))}${marks}  `;
   if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') {
     const isOpen = decision.kind === 'reclaim' && record.outcomes.length === 0;
-    const ends = record.outcomes.map((outcome) => `: ${clean(sayOutcome(outcome, null))}`);
+    const ends = record.outcomes.map((outcome) => `: ${clean(sayOutcome(outcome, null, decision))}`);
     const outcomes = isOpen ? ': what it freed is not recorded' : ends.join('');
     const differs = decision.kind === 'hasten' ? (decision.differences ?? []) : [];
     const differing = differs.length > 0 ? `; differs ${sayDifferences(differs)}` : '';
     return `${head}${clean(`${sayDecision(decision, victimOf)}${differing}`)}${outcomes}\n`;
   }
   const lines = [
-    ['victim', `${podName(decision.victim)} (${decision.victim.qos}, priority ${decision.victim.priority})`],
-    ...(decision.kind === 'evict' ? evictLines(record, decision) : [['because', decision.message.trim()]]),
+    ['victim', sayVictim(decision.victim)],
+    ...(decision.kind === 'evict'
+      ? evictLines(record, decision)
+      : [['because', decision.message.trim()], ...tieLines(decision)]),
     ...processLines(record),
     ['grace', sayGrace(decision)],
     ...outcomeLines(record),
@@ -109,6 +120,9 @@ function recordText(record: DecisionRecord, victimOf: (id: string) => string, pa
   const block = lines.map(([name = '', text = '']) => `  ${name.padEnd(10)}${clean(text)}\n`).join('');
   return `${head}${paint('bold', `${sayEnd(record)} ${clean(podName(decision.victim))}`)}\n${block}\n`;
 }
+
+const sayVictim = (victim: Victim): string =>
+  `${podName(victim)} (${victim.qos}, priority ${saidPriority(victim) ?? 'unknown'})`;
 
 /** The time its processes get before SIGKILL. */
 function sayGrace(decision: Evict | Extract<Decision, { kind: 'evict-over-limit' }>): string {
@@ -137,7 +151,6 @@ function sayEnd({ outcomes }: DecisionRecord): string {
 function evictLines(record: DecisionRecord, decision: Evict): string[][] {
   const { threshold, ranking, victim, differences, growth } = decision;
   const { signal } = threshold;
-  const ties = sayTies(decision);
   const met = isHeld(threshold) ? 'counts as met until its min reclaim is reached,' : 'met';
   const { available, limit, target } = threshold;
   const [observed, bound] = sayApart(signal, available, bytesUp(isHeld(threshold) ? target : limit));
@@ -155,11 +168,16 @@ function evictLines(record: DecisionRecord, decision: Evict): string[][] {
     ['threshold', `${isHeld(threshold) ? sayLimit(signal, limit) : bound}${reclaim}`],
     ['why', whyChosen(ranking, victim.uid)],
     ...passedOver,
-    ...rankingLines(signal, ranking, nameOf),
+    ...rankingLines(signal, ranking, victim.uid, nameOf),
     ...growthLines(growth),
-    ...(ties === '' ? [] : [['ties', ties]]),
+    ...tieLines(decision),
     ...(differences.length > 0 ? [['differs', sayDifferences(differences)]] : []),
   ];
+}
+
+function tieLines(decision: Parameters<typeof sayTies>[0]): string[][] {
+  const ties = sayTies(decision);
+  return ties === '' ? [] : [['ties', ties]];
 }
 
 const sayDifferences = (differences: readonly Difference[]): string => `from the kubelet in ${differences.join(', ')}`;
@@ -175,16 +193,25 @@ export function whyChosen(ranking: readonly RankRow[], uid: PodUid): string {
   const place = ranking.findIndex((entry) => entry.uid === uid);
   const row = ranking[place];
   if (row === undefined) return 'not in the ranking';
-  if (row.decidedBy === null) return ranking.length === 1 ? 'the only pod' : 'last in the ranking';
+  if (row.decidedBy === null) {
+    return ranking.length === 1 ? 'the only pod' : `of ${ranking.length} pods, the only one that is not passed over`;
+  }
   const passed = place === 0 ? '' : `, ${place} passed over,`;
   const unknown = sayFirstUnknown(row.decidedBy, row.values);
   const how = unknown === null ? ` by ${comparatorNamed(row.decidedBy)?.by ?? row.decidedBy}` : `: ${unknown}`;
   return `of ${ranking.length} pods${passed} it comes first${how}`;
 }
 
-function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid: PodUid) => string): string[][] {
+/** The first rows, and the victim's. */
+function rankingLines(
+  signal: Signal,
+  ranking: readonly RankRow[],
+  victim: PodUid,
+  nameOf: (uid: PodUid) => string,
+): string[][] {
   const rules = (ranking[0]?.values ?? []).map(({ by }) => by).filter((by) => comparatorNamed(by)?.isTie !== true);
-  const rows = ranking.slice(0, RANKING_SHOWN).map((row) => [
+  const shown = ranking.filter((row, place) => place < RANKING_SHOWN || row.uid === victim);
+  const rows = shown.map((row) => [
     // Escaped first, or the columns would not line up.
     clean(nameOf(row.uid)),
     ...rules.map((by) =>
@@ -198,7 +225,7 @@ function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid:
   const lines = table(['POD', ...rules.map((by) => by.toUpperCase())], rows)
     .trimEnd()
     .split('\n');
-  const more = ranking.length > RANKING_SHOWN ? [['', `and ${ranking.length - RANKING_SHOWN} more`]] : [];
+  const more = ranking.length > shown.length ? [['', `and ${ranking.length - shown.length} more`]] : [];
   return [...lines.map((line, i) => [i === 0 ? 'ranking' : '', line]), ...more];
 }
 
@@ -227,7 +254,7 @@ function outcomeLines({ outcomes, evidence, decision, rungs }: DecisionRecord): 
     evidence === null ? [] : [['reacted', `within ${sayMs(Math.max(0, evidence.stopBeganAtMs - decision.atMs))}`]];
   const ended = outcomes.map((outcome) => {
     const afterMs = evidence === null ? null : Math.max(0, outcome.atMs - evidence.stopBeganAtMs);
-    return ['outcome', sayOutcome(outcome, afterMs)];
+    return ['outcome', sayOutcome(outcome, afterMs, decision)];
   });
   const steps = rungs.map((rung, i) => [
     i === 0 ? 'steps' : '',
@@ -238,9 +265,13 @@ function outcomeLines({ outcomes, evidence, decision, rungs }: DecisionRecord): 
   return [...reacted, ...steps, ...ended];
 }
 
-/** Names come from the observation: the decision names only its victim. */
+/** The observation also has the pods that are not ranked, but an agent that was killed may not have written it. */
 function namesIn({ observation, decision }: DecisionRecord): (uid: PodUid) => string {
   const names = new Map<unknown, string>();
+  for (const { uid, values } of decision.kind === 'evict' ? decision.ranking : []) {
+    const name = values.find(({ by }) => by === 'name')?.value;
+    if (name?.known && typeof name.value === 'string') names.set(uid, name.value);
+  }
   if ('victim' in decision) names.set(decision.victim.uid, podName(decision.victim));
   for (const { metadata } of observation?.scenario?.pods ?? []) {
     if (typeof metadata !== 'object' || metadata === null) continue;

@@ -1,9 +1,18 @@
 import { Command } from 'commander';
 import { valueOrNull } from '../core/reading.ts';
 import { createClock, readBootId } from '../host/clock.ts';
-import { type DecisionRecord, isSince, joinDecisions, type RecordEntry } from '../record/entry.ts';
+import { type DecisionRecord, joinDecisions, type RecordEntry } from '../record/entry.ts';
 import { type ReadRecord, readRecord } from '../record/reading/record-file.ts';
+import type { ShutdownRecord } from '../record/reading/shutdown-record.ts';
 import { type Shutdowns, shutdownsOf } from '../record/reading/shutdowns.ts';
+import {
+  type Moment,
+  momentOf,
+  momentOfDecision,
+  momentOfShutdown,
+  type Timeline,
+  timelineOf,
+} from '../record/reading/timeline.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
 import { withRights } from './denied.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
@@ -38,16 +47,25 @@ export function historyCommand(): Command {
     .action(async (options: Options) => {
       const { stateDirectory } = daemonPathsOf(options.config ?? null);
       if (await isRecordHung(stateDirectory)) return;
-      const sinceWallMs = options.since?.(createClock().wallMs()) ?? Number.NEGATIVE_INFINITY;
+      const clock = createClock();
+      const bootId = valueOrNull(readBootId());
+      const now = bootId === null ? null : { bootId, wallMs: clock.wallMs(), atMs: clock.monoMs() };
+      const sinceWallMs = options.since?.(clock.wallMs()) ?? Number.NEGATIVE_INFINITY;
       // Unfiltered: a shutdown or a boot may have begun earlier, and the clock may have stepped back before an outcome.
       const whole = [false, true].map((dry) => readRecord(stateDirectory, { dry }));
-      const records = whole.map((record) => from(sinceWallMs, record));
-      const found = shutdownsOf(
-        whole.flatMap(({ entries }) => entries),
-        valueOrNull(readBootId()),
+      const all = whole.flatMap(({ entries }) => entries);
+      const placeOf = timelineOf(all, now);
+      // Also what is shown with a later time, from a clock that was ahead.
+      const isSince = (moment: Moment): boolean => Math.max(placeOf(moment), moment.atWallMs) >= sinceWallMs;
+      const records = whole.map((record) => ({
+        ...record,
+        entries: record.entries.filter((entry) => isSince(momentOf(entry))),
+      }));
+      const found = shutdownsOf(all, bootId);
+      const decisions = whole.flatMap(({ entries }) =>
+        joinDecisions(entries).filter((record) => isSince(momentOfDecision(record))),
       );
-      const decisions = whole.flatMap(({ entries }) => joinDecisions(entries).filter(isSince(sinceWallMs)));
-      const history = historyOf(decisions, records, shutdownsFrom(sinceWallMs, found), options);
+      const history = historyOf({ decisions, records, ...from(sinceWallMs, found, placeOf), placeOf }, options);
       const unreadable = new Set(records.flatMap((record) => record.unreadable));
       for (const why of unreadable) process.stderr.write(`not read: ${clean(withRights(why, 'to-read'))}\n`);
       for (const problem of records.flatMap(sayProblems)) process.stderr.write(`${problem}\n`);
@@ -55,7 +73,7 @@ export function historyCommand(): Command {
       // The part that was not read may contain some.
       const isWhole = unreadable.size === 0 && records.every(({ leftOut }) => leftOut === 0);
       const nothing = isWhole ? sayNothing(options, stateDirectory, sinceWallMs) : '';
-      printAs(options.output, history, (paint) => historyText(history, nothing, paint));
+      printAs(options.output, history, (paint) => historyText(history, nothing, paint, placeOf));
       if (unreadable.size > 0) process.exitCode = NOT_READ;
     });
 }
@@ -67,51 +85,55 @@ function sayNothing({ shutdowns, evictions }: Options, directory: string, sinceW
   return `No ${what} in the record under ${directory}${since}.\n`;
 }
 
-function from(sinceWallMs: number, record: ReadRecord): ReadRecord {
-  return { ...record, entries: record.entries.filter(isSince(sinceWallMs)) };
-}
-
-/** Oldest first by wall-clock time, like everything else that is shown. */
-function shutdownsFrom(sinceWallMs: number, { shutdowns, boots }: Shutdowns): Pick<History, 'shutdowns' | 'boots'> {
+/** Oldest first, like everything else that is shown. */
+function from(
+  sinceWallMs: number,
+  { shutdowns, boots }: Shutdowns,
+  placeOf: Timeline,
+): Pick<History, 'shutdowns' | 'boots'> {
+  const began = (shutdown: ShutdownRecord): number => placeOf(momentOfShutdown(shutdown));
   return {
     shutdowns: shutdowns
-      .filter(({ beganWallMs }) => beganWallMs >= sinceWallMs)
-      .toSorted((a, b) => a.beganWallMs - b.beganWallMs),
+      .filter((shutdown) => Math.max(began(shutdown), shutdown.beganWallMs) >= sinceWallMs)
+      .toSorted((a, b) => began(a) - began(b)),
     boots: boots.filter(({ lastWallMs }) => lastWallMs >= sinceWallMs).toSorted((a, b) => a.lastWallMs - b.lastWallMs),
   };
 }
 
-function historyOf(
-  decisions: readonly DecisionRecord[],
-  records: readonly ReadRecord[],
-  found: Pick<History, 'shutdowns' | 'boots'>,
-  options: Options,
-): History {
+type Found = Pick<History, 'decisions' | 'shutdowns' | 'boots'> & {
+  readonly records: readonly ReadRecord[];
+  readonly placeOf: Timeline;
+};
+
+function historyOf({ decisions, records, placeOf, ...found }: Found, options: Options): History {
   const isAll = options.evictions !== true && options.shutdowns !== true;
   const evictions = isAll || options.evictions === true;
   const shutdowns = isAll || options.shutdowns === true;
   const wanted = ({ decision: { kind } }: DecisionRecord): boolean =>
     isAll || (shutdowns && SHUTDOWNS.includes(kind)) || (evictions && EVICTIONS.includes(kind));
+  const place = (record: DecisionRecord): number => placeOf(momentOfDecision(record));
   return {
     schema: 1,
-    decisions: oldestFirst(decisions.filter(wanted)),
-    kernelOomKills: evictions ? oldestFirst(records.flatMap(({ entries }) => oomKills(entries))) : [],
+    decisions: decisions.filter(wanted).toSorted((a, b) => place(a) - place(b)),
+    kernelOomKills: evictions
+      ? records.flatMap(({ entries }) => oomKills(entries)).toSorted((a, b) => placeOf(a) - placeOf(b))
+      : [],
     ...(shutdowns ? found : { shutdowns: [], boots: [] }),
   };
 }
-const oldestFirst = <T extends { readonly atWallMs: number }>(items: readonly T[]): readonly T[] =>
-  items.toSorted((a, b) => a.atWallMs - b.atWallMs);
 const SHUTDOWNS: readonly string[] = ['stop-for-shutdown', 'take-lock', 'release-lock', 'undo-stops'];
 const EVICTIONS: readonly string[] = ['evict', 'evict-over-limit', 'hasten', 'reclaim'];
 
 function oomKills(entries: readonly RecordEntry[]): readonly OomKill[] {
   return entries.flatMap((entry) => {
     if (entry.kind !== 'note' || entry.note.kind !== 'kernel-oom-kill') return [];
-    const { atWallMs, note } = entry;
+    const { atWallMs, bootId, note } = entry;
     const { count, pods, unattributed, atMs, unwatchedSinceMs } = note;
     const unwatched =
       unwatchedSinceMs === undefined ? {} : { unwatchedSinceWallMs: Math.round(atWallMs - (atMs - unwatchedSinceMs)) };
-    return [{ atWallMs, count, pods, ...(unattributed === undefined ? {} : { unattributed }), ...unwatched }];
+    return [
+      { atWallMs, bootId, atMs, count, pods, ...(unattributed === undefined ? {} : { unattributed }), ...unwatched },
+    ];
   });
 }
 

@@ -1,4 +1,4 @@
-import { directoryHangs } from '../host/hung-disk.ts';
+import { directoryHangs } from '../host/disk/hung-disk.ts';
 import { withRights } from './denied.ts';
 import { clean } from './print.ts';
 

@@ -5,7 +5,7 @@ import { configCommand } from './config.ts';
 import { demoCommand } from './demo.ts';
 import { doctorCommand } from './doctor.ts';
 import { explainCommand } from './explain.ts';
-import { guardCommand } from './guard.ts';
+import { guardCommand } from './guard/guard.ts';
 import { historyCommand } from './history.ts';
 import { rehearseCommand } from './rehearse.ts';
 import { releaseHeldCommand } from './release-held.ts';

@@ -1,5 +1,5 @@
 import { type PodTrait, type PodUid, type PodView, podName } from '../core/pod/pod.ts';
-import type { UnitTimeout } from '../standalone/stop-timeouts.ts';
+import type { UnitTimeout } from '../standalone/stop/stop-timeouts.ts';
 import { sayMs } from '../words/decision.ts';
 import { sayNames } from './print.ts';
 import type { StopTimeouts } from './stop-timeouts.ts';
@@ -19,7 +19,8 @@ export function notesOf(
     ...rows.flatMap((row) => {
       const pod = byUid.get(row.uid);
       if (pod === undefined) return [];
-      return [...tieNotes(pod, row, { phase, phaseOf, byUid }), ...killModeNotes(podName(pod), units.get(row.uid))];
+      const unit = units.get(row.uid);
+      return [...tieNotes(pod, row, { phase, phaseOf, byUid, unit }), ...killModeNotes(podName(pod), unit)];
     }),
   ]);
 }
@@ -67,9 +68,13 @@ type Plan = {
   readonly phase: number;
   readonly phaseOf: ReadonlyMap<PodUid, number>;
   readonly byUid: ReadonlyMap<PodUid, PodView>;
+  readonly unit: UnitTimeout | undefined;
 };
 
-function tieNotes(pod: PodView, row: Row, { phase, phaseOf, byUid }: Plan): readonly string[] {
+/** It has no process to signal: its time begins once systemd has its job, whatever its services wait for. */
+export const isSlice = (unit: UnitTimeout | undefined): boolean => unit?.unit.endsWith('.slice') === true;
+
+function tieNotes(pod: PodView, row: Row, { phase, phaseOf, byUid, unit }: Plan): readonly string[] {
   const { inherited, takesAlong = [], stopsAfter = [], stopsAfterUnits = [] } = pod;
   const name = podName(pod);
   const namesIn = (isMeant: (other: number) => boolean): readonly string[] =>
@@ -83,12 +88,14 @@ function tieNotes(pod: PodView, row: Row, { phase, phaseOf, byUid }: Plan): read
   return [
     ...(inherited === undefined
       ? []
-      : [`${name} stops in phase ${phase}, with the priority of ${inherited.from}, which stops with it`]),
+      : [`${name} stops in phase ${phase}, with the priority of ${inherited.from}, which may stop with it`]),
     ...(takesAlong.length === 0 ? [] : [`stopping ${name} also stops ${sayNames(takesAlong)}`]),
     ...(first.length === 0
       ? []
       : [
-          `${name} is asked to stop after ${sayNames(first)} (systemd orders them), at most ${sayMs(row.toldAfterMs)} after its phase begins, and then gets at least ${sayMs(row.getsMs)}`,
+          isSlice(unit)
+            ? `the time of ${name} begins with its phase: those of its services that systemd orders after ${sayNames(first)} are asked to stop after them, at the latest 2 s before that time is over (in half of it if it is shorter than 4 s)`
+            : `${name} is asked to stop after ${sayNames(first)} (systemd orders them), at most ${sayMs(row.toldAfterMs)} after its phase begins, and then gets at least ${sayMs(row.getsMs)}`,
         ]),
     ...(later.length === 0
       ? []

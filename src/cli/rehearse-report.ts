@@ -1,20 +1,20 @@
 import type { CoreConfig, ShutdownPhase } from '../core/core-config.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
-import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
+import { type PodUid, type PodView, podName, saidPriority } from '../core/pod/pod.ts';
 import { valueOrNull } from '../core/reading.ts';
 import { AGENT_END_MS, totalMs } from '../core/shutdown/phase-time.ts';
-import { neededTotalMs, planShutdown } from '../core/shutdown/plan.ts';
+import { leftBecause, neededTotalMs, planShutdown } from '../core/shutdown/plan.ts';
 import { type ObservedStops, verdictOf } from '../core/shutdown/stop-verdict.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { Finding } from '../ports.ts';
-import type { PhaseRow, PodStopRow, RehearseReport, SecondTier, Span } from '../serve/rehearsal.ts';
+import type { Change, PhaseRow, PodStopRow, RehearseReport, SecondTier, Span } from '../serve/rehearsal.ts';
 import type { ShutdownStatus } from '../serve/shutdown-status.ts';
 import { type Rehearsal, type RehearsedPod, type RehearsedStart, rehearse } from '../simulate/shutdown/rehearse.ts';
-import { killedAfterMs } from '../standalone/stop-timeouts.ts';
+import { killedAfterMs } from '../standalone/stop/stop-timeouts.ts';
 import { sayMs } from '../words/decision.ts';
 import { countPods } from '../words/phrases.ts';
-import { agentChanges, changesOf } from './rehearse-changes.ts';
-import { notesOf, traitNotes } from './rehearse-notes.ts';
+import { leftToSystemd } from '../words/shutdown.ts';
+import { isSlice, notesOf, traitNotes } from './rehearse-notes.ts';
 import type { StopTimeouts } from './stop-timeouts.ts';
 
 export type RehearseInput = {
@@ -33,7 +33,8 @@ export type RehearseInput = {
 const UNBOUND = 'binding/';
 export function rehearseReport(given: RehearseInput): RehearseReport {
   const { node, atWallMs, config, status } = given;
-  const pods = withUnitsOfPhase(config.phases, given.pods);
+  const inPhases = given.pods.filter((pod) => leftBecause(pod, given.config.phases) === null);
+  const pods = withUnitsOfPhase(config.phases, inPhases);
   const input = { ...given, pods };
   const neededMs = neededTotalMs(config);
   const { lock } = status;
@@ -66,7 +67,8 @@ export function rehearseReport(given: RehearseInput): RehearseReport {
     secondTier,
     changes: [...changes, ...agentChanges(config.phases, changes, secondTier, worst.totalMs)],
     notes: [...notesOf(phases, pods, input.timeouts), ...traitNotes(phases, withAgent, pods)],
-    warnings: phases.length === 0 ? [] : warningsOf(input, phases, { neededMs, grantedMs }),
+    warnings:
+      phases.length === 0 ? [] : [...leftWarnings(given), ...warningsOf(input, phases, { neededMs, grantedMs })],
     cannotFinish: rows.filter(({ verdict }) => verdict.kind === 'cannot-finish').map(podName),
   };
 }
@@ -115,8 +117,9 @@ function podKilledAfterMs(pod: Pick<PodView, 'uid'>, input: RehearseInput): numb
 /** Until its grace period is over or systemd kills it. */
 function worstOf(pod: PodView, input: RehearseInput): RehearsedPod {
   const killedMs = podKilledAfterMs(pod, input);
-  const isHeldUp = (pod.stopsAfterUnits ?? []).length > 0;
-  return { declared: pod, stopMs: killedMs !== null && Number.isFinite(killedMs) ? killedMs : null, isHeldUp };
+  const stopMs = killedMs !== null && Number.isFinite(killedMs) ? killedMs : null;
+  if (isSlice(input.timeouts.units.get(pod.uid))) return { declared: pod, stopMs, isTold: 'at-once' };
+  return { declared: pod, stopMs, ...((pod.stopsAfterUnits ?? []).length > 0 ? { isTold: 'late' } : {}) };
 }
 
 /** The longest known stop; the worst case if none is known or the pod had to be killed before. */
@@ -129,8 +132,9 @@ function expectedOf(pod: PodView, input: RehearseInput): RehearsedPod {
 
 /** If nothing is known about a pod, it is also unknown whether those after it have to wait. */
 function soonestOf(pod: PodView, input: RehearseInput): RehearsedPod {
-  const expected = expectedOf(pod, input);
-  return { ...expected, ...(input.observed.has(pod.uid) ? {} : { stopMs: 0 }), isHeldUp: false };
+  const { isTold, ...expected } = expectedOf(pod, input);
+  const atOnce = isTold === 'at-once' ? { isTold } : {};
+  return { ...expected, ...(input.observed.has(pod.uid) ? {} : { stopMs: 0 }), ...atOnce };
 }
 
 type Rehearsals = { readonly [R in 'worst' | 'expected' | 'soonest']: Rehearsal };
@@ -162,7 +166,7 @@ function phaseRows(input: RehearseInput, { worst, expected, soonest }: Rehearsal
 type RowTurn = { readonly toldAfterMs: number; readonly turnMs: number; readonly mostMs: number };
 
 function podRow(pod: PodView, graceSeconds: number, turn: RowTurn, input: RehearseInput): PodStopRow {
-  const { uid, namespace, name, priority, terminationGraceSeconds } = pod;
+  const { uid, namespace, name, terminationGraceSeconds } = pod;
   const timeoutMs = timeoutOf(pod, input);
   const observed = input.observed.get(uid) ?? null;
   const killedMs = podKilledAfterMs(pod, input);
@@ -179,7 +183,7 @@ function podRow(pod: PodView, graceSeconds: number, turn: RowTurn, input: Rehear
     uid,
     namespace,
     name,
-    priority,
+    priority: saidPriority(pod),
     graceSeconds,
     ownGraceSeconds: terminationGraceSeconds,
     unit: input.timeouts.units.get(uid)?.unit ?? null,
@@ -224,6 +228,14 @@ function warningsOf(input: RehearseInput, phases: readonly PhaseRow[], delay: De
   ];
 }
 
+/** In a phase, their end would take the time of those that are stopped later. */
+function leftWarnings({ pods, config }: RehearseInput): readonly string[] {
+  return pods.flatMap((pod) => {
+    const action = leftBecause(pod, config.phases);
+    return action === null ? [] : [leftToSystemd(podName(pod), action)];
+  });
+}
+
 /** A pod that is listed nevertheless is stopped, whatever the finding says. */
 function bindingWarnings({ findings, pods }: RehearseInput): readonly string[] {
   const stopped = new Set(pods.map((pod) => `${UNBOUND}${podName(pod)}`));
@@ -249,7 +261,7 @@ function phaseWarnings(configured: readonly ShutdownPhase[], phases: readonly Ph
       : [`phase ${phase} lasts 0s: it does not wait for its ${countPods(pods.length)}`],
   );
   const lowest = configured[0]?.fromPriority ?? 0;
-  const below = (phases[0]?.pods ?? []).filter(({ priority }) => priority < lowest).map(podName);
+  const below = (phases[0]?.pods ?? []).filter(({ priority }) => priority !== null && priority < lowest).map(podName);
   if (below.length === 0) return said;
   const text = `the first phase begins at priority ${lowest}, but also stops pods with a lower one: ${below.join(', ')}`;
   return [...said, text];
@@ -265,4 +277,69 @@ function podWarnings(row: PodStopRow): readonly string[] {
     stopSteps === 1 ? of : `${sayMs(stopTimeoutMs * stopSteps)}, ${of} for each ExecStop= and for the signal after it`;
   const text = `systemd kills ${unit} after ${each}`;
   return [`${text}, before the ${sayDuration(graceSeconds * 1_000)} that ${podName(row)} is given`];
+}
+
+/** Added to what was observed, because the next stop may take longer. */
+const OBSERVED_MARGIN = 1.25;
+/** Used when all that is known is that the time was too short. */
+const UNFINISHED_MARGIN = 2;
+
+/** Only the largest change per phase. `chained`: pods that share its time with others. */
+function changesOf(phases: readonly PhaseRow[], chained: ReadonlySet<PodUid>): readonly Change[] {
+  const ofPhases = new Map<number, Extract<Change, { what: 'phase' }>>();
+  const ofPods: Change[] = [];
+  for (const { phase, fromPriority, periodSeconds, pods } of phases) {
+    const wanted = pods.map((pod) => ({ pod, seconds: wantedSeconds(pod) }));
+    const ofPhase = wanted.map(({ pod, seconds }) => {
+      const isShared = chained.has(pod.uid) && pod.getsMs > 0 && pod.getsMs < pod.graceSeconds * 1_000;
+      return isShared ? Math.ceil((periodSeconds * 1_000 * (seconds ?? 0)) / pod.getsMs) : (seconds ?? 0);
+    });
+    const most = Math.max(0, ...ofPhase);
+    // Beside a kubelet, a phase comes twice.
+    if (most > Math.max(periodSeconds, ofPhases.get(phase)?.seconds ?? 0))
+      ofPhases.set(phase, { what: 'phase', phase, fromPriority, now: periodSeconds, seconds: most });
+    for (const { pod, seconds } of wanted) if (seconds !== null) ofPods.push(...podChanges(pod, seconds));
+  }
+  return [...ofPhases.values(), ...ofPods];
+}
+
+function podChanges(row: PodStopRow, seconds: number): readonly Change[] {
+  const { ownGraceSeconds, unit, stopTimeoutMs, stopSteps } = row;
+  const pod = podName(row);
+  const changes: Change[] = [];
+  if (ownGraceSeconds < seconds) {
+    changes.push({ what: 'terminationGracePeriodSeconds', pod, now: ownGraceSeconds, seconds });
+  }
+  if (unit !== null && typeof stopTimeoutMs === 'number' && stopTimeoutMs * stopSteps < seconds * 1_000) {
+    const each = Math.ceil(seconds / stopSteps);
+    changes.push({ what: 'TimeoutStopSec', pod, unit, now: stopTimeoutMs / 1_000, seconds: each });
+  }
+  return changes;
+}
+
+/** The agent's TimeoutStopSec that all phases with the proposed values would fit into, if the current one is too short. */
+function agentChanges(
+  configured: readonly ShutdownPhase[],
+  changes: readonly Change[],
+  secondTier: SecondTier | null,
+  worstMs: number,
+): readonly Change[] {
+  if (secondTier === null || secondTier.worstMs >= worstMs) return [];
+  const { stopTimeoutMs } = secondTier;
+  if (stopTimeoutMs === 'infinity') return [];
+  const phases = configured.map(({ fromPriority, periodSeconds }) => {
+    const change = changes.find((one) => one.what === 'phase' && one.fromPriority === fromPriority);
+    return { fromPriority, periodSeconds: change?.seconds ?? periodSeconds };
+  });
+  const seconds = Math.ceil((totalMs(phases) + AGENT_END_MS) / 1_000);
+  return [{ what: 'agentTimeoutStopSec', now: stopTimeoutMs / 1_000, seconds }];
+}
+
+/** The time that a pod that cannot finish would need; null: it can finish, or this is unknown. */
+function wantedSeconds({ verdict, observed, getsMs }: PodStopRow): number | null {
+  if (verdict.kind === 'finishes') return null;
+  const { because, needsMs } = verdict;
+  if (because !== 'observed') return needsMs === null ? null : Math.ceil(needsMs / 1_000);
+  if (needsMs !== null) return Math.ceil((needsMs * OBSERVED_MARGIN) / 1_000);
+  return Math.ceil((Math.max(getsMs, observed?.unfinishedMs ?? 0) * UNFINISHED_MARGIN) / 1_000);
 }

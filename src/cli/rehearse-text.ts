@@ -2,9 +2,8 @@ import type { ShutdownPhase } from '../core/core-config.ts';
 import { podName } from '../core/pod/pod.ts';
 import type { Change, PhaseRow, PodStopRow, RehearseReport } from '../serve/rehearsal.ts';
 import { sayMs } from '../words/decision.ts';
-import { sayPriorities } from '../words/phase.ts';
 import { countPods } from '../words/phrases.ts';
-import { sayStopVerdict } from '../words/stop-verdict.ts';
+import { sayPriorities, sayStopVerdict } from '../words/shutdown.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 import { lockText, saySeconds } from './shutdown-text.ts';
 
@@ -52,7 +51,7 @@ function phaseText(row: PhaseRow, all: readonly PhaseRow[], paint: Paint): strin
   const before = expected.endMs === worst.endMs ? '' : `, until ${sayMs(expected.endMs)} judging by earlier stops`;
   const rows = pods.map((pod) => [
     clean(podName(pod)),
-    String(pod.priority),
+    String(pod.priority ?? '?'),
     pod.toldAfterMs > 0 ? `${sayMs(pod.getsMs)} from +${sayMs(pod.toldAfterMs)}` : sayMs(pod.getsMs),
     saySeconds(pod.ownGraceSeconds),
     pod.stopTimeoutMs === null ? '-' : sayTimeout(pod.stopTimeoutMs),

@@ -1,14 +1,14 @@
 import { Command } from 'commander';
-import { openSystemBus } from '../host/bus.ts';
-import { findCgroupMounts } from '../host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
 import { createClock, readBootId, sleep } from '../host/clock.ts';
 import { listDirectory } from '../host/files.ts';
-import { takeLock } from '../host/lock-file.ts';
-import { createLogind } from '../host/logind.ts';
-import { createLogindDropIn } from '../host/logind-drop-in.ts';
-import { createSystemd } from '../host/systemd.ts';
-import { putBackOomScores } from '../standalone/oom-scores.ts';
-import { releaseHeld } from '../standalone/release-held.ts';
+import { actingLock, takeLock } from '../host/own/lock-file.ts';
+import { openSystemBus } from '../host/systemd/bus.ts';
+import { createLogind } from '../host/systemd/logind.ts';
+import { createLogindDropIn } from '../host/systemd/logind-drop-in.ts';
+import { createSystemd } from '../host/systemd/systemd.ts';
+import { putBackOomScores } from '../standalone/pods/oom-scores.ts';
+import { releaseHeld } from '../standalone/restart/release-held.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
 import { withRights } from './denied.ts';
 import { clean } from './print.ts';
@@ -33,7 +33,7 @@ export function releaseHeldCommand(): Command {
       // A running agent would stop again what is started here.
       const there = listDirectory(places.runtimeDirectory, 1);
       const isAbsent = !there.known && there.why === 'absent';
-      const lock = isAbsent ? null : takeLock(`${places.runtimeDirectory}/lock`, bootId);
+      const lock = isAbsent ? null : takeLock(actingLock(places.runtimeDirectory), bootId);
       if (lock !== null && 'why' in lock) {
         const then = lock.isHeld ? '; stop it first: systemctl stop nodewarden' : '';
         process.stderr.write(`${clean(withRights(lock.why, 'root'))}${then}\n`);

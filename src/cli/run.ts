@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { runDaemon } from '../daemon/run.ts';
-import { hastenThreads } from '../host/priority.ts';
-import { sayLast } from '../host/stderr.ts';
+import { hastenThreads } from '../host/own/priority.ts';
+import { sayLast } from '../host/own/stderr.ts';
 import { withRights } from './denied.ts';
 import { runUntilSignal } from './until-signal.ts';
 

@@ -3,8 +3,8 @@ import { sayDuration, sayTenths } from '../core/units/duration.ts';
 import type { LockStatus, PlannedPhase, RunningShutdown, ScheduledShutdown } from '../serve/shutdown-status.ts';
 import type { StatusReport } from '../serve/status.ts';
 import { sayMs } from '../words/decision.ts';
-import { sayPriorities } from '../words/phase.ts';
 import { countPods } from '../words/phrases.ts';
+import { sayPriorities } from '../words/shutdown.ts';
 import { clean, type Paint, sayNames, sayWhen } from './print.ts';
 
 /** The shutdown part of the status, for people. */

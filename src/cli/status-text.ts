@@ -148,7 +148,9 @@ const unsaidText = ({ unsaid }: Pick<PodView, 'unsaid'>): string =>
 
 function podsText({ pods }: StatusReport, paint: Paint): string {
   if (!pods.known) return `pods        ${clean(pods.why)}\n`;
-  const idle = pods.notRunning.length === 0 ? '' : `not running ${clean(sayNames(pods.notRunning, PODS_SHOWN))}\n`;
+  const line = (what: string, names: readonly string[]): string =>
+    names.length === 0 ? '' : `${what.padEnd(11)} ${clean(sayNames(names, PODS_SHOWN))}\n`;
+  const idle = `${line('not running', pods.notRunning)}${line('unobserved', pods.notObserved)}`;
   if (pods.order.length === 0) return `pods        ${paint('yellow', 'none: nothing can be evicted')}\n${idle}`;
   const amount = (value: number): string => sayUsage(pods.rankedFor, value);
   const usage = ({ usage: used, isAtLeast }: (typeof pods.order)[number]): string =>

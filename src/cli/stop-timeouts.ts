@@ -1,11 +1,11 @@
 import type { PodUid } from '../core/pod/pod.ts';
 import { type Reading, unknown, valueOrNull } from '../core/reading.ts';
-import { busUp, openSystemBus } from '../host/bus.ts';
-import { directoryHangs } from '../host/hung-disk.ts';
-import { createSystemd } from '../host/systemd.ts';
+import { directoryHangs } from '../host/disk/hung-disk.ts';
+import { busUp, openSystemBus } from '../host/systemd/bus.ts';
+import { createSystemd } from '../host/systemd/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
-import { createManifestFiles } from '../standalone/manifest-files.ts';
-import { type UnitTimeout, unitTimeout } from '../standalone/stop-timeouts.ts';
+import { createManifestFiles } from '../standalone/manifests/manifest-files.ts';
+import { type UnitTimeout, unitTimeout } from '../standalone/stop/stop-timeouts.ts';
 
 export type StopTimeouts = {
   /** The timeouts of pods that are bound to a unit. */

@@ -4,10 +4,10 @@ import { counted, countPods, sayUsage } from '../words/phrases.ts';
 import { sayAdvice } from '../words/trial.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 
-/** `isWhole`: every file of the record could be read. */
-type RecordFiles = { readonly directory: string; readonly isWhole: boolean };
+/** `isWhole`: every file of the record could be read. `actedWallMs`: when an agent that acts last recorded; null: never. */
+type RecordFiles = { readonly directory: string; readonly isWhole: boolean; readonly actedWallMs: number | null };
 
-export function trialText(trial: Trial, { directory, isWhole }: RecordFiles, paint: Paint): string {
+export function trialText(trial: Trial, { directory, isWhole, actedWallMs }: RecordFiles, paint: Paint): string {
   const { fromWallMs, toWallMs, stops, findings, advice } = trial;
   if (fromWallMs === null || toWallMs === null) {
     // What could not be read may hold one.
@@ -24,7 +24,7 @@ export function trialText(trial: Trial, { directory, isWhole }: RecordFiles, pai
     findings.length === 0
       ? ''
       : `${paint('bold', 'Findings during the dry run')}\n${findings.map(({ text, times }) => `  ${clean(text)}${times > 1 ? ` (${times} times)` : ''}\n`).join('')}`,
-    `${paint('bold', 'Before arming')}\n${advice.map((shown) => `  ${clean(sayAdvice(shown))}\n`).join('')}${ARM}`,
+    `${paint('bold', 'Before arming')}\n${advice.map((shown) => `  ${clean(sayAdvice(shown))}\n`).join('')}${(actedWallMs ?? 0) > toWallMs ? ACTS : ARM}`,
   ];
   return sections.filter(Boolean).join('\n');
 }
@@ -37,6 +37,7 @@ function nothingText({ sinceWallMs, before }: Trial, directory: string): string 
   return `No dry run in the record under ${clean(directory)}${since}. Start one: set dryRun: true, or nodewarden run --dry-run.\n`;
 }
 
+const ACTS = '  An agent that acts has run since then: nodewarden status shows what it does.\n';
 const ARM =
   '  To arm: set dryRun: false in the configuration (or leave out --dry-run), then look at nodewarden status.\n';
 

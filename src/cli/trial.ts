@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { createClock } from '../host/clock.ts';
-import { readRecord } from '../record/reading/record-file.ts';
+import { lastEntry, readRecord } from '../record/reading/record-file.ts';
 import { trialOf } from '../record/reading/trial.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
 import { withRights } from './denied.ts';
@@ -36,7 +36,10 @@ export function trialCommand(): Command {
       const trial = trialOf(entries, tornLines + leftOut, options.since?.(createClock().wallMs()) ?? null);
       for (const why of unreadable) process.stderr.write(`not read: ${clean(withRights(why, 'to-read'))}\n`);
       const isWhole = unreadable.length === 0;
-      printAs(options.output, trial, (paint) => trialText(trial, { directory: stateDirectory, isWhole }, paint));
+      const actedWallMs = lastEntry(stateDirectory, false)?.atWallMs ?? null;
+      printAs(options.output, trial, (paint) =>
+        trialText(trial, { directory: stateDirectory, isWhole, actedWallMs }, paint),
+      );
       if (unreadable.length > 0) process.exitCode = NOT_READ;
     });
 }

@@ -1,5 +1,5 @@
 import { exitWithin } from '../host/clock.ts';
-import { sayLast } from '../host/stderr.ts';
+import { sayLast } from '../host/own/stderr.ts';
 
 /** How long a daemon that is ending may take for its last writes. */
 const LAST_MS = 1_000;

@@ -1,4 +1,5 @@
 import type { CoreConfig } from '../core/core-config.ts';
+import type { Signal } from '../core/signal.ts';
 import type { Effective } from './effective.ts';
 import { withTwins } from './eviction.ts';
 
@@ -23,6 +24,7 @@ export function toCoreConfig(effective: Effective, cpus: number): CoreConfig {
     localStorageLimits: localStorageOf(effective),
     ...(effective.mode === 'kubelet' ? { hasRuntime: true } : {}),
     reclaimSignals: [...new Set(effective.reclaimCommands.map(({ signal }) => signal))],
+    reclaimMs: reclaimMsOf(effective),
     phases: effective.shutdown.phases,
     shutdownCancel: effective.shutdown.cancelPolicy,
     shutdownCarryOver: effective.shutdown.carryOver,
@@ -33,6 +35,12 @@ export function toCoreConfig(effective: Effective, cpus: number): CoreConfig {
 
 /** product.md section 9. */
 const BESIDE_A_KUBELET = { announceMs: 2_000, confirmMs: 10_000 };
+
+function reclaimMsOf({ reclaimCommands }: Effective): NonNullable<CoreConfig['reclaimMs']> {
+  const sums: { [S in Signal]?: number } = {};
+  for (const { signal, timeoutMs } of reclaimCommands) sums[signal] = (sums[signal] ?? 0) + timeoutMs;
+  return sums;
+}
 
 /** Beside a kubelet they are its own business (product.md section 6). */
 function localStorageOf({ mode, localStorageCapacityIsolation }: Effective): CoreConfig['localStorageLimits'] {

@@ -28,11 +28,37 @@ export function absolutePath(description: string, example: string) {
 function sayPath(value: string): string | null {
   return value.startsWith('/') ? sayDots(value) : `must be an absolute path, not ${JSON.stringify(value)}`;
 }
+/** Others keep files there, too: it can be neither closed to them nor searched for files of one program. */
+const SHARED = [
+  ...[
+    '/',
+    '/boot',
+    '/dev',
+    '/dev/shm',
+    '/etc',
+    '/home',
+    '/media',
+    '/mnt',
+    '/opt',
+    '/root',
+    '/run',
+    '/run/lock',
+    '/srv',
+  ],
+  ...['/tmp', '/usr', '/usr/local', '/var', '/var/cache', '/var/lib', '/var/log', '/var/run', '/var/spool', '/var/tmp'],
+];
 /** A directory that is created where it is missing: below /proc Node.js 20 would retry indefinitely. */
 export function ownDirectory(description: string, example: string) {
-  const isKernels = (value: string): boolean => /^(?:\/+\.)*\/+(?:proc|sys)(?:\/|$)/.test(value);
-  const wrong = (value: string): string | null =>
-    sayPath(value) ?? (isKernels(value) ? 'must not be in /proc or /sys, where no directory can be created' : null);
+  const wrong = (value: string): string | null => {
+    const names = value.split('/').filter((name) => name !== '' && name !== '.');
+    const isKernels = names[0] === 'proc' || names[0] === 'sys';
+    const isShared = SHARED.includes(`/${names.join('/')}`);
+    return (
+      sayPath(value) ??
+      (isKernels ? 'must not be in /proc or /sys, where no directory can be created' : null) ??
+      (isShared ? `must be a directory of its own, not ${value}` : null)
+    );
+  };
   return text(wrong, { description, examples: [example], pattern: '^/' });
 }
 

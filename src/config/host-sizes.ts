@@ -1,10 +1,11 @@
 import type { Psi } from '../core/observation.ts';
 import { ifKnown, known, type Reading, valueOrNull } from '../core/reading.ts';
-import { limitAbove, memoryLimitOf } from '../host/cgroup-memory.ts';
-import { findCgroupMounts } from '../host/cgroup-mounts.ts';
-import { openPids } from '../host/cgroupfs.ts';
-import { createProcfs, type Meminfo, type Procfs } from '../host/procfs.ts';
-import { openFileSystem } from '../host/statfs.ts';
+import { limitAbove, memoryLimitOf } from '../host/cgroup/cgroup-memory.ts';
+import { findCgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { openPids } from '../host/cgroup/cgroupfs.ts';
+import { openFileSystem } from '../host/disk/statfs.ts';
+import type { Meminfo } from '../host/memory/meminfo.ts';
+import { createProcfs, type Procfs } from '../host/procfs.ts';
 import type { Clock } from '../ports.ts';
 import type { Effective } from './effective.ts';
 import type { BeyondReach, HostSizes, NodeSizes } from './margin.ts';
@@ -33,14 +34,15 @@ function hasPressure(psi: Reading<Psi>): boolean | null {
   return psi.known ? true : psi.why === 'absent' ? false : null;
 }
 
-function beyondReachOn({ meminfo, reserveBytes }: Procfs): Reading<BeyondReach> {
-  return ifKnown(meminfo(), ({ kernelBytes, slabReclaimableBytes, hugetlbPoolBytes }) =>
-    ifKnown(kernelBytes, (kernel) =>
+function beyondReachOn(procfs: Procfs): Reading<BeyondReach> {
+  return ifKnown(procfs.meminfo(), ({ kernelBytes, slabReclaimableBytes, hugetlbPoolBytes }) =>
+    ifKnown(kernelBytes, (named) =>
       ifKnown(slabReclaimableBytes, (reclaimable) =>
         ifKnown(hugetlbPoolBytes, (hugePagesBytes) =>
-          ifKnown(reserveBytes('min'), (reserve) =>
-            known({ reserveBytes: reserve, kernelBytes: Math.max(0, kernel - reclaimable), hugePagesBytes }),
-          ),
+          ifKnown(procfs.kernelsOwn(), ({ reserveBytes, unnamedBytes }) => {
+            const kernel = Math.max(0, named - reclaimable) + unnamedBytes;
+            return known({ reserveBytes: reserveBytes.min, kernelBytes: kernel, hugePagesBytes });
+          }),
         ),
       ),
     ),

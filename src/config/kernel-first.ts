@@ -1,7 +1,7 @@
 import { resolve } from '../core/eviction/thresholds-met.ts';
 import { type Reading, unknown } from '../core/reading.ts';
 import { bytesUp, sayBytes } from '../core/units/quantity.ts';
-import type { CgroupLimit } from '../host/cgroup-memory.ts';
+import type { CgroupLimit } from '../host/cgroup/cgroup-memory.ts';
 import type { Effective } from './effective.ts';
 import type { ConfiguredThreshold } from './eviction.ts';
 import type { BeyondReach, HostSizes, NodeSizes } from './margin.ts';

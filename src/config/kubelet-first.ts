@@ -6,7 +6,7 @@ import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { bytesUp } from '../core/units/quantity.ts';
 import { parseDocuments } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
-import type { KubeletFirst } from '../words/finding-kubelet.ts';
+import type { KubeletFirst } from '../words/finding-kube.ts';
 import { type ConfiguredThreshold, DEFAULT_HARD, readEviction } from './eviction.ts';
 import { createFields } from './field.ts';
 import type { KubeletFlags } from './kubelet-flags.ts';

@@ -2,9 +2,9 @@ import { ifKnown, known, type Reading, type Unknown, unknown } from '../core/rea
 import type { Signal } from '../core/signal.ts';
 import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { kindOf, listDirectory, readDocument } from '../host/files.ts';
-import { findKubelet } from '../host/kubelet-process.ts';
+import { findKubelet } from '../host/process/kubelet-process.ts';
 import type { Clock } from '../ports.ts';
-import type { KubeletFirst } from '../words/finding-kubelet.ts';
+import type { KubeletFirst } from '../words/finding-kube.ts';
 import type { Effective } from './effective.ts';
 import { kubeletFirsts, kubeletThresholds, readKubeletText, withDefaults } from './kubelet-first.ts';
 import { type KubeletFlags, readKubeletFlags } from './kubelet-flags.ts';

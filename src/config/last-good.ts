@@ -1,7 +1,7 @@
 import { valueOrNull } from '../core/reading.ts';
 import { isNumber, isText, orNull, shape } from '../core/shape.ts';
 import { distrust, readText } from '../host/files.ts';
-import { readOwnFile } from '../host/own-file.ts';
+import { readOwnFile } from '../host/own/own-file.ts';
 import { readHostSizes } from './host-sizes.ts';
 import { configOf, DEFAULT_CONFIG_FILE, type LoadedConfig } from './load.ts';
 import { DEFAULT_PATHS } from './schema.ts';

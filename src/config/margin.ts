@@ -4,7 +4,7 @@ import { resolve } from '../core/eviction/thresholds-met.ts';
 import { type Reading, unknown } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { Quantity } from '../core/units/quantity.ts';
-import type { CgroupLimit } from '../host/cgroup-memory.ts';
+import type { CgroupLimit } from '../host/cgroup/cgroup-memory.ts';
 import type { ConfiguredThreshold } from './eviction.ts';
 import type { Origin } from './field.ts';
 

@@ -16,6 +16,8 @@ export type CoreConfig = {
   readonly localStorageLimits: 'enforce' | 'show' | 'off';
   /** Signals for which this node has a node-level reclaim by command (reclaimCommands; `simulate`: kubelet-eviction.md 6.1). */
   readonly reclaimSignals: readonly Signal[];
+  /** How long the commands of each of these signals may take, one after another. Absent: no time. */
+  readonly reclaimMs?: { readonly [S in Signal]?: number };
   /** The mode can remove dead containers and unused images (kubelet-eviction.md 6.1). Absent: it has no container runtime. */
   readonly hasRuntime?: true;
   /** Ascending by priority; empty = off. */

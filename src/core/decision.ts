@@ -27,13 +27,13 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       /** For node memory only: what grew. Absent if not determined. */
       readonly growth?: Reading<Attribution>;
     } & Ties)
-  | {
+  | ({
       readonly kind: 'evict-over-limit';
       readonly victim: Victim;
       readonly limit: StorageLimit;
       readonly graceSeconds: 1;
       readonly message: string;
-    }
+    } & Pick<Ties, 'takesAlong'>)
   | {
       readonly kind: 'hasten';
       readonly eviction: DecisionId;

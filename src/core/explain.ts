@@ -1,7 +1,7 @@
 import type { CoreConfig } from './core-config.ts';
 import type { Decision, RankRow } from './decision.ts';
 import { COMPARATORS, type Comparator, measuredUsage, TIES, usageFor } from './eviction/comparator.ts';
-import { type Question, questionOf, stateAt } from './eviction/question.ts';
+import { podsFor, type Question, questionOf, stateAt } from './eviction/question.ts';
 import type { Ranked } from './eviction/rank.ts';
 import { type Shortfall, shortfallOf } from './eviction/shortage.ts';
 import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './eviction/threshold.ts';
@@ -116,7 +116,7 @@ type Asked = Question & {
 
 function askedOf(look: ExplainedLook, signal: Signal): Asked | null {
   const { observation, config, state } = look;
-  const { pods } = observation;
+  const pods = podsFor(observation, signal);
   if (!pods.known) return null;
   const layout = layoutOf(observation);
   const of = { observation, config, layout };

@@ -1,7 +1,7 @@
 import type { DecisionId } from './decision.ts';
 import type { MemoryGrowth } from './eviction/attribution.ts';
 import type { Heard } from './outcome.ts';
-import type { PodUid, PodView } from './pod/pod.ts';
+import type { DiskUsage, PodUid, PodView } from './pod/pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { FsLayout, Signal, SignalSample } from './signal.ts';
 
@@ -26,6 +26,13 @@ export type Observation = {
   readonly memoryGrowth?: Reading<MemoryGrowth>;
   /** What victims still hold, of those that were asked for. Absent: none was. */
   readonly escaped?: readonly HeldOutside[];
+  /** Memory that is still charged to cgroups of pods without processes, file cache aside. Absent: none, or the pods were not read. */
+  readonly leftBytes?: number;
+  /**
+   * Such memory that comes back by itself soon, by pod, and beside a kubelet the files of pods without processes that it is about to
+   * remove. It is in none of the other numbers. Absent: none.
+   */
+  readonly comesBack?: readonly { readonly uid: PodUid; readonly memoryBytes: number; readonly disk?: DiskUsage }[];
   /** What became of earlier decisions since the previous observation, oldest first. */
   readonly outcomes: readonly Heard[];
   /** Recorded and displayed, never acted on. */
@@ -36,8 +43,13 @@ export type Observation = {
   /** What this shutdown stopped and the API does not show as gone yet (beside-a-kubelet.md E16, E17). Absent: not applicable. */
   readonly unconfirmed?: Reading<Unconfirmed>;
 };
-/** Both 0: nothing any more. `processIds`: threads count, too. */
-export type HeldOutside = { readonly of: DecisionId; readonly memoryBytes: number; readonly processIds: number };
+/** Both 0: nothing any more. `processIds`: of its unreaped dead. `swapBytes` absent: none. */
+export type HeldOutside = {
+  readonly of: DecisionId;
+  readonly memoryBytes: number;
+  readonly processIds: number;
+  readonly swapBytes?: number;
+};
 /** `pods` as namespace/name with their uid, `volumes` as the node's `volumesInUse` has them. */
 export type Unconfirmed = {
   readonly pods: readonly string[];

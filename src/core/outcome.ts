@@ -1,5 +1,5 @@
 import type { DecisionId } from './decision.ts';
-import type { ProcessId, ProcessView } from './pod/pod.ts';
+import type { ProcessView } from './pod/pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { Signal } from './signal.ts';
 
@@ -25,13 +25,8 @@ export function withRung(rungs: readonly Rung[], rung: Rung): readonly Rung[] {
   const at = rungs.findIndex(({ atMs, act }) => atMs === rung.atMs && act === rung.act);
   return at === -1 ? [...rungs, rung] : rungs.with(at, rung);
 }
-/** What a victim still holds outside its cgroup, although no process of it is left there. */
-export type Escaped = {
-  /** Its own cgroup, by its inode: memory may still be charged to it. */
-  readonly cgroup: { readonly path: string; readonly inode: number };
-  /** Those of its processes that live on elsewhere; at most 100, the largest ones. */
-  readonly processes: readonly ProcessId[];
-};
+/** A victim's cgroup, by its inode, in which no process is left: memory is still charged to it, by processes that left it. */
+export type Escaped = { readonly cgroup: { readonly path: string; readonly inode: number } };
 /** How a decision ended. `rungs`: the steps to end a victim, in mode kubelet. */
 export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly rungs?: readonly Rung[] } & (
   | {
@@ -48,6 +43,8 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
        * asked to stop, so what ended it is not known.
        */
       readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout' | 'oom-kill' | 'api';
+      /** No agent saw it end: `atMs` is when a later run noticed. */
+      readonly isNoticedLater?: true;
       /** Memory. */
       readonly releasedBytes: Reading<number>;
       /** Its cgroup, if dead processes of it that nobody has reaped hold process IDs there. Absent: none, or not known. */
@@ -58,18 +55,18 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
       readonly toldMs?: MonoMs | null;
       /** Its scratch directories; absent: it has none, or it was not evicted for a disk. */
       readonly emptied?: Emptied;
-      /** Which of its processes had left its cgroup, and where they were killed; absent: none. */
+      /** That it is not known whether the kernel killed in it; absent: it is. */
       readonly detail?: string;
     }
-  /** It has ended, and whether by the agent's request is not known: `detail` says why. */
-  | { readonly kind: 'unknown'; readonly detail: string }
+  /** It has ended, and whether by the agent's request is not known: `detail` says why. `emptied`: as above. */
+  | { readonly kind: 'unknown'; readonly detail: string; readonly emptied?: Emptied }
   | {
       readonly kind: 'survived';
       /** At most ten; empty if they were not listed: `detail` then says what is left. */
       readonly left: readonly ProcessView[];
       readonly detail: string;
       readonly toldMs?: MonoMs | null;
-      /** Absent: its processes are still in its cgroup. */
+      /** No process is left in its cgroup. Absent: they still are. */
       readonly escaped?: Escaped;
     }
   | {
@@ -78,6 +75,12 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
         | 'no-longer-met'
         /** An earlier run had asked it to stop. It has not ended, and its threshold is no longer met. */
         | 'not-killed'
+        /** An earlier run had begun to stop it. It has not ended, and nobody carried that on in time: it is decided anew. */
+        | 'overdue'
+        /** An earlier run chose it some time ago, and is not known to have asked it to stop: it is decided anew. */
+        | 'stale'
+        /** What is declared or known of it, or the configuration, has changed before it was asked to stop: it is decided anew. */
+        | 'changed'
         | 'gone'
         /** It had ended before; what runs in its place started after the decision. */
         | 'started-anew'
@@ -92,6 +95,8 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
         /** beside-a-kubelet.md B1, under a soft threshold. */
         | 'budget-refused'
         | 'eviction-not-taken'
+        /** A shutdown has overtaken it, and stops the pod: the kubelet does not, or systemd has stopped the kubelet. */
+        | 'shutdown'
         /** beside-a-kubelet.md E14, at a shutdown: it is stopped with the agent. */
         | 'not-deleted';
     }

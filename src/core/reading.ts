@@ -25,6 +25,11 @@ export function ifKnown<A, B>(reading: Reading<A>, read: (value: A) => Reading<B
   return reading.known ? read(reading.value) : reading;
 }
 
+/** `otherwise` if it does not exist. */
+export function orIfAbsent<T>(reading: Reading<T>, otherwise: T): Reading<T> {
+  return !reading.known && reading.why === 'absent' ? known(otherwise) : reading;
+}
+
 /** The value, or null if unknown: only for display. */
 export function valueOrNull<T>(reading: Reading<T>): T | null {
   return reading.known ? reading.value : null;

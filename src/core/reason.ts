@@ -38,6 +38,8 @@ export type Reason =
     }
   | { readonly code: 'reclaim-running'; readonly decision: DecisionId; readonly remainingMs: number }
   | { readonly code: 'reclaim-sufficed'; readonly signal: Signal }
+  /** It is over a local storage limit, but `spares` would stop with it (D7, D16). Both as namespace/name. */
+  | { readonly code: 'limit-spared'; readonly uid: PodUid; readonly pod: string; readonly spares: string }
   | {
       readonly code: 'passed-over';
       readonly uid: PodUid;
@@ -51,14 +53,16 @@ export type Reason =
         | 'terminating'
         /** D3: it is within its request, and pods that others have deleted will free enough. */
         | 'others-end'
-        /** D3: it is not known to be to blame, and what victims hold outside their cgroups would be enough. */
+        /** D3: it is not known to be to blame, and what victims or others hold (heldOf) would be enough. */
         | 'escaped'
         /** C9: it is not known to exceed its request, and another pod may. */
         | 'not-over-request'
         /** D6, C9, D18: it exceeds its request, but cannot stand in for the pod that is passed over. */
         | 'too-little'
-        /** C9: its request is not known, and it holds less than is lacking, or another pod may be the one to blame. */
+        /** C9: its request is not known, and another pod may be the one to blame. */
         | 'declaration-unknown'
+        /** C9: neither the request nor anything else that the API says of it is known. */
+        | 'undeclared-holds-less'
         /** D18: a budget has refused another pod, and this one does not exceed its request. */
         | 'budget-innocent'
         /** D14: its end is not known to free or save anything. */

@@ -43,6 +43,7 @@ export function victimOf({
   boundTo,
   cgroupInode,
   cgroupPath,
+  isBetweenRuns,
   unsaid,
 }: Pick<PodView, keyof Victim>): Victim {
   return {
@@ -50,6 +51,7 @@ export function victimOf({
     ...(boundTo === undefined ? {} : { boundTo }),
     ...(cgroupInode === undefined ? {} : { cgroupInode }),
     ...(cgroupPath === undefined ? {} : { cgroupPath }),
+    ...(isBetweenRuns === undefined ? {} : { isBetweenRuns }),
     ...(unsaid === undefined ? {} : { unsaid }),
   };
 }

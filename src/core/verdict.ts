@@ -16,7 +16,7 @@ export type NextLook = {
   readonly disksAfterMs?: number;
   /** What these still hold is needed; absent: nothing. */
   readonly escaped?: readonly EscapedFrom[];
-  /** A reader asked for it: also measure what no threshold needs. */
+  /** A reader asked for it: also measure what no threshold needs, and every pod if `pods` asks for none. */
   readonly isForReader?: true;
   /** Nothing else is awaited: until then, reading memory.available alone is enough. */
   readonly glance?: Glance;

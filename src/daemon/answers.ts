@@ -1,8 +1,8 @@
 import type { Observation } from '../core/observation.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { NextLook, Verdict } from '../core/verdict.ts';
-import { runOwnProgram } from '../host/own-program.ts';
-import { groupIdOf } from '../host/socket-file.ts';
+import { runOwnProgram } from '../host/own/own-program.ts';
+import { groupIdOf } from '../host/own/socket-file.ts';
 import type { SignalHistory } from '../serve/signal-history.ts';
 import { serveSocket } from '../serve/socket.ts';
 import type { NodeFacts, StatusReport } from '../serve/status.ts';

@@ -3,10 +3,10 @@ import { firstsNow } from '../config/kubelet-says.ts';
 import type { Observation } from '../core/observation.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { Signal } from '../core/signal.ts';
-import type { findKubelet } from '../host/kubelet-process.ts';
+import type { findKubelet } from '../host/process/kubelet-process.ts';
 import type { Mode } from '../mode.ts';
 import type { Clock, Findings, InhibitorStatus } from '../ports.ts';
-import { kubeletFirst, kubeletFirstId } from '../words/finding-kubelet.ts';
+import { kubeletFirst, kubeletFirstId } from '../words/finding-kube.ts';
 import { KUBELET_LET_GO, KUBELET_NOT_ARMED, kubeletLetGo, kubeletNotArmed } from '../words/finding-own.ts';
 
 type Needs = {

@@ -11,18 +11,20 @@ import type { Decision } from '../core/decision.ts';
 import { trueConditions } from '../core/eviction/condition.ts';
 import { actOf, evictionsOf } from '../core/eviction/under-way.ts';
 import type { Observation } from '../core/observation.ts';
+import { basisOf } from '../core/pod/basis.ts';
 import type { OomScore } from '../core/pod/oom-score.ts';
 import type { MonoMs } from '../core/reading.ts';
+import { isUnderWay } from '../core/shutdown/stopping.ts';
 import { countsSwap } from '../core/signal.ts';
 import type { Eviction, State } from '../core/state/state.ts';
 import type { Verdict } from '../core/verdict.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { createDiskWalker } from '../host/disk-walk.ts';
-import { watchWakeups } from '../host/memory-wakeups.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { createDiskWalker } from '../host/disk/disk-walk.ts';
+import { watchWakeups } from '../host/memory/memory-wakeups.ts';
+import { readSharedMemory } from '../host/memory/shared-memory.ts';
+import { createStdout } from '../host/own/stdout.ts';
 import { createProcfs } from '../host/procfs.ts';
-import { readSharedMemory } from '../host/shared-memory.ts';
-import { createStdout } from '../host/stdout.ts';
-import type { CommandRunner } from '../host/transient.ts';
+import type { CommandRunner } from '../host/systemd/transient.ts';
 import { userName } from '../host/user-name.ts';
 import type { KubeSettings, Mode, OpenMode } from '../mode.ts';
 import { createObserver, type ObserverNeeds, type OpenObserver } from '../observe/look.ts';
@@ -35,10 +37,12 @@ import type { OpenRecorder, RecorderNeeds } from '../record/writing/recorder.ts'
 import { loadState, stateFilePath } from '../record/writing/state-file.ts';
 import type { ShutdownSide } from '../shutdown/open.ts';
 import { createProgress, type Progress } from '../shutdown/progress.ts';
+import { sayDropped } from '../words/decision.ts';
 import { createInbox } from './loop.ts';
 import type { Notifier } from './notifier.ts';
 import { createOomKills } from './oom-kills.ts';
 import { type OwnFiles, openOwnFiles } from './own-files.ts';
+import { undoing } from './undoing.ts';
 
 export type PartsHost = {
   readonly clock: Clock;
@@ -73,9 +77,11 @@ export type OpenParts = {
   readonly mode: Pick<
     Mode,
     | 'pods'
+    | 'looked'
     | 'isSettled'
     | 'running'
     | 'hasStops'
+    | 'goOn'
     | 'forgetStops'
     | 'setShuttingDown'
     | 'shows'
@@ -84,6 +90,10 @@ export type OpenParts = {
     | 'kubeletConfigz'
   >;
   readonly undoStops: () => void;
+  readonly isUndoing: () => boolean;
+  /** The configuration that the shutdown in progress began with; if there is none, the one in force. */
+  readonly ofShutdown: () => Effective;
+  readonly shutdownOver: () => void;
   /** The state as the last run of this boot left it. */
   readonly state: State;
   readonly core: () => CoreConfig;
@@ -175,7 +185,8 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     show: host.show,
     inhibitor: inhibitor.status,
     hasEnded: inbox.hasEnded,
-    adopted: saved.state.shutdown,
+    adopted: saved.state,
+    left: recorder.left,
   });
   ownFiles.watch({
     rewrite: () => {
@@ -185,7 +196,13 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     },
     checkRecord: recorder.checkRecord,
   });
-  const undoStops = undoing({ clock, mode, progress });
+  const { undoStops, isUndoing } = undoing({ clock, mode, progress, wake: inbox.wake });
+  /** The configuration when the shutdown in progress began; null: there is none. */
+  let atBegin: Effective | null = isUnderWay(saved.state.shutdown) ? made : null;
+  const ofShutdown = (): Effective => atBegin ?? effective();
+  const shutdownOver = (): void => {
+    atBegin = null;
+  };
   const { pods, podsLately, follow: followPods, unsettled: podsUnsettled } = mode.pods;
   const ofPods = {
     ...{ pods, followPods },
@@ -206,12 +223,15 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const whatFills = createWhatFills({
     ...common,
     ...observedOf(made),
+    ...mode.places,
     walker: surveyor,
     sharedMemory: readSharedMemory,
+    isReadOnly: observer.isReadOnly,
     pods,
     userName,
   });
-  const live: Required<Effects> = {
+  const live: Required<Effects> & Pick<Mode, 'announce'> = {
+    ...(mode.announce === undefined ? {} : { announce: mode.announce }),
     killer: mode.killer,
     marks: mode.marks,
     reclaim: createReclaim({
@@ -224,9 +244,11 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     scratch: mode.scratch,
     preKill: createPreKill({ configured: () => effective().preKill, run, findings }),
   };
-  const dry = dryParts(clock, mode.killer);
-  // Dry run is the kill switch: it applies to the next decision, before the reload.
+  const dry = { ...dryParts(clock, mode.killer), announce: async () => sayDropped('dry-run') };
+  // Dry run is the kill switch: it applies to the next decision, before the reload. But the machine goes down all the same, and
+  // its pods with it: a shutdown is finished in order, like an eviction.
   const acting = () => (effective().dryRun ? dry : live);
+  const actingInShutdown = () => (ofShutdown().dryRun ? dry : live);
   const actor = createActor({
     ...common,
     observer,
@@ -234,7 +256,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     inbox,
     isDry: () => effective().dryRun,
     killer: {
-      stop: (...how) => acting().killer.stop(...how),
+      stop: (order, ...how) => (order.why === 'shutdown' ? actingInShutdown() : acting()).killer.stop(order, ...how),
       cancel: mode.killer.cancel,
       whenFound: mode.killer.whenFound,
       usedBytes: mode.killer.usedBytes,
@@ -246,10 +268,14 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     },
     lock: inhibitor,
     announce: ({ id, totalMs, byKubelet }) =>
-      void mode
+      void actingInShutdown()
         .announce?.({ decision: id, totalMs, byKubelet })
         .then((detail) => inbox.put({ kind: 'announced', decision: id, detail })),
-    undoStops,
+    undoStops: () => {
+      shutdownOver();
+      undoStops();
+    },
+    basisOf: ({ uid }) => basisOf(core(), pods(), uid),
     reclaim: (decision) => acting().reclaim(decision),
     scratch: { empty: (victim) => acting().scratch.empty(victim) },
     preKill: { collect: (decision) => acting().preKill.collect(decision), skipped: () => acting().preKill.skipped() },
@@ -275,7 +301,10 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       begin: (decision) => {
         // Before the first stop, even if there is nothing to stop: units that an eviction holds down must not be
         // started now.
-        if (GOES_DOWN.includes(decision.kind)) mode.setShuttingDown(true);
+        if (GOES_DOWN.includes(decision.kind)) {
+          atBegin = decision.kind === 'announce-shutdown' ? effective() : ofShutdown();
+          mode.setShuttingDown(true);
+        }
         actor.begin(decision);
       },
     },
@@ -284,6 +313,9 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     oomScores: mode.oomScores,
     mode,
     undoStops,
+    isUndoing,
+    ofShutdown,
+    shutdownOver,
     state: made.dryRun ? saved.state : withoutDryDrops(saved.state, recorder),
     core,
     warmUp: (stop) =>
@@ -340,22 +372,6 @@ function kubeOf(made: Effective): KubeSettings | null {
 
 const confirmedBy = ({ unconfirmed }: Mode): Pick<ObserverNeeds, 'unconfirmed'> =>
   unconfirmed === undefined ? {} : { unconfirmed };
-
-/** After a cancelled shutdown, starts again what was stopped, and records what could not be started. */
-function undoing(needs: {
-  readonly clock: Clock;
-  readonly mode: Pick<Mode, 'undoStops' | 'setShuttingDown'>;
-  readonly progress: Progress;
-}): () => void {
-  const { clock, mode, progress } = needs;
-  return () => {
-    mode.setShuttingDown(false);
-    void mode.undoStops().then(({ started, notUndone }) => {
-      if (started.length + notUndone.length === 0) return;
-      progress.tell({ what: 'undone', started, notUndone }, clock.monoMs());
-    });
-  };
-}
 
 /** Returns the last answer while the argument is the same. */
 function memoized<A, B>(ask: () => A, answer: (asked: A) => B): () => B {

@@ -60,7 +60,7 @@ export function createCounters(sinceWallMs: number): Counters {
     if (outcome.kind === 'ended' && eviction !== undefined) {
       const key = JSON.stringify(eviction.of);
       evicted.set(key, { ...eviction.of, count: (evicted.get(key)?.count ?? 0) + 1 });
-      if (eviction.beganMs !== null) evictionTimes.add(outcome.atMs - eviction.beganMs);
+      if (eviction.beganMs !== null && !outcome.isNoticedLater) evictionTimes.add(outcome.atMs - eviction.beganMs);
       add('eviction', outcome.releasedBytes);
       if (outcome.emptied !== undefined) add('scratch', outcome.emptied.freedBytes);
     }

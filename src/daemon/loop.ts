@@ -114,7 +114,7 @@ async function stepsOf(state: State, next: NextLook, parts: Parts, seenMs: numbe
 async function stepOf(state: State, next: NextLook, parts: Parts, seenMs: number): Promise<Step> {
   if (next.pods !== null) await parts.freshenPods?.();
   const observation = parts.observer.look(next, parts.inbox.drain());
-  return { observation, verdict: decide(withoutUnseen(state, observation.atMs, seenMs), observation, parts.config()) };
+  return { observation, verdict: decide(withoutUnseen(state, observation, seenMs), observation, parts.config()) };
 }
 
 /**

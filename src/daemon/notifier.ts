@@ -3,7 +3,7 @@ import type { Effective } from '../config/effective.ts';
 import type { Decision, DecisionId } from '../core/decision.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
-import { type CommandRunner, TELLING_MAX_BYTES } from '../host/transient.ts';
+import { type CommandRunner, TELLING_MAX_BYTES } from '../host/systemd/transient.ts';
 import type { Clock, Finding, Findings } from '../ports.ts';
 import type { RecordEntry } from '../record/entry.ts';
 import { sayDecision, sayOutcome } from '../words/decision.ts';
@@ -43,6 +43,7 @@ export type Notifier = {
 };
 
 const QUEUE_MAX = 20;
+const BEGUN_MAX = 100;
 const APART_MS = 1_000;
 
 /** Runs the operator's `notify` command for one event after another, at most once a second. */
@@ -53,7 +54,7 @@ export function createNotifier(needs: {
 }): Notifier {
   const { clock, run, node } = needs;
   const queue: Event[] = [];
-  /** Evictions in progress. The recorder knows the decisions of an earlier run. */
+  /** Evictions in progress, and those whose end may be told yet. The recorder knows the decisions of an earlier run. */
   const begun = new Map<DecisionId, Evict>();
   let context: Context | null = null;
   let dropped = 0;
@@ -104,7 +105,7 @@ export function createNotifier(needs: {
     if (decision === null) return null;
     const { ranking: _, ...rest } = { ranking: null, ...decision };
     return {
-      ...said('evicted', `${sayDecision(decision)}; ${sayOutcome(outcome, null)}`),
+      ...said('evicted', `${sayDecision(decision)}; ${sayOutcome(outcome, null, decision)}`),
       decision: rest,
       outcome,
     };
@@ -112,7 +113,7 @@ export function createNotifier(needs: {
 
   return {
     seen: (entry) => {
-      if (entry.kind === 'decision' && isEvict(entry.decision)) begun.set(entry.decision.id, entry.decision);
+      if (entry.kind === 'decision' && isEvict(entry.decision)) keep(entry.decision);
       tell(entry);
       if (entry.kind === 'outcome') over(entry.outcome);
     },
@@ -127,7 +128,15 @@ export function createNotifier(needs: {
     // It may become known, or end later.
     const decision = kind === 'unknown' || kind === 'survived' ? evictionOf(of) : null;
     if (decision === null) begun.delete(of);
-    else begun.set(of, decision);
+    else keep(decision);
+  }
+
+  /** Without the ranking, which may name a thousand pods; and not for ever, because of a survivor nobody may hear again. */
+  function keep(decision: Evict): void {
+    begun.delete(decision.id);
+    begun.set(decision.id, decision.kind === 'evict' ? { ...decision, ranking: [] } : decision);
+    const [oldest = decision.id] = begun.keys();
+    if (begun.size > BEGUN_MAX) begun.delete(oldest);
   }
 
   function evictionOf(of: DecisionId): Evict | null {

@@ -29,7 +29,7 @@ type ObservedLooksNeeds = {
 type ObservedLooks = {
   /** The next look as JSON text. */
   readonly ask: () => Promise<string>;
-  /** What the next look reads: every pod if a reader requested them and the core did not. */
+  /** The next look, for a reader if one has asked. */
   readonly wanted: (next: NextLook) => NextLook;
   readonly seen: (seen: Seen) => void;
   /** Its source of pods is about to close: pending readers get no answer. */
@@ -86,7 +86,7 @@ export function createObservedLooks(needs: ObservedLooksNeeds): ObservedLooks {
       }),
     wanted: (next) => {
       isGiven = waiting.length > 0 && waitMs() === 0;
-      return isGiven ? { ...next, isForReader: true, pods: next.pods ?? 'all' } : next;
+      return isGiven ? { ...next, isForReader: true } : next;
     },
     seen: (seen) => {
       if (!isGiven) return;

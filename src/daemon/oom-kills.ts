@@ -2,7 +2,7 @@ import type { MonoMs } from '../core/reading.ts';
 import { isNumber, isOneOf, isText, optional, recordOf, shape } from '../core/shape.ts';
 import type { State } from '../core/state/state.ts';
 import { writeAtomic } from '../host/files.ts';
-import { readOwnFile } from '../host/own-file.ts';
+import { readOwnFile } from '../host/own/own-file.ts';
 import type { Mode } from '../mode.ts';
 import type { OomCount, OomKills, OomWatch, PodCount } from '../observe/oom-kills.ts';
 import type { Clock, Log, Recorder } from '../ports.ts';

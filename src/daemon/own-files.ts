@@ -1,8 +1,8 @@
 import type { Effective } from '../config/effective.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { ensureDirectory, type FileKind, kindOf, listDirectory } from '../host/files.ts';
-import { type Lock, takeLock } from '../host/lock-file.ts';
-import { distrustDirectory, type OwnDirectory, openOwnDirectory } from '../host/own-directory.ts';
+import { actingLock, type Lock, takeLock } from '../host/own/lock-file.ts';
+import { distrustDirectory, type OwnDirectory, openOwnDirectory } from '../host/own/own-directory.ts';
 import { watchPath } from '../host/watch-path.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { DIRECTORY_NOT_MADE, directoryNotMade, directoryRemoved, lockNotMade } from '../words/finding-own.ts';
@@ -164,7 +164,7 @@ function checkDirectory(directory: OwnDirectory): Checked {
 
 /** Ensures that no other agent acts, or writes a dry run's record, in the same directory. Throws if one does. */
 function lockOwn({ runtimeDirectory, dryRun, bootId }: OwnFilesNeeds): Lock {
-  const lock = takeLock(`${runtimeDirectory}/${dryRun ? 'lock-dry' : 'lock'}`, bootId);
+  const lock = takeLock(dryRun ? `${runtimeDirectory}/lock-dry` : actingLock(runtimeDirectory), bootId);
   if ('keep' in lock) return lock;
   if (!lock.isHeld) throw new Error(lock.why);
   const then = dryRun

@@ -6,6 +6,7 @@ import { writeBeside } from '../host/files.ts';
 import { watchPath } from '../host/watch-path.ts';
 import type { Clock, Finding, Findings, Log } from '../ports.ts';
 import { PRE_KILL, RECLAIM, reclaimId } from '../words/finding-eviction.ts';
+import { RUNTIME_RECLAIM } from '../words/finding-kube.ts';
 import {
   CONFIG,
   configInForce,
@@ -154,8 +155,11 @@ export function createReload(needs: {
     // A command that is no longer configured cannot recover.
     if (notify === null) findings.clear(NOTIFY);
     if (preKill === null) findings.clear(PRE_KILL);
-    const commands = new Set(reclaimCommands.map(({ signal, command: [program = ''] }) => reclaimId(signal, program)));
-    const gone = findings.all().filter(({ id }) => id.startsWith(RECLAIM) && !commands.has(id));
+    const kept = new Set([
+      RUNTIME_RECLAIM,
+      ...reclaimCommands.map(({ signal, command }) => reclaimId(signal, command)),
+    ]);
+    const gone = findings.all().filter(({ id }) => id.startsWith(RECLAIM) && !kept.has(id));
     for (const { id } of gone) findings.clear(id);
     take({}, configInForce(file));
     keeper.keep();

@@ -11,7 +11,7 @@ import { hostName } from '../host/host-name.ts';
 import type { BoundPod } from '../ports.ts';
 import { createPodNames } from '../serve/pod-names.ts';
 import type { ShutdownContext } from '../serve/shutdown-status.ts';
-import { type NodeFacts, rankedFor, type StatusReport, statusReport } from '../serve/status.ts';
+import { type NodeFacts, rankedFor, type StatusContext, type StatusReport, statusReport } from '../serve/status.ts';
 import type { PageFacts } from '../serve/web.ts';
 import type { OpenParts, PartsHost } from './compose.ts';
 import type { Counters } from './counters.ts';
@@ -54,12 +54,22 @@ export function createReporter(
   let last: Seen | null = null;
   let waiting: (() => void)[] = [];
   /** Beside a kubelet pods end for good, and nobody misses them. */
-  const notRunning = ({ pods }: Observation, mode: Effective['mode']): readonly string[] => {
+  const others = (
+    { pods }: Observation,
+    mode: Effective['mode'],
+  ): Pick<StatusContext, 'notRunning' | 'notObserved'> => {
     const bound = mode === 'standalone' && pods.known ? parts.mode.pods.pods() : NOT_ASKED;
-    if (!pods.known || !bound.known || bound.value.length === pods.value.length) return [];
-    // One that cannot be measured is not in the look, and runs.
+    if (!pods.known || !bound.known) return {};
+    // One that cannot be measured is not in the look, and runs; one that nobody has found is in it, and may not.
     const running = new Set([...pods.value, ...parts.mode.running()].map(({ uid }) => uid));
-    return bound.value.flatMap(({ declared }) => (running.has(declared.uid) ? [] : [podName(declared)]));
+    for (const { declared, isUnlocated } of bound.value) if (isUnlocated) running.delete(declared.uid);
+    const rest = bound.value.filter(({ declared }) => !running.has(declared.uid));
+    const isObserved = ({ cgroup }: BoundPod): boolean => cgroup.known || cgroup.why === 'absent';
+    const named = (pods: readonly BoundPod[]) => pods.map(({ declared }) => podName(declared));
+    return {
+      notRunning: named(rest.filter(isObserved)),
+      notObserved: named(rest.filter((pod) => !isObserved(pod))),
+    };
   };
   const idle = (): readonly BoundPod['declared'][] => {
     const bound = parts.mode.pods.pods();
@@ -83,11 +93,16 @@ export function createReporter(
         counts: host.counters.now(),
         findings: findings.all(),
         recent: recorder.recent(),
-        configFile: { path: effective.file, loadedWallMs: daemon.sinceWallMs, lastReload: daemon.lastReload() },
+        configFile: {
+          path: effective.file,
+          podManifests: effective.mode === 'standalone' ? effective.podManifests : null,
+          loadedWallMs: daemon.sinceWallMs,
+          lastReload: daemon.lastReload(),
+        },
         warnings: warnings.map(({ text }) => text),
         shutdown: { ...daemon.shutdownContext(), idle: idle() },
         oomScores: parts.oomScores(),
-        notRunning: notRunning(observation, effective.mode),
+        ...others(observation, effective.mode),
         ...(isToBeStopped === undefined ? {} : { isToBeStopped }),
         nameOf: names.nameOf,
       },

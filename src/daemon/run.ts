@@ -7,20 +7,19 @@ import { evictionsOf, resumeEvictions } from '../core/eviction/under-way.ts';
 import type { Observation } from '../core/observation.ts';
 import { sayCause } from '../core/reading.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
-import { findCgroupMounts } from '../host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
 import { createClock, readBootId, sleep } from '../host/clock.ts';
+import { directoryHangs } from '../host/disk/hung-disk.ts';
 import { hostName } from '../host/host-name.ts';
-import { directoryHangs } from '../host/hung-disk.ts';
-import { type Notify, openNotify } from '../host/notify.ts';
-import { createStdout } from '../host/stdout.ts';
-import { createCommandRunner } from '../host/transient.ts';
+import { createStdout } from '../host/own/stdout.ts';
+import { type Notify, openNotify } from '../host/systemd/notify.ts';
+import { createCommandRunner } from '../host/systemd/transient.ts';
 import type { OpenMode } from '../mode.ts';
 import { createOomWatch } from '../observe/oom-kills.ts';
 import type { Clock } from '../ports.ts';
 import type { RecordEntry } from '../record/entry.ts';
 import { createBootNotes } from '../record/writing/boot-notes.ts';
 import { createRecorders } from '../record/writing/recorder.ts';
-import { stateFilePath, wasPreparing } from '../record/writing/state-file.ts';
 import { askDaemon } from '../serve/ask.ts';
 import type { ShutdownContext } from '../serve/shutdown-status.ts';
 import { createSignalHistory, type SignalHistory } from '../serve/signal-history.ts';
@@ -68,6 +67,9 @@ type Host = PartsHost & {
 const LAST_EFFECTS_MS = 1_000;
 /** If another agent does not answer within this time, its lock still reveals it. */
 const BESIDE_MS = 1_000;
+/** When the directory of the manifests of a refused configuration is asked again; the pause doubles. */
+const FIRST_ASK_MS = 5_000;
+const MOST_ASK_MS = 600_000;
 
 /** The daemon, until `stop`. 0: it stopped cleanly; 2: the configuration is bad; 1: anything else. */
 export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Promise<0 | 1 | 2> {
@@ -94,8 +96,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const { log } = options;
   const sayOnConsole = log === 'none' ? () => {} : consoleOf(clock);
   const notify = openNotify(process.env, clock, sayOnConsole);
-  const wasGoingDown = wasPreparing(stateFilePath(runtimeDirectory, dryRun), bootId.value);
-  const shutdown = openShutdown(clock, runtimeDirectory, wasGoingDown);
+  const shutdown = openShutdown(clock, runtimeDirectory);
   const run = createCommandRunner({ systemd: shutdown.systemd, clock });
   const notifier = createNotifier({ clock, run, node: hostName() });
   const show = (line: string): void => {
@@ -196,8 +197,29 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
     const hangs = mode === 'standalone' ? await directoryHangs(podManifests) : null;
     if (next?.loaded !== loaded) return;
     if (hangs === null) next = { loaded, isReady: true };
-    else reload.refuse(loaded, `podManifests: ${podManifests}: ${hangs.detail}`);
+    else {
+      reload.refuse(
+        loaded,
+        `podManifests: ${podManifests}: ${hangs.detail}. It is asked again, every 10 minutes at most`,
+      );
+      reloadOnceAnswered(podManifests, FIRST_ASK_MS);
+    }
     inbox.wake();
+  };
+  /** Until another configuration is read. More and more rarely: a mount that hangs may keep the child that asks. */
+  let cancelAsk = (): void => undefined;
+  const reloadOnceAnswered = (podManifests: string, afterMs: number): void => {
+    let isWanted = true;
+    const cancelTimer = clock.after(afterMs, async () => {
+      const hangs = await directoryHangs(podManifests);
+      if (!isWanted) return;
+      if (hangs === null) reload.now();
+      else reloadOnceAnswered(podManifests, Math.min(2 * afterMs, MOST_ASK_MS));
+    });
+    cancelAsk = () => {
+      isWanted = false;
+      cancelTimer();
+    };
   };
   const reload = createReload({
     clock,
@@ -207,6 +229,7 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
     loaded: made,
     isRebuild: !host.isFirst,
     apply: (inForce, loaded) => {
+      cancelAsk();
       now = inForce;
       next = loaded === null ? null : { loaded, isReady: false };
       inbox.wake();
@@ -215,7 +238,11 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   });
   parts.ownFiles.alsoRestore(reload.keep);
   if (host.isHungUp) reload.now();
-  const goingDown = createGoingDown({ clock, side: host.shutdown, parts, notify, effective: () => now.effective });
+  const goingDown = createGoingDown({
+    ...{ clock, side: host.shutdown, parts, notify },
+    effective: () => now.effective,
+    atStart: () => loadToRun(options.configFile, () => undefined)?.effective ?? null,
+  });
   const ended = new AbortController();
   const end = (): void => {
     ended.abort();
@@ -273,6 +300,7 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
       begin: actor.begin,
       publish: (observation, verdict) => {
         tell(observation, verdict);
+        parts.mode.looked?.();
         parts.whatFills(observation, verdict);
         goingDown.seen(observation, verdict);
         lastBoot.seen(observation.atMs);
@@ -293,6 +321,7 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   host.isHungUp = false;
   // An answer that comes later changes nothing any more.
   const then = next?.isReady ? next.loaded : null;
+  cancelAsk();
   reload.close();
   goingDown.close();
   besideKubelet.close();
@@ -307,6 +336,7 @@ async function runParts(host: Host, turn: Turn, stop: AbortSignal): Promise<Turn
   // A dry run changes nothing, so the agent's marks are removed from the node before it begins.
   const isLast = then === null || then.effective.dryRun;
   await parts.close(isLast && goingDown.machine() === 'stays');
+  await goingDown.leave();
   const taken = parts.ownFiles.isTaken();
   if (taken !== null) throw new Error(`this agent stops: its directory was removed and ${taken}`);
   if (isNodeTaken(parts)) throw new Error(`this agent stops: ${parts.mode.isTaken?.()}`);
@@ -328,7 +358,10 @@ async function settled(clock: Clock, actor: Actor): Promise<void> {
   while (actor.underWay() > 0 && clock.monoMs() < untilMs) await sleep(clock, 10);
 }
 
-/** Sends READY at the first look that really observes, then the watchdog messages while looks continue. */
+/**
+ * Sends READY at the first look that really observes, or that finds no node: systemd removes an empty slice, and may start the
+ * agent before the first unit in it. Then the watchdog messages while looks continue.
+ */
 function createPulse(
   clock: Clock,
   notify: Notify,
@@ -338,7 +371,8 @@ function createPulse(
   let isSettled = false;
   let pingedMs = clock.monoMs();
   return ({ atMs, signals }) => {
-    if (!isReady && signals['memory.available'].known) {
+    const memory = signals['memory.available'];
+    if (!isReady && (memory.known || memory.why === 'absent')) {
       isReady = true;
       notify.ready();
       on.ready();

@@ -1,9 +1,9 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
-import { oomKillsOf } from '../host/cgroup-oom.ts';
-import { refOf } from '../host/cgroupfs.ts';
+import { type CgroupMemory, openMemory } from '../host/cgroup/cgroup-memory.ts';
+import { oomKillsOf } from '../host/cgroup/cgroup-oom.ts';
+import { refOf } from '../host/cgroup/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
-import { startWorkload, type Workload } from '../host/workload.ts';
+import { startWorkload, type Workload } from '../host/process/workload.ts';
 import type { Clock } from '../ports.ts';
 import type { Innocent, Witness } from './ending.ts';
 import {

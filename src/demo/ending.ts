@@ -1,3 +1,4 @@
+import { saidPriority } from '../core/pod/pod.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
 import { bytesUp, sayBytes } from '../core/units/quantity.ts';
 import { sayLimit } from '../words/phrases.ts';
@@ -32,7 +33,7 @@ export function endingOf(measured: Measured, witness: Witness): Ending {
   const kept = `${witness.requestsServed} requests served, ${sayBytes(LEAK_PER_REQUEST_BYTES)} kept of each`;
   const reacted = witness.kind === 'real' ? `SIGKILL after ${saySpan(threshold.sinceMs, measured.stopBeganMs)}, ` : '';
   const facts: readonly (readonly [string, string])[] = [
-    ['victim', `${podName(victim.uid)} (${victim.qos}, priority ${victim.priority}${pid}; ${kept})`],
+    ['victim', `${podName(victim.uid)} (${victim.qos}, priority ${saidPriority(victim) ?? 'unknown'}${pid}; ${kept})`],
     ['signal', `${threshold.signal}, ${threshold.isHard ? 'hard' : 'soft'} threshold`],
     ['observed', `${sayBytes(threshold.available)} available of ${sayBytes(NODE_MEMORY_BYTES)}, threshold ${limit}`],
     ...sayTimes(measured, witness).map((line, i): readonly [string, string] => [i === 0 ? 'reaction' : '', line]),

@@ -4,11 +4,15 @@ import {
   listBoundedCgroups,
   openBoundedCgroup,
   removeBoundedCgroup,
-} from '../host/bounded-cgroup.ts';
-import { type CgroupMounts, findCgroupMounts } from '../host/cgroup-mounts.ts';
+} from '../host/cgroup/bounded-cgroup.ts';
+import { type CgroupMounts, findCgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import {
+  listScratchDirectories,
+  makeScratchDirectory,
+  removeScratchDirectory,
+} from '../host/disk/scratch-directory.ts';
 import { ensureDirectory, writeAtomic } from '../host/files.ts';
-import { listScratchDirectories, makeScratchDirectory, removeScratchDirectory } from '../host/scratch-directory.ts';
-import { startTicks } from '../host/workload.ts';
+import { startTicks } from '../host/process/workload.ts';
 import type { Clock } from '../ports.ts';
 import { configOf, DEMO_PODS, type DemoPaths, manifestOf, NODE_MAX_PIDS, NODE_MEMORY_BYTES } from './load.ts';
 

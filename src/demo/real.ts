@@ -2,7 +2,7 @@ import { known, unknown } from '../core/reading.ts';
 import type { NodeCondition } from '../core/signal.ts';
 import { runDaemon } from '../daemon/run.ts';
 import { sleep } from '../host/clock.ts';
-import { runAhead } from '../host/workload.ts';
+import { runAhead } from '../host/process/workload.ts';
 import type { Clock } from '../ports.ts';
 import { type Cast, openCast, until } from './cast.ts';
 import { endingOf } from './ending.ts';

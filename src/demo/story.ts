@@ -65,7 +65,7 @@ export function createStory({ startMs, say }: StoryNeeds): Story {
       const first = measured.evictions[0];
       if (outcome.of !== first?.id) return;
       measured = { ...measured, outcome };
-      say(`${at(outcome.atMs)}${podName(first.victim.uid)}: ${sayOutcome(outcome, null)}`);
+      say(`${at(outcome.atMs)}${podName(first.victim.uid)}: ${sayOutcome(outcome, null, first)}`);
     },
     look: (atMs, memory) => {
       if (!memory.known) return;

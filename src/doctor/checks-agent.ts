@@ -1,5 +1,5 @@
 import type { Misplaced } from '../daemon/own-files.ts';
-import { RECORD_KEPT, RECORD_MAX_BYTES } from '../host/record-disk.ts';
+import { RECORD_KEPT, RECORD_MAX_BYTES } from '../host/own/record-disk.ts';
 import * as say from '../words/doctor.ts';
 import {
   AGENT_SHOWS,

@@ -1,25 +1,34 @@
 import type { Effective } from '../config/effective.ts';
 import { beyondReachOf, isBeyondThreshold, nodeOf, sayBeyondReach } from '../config/kernel-first.ts';
 import { resolve } from '../core/eviction/thresholds-met.ts';
+import { podName } from '../core/pod/pod.ts';
 import { unknown } from '../core/reading.ts';
 import { bytesUp } from '../core/units/quantity.ts';
 import { sayProblem } from '../document/problem.ts';
 import * as say from '../words/doctor.ts';
-import { MANIFEST, MANIFESTS, manifestsUnreadable, noManifestDirectory } from '../words/finding-standalone.ts';
+import {
+  MANIFEST,
+  MANIFEST_DOUBT,
+  MANIFESTS,
+  manifestsUnreadable,
+  noManifestDirectory,
+} from '../words/finding-standalone.ts';
 import {
   agentSays,
   type Check,
   type Found,
   fine,
   found,
+  foundOr,
   foundOrUnknown,
+  isTaken,
   NO_SIZE,
   NOT_APPLICABLE,
   notHereOrUnknown,
   type Result,
   unknownBecause,
 } from './check.ts';
-import type { Facts } from './facts.ts';
+import type { Facts, PodsFacts } from './facts.ts';
 
 const CHECK = 'nodewarden config check';
 
@@ -41,9 +50,7 @@ const MANIFEST_FINDINGS = [MANIFESTS, MANIFEST, 'manifest-twice/'];
 export function manifestFindings(facts: Facts, takes: readonly string[]): readonly Found[] {
   if (facts.agent.status.known) return agentSays(facts, takes);
   const findings = facts.pods.known ? facts.pods.value.findings : [];
-  return findings
-    .filter(({ id }) => takes.some((taken) => id === taken || (taken.endsWith('/') && id.startsWith(taken))))
-    .map(({ text }) => ({ text }));
+  return findings.filter((finding) => isTaken(finding, takes)).map(({ text }) => ({ text }));
 }
 
 const memoryThresholds = ({ thresholds }: Effective) =>
@@ -78,6 +85,16 @@ function limitsFirst(effective: Effective, { pods, host }: Facts): Result | null
   return first.length === 0 ? null : found(...first);
 }
 
+/** A pod that requests more than there is never exceeds it, and others are evicted in its place. */
+function beyondNode({ declared }: PodsFacts, { host, effective }: Facts): readonly Found[] {
+  const node = effective.known ? host.sizes.node(nodeOf(effective.value)) : null;
+  const capacityBytes = node?.memoryBytes ?? host.sizes.memoryBytes;
+  if (capacityBytes === null) return [];
+  return declared
+    .filter(({ requests }) => requests.memoryBytes > capacityBytes)
+    .map((pod) => ({ text: say.requestsMore(podName(pod), capacityBytes) }));
+}
+
 export const CONFIGURATION = {
   'config-invalid': {
     weight: 'blocking',
@@ -110,6 +127,17 @@ export const CONFIGURATION = {
         one.text === missing ? { ...one, mend: 'mkdir -p <directory>', fill: { directory } } : one,
       );
       return foundOrUnknown(all, pods.value.unread, fine(say.manifestsValid(directory, pods.value.declared.length)));
+    },
+  },
+  'manifest-warning': {
+    weight: 'warning',
+    asks: 'whether the manifests say what was probably intended',
+    mend: CHECK,
+    takes: [MANIFEST_DOUBT],
+    judge: (facts) => {
+      if (!facts.pods.known) return notHereOrUnknown(facts.pods);
+      const all = [...manifestFindings(facts, [MANIFEST_DOUBT]), ...beyondNode(facts.pods.value, facts)];
+      return foundOr(all, NOT_APPLICABLE);
     },
   },
   'no-threshold': {

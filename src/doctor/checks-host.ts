@@ -99,9 +99,10 @@ export const HOST = {
     mend: 'systemctl disable --now <unit>',
     judge: ({ host: { oomDaemons } }) => {
       if (!oomDaemons.known) return unknownBecause(oomDaemons);
-      const all = oomDaemons.value.map(({ name, pid, unit }) => {
-        const text = say.otherDaemon(name, pid);
-        return unit === null ? { text, mend: 'kill <pid>', fill: { pid: String(pid) } } : { text, fill: { unit } };
+      const all = oomDaemons.value.map(({ name, pid, unit, isItsOwn }) => {
+        const text = say.otherDaemon(name, pid, isItsOwn ? null : unit);
+        if (unit === null) return { text, mend: 'kill <pid>', fill: { pid: String(pid) } };
+        return isItsOwn ? { text, fill: { unit } } : { text, mend: 'systemctl status <unit>', fill: { unit } };
       });
       return foundOr(all, fine(say.noOtherDaemon));
     },

@@ -2,7 +2,7 @@ import type { Reading } from '../core/reading.ts';
 import { isDenied } from '../host/file-error.ts';
 import * as say from '../words/doctor-kube.ts';
 import { API_AWAY, API_CREDENTIALS, API_REFUSED, credentialsUnusable, PODS_NOT_LISTED } from '../words/finding-api.ts';
-import { CORDON_KEPT, OUT_OF_SERVICE } from '../words/finding-node.ts';
+import { CORDON_KEPT, OUT_OF_SERVICE } from '../words/finding-kube.ts';
 import { NOT_OUR_NODE } from '../words/finding-writes.ts';
 import {
   agentSays,

@@ -1,10 +1,12 @@
+import { actionWithin, HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { oomScoreAdj } from '../core/pod/oom-score.ts';
 import { podName } from '../core/pod/pod.ts';
 import type { Unknown } from '../core/reading.ts';
+import { leftBecause } from '../core/shutdown/plan.ts';
 import { fileSystemOf, isDisk } from '../core/signal.ts';
 import * as say from '../words/doctor.ts';
 import { OOM_SCORES } from '../words/finding-eviction.ts';
-import { bindingId, MANIFESTS } from '../words/finding-standalone.ts';
+import { bindingId, HELD_IN_DRY_RUN, isOverlap, MANIFESTS, sayLinkedDisk } from '../words/finding-standalone.ts';
 import {
   agentSays,
   type Check,
@@ -58,20 +60,29 @@ function evictable({ pods, declared, findings, unread, units }: PodsFacts, { eff
   return fine(say.canBeEvicted(open.length, open.filter(runs).length, declared.length - pods.length));
 }
 
-function directories({ pods }: PodsFacts, { effective }: Facts): Result {
+function directories({ pods: all, findings, hung }: PodsFacts, { effective }: Facts): Result | readonly Result[] {
+  // What is bound to nothing uses nothing.
+  const pods = all.filter((pod) => !findings.some(({ id }) => id === bindingId(nameOf(pod))));
   const thresholds = effective.known ? effective.value.thresholds : [];
   const signals = [...new Set(thresholds.map(({ signal }) => signal))].filter(
     // Without a path of its own it is not applicable.
     (signal) => isDisk(signal) && (fileSystemOf(signal) === 'nodefs' || hasImagefs(effective)),
   );
-  if (signals.length === 0 || pods.length === 0) return NOT_APPLICABLE;
+  if (signals.length === 0 || pods.length === 0) return foundOrUnknown([], hung, NOT_APPLICABLE);
+  const linked = pods.flatMap((pod) =>
+    (pod.linkedDisks.known ? pod.linkedDisks.value : []).map((one) => ({
+      text: `${nameOf(pod)}: ${sayLinkedDisk(one)}`,
+      mend: CHECK,
+    })),
+  );
+  const unread = [...hung, ...pods.flatMap(({ linkedDisks }) => (linkedDisks.known ? [] : [linkedDisks]))];
   const without = pods.filter(
     ({ bound: { directories: own = [], scratch = [] } }) => own.length + scratch.length === 0,
   );
-  if (without.length === 0) return fine(say.allDeclareDirectories);
-  const text = say.noDirectories(without.map(nameOf), signals);
   const unit = without.flatMap((pod) => pod.unit ?? []);
-  return found(unit.length === 0 ? { text, mend: CHECK } : { text, fill: { unit } });
+  const text = say.noDirectories(without.map(nameOf), signals);
+  const missing = without.length === 0 ? [] : [unit.length === 0 ? { text, mend: CHECK } : { text, fill: { unit } }];
+  return foundOrUnknown([...missing, ...linked], unread, fine(say.allDeclareDirectories));
 }
 const hasImagefs = (effective: Facts['effective']): boolean => effective.known && effective.value.imagefsPath !== null;
 
@@ -115,13 +126,29 @@ export const PODS = {
       return foundOrUnknown(all, unread, NOT_APPLICABLE);
     }),
   },
+  'serves-files': {
+    weight: 'warning',
+    asks: 'whether others use files through a pod that may be evicted',
+    mend: 'findmnt',
+    judge: ofPods(({ pods }, { effective }) => {
+      if (!effective.known) return NOT_APPLICABLE;
+      const signals = effective.value.thresholds.map(({ signal }) => signal);
+      const open = pods.filter(({ bound: { declared } }) => mayBeEvicted(declared, signals) && !declared.isProtected);
+      const all = open.flatMap((pod) => {
+        const server = pod.served.known ? pod.served.value : null;
+        return server === null ? [] : [{ text: say.servesFiles(nameOf(pod), server) }];
+      });
+      const unread = open.flatMap(({ served }) => (served.known ? [] : [served]));
+      return foundOrUnknown(all, unread, NOT_APPLICABLE);
+    }),
+  },
   'binding-unresolved': {
     weight: 'warning',
     asks: 'whether every pod is bound to something that exists',
     mend: 'systemctl list-units --type=service,scope,slice',
     takes: BINDINGS,
     judge: ofPods(({ pods, units }, facts) => {
-      const all = manifestFindings(facts, BINDINGS);
+      const all = manifestFindings(facts, BINDINGS).map((one) => (isOverlap(one.text) ? { ...one, mend: CHECK } : one));
       if (all.length > 0 || pods.length === 0) return foundOr(all, NOT_APPLICABLE);
       return units.known || facts.agent.status.known ? fine(say.bindingsFound) : unknownBecause(units);
     }),
@@ -131,8 +158,10 @@ export const PODS = {
     asks: 'whether scratch directories would be emptied',
     mend: CHECK,
     takes: SCRATCH,
-    judge: ofPods(({ scratch }, facts) => {
-      const unread = scratch.known || facts.agent.status.known ? [] : [scratch];
+    judge: ofPods(({ scratch, pods, hung }, facts) => {
+      const isScratch = (path: string): boolean => pods.some(({ bound }) => bound.scratch?.includes(path));
+      const unread =
+        scratch.known || facts.agent.status.known ? hung.filter(({ where }) => isScratch(where)) : [scratch];
       return foundOrUnknown(manifestFindings(facts, SCRATCH), unread, NOT_APPLICABLE);
     }),
   },
@@ -177,16 +206,44 @@ export const PODS = {
       return foundOr(all, fine(say.noInheritance));
     }),
   },
+  'machine-action': {
+    weight: 'warning',
+    asks: "whether a pod's end makes systemd take the machine down",
+    mend: 'systemctl show -p FailureAction,SuccessAction,JobTimeoutAction,JobTimeoutUSec,JobRunningTimeoutUSec,OnFailure,OnFailureJobMode,OnSuccess,OnSuccessJobMode <unit>',
+    judge: ofPods(({ pods, units }, { shutdown }) => {
+      if (pods.every(({ unit }) => unit === null)) return NOT_APPLICABLE;
+      if (!units.known) return unknownBecause(units);
+      const all = pods.flatMap((pod) => {
+        const { endsMachine } = pod.bound.declared;
+        const action = leftBecause(pod.bound.declared, shutdown.phases);
+        if (endsMachine === undefined || action === null) return [];
+        const isWithin = (seconds: number): boolean => actionWithin(endsMachine, seconds) !== null;
+        const isEnough = isWithin(pod.bound.declared.terminationGraceSeconds);
+        const evicted = isWithin(HARD_GRACE_SECONDS) ? 'never' : isEnough ? 'quickly' : 'always';
+        const text = say.endsMachine(nameOf(pod), action, endsMachine.afterMs, evicted);
+        return [{ text, fill: { unit: action.slice(action.lastIndexOf(' ') + 1) } }];
+      });
+      return foundOr(all, fine(say.noMachineAction));
+    }),
+  },
   'unit-held-down': {
     weight: 'warning',
     asks: 'whether an eviction holds a unit down',
     mend: 'nodewarden <command>',
-    judge: ofManifests(({ held }, { agent }) => {
+    takes: [HELD_IN_DRY_RUN],
+    judge: ofManifests(({ held }, facts) => {
       if (!held.known) return unknownBecause(held);
-      // While its condition lasts, a running agent stops it again, whoever started it.
-      const fill = { command: agent.status.known ? 'status' : 'release-held' };
-      const all = held.value.map(({ unit, pod, after }) => ({ text: say.heldDown(unit, pod, after), fill }));
-      return foundOr(all, fine(say.nobodyHeld));
+      const { status, isRunning } = facts.agent;
+      const isActing = status.known ? !status.value.node.dryRun : isRunning !== false;
+      const inDryRun = agentSays(facts, [HELD_IN_DRY_RUN]);
+      const own = held.value.filter(({ after }) => after === 'stay' || inDryRun.length === 0);
+      // While its condition lasts, an agent that acts stops it again, whoever started it.
+      const fill = { command: status.known && isActing ? 'status' : 'release-held' };
+      const texts = own.map(({ unit, pod, after }) => ({ text: say.heldDown(unit, pod, after, isActing) }));
+      return foundOr(
+        [...inDryRun, ...texts].map(({ text }) => ({ text, fill })),
+        fine(say.nobodyHeld),
+      );
     }),
   },
   'oom-score-adj': {

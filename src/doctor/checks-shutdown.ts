@@ -2,7 +2,7 @@ import { givenSeconds } from '../core/pod/grace.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { AGENT_END_MS, totalMs } from '../core/shutdown/phase-time.ts';
 import { planShutdown } from '../core/shutdown/plan.ts';
-import { killedAfterMs } from '../standalone/stop-timeouts.ts';
+import { killedAfterMs } from '../standalone/stop/stop-timeouts.ts';
 import * as say from '../words/doctor.ts';
 import { NOT_ARMED, notArmed } from '../words/finding-own.ts';
 import {

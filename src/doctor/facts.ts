@@ -7,17 +7,18 @@ import type { Reading, Unknown } from '../core/reading.ts';
 import type { Signal } from '../core/signal.ts';
 import type { Misplaced } from '../daemon/own-files.ts';
 import type { Problem } from '../document/problem.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import type { DiskSurvey } from '../host/disk-walk.ts';
-import type { KubeletProcess } from '../host/kubelet-process.ts';
-import type { DelaySetting } from '../host/logind-drop-in.ts';
-import type { OomDaemon } from '../host/oom-daemons.ts';
-import type { SharedMemory } from '../host/shared-memory.ts';
-import type { StrictBudget } from '../kube/disruption-budgets.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import type { DiskSurvey } from '../host/disk/disk-walk.ts';
+import type { SharedMemory } from '../host/memory/shared-memory.ts';
+import type { FileServer } from '../host/process/file-server.ts';
+import type { KubeletProcess } from '../host/process/kubelet-process.ts';
+import type { OomDaemon } from '../host/process/oom-daemons.ts';
+import type { DelaySetting } from '../host/systemd/logind-drop-in.ts';
+import type { StrictBudget } from '../kube/stop/disruption-budgets.ts';
 import type { BoundPod, Finding } from '../ports.ts';
 import type { StatusReport } from '../serve/status.ts';
-import type { HeldUnit } from '../standalone/held-file.ts';
-import type { UnitTimeout } from '../standalone/stop-timeouts.ts';
+import type { HeldUnit } from '../standalone/restart/held-file.ts';
+import type { UnitTimeout } from '../standalone/stop/stop-timeouts.ts';
 import type { HereWarning, Unread } from './loaded-here.ts';
 import type { SharedLimit } from './shared-limits.ts';
 
@@ -81,6 +82,8 @@ export type PodsFacts = {
   readonly units: Reading<true>;
   /** Unknown: not every scratch directory was examined. */
   readonly scratch: Reading<true>;
+  /** Directories of pods that do not answer. */
+  readonly hung: readonly Unknown[];
   readonly held: Reading<readonly HeldUnit[]>;
   readonly sharedLimits: Reading<readonly SharedLimit[]>;
 };
@@ -94,6 +97,10 @@ export type FoundPod = {
   /** The values of its processes, each value once. */
   readonly oomScores: Reading<readonly number[]>;
   readonly timeout: UnitTimeout | null;
+  /** A process of it through which others reach files; null inside the reading: none. */
+  readonly served: Reading<FileServer | null>;
+  /** Of its disk directories, those that are symbolic links, with where they lead; unknown: not examined in time. */
+  readonly linkedDisks: Reading<readonly { readonly path: string; readonly to: string }[]>;
 };
 export type ShutdownFacts = {
   readonly phases: readonly ShutdownPhase[];

@@ -10,9 +10,9 @@ import {
   type SignalSample,
 } from '../core/signal.ts';
 import { bytesUp } from '../core/units/quantity.ts';
-import { createDiskWalker, type DiskWalker } from '../host/disk-walk.ts';
-import { mountPointOf, readMounts } from '../host/mounts.ts';
-import { openFileSystem } from '../host/statfs.ts';
+import { createDiskWalker, type DiskWalker } from '../host/disk/disk-walk.ts';
+import { mountPointOf, readMounts } from '../host/disk/mounts.ts';
+import { openFileSystem } from '../host/disk/statfs.ts';
 import type { Clock } from '../ports.ts';
 import type { DiskFacts, NearDisk } from './facts.ts';
 import type { LoadedHere } from './loaded-here.ts';

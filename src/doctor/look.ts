@@ -4,25 +4,36 @@ import { loadLastGood } from '../config/last-good.ts';
 import { DEFAULT_CONFIG_FILE } from '../config/load.ts';
 import type { HostSizes } from '../config/margin.ts';
 import { DEFAULT_PATHS } from '../config/schema.ts';
-import { known, type Reading, type Unknown, unknown, valueOrNull } from '../core/reading.ts';
+import { ifKnown, known, type Reading, type Unknown, unknown, valueOrNull } from '../core/reading.ts';
 import { neededTotalMs } from '../core/shutdown/plan.ts';
 import { distrustOwn, misplaced } from '../daemon/own-files.ts';
-import { busUp, openSystemBus } from '../host/bus.ts';
-import { hasSysResource } from '../host/capabilities.ts';
-import { findCgroupMounts } from '../host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
 import { readBootId, within } from '../host/clock.ts';
+import { openFileSystem } from '../host/disk/statfs.ts';
 import { listDirectory } from '../host/files.ts';
-import { findKubelet } from '../host/kubelet-process.ts';
-import { createLogind } from '../host/logind.ts';
-import { createLogindDropIn } from '../host/logind-drop-in.ts';
-import { findOomDaemons } from '../host/oom-daemons.ts';
-import { readSharedMemory } from '../host/shared-memory.ts';
-import { openFileSystem } from '../host/statfs.ts';
-import { createSystemd, type Systemd } from '../host/systemd.ts';
+import { readSharedMemory } from '../host/memory/shared-memory.ts';
+import { hasSysResource } from '../host/own/capabilities.ts';
+import { findKubelet } from '../host/process/kubelet-process.ts';
+import { findOomDaemons } from '../host/process/oom-daemons.ts';
+import { busUp, openSystemBus } from '../host/systemd/bus.ts';
+import { createLogind } from '../host/systemd/logind.ts';
+import { createLogindDropIn } from '../host/systemd/logind-drop-in.ts';
+import { createSystemd, type Systemd } from '../host/systemd/systemd.ts';
 import type { Clock } from '../ports.ts';
-import { manifestsHang } from '../standalone/check-manifests.ts';
+import { askDaemon } from '../serve/ask.ts';
+import { isReport, type StatusReport } from '../serve/status.ts';
+import { manifestsHang } from '../standalone/manifests/check-manifests.ts';
 import { NO_SIZE } from './check.ts';
-import type { Facts, HostFacts, KubeFacts, PlaceFacts, PodsFacts, ShutdownFacts } from './facts.ts';
+import type {
+  AgentFacts,
+  Facts,
+  HostFacts,
+  KubeFacts,
+  PlaceFacts,
+  PodsFacts,
+  ServiceFacts,
+  ShutdownFacts,
+} from './facts.ts';
 import {
   type Here,
   type LoadedHere,
@@ -32,15 +43,14 @@ import {
   warningsHere,
   withThen,
 } from './loaded-here.ts';
-import { type AgentSocket, lookAtAgent, SERVICE } from './look-agent.ts';
 import { lookAtDisks } from './look-disks.ts';
 import { memoryUsers, NO_CONFIG } from './look-host.ts';
 import { lookAtPods } from './look-pods.ts';
 
 /** The limit for each part, because many consecutive answers may each be slow. */
 const PART_MS = 6_000;
-/** A file that hangs is known by then, unless others before it are slow. */
-const MANIFESTS_MS = 2_500;
+/** A file that hangs is known by then, unless others before it are slow, or this machine is. */
+const MANIFESTS_MS = 3_000;
 /** Memory that no process holds is reported from this share of the node's memory. */
 const SHARED = 1 / 10;
 
@@ -191,4 +201,50 @@ async function lookAtHost(sizes: HostSizes, clock: Clock): Promise<Omit<HostFact
       : within(clock, PART_MS, readSharedMemory(memoryBytes * SHARED), () => late('tmpfs')),
   ]);
   return { sizes, oomDaemons, kubelet, sharedMemory, mayLowerOomScores: hasSysResource(1) };
+}
+
+const SERVICE = 'nodewarden.service';
+/** A running agent answers after its current look at the latest. */
+const ANSWER_MS = 3_000;
+
+/** `path` null: nothing is known about it. `isGuess`: the agent may listen elsewhere. */
+type AgentSocket = { readonly path: string | null; readonly isGuess: boolean };
+
+/** The status that the agent reports, and its service in systemd. */
+async function lookAtAgent(socket: AgentSocket, systemd: Systemd, clock: Clock): Promise<AgentFacts> {
+  const [said, service] = await Promise.all([answerOf(socket, clock), serviceFacts(systemd)]);
+  return { ...said, service };
+}
+
+async function answerOf({ path, isGuess }: AgentSocket, clock: Clock): Promise<Omit<AgentFacts, 'service'>> {
+  if (path === null) return { status: unknown('unreadable', 'the configuration', NO_SOCKET), isRunning: null };
+  const asked = await askDaemon(path, { ask: 'status' }, clock, { answerMs: ANSWER_MS });
+  if (asked.kind === 'answer') return { status: statusIn(asked.answer, path), isRunning: true };
+  if (asked.kind === 'failed') return { status: unknown('unreadable', path, asked.detail), isRunning: null };
+  if (!isGuess) return { status: unknown('absent', path, asked.detail), isRunning: false };
+  return {
+    status: unknown('unreadable', 'the configuration', `${NO_SOCKET}; nothing listens on ${path}`),
+    isRunning: null,
+  };
+}
+
+const NO_SOCKET = 'without it, the socket of the agent is not known';
+
+function statusIn(answer: unknown, socket: string): Reading<StatusReport> {
+  return isReport(answer) ? known(answer) : unknown('malformed', socket, 'it runs another version');
+}
+
+async function serviceFacts(systemd: Systemd): Promise<Reading<ServiceFacts>> {
+  const [unit, unitFileState, end] = await Promise.all([
+    systemd.unit(SERVICE),
+    systemd.unitFileState(SERVICE),
+    systemd.serviceEnd(SERVICE),
+  ]);
+  return ifKnown(unit, ({ loadState, activeState }) =>
+    ifKnown(unitFileState, (state) =>
+      ifKnown(end, ({ result, exitStatus }) =>
+        known({ loadState, activeState, unitFileState: state, result, exitStatus }),
+      ),
+    ),
+  );
 }

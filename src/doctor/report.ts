@@ -1,7 +1,12 @@
 import { sayUnknown } from '../words/doctor.ts';
 import { ownCommand, shellWord, startCommand } from '../words/own-command.ts';
-import type { Check, Fill, Result, Weight } from './check.ts';
-import { CHECKS } from './checks.ts';
+import { type Check, type Fill, type Result, type Weight, withAgentsWord } from './check.ts';
+import { AGENT, agentFinding } from './checks-agent.ts';
+import { CONFIGURATION } from './checks-configuration.ts';
+import { HOST } from './checks-host.ts';
+import { KUBELET } from './checks-kubelet.ts';
+import { PODS } from './checks-pods.ts';
+import { SHUTDOWN } from './checks-shutdown.ts';
 import type { Facts } from './facts.ts';
 
 /** What `doctor -o json` prints; docs/json.md describes every field. */
@@ -80,3 +85,19 @@ function filled(mend: string, fill: Fill): string {
     return words.length === 0 ? blank : words.join(' ');
   });
 }
+
+const OWN: { readonly [code: string]: Check } = {
+  ...CONFIGURATION,
+  ...AGENT,
+  ...PODS,
+  ...HOST,
+  ...SHUTDOWN,
+  ...KUBELET,
+};
+const taken = Object.values(OWN).flatMap(({ takes = [] }) => takes);
+
+/** Every check by its stable code, in the order of the output. */
+export const CHECKS: { readonly [code: string]: Check } = {
+  ...Object.fromEntries(Object.entries(OWN).map(([code, check]) => [code, withAgentsWord(check)])),
+  'agent-finding': agentFinding(taken),
+};

@@ -1,7 +1,7 @@
 import { groupBy } from '../core/group-by.ts';
 import { known, type Reading } from '../core/reading.ts';
-import { type CgroupLimit, memoryLimitOf, pathsAbove } from '../host/cgroup-memory.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { type CgroupLimit, memoryLimitOf, pathsAbove } from '../host/cgroup/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
 
 /** A cgroup with a memory limit, and the names of the pods in it, at least two. */
 export type SharedLimit = CgroupLimit & { readonly pods: readonly string[] };

@@ -1,4 +1,5 @@
 import { evictResourceOf, mayGoFor, sayEvictFor } from '../core/pod/evict-for.ts';
+import { actionWithin, HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { type PodView, podName } from '../core/pod/pod.ts';
 import type { Signal } from '../core/signal.ts';
 import { compareQuantity } from '../core/units/quantity.ts';
@@ -10,7 +11,9 @@ type Declared = Omit<PodView, 'usage'>;
 
 /** A protected pod may, if no other is left (D7). */
 export const mayBeEvicted = (pod: Declared, signals: readonly Signal[]): boolean =>
-  !pod.isStaticCritical && signals.some((signal) => mayGoFor(pod, signal));
+  !pod.isStaticCritical &&
+  actionWithin(pod.endsMachine, HARD_GRACE_SECONDS) === null &&
+  signals.some((signal) => mayGoFor(pod, signal));
 
 /** Null: a pod may be evicted, or there is no threshold, which is a separate finding. */
 export function nobodyToEvict(pods: readonly Declared[], signals: readonly Signal[], directory: string): string | null {

@@ -18,7 +18,7 @@ import type { Quantity } from '../core/units/quantity.ts';
 import { parseInstant } from './instant.ts';
 import type { V1Container, V1Pod, V1Resources, V1RunningPod } from './pod.ts';
 
-const DEFAULT_GRACE_SECONDS = 30;
+export const DEFAULT_GRACE_SECONDS = 30;
 
 /**
  * What a v1 Pod declares, with every default of the API. What only its source knows (start, owner, protection, whether it is

@@ -56,7 +56,13 @@ function negative(quantityRead: Quantity, value: unknown): string | null {
 
 const resourceList = z.nullish(z.record(z.string(), z.nullish(quantity)));
 const resources = z.nullish(z.object({ requests: resourceList, limits: resourceList }));
-const container = z.object({ name: label, resources, restartPolicy: z.nullish(z.string()) });
+const container = z.object({
+  name: label,
+  resources,
+  restartPolicy: z.nullish(z.string()),
+  /** Only its presence matters. */
+  restartPolicyRules: z.optional(z.unknown()),
+});
 const toleration = z.object({
   key: z.nullish(z.string()),
   operator: z.nullish(z.string()),
@@ -139,9 +145,17 @@ export const isUid = (value: unknown): value is string => typeof value === 'stri
 const objectUid = text((value) => (isUid(value) ? null : 'must be 32 to 36 of 0-9, a-f and -'), {
   examples: ['0f8fad5b-d9cb-469f-a165-70867728950e'],
 });
+const containerState = z.nullish(
+  z.object({
+    running: z.nullish(z.unknown()),
+    terminated: z.nullish(z.object({ exitCode: z.nullish(z.number()) })),
+  }),
+);
 const containerStatus = z.object({
   name: label,
   containerID: z.nullish(z.string()),
+  state: containerState,
+  lastState: containerState,
   allocatedResources: resourceList,
 });
 const containerStatuses = z.nullish(z.array(containerStatus));

@@ -1,16 +1,13 @@
 import { type AgentMetadata, MAX_METADATA_BYTES, readAgentMetadata } from '../config/guard/agent-metadata.ts';
 import type { GuardMethod } from '../config/guard/method.ts';
-import type { AgentAction, AgentEnd } from '../core/guard/agent-run.ts';
+import { type AgentAction, type AgentEnd, BEGIN_WITHIN_MS } from '../core/guard/agent-run.ts';
 import type { PowerState } from '../core/guard/record.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { agentVersion, runFenceAgent } from '../host/fence-agent.ts';
-import { readSecret } from '../host/secret-file.ts';
+import { readSecret } from '../host/own/secret-file.ts';
+import { agentVersion, runFenceAgent } from '../host/process/fence-agent.ts';
+import { familyOf, tellsInArguments } from '../host/process/process-family.ts';
 import type { Clock } from '../ports.ts';
-import { doneIn, metadataIn, powerIn } from './agent-answer.ts';
-import { agentInput } from './agent-input.ts';
-import { type ExposedSecret, watchSecrets } from './exposed-secret.ts';
-import { redactOutput } from './redact.ts';
-import { createSlots, type Purpose } from './slots.ts';
+import { agentInput, doneIn, metadataIn, powerIn, redactOutput } from './agent-io.ts';
 
 type Times = { readonly begunMs: MonoMs; readonly endedMs: MonoMs };
 /** What a device said about its power. The only thing that a proof is made of. */
@@ -54,11 +51,6 @@ export type AgentRan = {
   readonly tookMs: number;
 };
 
-/**
- * A command begins so soon after it was ordered, or never. Whoever takes over a fencing waits out its commands for the
- * deadline and 5 s (guard.md 7.3).
- */
-const BEGIN_WITHIN_MS = 3_000;
 const OUTPUT_BYTES = 64 * 1024;
 const METADATA_INPUT = 'action=metadata\n';
 
@@ -159,3 +151,75 @@ type Order = {
   readonly watch?: (pid: number, secrets: readonly string[]) => void;
 };
 type Run<T> = Times & { readonly result: Reading<T>; readonly isWithheld: boolean };
+
+/** What a run is for. `dead`: a decision about a node that is silent. */
+type Purpose = 'fencing' | 'dead' | 'patrol';
+
+/** Runs in all, below which one more may begin: two are left to fencings (guard.md 8.1), and one of the others to silent nodes. */
+const AT_ONCE: { readonly [P in Purpose]: number } = { fencing: 6, dead: 4, patrol: 3 };
+/** In the order in which they may begin. */
+const PURPOSES: readonly Purpose[] = ['fencing', 'dead', 'patrol'];
+const MAX_WAITING = 1_000;
+
+/** Runs it when its turn has come; unknown: too many are waiting. */
+type Slots = <T>(purpose: Purpose, run: () => Promise<Reading<T>>) => Promise<Reading<T>>;
+
+function createSlots(): Slots {
+  const waiting: { readonly [P in Purpose]: (() => void)[] } = { fencing: [], dead: [], patrol: [] };
+  let running = 0;
+  const begin = (): void => {
+    for (const purpose of PURPOSES) {
+      while (running < AT_ONCE[purpose]) {
+        const next = waiting[purpose].shift();
+        if (next === undefined) break;
+        running += 1;
+        next();
+      }
+    }
+  };
+  return async (purpose, run) => {
+    if (waiting[purpose].length >= MAX_WAITING)
+      return unknown('not-asked', 'agents', `${MAX_WAITING} runs of agents are waiting already`);
+    await new Promise<void>((resolve) => {
+      waiting[purpose].push(resolve);
+      begin();
+    });
+    try {
+      return await run();
+    } finally {
+      running -= 1;
+      begin();
+    }
+  };
+}
+
+/** The name of a program that had a secret among its arguments. */
+type ExposedSecret = string;
+
+/** A program that an agent starts runs for longer than this. */
+const LOOK_EVERY_MS = 5;
+
+/** Looks at a run's processes again and again, from `begin` to `end`, for secrets in their arguments (guard.md 8.5). */
+function watchSecrets(clock: Clock): {
+  readonly begin: (pid: number, secrets: readonly string[]) => void;
+  readonly end: () => readonly ExposedSecret[];
+} {
+  const found = new Set<ExposedSecret>();
+  let cancel = (): void => undefined;
+  return {
+    begin: (pid, secrets) => {
+      const look = (): void => {
+        for (const one of familyOf(pid)) {
+          const name = tellsInArguments(one, secrets);
+          if (name !== null) found.add(name);
+        }
+        cancel = clock.after(LOOK_EVERY_MS, look);
+      };
+      look();
+    },
+    end: () => {
+      cancel();
+      return [...found];
+    },
+  };
+}

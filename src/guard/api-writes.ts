@@ -1,9 +1,10 @@
+import { WRITE_DEADLINE_MS as DEADLINE_MS } from '../core/guard/agent-run.ts';
 import { FENCED, MARK, OUT_OF_SERVICE } from '../core/guard/node-facts.ts';
 import type { FencingId } from '../core/guard/record.ts';
 import { isObject, isText, partOf } from '../core/shape.ts';
-import type { ApiAnswer, GuardSend } from '../kube/connection.ts';
-import { isOfAnotherUid, notDone } from '../kube/write-failure.ts';
-import { must, mustBeNodeName } from '../kube/write-rules.ts';
+import type { ApiAnswer, GuardSend } from '../kube/api/connection.ts';
+import { isOfAnotherUid, notDone } from '../kube/api/write-failure.ts';
+import { must, mustBeNodeName } from '../kube/api/write-rules.ts';
 
 /** The ConfigMaps of the guard, in its own namespace. */
 export type GuardMap = `fencing-${FencingId}` | 'guard-devices' | 'guard-state' | 'guard-orders';
@@ -73,10 +74,9 @@ export type GuardWrites = {
 };
 
 export const LEADER_LEASE = 'nodewarden-guard';
-const DEADLINE_MS = 5_000;
 const MESSAGE_MAX = 1_000;
 /** What etcd takes in one object, less what surrounds the data. */
-const MAX_MAP_BYTES = 1_000_000;
+export const MAX_MAP_BYTES = 1_000_000;
 export const FENCED_CONDITION = 'NodewardenFenced';
 const COMPONENT = 'nodewarden.dev/guard';
 const JSON_TYPE = 'application/json';
@@ -122,7 +122,7 @@ export function createGuardWrites({
   return {
     putMap: async (name, data, version, metadata = {}) => {
       must(MAP_NAME.test(name), 'a ConfigMap that is not ours');
-      const bytes = Object.entries(data).reduce((sum, [key, text]) => sum + key.length + Buffer.byteLength(text), 0);
+      const bytes = bytesOf(data);
       if (bytes > MAX_MAP_BYTES) return { kind: 'failed', detail: `${name} would have ${bytes} bytes` };
       const written = await put(maps, name, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data }, version);
       if (written.kind === 'stored') stored(written.body);
@@ -178,6 +178,9 @@ export function createGuardWrites({
     },
   };
 }
+
+export const bytesOf = (data: MapData): number =>
+  Object.entries(data).reduce((sum, [key, text]) => sum + key.length + Buffer.byteLength(text), 0);
 
 const DONE = { kind: 'done' } as const;
 

@@ -1,7 +1,9 @@
 import { isDnsName } from '../core/guard/config.ts';
 import type { NextGuardLook } from '../core/guard/decision.ts';
+import { OUT_OF_SERVICE } from '../core/guard/node-facts.ts';
 import type {
   AskedView,
+  Attachment,
   AttachmentsByNode,
   ConsistentLook,
   Dated,
@@ -10,20 +12,20 @@ import type {
   PodOnNode,
 } from '../core/guard/observation.ts';
 import { attachmentsByNode } from '../core/guard/worth.ts';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { isNumber, isObject, isText, partOf } from '../core/shape.ts';
 import { sleep } from '../host/clock.ts';
-import type { ApiGet } from '../kube/connection.ts';
-import { listObjects, objectIn, pathWith } from '../kube/object-list.ts';
+import type { ApiGet } from '../kube/api/connection.ts';
+import { listObjects, objectIn, pathWith } from '../kube/api/object-list.ts';
 import type { Clock } from '../ports.ts';
 import type { Nodes } from './nodes.ts';
 import { type KnownNode, readLease, readNode } from './read-node.ts';
-import { readAttachment, readMember, readPodOnNode } from './read-pod.ts';
 import type { Witnesses } from './witness.ts';
 
 export type Asked = {
   /** Begins what is not under way yet. */
   readonly ask: (next: Pick<NextGuardLook, 'witness' | 'pods' | 'looks' | 'attachments' | 'members'>) => void;
-  /** By node uid: what was last read, of nodes that exist. */
+  /** By node uid: what was last read, of nodes that exist and were asked about in the last minutes. */
   readonly byUid: () => ReadonlyMap<string, AskedView>;
   readonly attachments: () => Reading<Dated<AttachmentsByNode>>;
 };
@@ -43,6 +45,9 @@ const LIST_DEADLINE_MS = 20_000;
 const MOST_PODS = 4;
 const MOST_MEMBERS = 2;
 
+/** Whatever is still of use is asked for far more often. A storm asks about all nodes, and their pods are many. */
+const FORGOTTEN_MS = 300_000;
+
 const NOT_ASKED = unknown('not-asked', 'node', 'not asked yet');
 type Read = Omit<AskedView, 'witness'>;
 const BLANK: Read = { pods: NOT_ASKED, look: NOT_ASKED, members: NOT_ASKED };
@@ -51,6 +56,7 @@ const BLANK: Read = { pods: NOT_ASKED, look: NOT_ASKED, members: NOT_ASKED };
 export function createAsked({ connection, clock, nodes, witnesses, arrived }: AskedNeeds): Asked {
   const { get } = connection;
   const views = new Map<string, Read>();
+  const askedMs = new Map<string, MonoMs>();
   const underWay = { pods: new Set<string>(), look: new Set<string>(), members: new Set<string>() };
   let attachments: Reading<Dated<AttachmentsByNode>> = unknown('not-asked', 'volumeattachments', 'not asked yet');
   let areAttachmentsAsked = false;
@@ -64,6 +70,7 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
     const node = nodes.byUid(uid);
     if (node === null || underWay[what].has(uid) || underWay[what].size >= most) return;
     underWay[what].add(uid);
+    askedMs.set(uid, clock.monoMs());
     void read(node).then((value) => {
       underWay[what].delete(uid);
       views.set(uid, { ...(views.get(uid) ?? BLANK), [what]: value });
@@ -145,7 +152,10 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
       for (const uid of next.pods) begin('pods', uid, MOST_PODS, readPods);
       for (const { node, pods } of next.members) begin('members', node, MOST_MEMBERS, () => readMembers(pods));
       witnesses.ask(next.witness);
-      for (const uid of next.witness) views.set(uid, views.get(uid) ?? BLANK);
+      for (const uid of next.witness) {
+        views.set(uid, views.get(uid) ?? BLANK);
+        askedMs.set(uid, clock.monoMs());
+      }
       if (!next.attachments || areAttachmentsAsked) return;
       areAttachmentsAsked = true;
       void readAttachments().then(() => {
@@ -154,10 +164,83 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
       });
     },
     byUid: () => {
-      for (const uid of views.keys()) if (nodes.byUid(uid) === null) views.delete(uid);
+      const sinceMs = clock.monoMs() - FORGOTTEN_MS;
+      for (const uid of views.keys()) {
+        if (nodes.byUid(uid) !== null && (askedMs.get(uid) ?? 0) > sinceMs) continue;
+        views.delete(uid);
+        askedMs.delete(uid);
+      }
       witnesses.keepOnly(new Set(views.keys()));
       return new Map([...views].map(([uid, read]) => [uid, { ...read, witness: witnesses.of(uid) }]));
     },
     attachments: () => attachments,
+  };
+}
+
+const text = (value: unknown): string => (isText(value) ? value : '');
+const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+/** Far more than a pod has. */
+const MAX_FINALIZERS = 100;
+
+/** A pod of a node, reduced. `hasVolumes`: volumes are attached to the node; which of them are whose, only claims could say. */
+function readPodOnNode(object: unknown, hasVolumes: boolean): PodOnNode {
+  const metadata = partOf(object, 'metadata');
+  const spec = partOf(object, 'spec');
+  const { priority } = spec;
+  const owner = list(metadata['ownerReferences']).find((one) => isObject(one) && one['controller'] === true);
+  const phase = partOf(object, 'status')['phase'];
+  return {
+    uid: text(metadata['uid']),
+    namespace: text(metadata['namespace']),
+    name: text(metadata['name']),
+    priority: isNumber(priority) ? priority : 0,
+    ownerKind: isObject(owner) ? text(owner['kind']) : '',
+    hasAttachedVolume: hasVolumes && list(spec['volumes']).some(isAttachable),
+    isTerminating: isText(metadata['deletionTimestamp']),
+    isFinished: phase === 'Succeeded' || phase === 'Failed',
+    toleratesTaint: list(spec['tolerations']).some(tolerates),
+    finalizers: list(metadata['finalizers']).filter(isText).slice(0, MAX_FINALIZERS),
+  };
+}
+
+/** Sources of volumes that live and die with the pod, or lie on its machine, or are mounted by any number of machines. */
+const NOT_ATTACHED = new Set([
+  ...['configMap', 'secret', 'projected', 'downwardAPI', 'emptyDir', 'hostPath', 'image'],
+  ...['nfs', 'cephfs', 'glusterfs', 'gitRepo', 'csi'],
+]);
+
+function isAttachable(volume: unknown): boolean {
+  if (!isObject(volume)) return false;
+  return Object.keys(volume).some((field) => field !== 'name' && !NOT_ATTACHED.has(field));
+}
+
+/** By key and effect: the value of the taint is ours, and no pod can know it. */
+function tolerates(toleration: unknown): boolean {
+  if (!isObject(toleration)) return false;
+  const { key, operator, effect, tolerationSeconds } = toleration;
+  if (isText(effect) && effect !== '' && effect !== 'NoExecute') return false;
+  // Who tolerates it for a while goes like the others.
+  if (isNumber(tolerationSeconds)) return false;
+  if (operator !== 'Exists') return false;
+  return !isText(key) || key === '' || key === OUT_OF_SERVICE;
+}
+
+function readMember(object: unknown): MemberView {
+  const { namespace, name, uid } = partOf(object, 'metadata');
+  const conditions = list(partOf(object, 'status')['conditions']);
+  const isReady = conditions.some((one) => isObject(one) && one['type'] === 'Ready' && one['status'] === 'True');
+  return { namespace: text(namespace), name: text(name), uid: text(uid), isReady };
+}
+
+function readAttachment(object: unknown): Attachment {
+  const spec = partOf(object, 'spec');
+  const source = partOf(spec, 'source');
+  return {
+    name: text(partOf(object, 'metadata')['name']),
+    node: text(spec['nodeName']),
+    driver: text(spec['attacher']),
+    volume:
+      text(source['persistentVolumeName']) || text(partOf(partOf(source, 'inlineVolumeSpec'), 'csi')['volumeHandle']),
   };
 }

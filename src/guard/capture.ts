@@ -1,9 +1,8 @@
 import { keysOf, planOf } from '../core/guard/config.ts';
-import { isOldCordon, plannedBy } from '../core/guard/planned.ts';
+import { isOldCordon, plannedBy } from '../core/guard/health.ts';
 import { deviceKey, type NodeMemory } from '../core/guard/state.ts';
 import { isObject, isText, listOf } from '../core/shape.ts';
-import { type CapturedEvent, createAlias, marksAsEvents, nodeOf } from './captured-node.ts';
-import { timesOf } from './captured-times.ts';
+import { type CapturedEvent, createAlias, marksAsEvents, nodeOf, timesOf } from './captured-node.ts';
 import { decidingMarks } from './deciding-marks.ts';
 import { type CapturedHour, type CapturedScenario, HEAD, hourScenario } from './hour-scenario.ts';
 import type { GuardLook } from './loop.ts';

@@ -4,11 +4,13 @@ import { type GuardConfig, keysOf, type MethodKey, meets, planOf } from '../core
 import { factsOf } from '../core/guard/node-facts.ts';
 import type { NodeObject } from '../core/guard/observation.ts';
 import type { KeptDevice, PowerState } from '../core/guard/record.ts';
-import type { ApiGet, GuardSend } from '../kube/connection.ts';
-import { listObjects, pathWith } from '../kube/object-list.ts';
+import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import type { ApiGet, GuardSend } from '../kube/api/connection.ts';
+import { listObjects, pathWith } from '../kube/api/object-list.ts';
 import {
   type CheckFinding,
   deviceFindings,
+  keptUnknown,
   listedButAbsent,
   nodesUnlisted,
   noMethod,
@@ -38,11 +40,16 @@ export type CheckedDevice = {
   /** Programs that had a secret of it among their arguments. */
   readonly exposedTo: readonly string[];
   readonly isNodeReady: boolean;
-  /** What the guard remembers of it; null: nothing. */
+  /** What the guard remembers of it; null: nothing, or not known. */
   readonly rehearsedWallMs: number | null;
   readonly contradicted: KeptDevice['contradicted'];
 };
-export type GuardCheck = { readonly devices: readonly CheckedDevice[]; readonly findings: readonly CheckFinding[] };
+export type GuardCheck = {
+  readonly devices: readonly CheckedDevice[];
+  /** Whether it is known what the guard remembers of them. */
+  readonly isKeptKnown: boolean;
+  readonly findings: readonly CheckFinding[];
+};
 
 export type CheckNeeds = {
   readonly api: { readonly get: ApiGet; readonly send: GuardSend };
@@ -53,6 +60,8 @@ export type CheckNeeds = {
 };
 
 const LIST_MS = 20_000;
+/** Far fewer than the runs of agents that may wait. */
+const NODES_AT_ONCE = 50;
 
 /** The configuration against the live cluster and its devices. Nothing is changed anywhere. Never rejects. */
 export async function checkGuard({ api, agents, effective, only }: CheckNeeds): Promise<GuardCheck> {
@@ -60,7 +69,7 @@ export async function checkGuard({ api, agents, effective, only }: CheckNeeds): 
   const server = await freesOutOfService(api.get);
   // One that does not say its version has answered.
   if (!server.known && server.why !== 'malformed')
-    return { devices: [], findings: [notAnswered(kubernetes.kubeconfig, server.detail)] };
+    return { devices: [], isKeptKnown: false, findings: [notAnswered(kubernetes.kubeconfig, server.detail)] };
   const listed = await listNodes(api.get);
   const rights = await reviewGuardRights(api.send, kubernetes.namespace);
   const findings = [
@@ -74,14 +83,19 @@ export async function checkGuard({ api, agents, effective, only }: CheckNeeds): 
   const wanted = nodes.filter((node) => (only.length === 0 ? isSelected(node, core) : only.includes(node.name)));
   const names = new Set(nodes.map(({ name }) => name));
   const kept = await keptDevices(api.get, kubernetes.namespace);
-  const devices = (await Promise.all(wanted.map((node) => devicesOf(node, effective, agents, kept)))).flat();
+  const devices: CheckedDevice[] = [];
+  for (let at = 0; at < wanted.length; at += NODES_AT_ONCE) {
+    const some = wanted.slice(at, at + NODES_AT_ONCE);
+    devices.push(...(await Promise.all(some.map((node) => devicesOf(node, effective, agents, kept)))).flat());
+  }
   return {
-    devices,
+    ...{ devices, isKeptKnown: kept.known },
     findings: [
       ...findings,
       ...only.filter((name) => !names.has(name)).map(noSuchNode),
       ...(typeof listed === 'string' || only.length > 0 ? [] : listedButAbsent(absentIn(core, names))),
       ...noMethod(wanted.filter(({ name }) => planOf(core, name) === null).map(({ name }) => name)),
+      ...(kept.known ? [] : [keptUnknown(kept.detail)]),
       ...deviceFindings(devices),
     ],
   };
@@ -99,27 +113,30 @@ const isSelected = (node: NodeObject, { nodes, controlPlane }: GuardConfig): boo
 const absentIn = ({ plans }: GuardConfig, names: ReadonlySet<string>): readonly string[] =>
   Object.keys(plans).filter((name) => !names.has(name));
 
-/** By node uid and method; what cannot be read is as if there were none. */
-async function keptDevices(get: ApiGet, namespace: string): Promise<ReadonlyMap<string, KeptDevice>> {
+/** By node uid and method. */
+async function keptDevices(get: ApiGet, namespace: string): Promise<Reading<ReadonlyMap<string, KeptDevice>>> {
   const map = await readOwnMap({ get, namespace }, GUARD_DEVICES);
-  const devices = readDevices(map.kind === 'read' && map.version !== null ? map : null);
-  return new Map((devices.known ? devices.value : []).map((device) => [`${device.node} ${device.method}`, device]));
+  if (map.kind !== 'read') return unknown('unreadable', GUARD_DEVICES, map.detail);
+  return ifKnown(readDevices(map.version === null ? null : map), (devices) =>
+    known(new Map(devices.map((device) => [`${device.node} ${device.method}`, device]))),
+  );
 }
 
 async function devicesOf(
   node: NodeObject,
   { core, methods }: GuardEffective,
   agents: CheckNeeds['agents'],
-  kept: ReadonlyMap<string, KeptDevice>,
+  kept: Awaited<ReturnType<typeof keptDevices>>,
 ): Promise<readonly CheckedDevice[]> {
   const plan = planOf(core, node.name);
   if (plan === null) return [];
   const asked = keysOf(plan).map(async (key): Promise<CheckedDevice | null> => {
-    const method = methodFor(methods, node.name, key);
+    const method = methodFor(methods, node, key);
     if (method === null) return null;
     const { power, exposed, begunMs, endedMs } = await agents.exposure(method);
     const level = plan.levels.findIndex((keys) => keys.includes(key));
-    const { rehearsedWallMs = null, contradicted = null } = kept.get(`${node.uid} ${key}`) ?? {};
+    const remembered = kept.known ? kept.value.get(`${node.uid} ${key}`) : undefined;
+    const { rehearsedWallMs = null, contradicted = null } = remembered ?? {};
     return {
       ...{ node: node.name, level: level === -1 ? null : level + 1, method: key, agent: method.agent },
       ...(power.known ? { says: power.value, detail: '' } : { says: 'unknown' as const, detail: power.detail }),

@@ -1,24 +1,24 @@
 import type { GuardEffective } from '../config/guard/effective.ts';
 import { methodFor } from '../config/guard/method.ts';
-import type { Act, GuardDecision, GuardReason, GuardVerdict, Store } from '../core/guard/decision.ts';
+import type { Act, GuardDecision, GuardReason, GuardVerdict, OrderAnswer, Store } from '../core/guard/decision.ts';
 import { MARK } from '../core/guard/node-facts.ts';
 import type { ActResult, DeviceAnswer, GuardObservation, GuardOutcome } from '../core/guard/observation.ts';
 import type { FencingId, NodeRef, StoredRecord } from '../core/guard/record.ts';
 import { isAdopted, LEAST_AUTHORITY_MS } from '../core/guard/self.ts';
 import { type MonoMs, sayCause } from '../core/reading.ts';
-import type { ApiGet, GuardSend } from '../kube/connection.ts';
+import { sleep } from '../host/clock.ts';
+import type { ApiGet, GuardSend } from '../kube/api/connection.ts';
 import type { Clock } from '../ports.ts';
 import { sayNotNow } from '../words/guard-effects.ts';
 import type { Agents } from './agents.ts';
-import { createAnswers } from './answers.ts';
 import { createGuardWrites, type GuardWrites } from './api-writes.ts';
 import { createDevices } from './devices.ts';
-import { outlived } from './history.ts';
-import { createKeeper, type Keeper } from './keeper.ts';
+import { createKeeper, GUARD_DEVICES, GUARD_STATE, type Keeper, type KeeperNeeds } from './kept.ts';
 import { createNodeEvents } from './node-events.ts';
 import { createNodeMarks } from './node-marks.ts';
-import { GUARD_ORDERS } from './orders.ts';
-import { MAX_RECORD_BYTES, recordData, recordName } from './records.ts';
+import { GUARD_ORDERS, isOrdered, withAnswer } from './orders.ts';
+import { type OwnMapNeeds, readOwnMap } from './own-map.ts';
+import { MAX_RECORD_BYTES, outlived, recordData, recordName } from './records.ts';
 import type { StoredMaps } from './stored-maps.ts';
 
 export type EffectNeeds = {
@@ -37,6 +37,10 @@ export type EffectNeeds = {
   readonly maps: Pick<StoredMaps, 'wrote' | 'overtaken'>;
   /** There is an outcome or an answer: the next look is due at once. */
   readonly news: () => void;
+  /** How many devices have no place in `guard-devices`, as the leader who writes it; 0: as another one. */
+  readonly leftOut: (count: number) => void;
+  /** Why a ConfigMap that outlives this leader cannot be stored; null: it is, or another one leads. */
+  readonly unkept: KeeperNeeds['unkept'];
   /** What went wrong, and what no outcome says. */
   readonly tell: (told: EffectTold) => void;
 };
@@ -61,7 +65,7 @@ export type GuardEffects = {
   readonly answers: () => readonly DeviceAnswer[];
 };
 
-type Seen = Pick<GuardObservation, 'self' | 'records' | 'wallMs'>;
+type Seen = Pick<GuardObservation, 'self' | 'records' | 'atMs' | 'wallMs'>;
 
 const PRUNE_EVERY_MS = 60_000;
 const FAILED = { store: { kind: 'failed' }, act: null } as const;
@@ -81,7 +85,7 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
   const devices = createDevices({
     clock,
     agents,
-    methodOf: ({ name }, key) => methodFor(config().methods, name, key),
+    methodOf: (node, key) => methodFor(config().methods, node, key),
     arrived: news,
   });
   const unsaid = ({ name }: NodeRef, detail: string): void => tell({ what: 'condition-unsaid', node: name, detail });
@@ -176,17 +180,24 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
     return FAILED;
   };
 
-  const keep = ({ state }: GuardVerdict, { self: { leadership }, records, wallMs }: Seen): void => {
+  const keep = ({ state }: GuardVerdict, { self: { leadership }, records, atMs, wallMs }: Seen): void => {
+    if (!leadership.isLeader || config().core.dryRun) {
+      needs.leftOut(0);
+      for (const name of [GUARD_STATE, GUARD_DEVICES] as const) needs.unkept(name, null);
+    }
     if (!leadership.isLeader || !isAdopted(state, { leadership }) || !mayAct()) return;
     if (kept?.sinceMs !== leadership.sinceMs) {
-      kept = { sinceMs: leadership.sinceMs, keeper: createKeeper(mapNeeds) };
+      kept = {
+        sinceMs: leadership.sinceMs,
+        keeper: createKeeper({ ...mapNeeds, leftOut: needs.leftOut, unkept: needs.unkept }),
+      };
       // A person may change it, and not create it. If it exists, this is a conflict.
       void writes.putMap(GUARD_ORDERS, {}, null);
     }
     kept.keeper.keep(state, config().core);
     if (!records.known || clock.monoMs() - prunedMs < PRUNE_EVERY_MS) return;
     prunedMs = clock.monoMs();
-    void prune(outlived(records.value, config().history, wallMs));
+    void prune(outlived(records.value, config().history, { atMs, wallMs, ahead: state.ahead }));
   };
 
   const prune = async (records: readonly StoredRecord[]): Promise<void> => {
@@ -240,4 +251,48 @@ async function storeRecord(writes: Pick<GuardWrites, 'putMap'>, { fencing, recor
   const bytes = Buffer.byteLength(Object.values(data).join(''));
   if (bytes > MAX_RECORD_BYTES) return { kind: 'failed', detail: `its record would have ${bytes} bytes` } as const;
   return writes.putMap(recordName(fencing), data, replaces);
+}
+
+/** A person waits 30 s for it, and the core may have taken some of it. */
+const ANSWER_WITHIN_MS = 25_000;
+const ANSWER_AGAIN_MS = 250;
+
+/** Stores answers in `guard-orders`, one after the other, however often a person writes in between. */
+type Answers = {
+  /** As a `GuardOutcome` has it. `conflict`: nobody waits for it any more. */
+  readonly store: (id: string, answer: OrderAnswer) => Promise<AnswerEnd>;
+};
+
+type AnswerEnd = { readonly kind: 'stored'; readonly version: string } | { readonly kind: 'conflict' | 'failed' };
+
+function createAnswers(needs: OwnMapNeeds): Answers {
+  const { clock, writes, mayAct, failed } = needs;
+  let turn: Promise<unknown> = Promise.resolve();
+
+  async function store(id: string, answer: OrderAnswer): Promise<AnswerEnd> {
+    const untilMs = clock.monoMs() + ANSWER_WITHIN_MS;
+    const answered = { answer, wallMs: clock.wallMs() };
+    for (;;) {
+      const read = await readOwnMap(needs, GUARD_ORDERS);
+      if (read.kind === 'read' && (read.version === null || !isOrdered(read.data, id))) return { kind: 'conflict' };
+      if (!mayAct()) return { kind: 'failed' };
+      const put =
+        read.kind === 'read'
+          ? await writes.putMap(GUARD_ORDERS, withAnswer(read.data, id, answered), read.version, read.labels)
+          : read;
+      if (put.kind === 'stored') return { kind: 'stored', version: put.version };
+      if (clock.monoMs() >= untilMs) {
+        failed(`${GUARD_ORDERS}: ${put.detail}`);
+        return { kind: 'failed' };
+      }
+      await sleep(clock, ANSWER_AGAIN_MS * (0.5 + Math.random()));
+    }
+  }
+  return {
+    store: (id, answer) => {
+      const mine = turn.then(() => store(id, answer));
+      turn = mine.catch(() => undefined);
+      return mine;
+    },
+  };
 }

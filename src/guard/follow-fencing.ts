@@ -1,7 +1,7 @@
 import type { FencingId, FencingRecord, Phase, RecordedStep } from '../core/guard/record.ts';
 import { sleep } from '../host/clock.ts';
-import type { ApiGet } from '../kube/connection.ts';
-import { listObjects, pathWith } from '../kube/object-list.ts';
+import type { ApiGet } from '../kube/api/connection.ts';
+import { listObjects, pathWith } from '../kube/api/object-list.ts';
 import type { Clock } from '../ports.ts';
 import { readRecord, recordName } from './records.ts';
 
@@ -19,17 +19,20 @@ const LIST_MS = 5_000;
 const PATIENCE_MS = 30 * 60_000;
 /** It cannot be read for this long. */
 const AWAY_MS = 60_000;
+/** `absent`: there is no such record. `unread`: whether there is one cannot be read. `waits`: nothing more happens. */
+export type NotFollowed = 'absent' | 'unread' | 'waits';
+
 /** Here a fencing stays, until somebody sees to it. */
 const ENDS: ReadonlySet<Phase> = new Set(['closed', 'aborted', 'stuck', 'left-off', 'not-back']);
 
 /**
  * Watches the record of a fencing until it comes to an end. It is listed by its name: who gives orders may list the records,
- * and get none. Null: it cannot be read, or nothing more happens. Never rejects.
+ * and get none. Never rejects.
  */
 export async function followFencing(
   id: FencingId,
   { clock, get, namespace, stepped }: FollowNeeds,
-): Promise<FencingRecord | null> {
+): Promise<FencingRecord | NotFollowed> {
   const path = pathWith(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps`, {
     fieldSelector: `metadata.name=${recordName(id)}`,
   });
@@ -49,7 +52,8 @@ export async function followFencing(
       told = Math.max(told, record.steps.length);
       if (ENDS.has(record.phase)) return record;
     }
-    if (nowMs - readMs > AWAY_MS || nowMs - movedMs > PATIENCE_MS) return null;
+    if (nowMs - readMs > AWAY_MS) return listed.ok ? 'absent' : 'unread';
+    if (nowMs - movedMs > PATIENCE_MS) return 'waits';
     await sleep(clock, LOOK_MS);
   }
 }

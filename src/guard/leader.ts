@@ -8,9 +8,9 @@ import {
 import type { LeadershipView } from '../core/guard/observation.ts';
 import { known, type MonoMs, unknown } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
-import type { ApiGet } from '../kube/connection.ts';
-import { messageOf } from '../kube/line-stream.ts';
-import { objectIn } from '../kube/object-list.ts';
+import type { ApiGet } from '../kube/api/connection.ts';
+import { messageOf } from '../kube/api/line-stream.ts';
+import { objectIn } from '../kube/api/object-list.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { CONFIG_DIFFERS, configDiffers, leaseRefused, NOT_LEADING } from '../words/finding-guard.ts';
 import { type GuardWrites, LEADER_LEASE } from './api-writes.ts';
@@ -23,6 +23,8 @@ export type Leader = {
   readonly lastWriteMs: () => MonoMs | null;
   /** Who holds the lease and renews it, as last read; null: nobody, or not known. */
   readonly holder: () => string | null;
+  /** Whether it is known who leads, also if that is nobody. */
+  readonly isHolderKnown: () => boolean;
   readonly heldBack: () => LeadershipStep['heldBack'];
   /** Whether its Lease had this resourceVersion a moment ago, by a renewal of this process. */
   readonly hasJustHad: (version: string) => boolean;
@@ -141,6 +143,12 @@ export function createLeader(needs: LeaderNeeds): Leader {
     const holder = state.watched?.lease?.holder ?? '';
     return holder === '' ? null : holder;
   }
+  /** What was read lately, and long enough after the last change, shows it. */
+  function isNobody(): boolean {
+    const { watched } = state;
+    if (watched === null || clock.monoMs() - watched.asOfMs >= LEASE_DURATION_MS) return false;
+    return watchedHolder() === null || watched.asOfMs - watched.sinceMs >= LEASE_DURATION_MS;
+  }
   /** Its holder may have died. */
   function isRenewed(): boolean {
     return state.watched !== null && clock.monoMs() - state.watched.sinceMs < LEASE_DURATION_MS;
@@ -151,6 +159,7 @@ export function createLeader(needs: LeaderNeeds): Leader {
     view: () => view,
     lastWriteMs: () => lastWriteMs,
     holder: () => (view.isLeader ? writer : isRenewed() ? watchedHolder() : null),
+    isHolderKnown: () => view.isLeader || isRenewed() || isNobody(),
     heldBack: () => heldBack,
     hasJustHad: (version) => renewals.some((renewal) => renewal.version === version && isRecent(renewal)),
     resign: (forMs) => {

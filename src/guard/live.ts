@@ -1,37 +1,23 @@
 import { GATES } from '../core/guard/decision.ts';
 import { dueMsOf } from '../core/guard/explain.ts';
 import { atGate, firstShut, type Look, lookOf, rateShutForAll, readsShut, type Shut } from '../core/guard/gates.ts';
-import type { NodeClass } from '../core/guard/health.ts';
-import type { FencingRecord, Phase } from '../core/guard/record.ts';
+import { type NodeClass, wasHeard } from '../core/guard/health.ts';
+import { type FencingRecord, needsPerson, type Phase } from '../core/guard/record.ts';
 import type { Fencing } from '../core/guard/state.ts';
 import { domainOf } from '../core/guard/storm.ts';
 import type { MonoMs } from '../core/reading.ts';
-import { sayWhy } from '../words/guard.ts';
+import { sayStopped } from '../words/guard.ts';
 import { sayBecause, sayGateRow } from '../words/guard-gate.ts';
-import {
-  beganWallMs,
-  sayFreed,
-  sayPhaseOf,
-  sayProof,
-  sayPurpose,
-  saySilence,
-  sayStepsOf,
-} from '../words/guard-history.ts';
-import { type Classified, classified, noNodes } from './classified.ts';
+import { beganWallMs, sayPhaseOf } from '../words/guard-history.ts';
 import type { GuardLook } from './loop.ts';
-import type { GuardLive, Listed, PastFencing, ShownDomain, ShownFencing, ShownGate, ShownNode } from './shown.ts';
+import { type Classified, classified, domainsBy } from './report.ts';
+import type { GuardLive, Listed, ShownDomain, ShownFencing, ShownGate, ShownNode, ShownRecord } from './shown.ts';
 
-/** How much of each list is shown. */
-type Most = {
-  readonly nodes: number;
-  readonly domains: number;
-  readonly fencings: number;
-  readonly steps: number;
-  readonly freed: number;
-};
-const MOST: Most = { nodes: 50, domains: 50, fencings: 20, steps: 40, freed: 40 };
+/** How much of each list is shown. A record has at most 64 KiB. */
+type Most = { readonly nodes: number; readonly domains: number; readonly fencings: number };
+const MOST: Most = { nodes: 50, domains: 50, fencings: 20 };
 /** Names that somebody made as long as they may be. */
-const LEAST: Most = { nodes: 10, domains: 5, fencings: 2, steps: 20, freed: 5 };
+const LEAST: Most = { nodes: 10, domains: 5, fencings: 2 };
 const MAX_BYTES = 1024 * 1024;
 
 /** As JSON; null: even with few rows it is larger than is sent. */
@@ -69,10 +55,6 @@ function listed<T>(all: readonly T[], most: number): Listed<T> {
   const rows = all.slice(0, most);
   return { rows, leftOut: all.length - rows.length };
 }
-function lastOf<T>(all: readonly T[], most: number): Listed<T> {
-  const rows = all.slice(-most);
-  return { rows, leftOut: all.length - rows.length };
-}
 
 const sayShut = (shut: Shut): string => sayGateRow({ gate: 'self', isOpen: false, ...shut });
 
@@ -83,7 +65,8 @@ function gatesOf(shown: Shown): readonly ShownGate[] {
   const { state } = shown.of.verdict;
   const holds = new Map<string, Map<string, number>>();
   for (const said of state.held.values()) {
-    const [gate = '', because = ''] = said.split(' ');
+    if (said === null) continue;
+    const { gate, because } = said;
     const reasons = holds.get(gate) ?? new Map<string, number>();
     holds.set(gate, reasons.set(because, (reasons.get(because) ?? 0) + 1));
   }
@@ -102,22 +85,8 @@ function gatesOf(shown: Shown): readonly ShownGate[] {
 }
 
 function domainsOf(label: string, all: readonly Classified[], { of, most }: Shown): Listed<ShownDomain> {
-  const counts = new Map<string, ShownDomain['nodes'] & ReturnType<typeof noNodes>>();
-  for (const { memory, health } of all) {
-    const value = domainOf(memory.object.labels, label);
-    const count = counts.get(value) ?? noNodes();
-    count[health] += 1;
-    counts.set(value, count);
-  }
-  const disrupted = new Set(
-    of.verdict.state.holds.flatMap(({ scope, endedMs }) =>
-      endedMs === null && scope.kind === 'domain' && scope.label === label ? [scope.value] : [],
-    ),
-  );
-  const rows = [...counts].map(([value, nodes]) => ({ value, nodes, isDisrupted: disrupted.has(value) }));
-  const silent = ({ nodes }: ShownDomain): number => nodes.dead + nodes.suspect + nodes.planned;
-  rows.sort(
-    (a, b) => Number(b.isDisrupted) - Number(a.isDisrupted) || silent(b) - silent(a) || byName(a.value, b.value),
+  const rows = domainsBy(label, all, of.verdict.state).toSorted(
+    (a, b) => Number(b.isDisrupted) - Number(a.isDisrupted) || b.silent - a.silent || byName(a.value, b.value),
   );
   return listed(rows, most.domains);
 }
@@ -147,11 +116,14 @@ function nodesOf(all: readonly Classified[], shown: Shown): Listed<ShownNode> {
 function nodeOf({ memory, health, ageMs }: Classified, fencing: Fencing | undefined, shown: Shown): ShownNode {
   const { name, labels, uid } = memory.object;
   const domains = shown.of.config.domainLabels.map((label) => domainOf(labels, label)).filter((value) => value !== '');
-  return { name, domains, health, ageMs, ...whatOf() };
+  return { name, domains, health, ageMs, wasHeard: wasHeard(memory), ...whatOf() };
 
   function whatOf(): Pick<ShownNode, 'said' | 'gate' | 'opensWallMs'> {
     const none = { said: null, gate: null, opensWallMs: null };
-    if (fencing !== undefined) return { ...none, said: sayPhaseOf(fencing.record, fencing.record.phase) };
+    if (fencing !== undefined) {
+      const { phase } = fencing.record;
+      return { ...none, said: sayStopped(phase, shown.of.config.dryRun) ?? sayPhaseOf(fencing.record, phase) };
+    }
     if (shown.of.verdict.state.dryFenced.has(uid)) return { ...none, said: 'would be fenced (dry run)' };
     if (!shown.isLeader || !IS_SILENT.has(health)) return none;
     const closed = firstShut(atGate(shown.look, memory, ageMs, null));
@@ -161,39 +133,19 @@ function nodeOf({ memory, health, ageMs }: Classified, fencing: Fencing | undefi
 }
 
 /** What a person must look at comes first, then what is under way. */
-const RANK: { readonly [P in Phase]?: number } = { stuck: 0, 'not-back': 0, failed: 1, aborted: 3, 'left-off': 3 };
+const RANK: { readonly [P in Phase]?: number } = { failed: 1, aborted: 3, 'left-off': 3 };
 
 function fencingsOf(shown: Shown): Listed<ShownFencing> {
-  const rank = ({ record }: Fencing): number => RANK[record.phase] ?? 2;
+  const rank = ({ record: { phase } }: Fencing): number => (needsPerson(phase) ? 0 : (RANK[phase] ?? 2));
   const all = [...shown.of.verdict.state.fencings.values()].sort(
     (a, b) => rank(a) - rank(b) || beganWallMs(b.record) - beganWallMs(a.record),
   );
   const { rows, leftOut } = listed(all, shown.most.fencings);
-  return { rows: rows.map((fencing) => fencingOf(fencing, shown)), leftOut };
-}
-
-function fencingOf(fencing: Fencing, shown: Shown): ShownFencing {
-  const { record } = fencing;
-  const { id, node, phase, level, attempt, silentMs } = record;
-  const said = sayStepsOf(record);
-  const steps = record.steps.map((step, at) => ({ ...step, text: said[at] ?? step.phase }));
-  return {
-    ...{
-      id,
-      node: node.name,
-      what: sayPurpose(record),
-      phase,
-      text: sayPhaseOf(record, phase),
-      level,
-      attempt,
-      silentMs,
-    },
-    why: record.why === null ? null : sayWhy(record.why),
-    isBad: RANK[phase] === 0,
-    steps: lastOf(steps, shown.most.steps),
+  const withDue = rows.map((fencing) => ({
+    record: shownRecord(fencing.record),
     dueWallMs: wallAt(dueMsOf(fencing, shown.look), shown),
-    freed: listed(sayFreed(record), shown.most.freed),
-  };
+  }));
+  return { rows: withDue, leftOut };
 }
 
 function pastOf({ of: { observation }, most }: Shown): GuardLive['past'] {
@@ -203,12 +155,7 @@ function pastOf({ of: { observation }, most }: Shown): GuardLive['past'] {
     .flatMap(({ record }) => (record?.phase === 'closed' ? [record] : []))
     .sort((a, b) => beganWallMs(b) - beganWallMs(a));
   const { rows, leftOut } = listed(closed, most.fencings);
-  return { rows: rows.map((record) => pastFencingOf(record, most)), leftOut };
+  return { rows: rows.map(shownRecord), leftOut };
 }
 
-function pastFencingOf(record: FencingRecord, { steps, freed }: Most): PastFencing {
-  return {
-    ...{ id: record.id, node: record.node.name, what: sayPurpose(record), silence: saySilence(record) },
-    ...{ proof: sayProof(record), steps: lastOf(record.steps, steps), freed: listed(sayFreed(record), freed) },
-  };
-}
+const shownRecord = ({ plan, answers, ...record }: FencingRecord): ShownRecord => record;

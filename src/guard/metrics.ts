@@ -96,7 +96,16 @@ export const GUARD_METRICS: MetricRows<Report> = {
     help: 'Nodes with an out-of-service taint, by who set it.',
     type: 'gauge',
     labels: ['owner'],
-    samples: ({ report: { taints } }) => Object.entries(taints).map(([owner, value]) => ({ labels: { owner }, value })),
+    samples: ({ report: { taints } }) => [
+      ...one(taints.guard, { owner: 'guard' }),
+      ...one(taints.other, { owner: 'other' }),
+    ],
+  },
+  nodewarden_guard_living_out_of_service_nodes: {
+    help: "Nodes with the guard's out-of-service taint that show life; it takes the taint away at once.",
+    type: 'gauge',
+    labels: [],
+    samples: ({ report: { taints } }) => one(taints.living),
   },
   nodewarden_guard_domain_silent_nodes: {
     help: 'Silent nodes of a failure domain; domains without one are left out.',

@@ -2,7 +2,7 @@ import type { GateRow, GuardDecision, GuardReason } from '../core/guard/decision
 import type { ActResult } from '../core/guard/observation.ts';
 import type { FencingRecord, NodeRef, Phase } from '../core/guard/record.ts';
 import type { MonoMs } from '../core/reading.ts';
-import { eventName } from '../kube/events.ts';
+import { eventName } from '../kube/spool/events.ts';
 import type { Clock } from '../ports.ts';
 import {
   EVENT_TYPES,
@@ -92,9 +92,7 @@ export function createNodeEvents({ clock, writes, mayAct, failed }: EventNeeds):
       if (isFreed(record, decision.from, reasons) && act?.kind === 'patched') {
         return tell(record, 'NodeFreed', sayFreed(id));
       }
-      if (phase === 'closed' && record.why === null && record.offSent.length > 0) {
-        return tell(record, 'NodeBack', sayBack(id));
-      }
+      if (isBack(decision)) return tell(record, 'NodeBack', sayBack(id));
     },
     reasoned: (reason) => {
       if (reason.code === 'life-after-proof') {
@@ -103,6 +101,14 @@ export function createNodeEvents({ clock, writes, mayAct, failed }: EventNeeds):
     },
   };
 }
+
+/** Its node is there with another boot: without a node nothing is cleared, and the same boot says why. */
+function isBack({ act, from, record: { phase, purpose, offSent, why } }: Moved): boolean {
+  if (phase !== 'closed' || purpose !== 'fence' || from === 'aborted' || offSent.length === 0) return false;
+  return act?.kind === 'clear' && !SAME_BOOT.includes(why);
+}
+type Moved = Extract<GuardDecision, { from: Phase }>;
+const SAME_BOOT: readonly (string | null)[] = ['alive', 'life-after-proof'];
 
 /** The taint goes also for other reasons: life, a person, or because it took too long. */
 function isFreed({ id, phase, isAlive, why }: FencingRecord, from: Phase, reasons: readonly GuardReason[]): boolean {

@@ -1,10 +1,11 @@
 import type { Dated, NodeView } from '../core/guard/observation.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import { pathWith } from '../kube/object-list.ts';
-import { type WatchConnection, watchObjects } from '../kube/object-watch.ts';
+import { hostName } from '../host/host-name.ts';
+import { pathWith } from '../kube/api/object-list.ts';
+import { type WatchConnection, watchObjects } from '../kube/api/object-watch.ts';
 import type { Clock, Findings } from '../ports.ts';
-import { NODES_NOT_LISTED, nodesRefused } from '../words/finding-guard.ts';
-import { createLeases } from './leases.ts';
+import { NODES_NOT_LISTED, nodesRefused, OWN_NODE, ownNodeUnclear } from '../words/finding-guard.ts';
+import { createLeases, LIST_DEADLINE_MS } from './leases.ts';
 import { type KnownNode, readNode } from './read-node.ts';
 
 export type Nodes = {
@@ -19,7 +20,6 @@ export type Nodes = {
   readonly close: () => void;
 };
 
-const LIST_DEADLINE_MS = 20_000;
 /** kube-apiserver sends a bookmark about once a minute. */
 export const SILENCE_MS = 90_000;
 
@@ -91,12 +91,40 @@ export function watchNodes(needs: {
       const listed = leases.all();
       if (!listed.known) return listed;
       const { value, asOfMs: leasesMs } = listed.value;
-      const views = [...byName.values()].map(({ object }) => ({ object, lease: value.get(object.name) ?? null }));
+      const views = [...byName.values()].map(({ object }) => ({
+        object,
+        lease: value.get(object.name)?.lease ?? null,
+      }));
       return known({ value: views, asOfMs: asOf(leasesMs) });
     },
     byUid: (uid) => uidsNow().get(uid) ?? null,
     all: () => byName.values(),
     heardMs: watch.heardMs,
     close: watch.close,
+  };
+}
+
+/**
+ * The name of the node that this process runs on; null: there is none. NODE_NAME says it, also in a sandbox with a kernel of its
+ * own; else it is the one that says it has this machine's boot id. A node may say what it wants, so of several the one of this
+ * machine's name counts, else the first.
+ */
+export function createOwnNode(needs: {
+  readonly nodes: Pick<Nodes, 'all'>;
+  readonly findings: Findings;
+  readonly bootId: string;
+  readonly env: NodeJS.ProcessEnv;
+}): () => string | null {
+  const { nodes, findings, bootId } = needs;
+  const told = needs.env['NODE_NAME'];
+  const own = told ?? hostName().toLowerCase();
+  return () => {
+    const names: string[] = [];
+    for (const { object } of nodes.all()) {
+      if (object.name === told || (bootId !== '' && object.bootId === bootId)) names.push(object.name);
+    }
+    if (names.includes(own) || names.length < 2) findings.clear(OWN_NODE);
+    else findings.raise(ownNodeUnclear(names));
+    return names.includes(own) ? own : (names.sort()[0] ?? null);
   };
 }

@@ -1,7 +1,7 @@
 import { isObject, isText, partOf } from '../core/shape.ts';
 import { sleep } from '../host/clock.ts';
-import type { ApiGet } from '../kube/connection.ts';
-import { notDone } from '../kube/write-failure.ts';
+import type { ApiGet } from '../kube/api/connection.ts';
+import { notDone } from '../kube/api/write-failure.ts';
 import type { Clock } from '../ports.ts';
 import {
   type GuardMap,
@@ -73,8 +73,11 @@ const AGAIN_MS = 5_000;
 /** A person waits for 30 s, and an answer is to be stored after it. */
 const STORED_WITHIN_MS = 15_000;
 
+/** `unkept`: told why it cannot be stored, which was so twice in a row; null: it is stored. */
+type KeptNeeds = OwnMapNeeds & { readonly unkept: (name: GuardMap, why: string | null) => void };
+
 /** One for each leadership: what is stored is read before it is replaced, and a foreign write since makes ours fail. */
-export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: number): KeptMap {
+export function createKeptMap(needs: KeptNeeds, name: GuardMap, everyMs: number): KeptMap {
   const { clock, writes, mayAct, failed } = needs;
   let stored: (Pick<OwnMap, 'version' | 'labels'> & { readonly text: string }) | null = null;
   let notBeforeMs = Number.NEGATIVE_INFINITY;
@@ -83,6 +86,7 @@ export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: numbe
   let latest: MapData | null = null;
   let given = 0;
   let storedGiven = 0;
+  let failures = 0;
 
   async function put(data: MapData, mine: number): Promise<void> {
     const text = JSON.stringify(data);
@@ -99,6 +103,8 @@ export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: numbe
     }
     notBeforeMs = clock.monoMs() + everyMs;
     storedGiven = mine;
+    failures = 0;
+    needs.unkept(name, null);
     if (given === mine) latest = null;
   }
   function again({ kind, detail }: NotWritten): void {
@@ -106,6 +112,7 @@ export function createKeptMap(needs: OwnMapNeeds, name: GuardMap, everyMs: numbe
     stored = null;
     notBeforeMs = clock.monoMs() + AGAIN_MS;
     failed(`${name}: ${kind}: ${detail}`);
+    if (kind === 'failed' && ++failures > 1) needs.unkept(name, detail);
   }
   function begin(data: MapData): void {
     writing = put(data, given)

@@ -1,5 +1,5 @@
 import { planOf } from '../core/guard/config.ts';
-import { plannedBy } from '../core/guard/planned.ts';
+import { plannedBy } from '../core/guard/health.ts';
 import { deviceKey, type NodeMemory } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { GuardLook } from './loop.ts';

@@ -6,7 +6,7 @@ import {
   type Taint,
 } from '../core/guard/observation.ts';
 import { isNumber, isText, type Json, objectsIn, partOf } from '../core/shape.ts';
-import { nodeKey } from './node-key.ts';
+import { nodeKey } from './records.ts';
 
 /** A Node of the API, reduced to what has a meaning here. */
 export type KnownNode = {
@@ -44,6 +44,9 @@ export function readNode(object: unknown): KnownNode | null {
       uid,
       key: nodeKey(uid),
       bootId: text(partOf(status, 'nodeInfo')['bootID']),
+      // Kubelets of another version may write it in capitals.
+      systemUuid: text(partOf(status, 'nodeInfo')['systemUUID']).toLowerCase(),
+      created: text(metadata['creationTimestamp']).slice(0, TOKEN_MAX),
       isDeleting: isText(metadata['deletionTimestamp']),
       isUnschedulable: spec['unschedulable'] === true,
       labels: textsIn(partOf(metadata, 'labels')),
@@ -89,3 +92,4 @@ export function readLease(object: unknown): LeaseView {
 }
 
 export const nameIn = (object: unknown): string => text(partOf(object, 'metadata')['name']);
+export const versionIn = (object: unknown): string => text(partOf(object, 'metadata')['resourceVersion']);

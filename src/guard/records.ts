@@ -1,3 +1,6 @@
+import { createHash } from 'node:crypto';
+import type { GuardEffective } from '../config/guard/effective.ts';
+import { asPast, type WallTime } from '../core/guard/ahead.ts';
 import { keysOf, type NodePlan } from '../core/guard/config.ts';
 import {
   type FencingId,
@@ -18,13 +21,16 @@ import {
   isOneOf,
   isText,
   listOf,
+  optional,
   orNull,
   parseJson,
   partOf,
   shape,
 } from '../core/shape.ts';
 import { type GuardMap, type MapData, versionOf } from './api-writes.ts';
-import { nodeKey } from './node-key.ts';
+
+/** What fencings of a node are named after (`NodeObject.key`): fit for a ConfigMap's name, whatever its uid is. */
+export const nodeKey = (uid: string): string => createHash('sha256').update(uid).digest('hex').slice(0, 16);
 
 /** guard.md 7.2. */
 export const MAX_RECORD_BYTES = 64 * 1024;
@@ -60,13 +66,14 @@ function recordIn(data: unknown, id: FencingId): FencingRecord | string {
   if (!isText(text)) return `it has no ${KEY}`;
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_RECORD_BYTES) return `it has ${bytes} bytes, and at most ${MAX_RECORD_BYTES} are read`;
-  const record = withFreed(parseJson(text));
+  const record = withDefaults(parseJson(text));
   if (!isRecord(record)) return isObject(record) ? sayWrongField(record) : 'it is not a JSON object';
   return whatDoesNotFit(record, id) ?? record;
 }
 
-/** Earlier versions did not say it: a fencing of theirs that is open goes on. */
-const withFreed = (record: unknown): unknown => (isObject(record) ? { freed: null, ...record } : record);
+/** Earlier versions did not say these: a fencing of theirs that is open goes on. */
+const withDefaults = (record: unknown): unknown =>
+  isObject(record) ? { freed: null, cutWallMs: null, offHeard: [], wasHeard: true, ...record } : record;
 
 const sayWrongField = (record: { readonly [field: string]: unknown }): string => {
   const wrong = Object.entries(FIELDS).find(([name, isRight]) => !isRight(record[name]));
@@ -96,7 +103,11 @@ const isMs = (value: unknown): boolean => typeof value === 'number' && value >= 
 const isMethods = listOf(isName, 200);
 
 const isNode = shape<NodeRef>({ name: isName, uid: isName, bootId: isShort });
-const isPlan = shape<NodePlan>({ isolation: isMethods, levels: listOf(listOf(isName, 50), 50) });
+const isPlan = shape<NodePlan>({
+  isolation: isMethods,
+  levels: listOf(listOf(isName, 50), 50),
+  ofMachine: optional(isMethods),
+});
 const isProof = (value: unknown): boolean =>
   isObject(value) &&
   (value['by'] === 'devices' ? isCount(value['level']) : value['by'] === 'person' && isName(value['name']));
@@ -118,8 +129,11 @@ const isStep = shape<RecordedStep>({ phase: isOneOf(...PHASES), wallMs: isMs });
 const isFreedPod = shape<FreedPod>({
   ...{ namespace: isShort, name: isShort, uid: isShort, isMember: isFlag },
   ...{ goneWallMs: orNull(isMs), readyWallMs: orNull(isMs) },
+  ...{ isGoneBy: optional(isFlag), isReadyBy: optional(isFlag) },
 });
-const isFreedVolume = shape<FreedVolume>({ name: isShort, volume: isShort, goneWallMs: orNull(isMs) });
+const isFreedVolume = shape<FreedVolume>({
+  ...{ name: isShort, volume: isShort, goneWallMs: orNull(isMs), isGoneBy: optional(isFlag) },
+});
 const isFreed = shape<Freed>({ pods: listOf(isFreedPod, 100), volumes: listOf(isFreedVolume, 100) });
 
 const FIELDS = {
@@ -137,6 +151,8 @@ const FIELDS = {
   retries: isCount,
   offSent: isMethods,
   onSent: isMethods,
+  cutWallMs: orNull(isMs),
+  offHeard: isMethods,
   onAttempt: isCount,
   renewed: orNull(isShort),
   order: orNull(isOrder),
@@ -148,5 +164,33 @@ const FIELDS = {
   freed: orNull(isFreed),
   steps: listOf(isStep, 100),
   silentMs: isNumber,
+  wasHeard: isFlag,
 } satisfies { readonly [K in keyof FencingRecord]-?: (value: unknown) => boolean };
 const isRecord = shape<FencingRecord>(FIELDS);
+
+const DAY_MS = 86_400_000;
+/** At one time; the rest has time. */
+const MOST = 20;
+
+/**
+ * Closed records that `history` no longer keeps, the oldest first. Those of the last day stay whatever it says: the limits
+ * per hour and day are counted in them. Open and unreadable ones stay.
+ */
+export function outlived(
+  records: readonly StoredRecord[],
+  { days, entries }: GuardEffective['history'],
+  now: WallTime,
+): readonly StoredRecord[] {
+  return records
+    .flatMap((stored) => (stored.record?.phase === 'closed' ? [{ stored, ageMs: ageOf(stored.record, now) }] : []))
+    .sort((a, b) => a.ageMs - b.ageMs)
+    .filter(({ ageMs }, index) => ageMs > DAY_MS && (index >= entries || ageMs > days * DAY_MS))
+    .slice(-MOST)
+    .reverse()
+    .map(({ stored }) => stored);
+}
+
+function ageOf({ id, steps }: FencingRecord, now: WallTime): number {
+  const last = steps.at(-1);
+  return last === undefined ? 0 : now.wallMs - asPast(id, last.wallMs, now);
+}

@@ -1,5 +1,5 @@
-import { type RightAttributes, reviewAttributes } from '../kube/access-review.ts';
-import type { GuardSend } from '../kube/connection.ts';
+import { type RightAttributes, reviewAttributes } from '../kube/api/access-review.ts';
+import type { GuardSend } from '../kube/api/connection.ts';
 import { LEADER_LEASE } from './api-writes.ts';
 
 /** One right of guard.md 13.1; `where`: the Role or ClusterRole of config/kubernetes/guard/rbac.yaml that gives it. */

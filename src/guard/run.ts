@@ -1,18 +1,25 @@
 import { randomBytes } from 'node:crypto';
 import type { GuardEffective } from '../config/guard/effective.ts';
 import { loadGuard } from '../config/guard/load.ts';
-import { whyNotNow } from '../core/guard/why-not-now.ts';
+import { whyNotNow } from '../core/guard/decide.ts';
 import { type MonoMs, sayCause } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
 import { createClock, readBootId } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
-import { type Notify, openNotify } from '../host/notify.ts';
-import { createStdout } from '../host/stdout.ts';
-import { openConnection } from '../kube/open-connection.ts';
+import { createStdout } from '../host/own/stdout.ts';
+import { type Notify, openNotify } from '../host/systemd/notify.ts';
+import { openConnection } from '../kube/api/open-connection.ts';
 import type { Clock } from '../ports.ts';
 import { createFindings } from '../record/writing/findings.ts';
 import { createLog } from '../record/writing/log.ts';
-import { guardApiAway, guardRefused } from '../words/finding-guard.ts';
+import {
+  DEVICES_LEFT_OUT,
+  devicesLeftOut,
+  guardApiAway,
+  guardRefused,
+  notKept,
+  notKeptId,
+} from '../words/finding-guard.ts';
 import { sayGuardStarts } from '../words/guard.ts';
 import { sayEffect } from '../words/guard-effects.ts';
 import { type Agents, createAgents } from './agents.ts';
@@ -22,12 +29,12 @@ import { captureOf } from './capture.ts';
 import { createGuardCounts } from './counts.ts';
 import { createEffects } from './effects.ts';
 import { keepHttp } from './http.ts';
-import { keepLocalRecord } from './keep-local-record.ts';
 import { createLeader } from './leader.ts';
+import { keepLocalRecord } from './local-record.ts';
+import { tellOfLooks } from './look-findings.ts';
 import { type GuardLook, type GuardLoop, startLoop } from './loop.ts';
-import { watchNodes } from './nodes.ts';
+import { createOwnNode, watchNodes } from './nodes.ts';
 import { createObserver } from './observe.ts';
-import { createOwnNode } from './own-node.ts';
 import { createPastHour } from './past-hour.ts';
 import { createGuardReload } from './reload.ts';
 import { explainReport, guardReport } from './report.ts';
@@ -35,7 +42,6 @@ import type { GuardReport } from './shown.ts';
 import { openStatusSocket } from './status-socket.ts';
 import { watchMaps } from './stored-maps.ts';
 import { watchTaintSupport } from './taint-support.ts';
-import { tellTaintsInDryRun } from './taints-in-dry-run.ts';
 import { createTeller } from './tell.ts';
 import { createWitnesses } from './witness.ts';
 
@@ -125,6 +131,7 @@ async function runParts(
   const reload = createGuardReload({
     ...{ clock, log, findings, file: configFile, started, metadata: agents.metadata, changed: reloaded },
     open: () => [...(last?.verdict.state.fencings.values() ?? [])].map(({ record }) => record),
+    nodes: () => [...(last?.verdict.state.nodes.values() ?? [])].map(({ object }) => object.name),
   });
   function reloaded(): void {
     support?.configChanged();
@@ -171,10 +178,12 @@ async function runParts(
       last === null
         ? null
         : whyNotNow(last.verdict.state, observer.observe({ outcomes: [], answers: [] }), config().core, of),
+    leftOut: (count) => (count === 0 ? findings.clear(DEVICES_LEFT_OUT) : findings.raise(devicesLeftOut(count))),
+    unkept: (name, why) => (why === null ? findings.clear(notKeptId(name)) : findings.raise(notKept(name, why))),
     tell: ({ what, node, detail }) => log.warn({ event: 'fence', what, node }, sayEffect(what, node, detail)),
   });
   const tell = createTeller(log);
-  const tellTaints = tellTaintsInDryRun(findings);
+  const tellFindings = tellOfLooks(findings);
   const record = keepLocalRecord({ clock, findings, directory: started.stateDirectory });
   const pastHour = createPastHour();
   const pulse = createPulse(clock, notify);
@@ -185,7 +194,8 @@ async function runParts(
       ? null
       : guardReport({
           ...{ version, writer, look: last, config: config(), findings: findings.all(), nowMs: clock.monoMs() },
-          ...{ holder: leader.holder(), heldBack: leader.heldBack(), heardMs: oldest(nodes.heardMs(), maps.heardMs()) },
+          ...{ holder: leader.holder(), isHolderKnown: leader.isHolderKnown(), heldBack: leader.heldBack() },
+          heardMs: oldest(nodes.heardMs(), maps.heardMs()),
         });
   const socket = await openStatusSocket({
     ...{ clock, findings, path: started.socket, answer: report },
@@ -206,7 +216,7 @@ async function runParts(
     decided: (look) => {
       last = look;
       reload.looked();
-      tellTaints(look);
+      tellFindings(look);
       tell(look);
       record.keep(look);
       pastHour.keep(look);

@@ -1,7 +1,7 @@
 import type { GateName } from '../core/guard/decision.ts';
 import type { NodeExplanation } from '../core/guard/explain.ts';
 import type { NodeClass } from '../core/guard/health.ts';
-import type { PowerState } from '../core/guard/record.ts';
+import type { FencingRecord, PowerState } from '../core/guard/record.ts';
 import type { GuardState } from '../core/guard/state.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { isObject, isText } from '../core/shape.ts';
@@ -23,6 +23,8 @@ export type GuardReport = {
     readonly isLeader: boolean;
     /** Who holds the lease; null: nobody, or not known. */
     readonly holder: string | null;
+    /** With no holder: nobody leads. */
+    readonly isHolderKnown: boolean;
     readonly epoch: number | null;
     readonly authorityMs: number | null;
     /** Why it does not run though nobody leads. */
@@ -53,8 +55,8 @@ export type GuardReport = {
   readonly devices: { readonly [A in PowerState | 'unknown']: number };
   /** Ages of the last on or off of each device that this process heard; null: it heard none. */
   readonly answerAges: { readonly medianMs: number; readonly p90Ms: number; readonly oldestMs: number } | null;
-  /** Nodes with an out-of-service taint of the guard, and with one of somebody else. */
-  readonly taints: { readonly guard: number; readonly other: number };
+  /** Nodes with an out-of-service taint of the guard, and with one of somebody else; `living`: of the former, those that show life. */
+  readonly taints: { readonly guard: number; readonly other: number; readonly living: number };
   readonly contradicted: readonly { readonly node: string; readonly method: string; readonly why: string }[];
   /** How many there are, of which the lists have the first 100: `held` by gate, `fencings` by phase. */
   readonly totals: {
@@ -83,6 +85,10 @@ export type OpenFencing = {
   readonly isConfirmed: boolean;
   /** Why its machine is not switched on again; null: it is. */
   readonly staysOff: string | null;
+  /** Its node carries an out-of-service taint of the guard, as last seen. */
+  readonly isTainted: boolean;
+  /** It is decided, and cannot begin. */
+  readonly isWaiting: boolean;
 };
 /** What `guard explain` shows; null: there is no such node. */
 export type ExplainReport = {
@@ -127,7 +133,7 @@ export type GuardLive = {
   readonly nodes: Listed<ShownNode>;
   readonly fencings: Listed<ShownFencing>;
   /** Closed ones, the newest first; a text: why they are not known. */
-  readonly past: Listed<PastFencing> | string;
+  readonly past: Listed<ShownRecord> | string;
 };
 export type Listed<T> = { readonly rows: readonly T[]; readonly leftOut: number };
 
@@ -141,48 +147,21 @@ export type ShownGate = {
   /** Dead nodes of which it is the first closed one, by the reason. */
   readonly holds: readonly { readonly why: string; readonly nodes: number }[];
 };
-export type ShownDomain = {
-  /** '': these nodes do not have the label. */
-  readonly value: string;
-  readonly nodes: GuardReport['nodes'];
-  readonly isDisrupted: boolean;
-};
+/** `value` '': these nodes do not have the label. */
+export type ShownDomain = Omit<Domain, 'label' | 'nodes'> & { readonly nodes: GuardReport['nodes'] };
 export type ShownNode = {
   readonly name: string;
   readonly domains: readonly string[];
   readonly health: NodeClass;
-  /** At the last list; null: it was never seen alive. */
+  /** At the last list; null: it has none. `wasHeard`: of a sign of life that was seen; else it is older. */
   readonly ageMs: number | null;
+  readonly wasHeard: boolean;
   /** What became of it, or the gate that holds it; null: nobody asks, or the guard that leads decides. */
   readonly said: string | null;
   readonly gate: GateName | null;
   readonly opensWallMs: number | null;
 };
-export type ShownFencing = {
-  readonly id: string;
-  readonly node: string;
-  readonly what: string;
-  readonly phase: string;
-  readonly text: string;
-  readonly why: string | null;
-  /** A person must look. */
-  readonly isBad: boolean;
-  readonly level: number;
-  readonly attempt: number;
-  readonly silentMs: number;
-  /** The last ones. */
-  readonly steps: Listed<{ readonly phase: string; readonly text: string; readonly wallMs: number }>;
-  /** As `dueMsOf` says. */
-  readonly dueWallMs: number | null;
-  /** Pods and volumes. */
-  readonly freed: Listed<string>;
-};
-export type PastFencing = {
-  readonly id: string;
-  readonly node: string;
-  readonly what: string;
-  readonly silence: string;
-  readonly proof: string;
-  readonly steps: Listed<{ readonly phase: string; readonly wallMs: number }>;
-  readonly freed: Listed<string>;
-};
+/** As `guard history -o json` has it, without what its devices were and said. */
+export type ShownRecord = Omit<FencingRecord, 'plan' | 'answers'>;
+/** An open one. `dueWallMs`: as `dueMsOf` says. */
+export type ShownFencing = { readonly record: ShownRecord; readonly dueWallMs: number | null };

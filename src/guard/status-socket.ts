@@ -1,5 +1,5 @@
 import { ensureDirectory } from '../host/files.ts';
-import { groupIdOf } from '../host/socket-file.ts';
+import { groupIdOf } from '../host/own/socket-file.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { type OpenSocket, serveSocket } from '../serve/socket.ts';
 import { NO_SOCKET, noSocket } from '../words/finding-guard.ts';

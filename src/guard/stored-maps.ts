@@ -1,7 +1,7 @@
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { isText, partOf } from '../core/shape.ts';
-import { pathWith } from '../kube/object-list.ts';
-import { isBefore, type WatchConnection, watchObjects } from '../kube/object-watch.ts';
+import { pathWith } from '../kube/api/object-list.ts';
+import { isBefore, type WatchConnection, watchObjects } from '../kube/api/object-watch.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { NODES_NOT_LISTED, nodesRefused } from '../words/finding-guard.ts';
 import { SILENCE_MS } from './nodes.ts';

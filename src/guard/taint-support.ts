@@ -1,7 +1,7 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { isObject, isText } from '../core/shape.ts';
-import type { ApiGet } from '../kube/connection.ts';
-import { notDone } from '../kube/write-failure.ts';
+import type { ApiGet } from '../kube/api/connection.ts';
+import { notDone } from '../kube/api/write-failure.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { serverTooOld } from '../words/finding-guard.ts';
 

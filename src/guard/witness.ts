@@ -25,7 +25,9 @@ export type Witnesses = {
 };
 
 const AT_ONCE = 10;
-const DEADLINE_MS = 3_000;
+/** Three seconds. A stall of this process is one tick, however long: during it, nothing is heard. */
+const TICK_MS = 100;
+const TICKS = 30;
 const NOT_ASKED = unknown('not-asked', 'kubelet', 'it was not tried yet');
 const NO_ADDRESS = unknown('absent', 'kubelet', 'its Node names no InternalIP');
 
@@ -92,7 +94,11 @@ export function handshake(clock: Clock, { host, port }: KubeletAddress): Promise
       resolve(answer);
       socket.destroy();
     };
-    const cancel = clock.after(DEADLINE_MS, () => end(known('silent')));
+    let cancel = (): void => undefined;
+    const listen = (ticks: number): void => {
+      cancel = clock.after(TICK_MS, () => (ticks > 1 ? listen(ticks - 1) : end(known('silent'))));
+    };
+    listen(TICKS);
     socket.once('secureConnect', () => end(known('answers')));
     socket.on('error', (cause) => end(answerIn(cause, where)));
   });

@@ -296,7 +296,10 @@ export function renameFile(from: string, to: string): Reading<true> {
   }
 }
 
-const WRITABLE_BY_OTHERS = 0o022;
+/** The mode's bits for the group and others. An access list that lets further users write shows in those of the group. */
+export const WRITABLE_BY_OTHERS = 0o022;
+/** Others may write in such a directory, but not remove or rename what is not theirs. */
+export const STICKY = 0o1000;
 
 /**
  * Why a file or directory must not steer this program, as a sentence; null = owned by root (or by the user we run as)
@@ -317,6 +320,8 @@ export function whyDistrusted(path: string, facts: Stats): string | null {
     return `${path} belongs to user ${facts.uid}; it must belong to root (chown root ${path})`;
   }
   if ((facts.mode & WRITABLE_BY_OTHERS) !== 0) {
+    // With the sticky bit they are meant to.
+    if (facts.isDirectory() && (facts.mode & STICKY) !== 0) return `${path} can be written by others: name another one`;
     return `${path} can be written by its group or by others (chmod go-w ${path})`;
   }
   return null;

@@ -233,6 +233,8 @@ export function parseKeyed(
   return known(Math.min(value, Number.MAX_SAFE_INTEGER));
 }
 
+export const noLine = (where: string, name: string): Unknown => unknown('absent', where, `no line ${name}`);
+
 /** Where the text after the needle begins. */
 function lineOf(bytes: Buffer, needle: Buffer): number | null {
   if (startsWith(bytes, needle)) return needle.length - 1;
@@ -277,4 +279,13 @@ export function readKeyed(path: string | Buffer, name: Key): Reading<number> {
 
 export function keyedIn(bytes: Buffer, name: Key, path: string): Reading<number> {
   return parseKeyed(bytes, name, '', path) ?? unknown('absent', path, `no line ${name.text.trim()}`);
+}
+
+/** Of a text that the kernel would not write. */
+const SHOWN_CHARACTERS = 40;
+
+export function garbled(text: string, where: string): Unknown {
+  const shown =
+    text === '' ? 'empty' : `not what the kernel writes there: ${JSON.stringify(text.slice(0, SHOWN_CHARACTERS))}`;
+  return unknown('malformed', where, shown);
 }

@@ -1,46 +1,35 @@
 import { opendirSync } from 'node:fs';
 import type { Psi, StallAverages } from '../core/observation.ts';
-import { ifKnown, known, type Reading, sumOf, type Unknown, unknown } from '../core/reading.ts';
+import { ifKnown, known, type Reading } from '../core/reading.ts';
 import { isUnsupported } from './file-error.ts';
 import {
+  garbled,
   key,
+  noLine,
   openKernelFile,
   openNumberFile,
   parseKeyed,
   readKernelFile,
   readKernelFileShared,
 } from './kernel-file.ts';
-import { pageBytes } from './page-size.ts';
+import { type KernelsOwn, readKernelsOwn } from './memory/kernels-own.ts';
+import { bytesOf, type KernelKind, kibOf, type Meminfo, parseKernelKinds, parseMeminfo } from './memory/meminfo.ts';
 
-/** Fields of /proc/meminfo. */
-export type Meminfo = { readonly [field in keyof typeof MEMINFO]: Reading<number> } & {
-  /** The whole page cache, shared memory included. */
-  readonly fileBytes: Reading<number>;
-  /** Slab, stacks, page tables (also those of virtual machines) and per-CPU memory. */
-  readonly kernelBytes: Reading<number>;
-};
 /** A counter: how long all tasks were stalled on memory, in ms. `absent` if the kernel does not record pressure. */
 export type StallTime = { readonly stalledMs: () => Reading<number>; readonly close: () => void };
 type PsiResource = 'memory' | 'io' | 'cpu';
 export type Procfs = {
   readonly memTotalBytes: () => Reading<number>;
   readonly meminfo: () => Reading<Meminfo>;
-  /**
-   * The kernel's own memory, by kind. Not the rest of MemTotal: on kernels 6.7 and later, the free pages that CPUs keep for
-   * themselves, up to an eighth of it, are counted nowhere.
-   */
-  readonly kernelKinds: () => Reading<readonly { readonly kind: string; readonly bytes: number }[]>;
+  readonly kernelKinds: () => Reading<readonly KernelKind[]>;
   /** The number of threads that exist (kubelet-eviction.md 1.3.2). */
   readonly tasks: () => Reading<number>;
   /** The smaller of pid_max and threads-max; one that cannot be read is left out (kubelet-eviction.md 1.3.1). */
   readonly pidLimit: () => Reading<number>;
   /** A counter: how many processes the kernel's OOM killer has killed since boot. */
   readonly oomKills: () => Reading<number>;
-  /**
-   * What no process gets: each zone's watermark, and what it protects from those who could use a higher zone
-   * (vm.lowmem_reserve_ratio). At `low` the kernel begins to reclaim, at `min` its OOM killer acts.
-   */
-  readonly reserveBytes: (watermark: 'low' | 'min') => Reading<number>;
+  /** Takes longer than a look, and the longer the more CPUs there are. */
+  readonly kernelsOwn: () => Reading<KernelsOwn>;
   /** `absent` if the kernel has no /proc/pressure or it is switched off. */
   readonly psi: (resource: PsiResource) => Reading<Psi>;
   /** For the whole machine. */
@@ -49,37 +38,11 @@ export type Procfs = {
   readonly close: () => void;
 };
 
-const MEMINFO = {
-  memTotalBytes: key('MemTotal:'),
-  memFreeBytes: key('MemFree:'),
-  swapFreeBytes: key('SwapFree:'),
-  swapTotalBytes: key('SwapTotal:'),
-  anonBytes: key('AnonPages:'),
-  shmemBytes: key('Shmem:'),
-  unevictableBytes: key('Unevictable:'),
-  slabReclaimableBytes: key('SReclaimable:'),
-  dirtyBytes: key('Dirty:'),
-  writebackBytes: key('Writeback:'),
-  activeFileBytes: key('Active(file):'),
-  inactiveFileBytes: key('Inactive(file):'),
-  /** Huge pages of all sizes, used or not (4.20). */
-  hugetlbPoolBytes: key('Hugetlb:'),
-} as const;
-const KERNEL_KINDS = [
-  { kind: 'slab', of: key('Slab:') },
-  { kind: 'stacks', of: key('KernelStack:') },
-  { kind: 'page tables', of: key('PageTables:') },
-  { kind: 'per-CPU memory', of: key('Percpu:') },
-  { kind: 'page tables of virtual machines', of: key('SecPageTables:'), since: '6.1' },
-] as const;
-const PAGE_CACHE = [key('Cached:'), key('Buffers:')];
-const MEM_TOTAL = MEMINFO.memTotalBytes;
+const MEM_TOTAL = key('MemTotal:');
 const OOM_KILL = key('oom_kill ');
 
 /** meminfo and vmstat: 2 to 5 KiB on 6.18. */
 const TEXT_BYTES = 64 * 1024;
-/** Some 100 bytes per zone and CPU. */
-const ZONEINFO_BYTES = 4 * 1024 * 1024;
 const LINE_BYTES = 4096;
 /** One entry per hierarchy, each with a path of up to 4 KiB. */
 const CGROUP_BYTES = 128 * 1024;
@@ -95,9 +58,11 @@ export function createProcfs(root = ''): Procfs {
     openKernelFile(`${root}/proc/pressure/${resource}`, LINE_BYTES, 'at-once');
   const memoryStall = openStallTime(`${root}/proc/pressure/memory`);
   const stalls = { memory: pressure('memory'), io: pressure('io'), cpu: pressure('cpu') };
+  const readMeminfo = (): Reading<Meminfo> =>
+    ifKnown(meminfo.read(), (bytes) => known(parseMeminfo(bytes, paths.meminfo)));
   return {
     memTotalBytes: () => ifKnown(meminfo.read(), (bytes) => kibOf(bytes, MEM_TOTAL, paths.meminfo)),
-    meminfo: () => ifKnown(meminfo.read(), (bytes) => known(parseMeminfo(bytes, paths.meminfo))),
+    meminfo: readMeminfo,
     kernelKinds: () => ifKnown(meminfo.read(), (bytes) => parseKernelKinds(bytes, paths.meminfo)),
     tasks: () => ifKnown(loadavg.read(), (bytes) => parseLoadavgTasks(bytes.toString('latin1'), paths.loadavg)),
     pidLimit: () => smallest(pidLimits.map((file) => file.read())),
@@ -106,7 +71,7 @@ export function createProcfs(root = ''): Procfs {
         vmstat.read(),
         (bytes) => parseKeyed(bytes, OOM_KILL, '', paths.vmstat) ?? noLine(paths.vmstat, 'oom_kill (Linux 4.13)'),
       ),
-    reserveBytes: (watermark) => readReserve(`${root}/proc`, watermark),
+    kernelsOwn: () => readKernelsOwn(root, readMeminfo),
     psi: (resource) => {
       const bytes = stalls[resource].read();
       if (bytes.known) return parsePsi(bytes.value.toString('latin1'), `${root}/proc/pressure/${resource}`);
@@ -124,52 +89,6 @@ export function createProcfs(root = ''): Procfs {
   };
 }
 
-function parseMeminfo(bytes: Buffer, where: string): Meminfo {
-  const field = (name: keyof typeof MEMINFO): Reading<number> => kibOf(bytes, MEMINFO[name], where);
-  return {
-    memTotalBytes: field('memTotalBytes'),
-    memFreeBytes: field('memFreeBytes'),
-    swapFreeBytes: field('swapFreeBytes'),
-    swapTotalBytes: field('swapTotalBytes'),
-    anonBytes: field('anonBytes'),
-    shmemBytes: field('shmemBytes'),
-    unevictableBytes: field('unevictableBytes'),
-    slabReclaimableBytes: field('slabReclaimableBytes'),
-    dirtyBytes: field('dirtyBytes'),
-    writebackBytes: field('writebackBytes'),
-    activeFileBytes: field('activeFileBytes'),
-    inactiveFileBytes: field('inactiveFileBytes'),
-    hugetlbPoolBytes: field('hugetlbPoolBytes'),
-    fileBytes: sumOf(PAGE_CACHE.map((name) => kibOf(bytes, name, where))),
-    kernelBytes: sumOf(KERNEL_KINDS.map((kind) => ofKind(bytes, kind, where))),
-  };
-}
-
-function parseKernelKinds(bytes: Buffer, where: string): ReturnType<Procfs['kernelKinds']> {
-  const kinds: { readonly kind: string; readonly bytes: number }[] = [];
-  for (const kind of KERNEL_KINDS) {
-    const read = ofKind(bytes, kind, where);
-    if (!read.known) return read;
-    kinds.push({ kind: kind.kind, bytes: read.value });
-  }
-  return known(kinds);
-}
-
-/** An older kernel counts a newer kind nowhere. */
-function ofKind(bytes: Buffer, kind: (typeof KERNEL_KINDS)[number], where: string): Reading<number> {
-  const read = kibOf(bytes, kind.of, where);
-  return !read.known && read.why === 'absent' && 'since' in kind ? known(0) : read;
-}
-
-function kibOf(bytes: Buffer, name: ReturnType<typeof key>, where: string): Reading<number> {
-  return bytesOf(parseKeyed(bytes, name, ' kB', where) ?? noLine(where, name.text));
-}
-
-const bytesOf = (kib: Reading<number>): Reading<number> =>
-  ifKnown(kib, (count) => known(Math.min(count * 1024, Number.MAX_SAFE_INTEGER)));
-
-const noLine = (where: string, name: string): Unknown => unknown('absent', where, `no line ${name}`);
-
 /** The number after the slash in the fourth field: threads, not processes. */
 function parseLoadavgTasks(text: string, where: string): Reading<number> {
   const tasks = /^\d+\.\d\d \d+\.\d\d \d+\.\d\d \d+\/(\d+) \d+\n$/.exec(text)?.[1];
@@ -180,33 +99,6 @@ function smallest(limits: readonly Reading<number>[]): Reading<number> {
   const values = limits.filter((limit) => limit.known).map(({ value }) => value);
   const failed = limits.find((limit) => !limit.known);
   return values.length > 0 || failed === undefined ? known(Math.min(...values)) : failed;
-}
-
-const ZONES = /^(?=Node \d+, zone )/m;
-const LINES = { low: /^ +low +(\d+)$/m, min: /^ +min +(\d+)$/m } as const;
-const MANAGED = /^ +managed +(\d+)$/m;
-const PROTECTION = /^ +protection: \((\d+(?:, \d+)*)\)$/m;
-
-function readReserve(proc: string, watermark: 'low' | 'min'): Reading<number> {
-  const where = `${proc}/zoneinfo`;
-  const bytes = readKernelFile(where, ZONEINFO_BYTES);
-  if (!bytes.known) return bytes;
-  const text = bytes.value.toString('latin1');
-  const pages = text.split(ZONES).map((zone) => reservedPages(zone, LINES[watermark]));
-  if (!pages.every((count) => count !== null) || !text.endsWith('\n')) return garbled(text, where);
-  const size = pageBytes();
-  if (!size.known) return size;
-  const reserved = pages.reduce((sum, count) => sum + count, 0) * size.value;
-  return known(Math.min(reserved, Number.MAX_SAFE_INTEGER));
-}
-
-/** Of one zone, no more than it has. */
-function reservedPages(zone: string, watermark: RegExp): number | null {
-  const [, kept] = watermark.exec(zone) ?? [];
-  const [, managed] = MANAGED.exec(zone) ?? [];
-  const [, protection] = PROTECTION.exec(zone) ?? [];
-  if (kept === undefined || managed === undefined || protection === undefined) return null;
-  return Math.min(Number(managed), Number(kept) + Math.max(...protection.split(', ').map(Number)));
 }
 
 const PSI = /^(?:some (?<some>[^\n]*)\n)(?:full (?<full>[^\n]*)\n)?$/;
@@ -277,11 +169,11 @@ export function rssBytes(pid: number, root = ''): Reading<number> {
   const bytes = readKernelFile(where, LINE_BYTES);
   if (!bytes.known) return bytes;
   // Not statm: it counts in pages, whose size would have to be looked up.
-  return bytesOf(parseKeyed(bytes.value, VM_RSS, ' kB', where) ?? rssOfOthers(pid, root));
+  return bytesOf(parseKeyed(bytes.value, VM_RSS, ' kB', where) ?? ofOtherThreads(pid, root));
 }
 
 /** A main thread that has ended shows none, although the other threads still have it. In KiB. */
-function rssOfOthers(pid: number, root: string): Reading<number> {
+function ofOtherThreads(pid: number, root: string): Reading<number> {
   for (const tid of root === '' ? threadsOf(pid, FEW_THREADS) : []) {
     const where = `/proc/${pid}/task/${tid}/status`;
     const bytes = tid === pid ? null : readKernelFile(where, LINE_BYTES);
@@ -383,12 +275,4 @@ function statField(pid: number | Thread, index: number, form: RegExp, root: stri
   // The name before the last ")" may contain anything.
   const field = text.slice(text.lastIndexOf(')') + 2).split(' ')[index];
   return field === undefined || !form.test(field) ? garbled(text, where) : known(field);
-}
-
-const SHOWN_CHARACTERS = 40;
-
-function garbled(text: string, where: string): Unknown {
-  const shown =
-    text === '' ? 'empty' : `not what the kernel writes there: ${JSON.stringify(text.slice(0, SHOWN_CHARACTERS))}`;
-  return unknown('malformed', where, shown);
 }

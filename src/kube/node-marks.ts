@@ -1,15 +1,14 @@
 import type { PodUid } from '../core/pod/pod.ts';
 import type { NodeCondition } from '../core/signal.ts';
 import { within } from '../host/clock.ts';
-import { startTicks } from '../host/workload.ts';
+import { startTicks } from '../host/process/workload.ts';
 import type { Clock, Findings, NodeMarks } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
-import type { PodRef } from './api-pod.ts';
-import type { ApiWrites } from './api-writes.ts';
-import type { TellEvent } from './events.ts';
-import type { OwnNode } from './own-node.ts';
-import { createRepeatedWrite } from './repeated-write.ts';
-import { type NotDone, reportWrite } from './write-failure.ts';
+import type { PodRef } from './api/api-pod.ts';
+import type { ApiWrites } from './api/api-writes.ts';
+import type { OwnNode } from './api/own-node.ts';
+import { createRepeatedWrite } from './api/repeated-write.ts';
+import { type NotDone, reportWrite } from './api/write-failure.ts';
 import {
   type NodeConditionEntry,
   OWN_CONDITIONS,
@@ -18,7 +17,8 @@ import {
   PRESSURE_TAINTS,
   type TaintKeys,
   taintKey,
-} from './write-rules.ts';
+} from './api/write-rules.ts';
+import type { TellEvent } from './spool/events.ts';
 
 /** Set by the agent itself; the others follow from pressure. */
 type ToldCondition = Exclude<OwnCondition, `Nodewarden${NodeCondition}`>;

@@ -5,17 +5,18 @@ import { readBootId } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
 import type { KubeSettings, ModeNeeds } from '../mode.ts';
 import { apiAway, credentialsRefused } from '../words/finding-api.ts';
-import { NOT_OUR_NODE, notOurNode } from '../words/finding-writes.ts';
-import type { ApiPod, PodRef } from './api-pod.ts';
-import { type ApiWrites, createApiWrites } from './api-writes.ts';
-import { createKubeletEvictions } from './candidate-limits.ts';
-import { keepCheckpoint, loadCheckpoint } from './checkpoint.ts';
-import { discoverEviction, type EvictionVersion } from './eviction.ts';
-import { openConnection } from './open-connection.ts';
-import { createPodLookup, watchPods } from './pod-watch.ts';
-import { openSpool, type Spool } from './spool.ts';
-import { createStopThroughApi, LOW_ON_RESOURCES } from './stop-through-api.ts';
-import { victimOf } from './write-rules.ts';
+import { EVICTIONS_UNKNOWN, evictionsUnknown, NOT_OUR_NODE, notOurNode } from '../words/finding-writes.ts';
+import { type ApiPod, isTerminal, type PodRef } from './api/api-pod.ts';
+import { type ApiWrites, createApiWrites } from './api/api-writes.ts';
+import { discoverEviction, type EvictionVersion } from './api/eviction.ts';
+import { openConnection } from './api/open-connection.ts';
+import { lookAtNode } from './api/own-node.ts';
+import { victimOf } from './api/write-rules.ts';
+import { createKubeletEvictions } from './pods/candidate-limits.ts';
+import { keepCheckpoint, loadCheckpoint } from './pods/checkpoint.ts';
+import { createPodLookup, watchPods } from './pods/pod-watch.ts';
+import { openSpool, type Spool } from './spool/spool.ts';
+import { createStopThroughApi, LOW_ON_RESOURCES } from './stop/stop-through-api.ts';
 
 /** Everything that this node reads from the API server and writes to it. */
 export type KubeApi = {
@@ -33,6 +34,8 @@ export type KubeApi = {
   /** C9: the answer is treated like an event of the watch. True while it is awaited. */
   readonly lookUp: (pod: PodRef) => boolean;
   readonly isElsewhere: (uid: PodUid) => boolean;
+  /** What the server has answered about this pod, as long as it has not listed them; null: nothing. */
+  readonly learnt: (uid: PodUid) => ApiPod | null;
   readonly tell: ReturnType<typeof createStopThroughApi>;
   readonly writes: ApiWrites;
   readonly nodeName: string;
@@ -58,7 +61,7 @@ const FRESH_MS = 5_000;
 
 export function openKubeApi(
   needs: Pick<ModeNeeds, 'clock' | 'runtimeDirectory' | 'findings' | 'log' | 'note' | 'wake' | 'dry'> & {
-    /** Whether the pod with this kubelet's uid has processes. */
+    /** Whether the pod with this kubelet's uid runs, or holds anything. */
     readonly isRunning: (uid: PodUid) => boolean;
   },
   settings: KubeSettings,
@@ -71,8 +74,17 @@ export function openKubeApi(
   const connection = openConnection({
     ...{ clock, findings, kubeconfig: settings.kubeconfig },
     words: { away: (why) => apiAway(why, hasPods()), refused: credentialsRefused },
+    // Of another cluster: it would take the pods here for gone.
+    whyNotServer: async (get) => {
+      const seen = await lookAtNode(get, { nodeName, bootId }, ASK_MS);
+      if (seen.kind === 'not-our-node') return seen.text;
+      writes.doubt();
+      return null;
+    },
   });
   let version: EvictionVersion | null = null;
+  let isVersionDue = true;
+  let failedDiscoveries = 0;
   let isOurs: boolean | null = null;
   let whyNot = 'the API server has not confirmed yet that this machine is its node';
   let isClosed = false;
@@ -86,7 +98,7 @@ export function openKubeApi(
   const isUp = (): boolean => state() === 'up';
   const isAway = (): boolean => state() === 'away';
   const spool = openSpool({
-    ...{ clock, bootId, writes, isUp, hasRecovered, findings, log, note: needs.note },
+    ...{ clock, bootId, writes, isUp, hasRecovered, isOver, findings, log, note: needs.note },
     // The entries in the file belong to the agent that acts.
     directory: `${settings.stateDirectory}/${dry ? 'spool-dry' : 'spool'}`,
     unsavedPath: `${needs.runtimeDirectory}/kube-spool${dry ? '-dry' : ''}.jsonl`,
@@ -135,13 +147,20 @@ export function openKubeApi(
     if (!pod.known || pod.value === null || pod.value.isElsewhere === true) return null;
     return pod.value.deletionWallMs === null;
   }
+  function isOver(uid: PodUid): boolean {
+    const pod = podOf(uid);
+    return pod.known && pod.value !== null && isTerminal(pod.value);
+  }
   /** C5. Whether the signal is clear is not checked: while it is not, the pod can be chosen again. */
   function hasRecovered(uid: PodUid, sinceMs: MonoMs): boolean | null {
     const pod = podOf(uid);
     if (clock.monoMs() - sinceMs < RECOVERED_MS) return false;
     if (clock.monoMs() - (watch.atMs() ?? 0) > FRESH_MS) return null;
     if (!pod.known || pod.value?.readySinceWallMs === undefined) return false;
-    return clock.wallMs() - pod.value.readySinceWallMs >= RECOVERED_MS && needs.isRunning(pod.value.declared.uid);
+    const { readySinceWallMs } = pod.value;
+    if (clock.wallMs() - readySinceWallMs < RECOVERED_MS || !needs.isRunning(pod.value.declared.uid)) return false;
+    // Ready since before the kill: the kubelet has not told the server yet what became of the pod.
+    return readySinceWallMs > clock.wallMs() - (clock.monoMs() - sinceMs) ? true : null;
   }
 
   /** Whether the node is this machine, and which eviction API the server accepts. */
@@ -160,19 +179,34 @@ export function openKubeApi(
         kept.forget();
       }
     }
-    const found = version === null ? await discoverEviction(get, ASK_MS) : null;
-    if (found?.known) version = found.value;
+    if (isVersionDue) await discover();
     if (isClosed) return;
     if (isOurs !== wasOurs) needs.wake();
-    const isDone = isOurs === true && version !== null;
+    const isDone = isOurs === true && !isVersionDue;
     cancel();
     cancel = clock.after(isDone ? VERIFY_MS : ASK_AGAIN_MS, () => void ask());
   }
+  async function discover(): Promise<void> {
+    const found = await discoverEviction(get, ASK_MS);
+    if (found.known) {
+      version = found.value;
+      isVersionDue = false;
+      failedDiscoveries = 0;
+      findings.clear(EVICTIONS_UNKNOWN);
+      return;
+    }
+    failedDiscoveries = isUp() ? failedDiscoveries + 1 : 0;
+    // That the server is away is another finding.
+    if (version === null && failedDiscoveries > 1) findings.raise(evictionsUnknown(found.detail));
+  }
   void ask();
   connection.onState((now) => {
-    // It may return as another version.
     if (now === 'away') {
-      version = null;
+      // It may return as another version, but until it has said so, this one is the better guess: a wrong one is refused.
+      isVersionDue = true;
+      // Without the server, pods are evicted.
+      failedDiscoveries = 0;
+      findings.clear(EVICTIONS_UNKNOWN);
       log.warn({ event: 'api-away' }, 'the API server is away: evictions continue without it');
     }
     if (now !== 'up') return;
@@ -185,13 +219,19 @@ export function openKubeApi(
     clock,
     writes,
     isAway,
+    isOver,
     findings,
     isBudgetRequired: settings.isBudgetRequired,
     heard: (pod) => spool.heard(pod.object.uid),
     later: async (pod, decision, madeAtMs, endKnown) => {
       const victim = victimOf(pod);
       if (victim === null) return;
-      const said = { kind: 'delete', why: 'EvictionByNodewarden', message: LOW_ON_RESOURCES } as const;
+      const said = {
+        kind: 'delete',
+        why: 'EvictionByNodewarden',
+        message: LOW_ON_RESOURCES,
+        ...writes.ofNode(),
+      } as const;
       spool.put({ ...said, graceSeconds: HARD_GRACE_SECONDS, decision, victim, madeAtMs, bootId }, endKnown);
       await spool.saved();
     },
@@ -202,9 +242,11 @@ export function openKubeApi(
     isCurrent: () => isOurs === true && watch.isCurrent(),
     refresh: watch.refresh,
     isElsewhere: watch.isElsewhere,
+    learnt: (uid) => (isOurs === true ? watch.learnt(uid) : null),
     lookUp: createPodLookup({
       ...{ clock, get, asking: watch.asking, answered: needs.wake },
       isUp: () => isUp() && isOurs === true,
+      isListDue: () => isOurs !== false && watch.isListDue(),
     }),
     tell,
     writes,

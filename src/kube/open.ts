@@ -1,29 +1,32 @@
+import { createSurvivorMemory, createSurvivors, type SurvivorMemory } from '../act/survivors.ts';
 import type { CandidateLimit, PodUid } from '../core/pod/pod.ts';
 import { ifKnown, known } from '../core/reading.ts';
-import { createDiskWalker } from '../host/disk-walk.ts';
-import { createDyingHelp } from '../host/dying-help.ts';
+import { shmemIn } from '../host/cgroup/cgroup-memory.ts';
+import { directoryOf } from '../host/cgroup/cgroup-walk.ts';
+import { createDiskWalker } from '../host/disk/disk-walk.ts';
+import { createDyingHelp } from '../host/process/dying-help.ts';
 import type { KubeSettings, Mode, ModeNeeds, OpenMode } from '../mode.ts';
-import { sayArmed, sayBootEnd } from '../words/node-condition.ts';
-import { sayGoingDown } from '../words/node-shutdown.ts';
-import { createRefusals, createRestartGuard } from './candidate-limits.ts';
-import { readConfigz } from './configz.ts';
-import { createEvents } from './events.ts';
+import { sayArmed, sayBootEnd, sayGoingDown } from '../words/node-condition.ts';
+import { readConfigz } from './api/configz.ts';
+import { openRuntime } from './cri/open-runtime.ts';
+import { openRuntimeReclaim, type SeenImages } from './cri/reclaim.ts';
 import { createKubeMarks, isAliveHere, ownAgentId } from './node-marks.ts';
 import { type KubeApi, openKubeApi } from './open-api.ts';
-import { openRuntime } from './open-runtime.ts';
-import { createKubePodDisk } from './pod-disk.ts';
-import { openRuntimeReclaim, type SeenImages } from './reclaim.ts';
-import { createKubeShutdown } from './shutdown.ts';
-import { createKubeSource } from './source.ts';
-import { createKubeKiller } from './stop.ts';
-import { createUndoCordon } from './undo-cordon.ts';
+import { createRefusals, createRestartGuard } from './pods/candidate-limits.ts';
+import { createKubePodDisk } from './pods/pod-disk.ts';
+import { createKubeSource } from './pods/source.ts';
+import { createKubeShutdown } from './shutdown/shutdown.ts';
+import { createUndoCordon } from './shutdown/undo-cordon.ts';
+import { createEvents } from './spool/events.ts';
+import { createKubeKiller, leftOf } from './stop/stop.ts';
 
 /** Mode kubelet, for one run of the agent. */
 export function createKube(): OpenMode {
   const images: SeenImages = { sightings: new Map() };
+  const survived = createSurvivorMemory();
   return (needs) => {
     if (needs.kube === null) throw new Error('mode kubelet needs kubernetes.kubeconfig');
-    return openKube(needs, needs.kube, images);
+    return openKube(needs, needs.kube, images, survived);
   };
 }
 
@@ -36,10 +39,19 @@ type KubeNeeds = Pick<
 const LAYERS_MS = 10_000;
 
 /** Pods come from the API server, their cgroups and containers from the machine (beside-a-kubelet.md). */
-export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenImages): Mode {
+export function openKube(
+  needs: KubeNeeds,
+  settings: KubeSettings,
+  images: SeenImages,
+  survived?: SurvivorMemory,
+): Mode {
   const { clock, mounts, findings, log, wake, dry } = needs;
   let goingDown = new AbortController();
-  const isRunning = (uid: PodUid): boolean => source.running().some((declared) => declared.uid === uid);
+  /** Its sandbox lives on for as long as the kubelet does not stop it. */
+  const isRunning = (uid: PodUid): boolean => {
+    const pod = source.find(uid);
+    return pod.known && pod.value?.frees === true && source.running().some((declared) => declared.uid === uid);
+  };
   let isListed = false;
   // From now on, it is known whose runtime it is; image ages and facts wait for that (D11).
   const listed = (): void => {
@@ -60,6 +72,16 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
   const walker = createDiskWalker(clock);
   const ownLimitOf = (uid: PodUid): CandidateLimit | null =>
     guard.isBarred(uid) ? 'restart-guard' : refusals.limitOf(uid);
+  const shutdown = createKubeShutdown({
+    ...{ clock, log, findings, runtimeDirectory: needs.runtimeDirectory },
+    ...{ bootId: api.bootId, writes: api.writes, isAway: api.isAway, pods: api.pods, refreshPods: api.refresh },
+    ...{ kubeletDirectory: settings.kubeletDirectory },
+    running: () => source.allRunning(),
+    wake,
+    tell: (decision, totalMs) => {
+      shown.marks.event('NodeShutdown', sayGoingDown(totalMs), { decision, pod: null, annotations: {} });
+    },
+  });
   const source = createKubeSource({
     ...{ clock, mounts, findings, cgroupRoot: needs.cgroupRoot, runtime, ownLimitOf, wake },
     configuredDriver: settings.cgroupDriver,
@@ -67,8 +89,9 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     savedPods: api.savedPods,
     lookUp: api.lookUp,
     isElsewhere: api.isElsewhere,
+    learnt: api.learnt,
     isKubeletEvicting: api.isKubeletEvicting,
-    isDrained: () => settings.isDrained && !api.isAway(),
+    isDrained: () => settings.isDrained && !api.isAway() && shutdown.mayDelete(),
     disk: createKubePodDisk({
       walker,
       kubeletRoot: settings.kubeletDirectory,
@@ -83,21 +106,16 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     minImageAgeMs: () => settings.imageMinimumGCAgeMs,
     isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
   });
-  const { close: closeMarks, ...shown } = openMarks(needs, settings, api);
-  const shutdown = createKubeShutdown({
-    ...{ clock, log, findings, runtimeDirectory: needs.runtimeDirectory },
-    ...{ bootId: api.bootId, writes: api.writes, isAway: api.isAway, pods: api.pods, refreshPods: api.refresh },
-    kubeletDirectory: settings.kubeletDirectory,
-    running: () => source.running().map(({ uid }) => uid),
-    tell: (decision, totalMs) => {
-      shown.marks.event('NodeShutdown', sayGoingDown(totalMs), { decision, pod: null, annotations: {} });
-    },
+  const survivors = createSurvivors({
+    ...{ clock, mounts, findings, refsOf: (uid) => leftOf({ mounts, source }, uid) },
+    ...(survived === undefined ? {} : { memory: survived }),
   });
+  const { close: closeMarks, ...shown } = openMarks(needs, settings, api);
   if (!dry) api.whenUp(shutdown.retry);
   return {
     pods: source,
     killer: createKubeKiller({
-      ...{ clock, mounts, source, tell: api.tell, refusals, guard, findings, help, runtime },
+      ...{ clock, mounts, source, tell: api.tell, refusals, guard, findings, survivors, help, runtime },
       deleting: shutdown.deleting,
       cancel: () => goingDown.signal,
       note: needs.note,
@@ -112,6 +130,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     reclaim: reclaim.reclaim,
     places: {
       podsCgroup: source.kubepods,
+      podsShared: () => ifKnown(source.kubepods(), (path) => shmemIn(mounts, directoryOf(mounts, path))),
       latePaths: () =>
         ifKnown(runtime.filesystems(), ({ imagefs, containerfs }) =>
           known({ imagefsPath: imagefs, containerfsPath: containerfs }),
@@ -119,8 +138,12 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     },
     announce: shutdown.announce,
     unconfirmed: shutdown.unconfirmed,
-    undoStops: shutdown.undo,
+    goOn: () => {
+      shutdown.goOn();
+      if (!dry && api.isUp()) shutdown.retry();
+    },
     // The file belongs to the agent that acts.
+    undoStops: dry ? async () => ({ started: [], notUndone: [] }) : shutdown.undo,
     hasStops: () => !dry && shutdown.hasTold(),
     forgetStops: dry ? () => undefined : shutdown.forget,
     kubeletConfigz: () => readConfigz({ clock, ...settings, nodeName: api.nodeName }),
@@ -130,8 +153,9 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     oomScores: () => [],
     rewrite: dry ? () => undefined : shutdown.rewrite,
     close: async (isOver) => {
+      survivors.close();
       help?.close();
-      await shutdown.close();
+      await shutdown.close(isOver);
       await closeMarks(isOver);
       reclaim.close();
       await source.close();

@@ -1,8 +1,8 @@
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
-import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { kubepodsPath } from '../host/kubepods.ts';
+import { type CgroupMemory, openMemory } from '../host/cgroup/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { kubepodsPath } from '../host/cgroup/kubepods.ts';
 
 type AllocatableNeeds = {
   readonly mounts: CgroupMounts;

@@ -109,7 +109,7 @@ function openOf(
 }
 
 type Held = { readonly own: Relief; readonly unattributed: Amounts };
-const NONE: Relief = { bytes: known(0), inodes: known(0) };
+export const NONE: Relief = { bytes: known(0), inodes: known(0) };
 const NOTHING: Amounts = { bytes: 0, inodes: 0 };
 const isSome = ({ bytes, inodes }: Amounts): boolean => bytes > 0 || inodes > 0;
 const asRelief = ({ bytes, inodes }: Amounts): Relief => ({ bytes: known(bytes), inodes: known(inodes) });

@@ -1,14 +1,11 @@
+import { type DiskPaths, pathOf, type RuntimePaths } from '../core/disk-paths.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { type FsLayout, fileSystemOf, SIGNAL_FACTS, type Signal, type SignalSample } from '../core/signal.ts';
-import { type FileSystem, type FileSystemSample, openFileSystem } from '../host/statfs.ts';
+import { isReadOnly } from '../host/disk/mounts.ts';
+import { type FileSystem, type FileSystemSample, openFileSystem } from '../host/disk/statfs.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { blockSizesDiffer } from '../words/finding-eviction.ts';
 
-export type DiskPaths = {
-  readonly nodefsPath: string;
-  readonly imagefsPath: string | null;
-  readonly containerfsPath: string | null;
-};
 /**
  * The paths of imagefs and containerfs from the container runtime, if none is configured; null: it has none of its own.
  */
@@ -16,7 +13,7 @@ export type LateDiskPaths = {
   /**
    * Called at each look until it is known, then never again (kubelet-eviction.md 1.2.7). Absent: no path comes late.
    */
-  readonly latePaths?: () => Reading<Omit<DiskPaths, 'nodefsPath'>>;
+  readonly latePaths?: () => Reading<RuntimePaths>;
 };
 type DiskSamplerNeeds = DiskPaths &
   LateDiskPaths & {
@@ -32,9 +29,11 @@ export type DiskSampler = {
   readonly layout: () => Reading<FsLayout>;
   /** st_dev of the signal's file system. */
   readonly device: (signal: Signal) => Reading<number>;
+  /** Nothing on the signal's file system can be removed; as of at most a second ago. */
+  readonly isReadOnly: (signal: Signal) => boolean;
   /** Samples at the pace of the loop, within bounds. */
   readonly follow: (paceMs: number) => void;
-  /** A sample taken after this call, which becomes the latest one. Takes at most two deadlines of host/statfs.ts. */
+  /** A sample taken after this call, which becomes the latest one. Takes at most two deadlines of host/disk/statfs.ts. */
   readonly refresh: (signal: Signal) => Promise<Reading<SignalSample>>;
   readonly close: () => void;
 };
@@ -53,6 +52,8 @@ const DUE_CADENCES = 0.75;
 const LATEST_CADENCES = 1.5;
 const STALE_CADENCES = 3;
 const STALE_MARGIN_MS = 2_000;
+/** There may be tens of thousands of mounts to read. */
+const READ_ONLY_FOR_MS = 1_000;
 const OTHER_DEVICE =
   'another file system is there than at the start (unmounted, or mounted over): mount it again, or reload nodewarden if this is intended';
 
@@ -82,6 +83,7 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   let isClosed = false;
   let areAllThere = needs.latePaths === undefined;
   let whyNot = '';
+  const readOnly = new Map<Source, { readonly atMs: MonoMs; readonly isSo: boolean }>();
   const cadenceMs = (): number => Math.min(Math.max(paceMs, LEAST_CADENCE_MS), MOST_CADENCE_MS);
   const isWithLooks = (): boolean => paceMs >= FAR_MS && paceMs <= MOST_CADENCE_MS;
   const timerMs = (): number => (isWithLooks() ? LATEST_CADENCES : 1) * cadenceMs();
@@ -135,6 +137,17 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
       if ('why' in source) return source;
       return source.latest.known ? known(source.latest.value.device) : source.latest;
     },
+    isReadOnly: (signal) => {
+      const source = sourceOf(signal, sources, layout);
+      if ('why' in source || !source.latest.known) return false;
+      const nowMs = clock.monoMs();
+      let last = readOnly.get(source);
+      if (last === undefined || nowMs - last.atMs >= READ_ONLY_FOR_MS) {
+        last = { atMs: nowMs, isSo: isReadOnly(source.latest.value.device) };
+        readOnly.set(source, last);
+      }
+      return last.isSo;
+    },
     follow: (nextMs) => {
       takeLatePaths();
       const before = timerMs();
@@ -169,7 +182,7 @@ function hasFallen(before: FileSystemSample, now: FileSystemSample): boolean {
 
 /** Equal paths are one source. */
 function openSources(needs: DiskPaths & LateDiskPaths, opened: Map<string, Source>, clock: Clock): Sources {
-  const late = needs.latePaths?.() ?? known({ imagefsPath: null, containerfsPath: null });
+  const late = needs.latePaths?.();
   const open = (path: string): Source => {
     const latest = unknown('absent', `statfs ${path}`, 'the first sample is in progress');
     const source = opened.get(path) ?? { path, fileSystem: openFileSystem(path, clock), latest, device: null };
@@ -178,10 +191,9 @@ function openSources(needs: DiskPaths & LateDiskPaths, opened: Map<string, Sourc
   };
   const openRole = (role: 'imagefs' | 'containerfs'): Source | Unknown => {
     const where = `${role}.path`;
-    const configured = needs[`${role}Path`];
-    if (configured === null && !late.known) return unknown('absent', where, late.detail);
-    const path = configured ?? (late.known ? late.value[`${role}Path`] : null);
-    return path === null ? unknown('not-applicable', where, 'no path is configured') : open(path);
+    const path = pathOf(role, needs, late);
+    if (!path.known) return unknown('absent', where, path.detail);
+    return path.value === null ? unknown('not-applicable', where, 'no path is configured') : open(path.value);
   };
   return { nodefs: open(needs.nodefsPath), imagefs: openRole('imagefs'), containerfs: openRole('containerfs') };
 }

@@ -1,7 +1,7 @@
 import type { PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { diskOf, writtenByDevice } from '../host/io-stat.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { diskOf, writtenByDevice } from '../host/cgroup/io-stat.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 
 /** Which pods write to a disk, while anybody reads this. */

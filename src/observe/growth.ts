@@ -1,4 +1,10 @@
-import { growthBetween, isOutsidePods, type MemoryGrowth, type MemoryShare } from '../core/eviction/attribution.ts';
+import {
+  growthBetween,
+  isOutsidePods,
+  type MemoryGrowth,
+  type MemoryShare,
+  type MemoryShares,
+} from '../core/eviction/attribution.ts';
 import type { PodView } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod } from '../ports.ts';
@@ -45,6 +51,7 @@ const MAX_NAME = 160;
 type Sample = ShareSample & {
   readonly node: string;
   readonly pods: PodPaths;
+  readonly inodes: ReadonlyMap<string, number>;
   readonly services: ReadonlyMap<string, number> | null;
 };
 
@@ -64,6 +71,8 @@ export function createGrowth(needs: GrowthNeeds): Growth {
         cgroup.known ? [[cgroup.value.path, measured(declared.uid)] as const] : [],
       ),
     );
+  const inodesOf = (bound: readonly BoundPod[]): Sample['inodes'] =>
+    new Map(bound.flatMap(({ cgroup }) => (cgroup.known ? [[cgroup.value.path, cgroup.value.inode] as const] : [])));
   return {
     follow: (atMs) => {
       if (atMs - readMs < PACE_MS) return;
@@ -76,7 +85,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
       if (!node.known || !sample.known) return;
       const fresh = samples.filter((old) => old.node === node.value && atMs - old.shares.atMs <= WINDOW_MS);
       const services = servicesOf(reader, sample.value, pods);
-      samples = [...fresh, { ...sample.value, node: node.value, pods, services }];
+      samples = [...fresh, { ...sample.value, node: node.value, pods, inodes: inodesOf(bound.value), services }];
     },
     read: (atMs, views) => {
       if (!views.known) return views;
@@ -95,7 +104,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
       const pods: PodPaths = new Map([...before.pods, ...present]);
       const now = reader.now(node.value, atMs, pods, READING_MS);
       if (!now.known) return now;
-      const growth = growthBetween(before.shares, now.value.shares);
+      const growth = growthBetween(withoutEnded(before, inodesOf(bound.value)), now.value.shares);
       const [first, ...rest] = growth.others;
       const others =
         first !== undefined && isOutsidePods(growth)
@@ -125,6 +134,12 @@ export function createGrowth(needs: GrowthNeeds): Growth {
     }
     return most.bytes * 2 >= slice.bytes ? most : slice;
   }
+}
+
+/** A pod that has another cgroup by now began at zero. */
+function withoutEnded({ shares, inodes }: Sample, present: Sample['inodes']): MemoryShares {
+  const isSame = (path: string): boolean => !present.has(path) || present.get(path) === inodes.get(path);
+  return { ...shares, eachPod: new Map([...(shares.eachPod ?? [])].filter(([path]) => isSame(path))) };
 }
 
 function servicesOf(reader: ShareReader, { shares }: ShareSample, pods: PodPaths): Sample['services'] {

@@ -1,8 +1,8 @@
 import type { Reading } from '../core/reading.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { type HeldCgroup, holdCgroup } from '../host/cgroupfs.ts';
-import { createOpenCgroups } from '../host/open-cgroups.ts';
-import { maxOpenFiles } from '../host/open-files.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { type HeldCgroup, holdCgroup } from '../host/cgroup/cgroupfs.ts';
+import { createOpenCgroups } from '../host/cgroup/open-cgroups.ts';
+import { maxOpenFiles } from '../host/own/open-files.ts';
 import type { CgroupRef } from '../ports.ts';
 
 type HeldCgroups = {

@@ -1,3 +1,4 @@
+import type { DiskPaths } from '../core/disk-paths.ts';
 import type { StallSettings } from '../core/eviction/stall.ts';
 import type { HeldOutside, Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod/pod.ts';
@@ -13,12 +14,12 @@ import {
 } from '../core/signal.ts';
 import type { EscapedFrom } from '../core/state/state.ts';
 import type { NextLook } from '../core/verdict.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { heldOutside } from '../host/escaped.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { heldOutside } from '../host/cgroup/escaped.ts';
 import { createProcfs, type Procfs } from '../host/procfs.ts';
 import type { Clock, Findings, Observer, PodSource } from '../ports.ts';
 import { createAllocatableMemory } from './allocatable.ts';
-import { createDiskSampler, type DiskPaths, type LateDiskPaths } from './disk-sampler.ts';
+import { createDiskSampler, type LateDiskPaths } from './disk-sampler.ts';
 import { createGrowth } from './growth.ts';
 import { createNodeMemory, type MemoryFigures } from './memory.ts';
 import { createNodePids } from './pids.ts';
@@ -57,6 +58,8 @@ export type OpenObserver = Observer & {
    * Every pod with all measurements, or with those for one signal, read now for a reader. Disk usage is from the last walk.
    */
   readonly podsNow: (want?: Signal) => Reading<readonly PodView[]>;
+  /** Nothing on the signal's file system can be removed. */
+  readonly isReadOnly: (signal: Signal) => boolean;
   readonly close: () => void;
 };
 
@@ -115,41 +118,61 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     const nodefs = disk.device('nodefs.available');
     return nodefs.known ? nodefs : null;
   };
+  const isReadOnly = (signal: Signal | null): boolean => signal !== null && isDisk(signal) && disk.isReadOnly(signal);
   /** `of`: the signal whose file system counts. */
-  const readPods = (want: NextLook['pods'], of: NextLook['pods'] = want): Reading<readonly PodView[]> => {
-    const bound = needs.pods();
+  const readPods = (
+    bound: ReturnType<ObserverNeeds['pods']>,
+    want: NextLook['pods'],
+    of: NextLook['pods'] = want,
+  ): Reading<readonly PodView[]> => {
     if (!bound.known) return bound;
     const layout = disk.layout();
     const role = of === 'all' ? 'nodefs' : of === null ? null : fileSystemOf(of);
-    const fileSystem =
-      role === null ? {} : { fileSystem: { role, layout: layout.known ? layout.value : 'nodefs-only' } };
-    return known(podReader.read(bound.value, want, { device: deviceFor(of), ...fileSystem, isSwapAsked }));
+    const fileSystem = role === null || !layout.known ? {} : { fileSystem: { role, layout: layout.value } };
+    const disks = { device: deviceFor(of), isReadOnly: isReadOnly(of === 'all' ? 'nodefs.available' : of) };
+    return known(podReader.read(bound.value, want, { ...disks, ...fileSystem, isSwapAsked }));
   };
+  const isSettled = (): boolean => {
+    needs.pods();
+    return (needs.podsUnsettled?.(null) ?? null) === null;
+  };
+  /** D13: what a look reads for a reader is chosen from, too. Before any pod may be chosen, the reader's are read beside the look. */
+  const withReader = (next: NextLook): NextLook =>
+    next.pods === null && next.isForReader === true && isSettled() ? { ...next, pods: 'all' } : next;
   const podsFor = (want: NextLook['pods']): Reading<readonly PodView[]> => {
     // The result of a disk walk reads the pods even if nobody asked, so that local storage limits act when it arrives.
-    const hasNews = podDisk.takeNews();
-    if (want === null && !hasNews) {
+    if (want === null && !(podDisk.hasNews() && isSettled())) {
       // For the finding alone: the core has not asked for them.
-      if (podReader.isToReread()) readPods(null);
+      if (podReader.isToReread()) readPods(needs.pods(), null);
       return NOT_ASKED;
     }
+    const bound = needs.pods();
     // D13: among only half of the pods, the wrong one would be chosen.
     const notReady = (want === null ? null : needs.podsUnsettled?.(want)) ?? podDisk.notReady(want);
     if (notReady !== null) return notReady;
-    return readPods(want);
+    podDisk.takeNews();
+    return readPods(bound, want);
   };
   /**
    * Whatever the pods were requested for, a memory threshold met at this very look chooses its victim from them. Only
    * process ID pressure does not wait for the growth.
    */
-  const podsAndGrowth = (want: NextLook['pods'], atMs: MonoMs): Pick<Observation, 'pods' | 'memoryGrowth'> => {
+  const podsAndGrowth = (
+    want: NextLook['pods'],
+    atMs: MonoMs,
+  ): Pick<Observation, 'pods' | 'leftBytes' | 'comesBack' | 'memoryGrowth'> => {
     const pods = podsFor(want);
-    return pods.known && want !== 'pid.available' ? { pods, memoryGrowth: growth.read(atMs, pods) } : { pods };
+    if (!pods.known) return { pods };
+    // By the working set, the kernel may choose at any threshold (status.md): nobody is spared for what pods left.
+    const leftBytes = needs.memoryAvailable === 'workingSet' ? 0 : podReader.leftBytes();
+    const read = { pods, leftBytes, comesBack: podReader.comesBack() };
+    return want === 'pid.available' ? read : { ...read, memoryGrowth: growth.read(atMs, pods) };
   };
   const heldBy = (from: EscapedFrom): HeldOutside => ({ of: from.decision, ...heldOutside(mounts, from) });
 
   return {
-    look: (want, arrived): Observation => {
+    look: (next, arrived): Observation => {
+      const want = withReader(next);
       disk.follow(want.disksAfterMs ?? want.afterMs);
       podDisk.follow(want);
       needs.followPods(want.afterMs);
@@ -174,11 +197,12 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     },
     glance: () => memory.again(clock.monoMs()),
     reread: (signal) => sources[SIGNAL_FACTS[signal].source].fresh(signal),
+    isReadOnly,
     memoryFacts: () => memory.figures(clock.monoMs()),
     // A pod that has not been walked yet is still shown.
     podsNow: (want) => {
       isSwapAsked = true;
-      return readPods(want === undefined || isDisk(want) ? 'all' : want, want);
+      return readPods(needs.pods(), want === undefined || isDisk(want) ? 'all' : want, want);
     },
     close: () => {
       disk.close();

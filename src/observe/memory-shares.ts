@@ -1,10 +1,11 @@
 import type { MemoryShare, MemoryShares } from '../core/eviction/attribution.ts';
-import { known, type MonoMs, type Reading, sumOf, unknown, valueOrNull } from '../core/reading.ts';
-import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
+import { ifKnown, known, type MonoMs, orIfAbsent, type Reading, sumOf, unknown, valueOrNull } from '../core/reading.ts';
+import { type CgroupMemory, openMemory } from '../host/cgroup/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { childrenOf, directoryOf } from '../host/cgroup/cgroup-walk.ts';
 import type { Procfs } from '../host/procfs.ts';
 import type { Clock } from '../ports.ts';
+import { followKernelsOwn } from './kernels-own.ts';
 
 export type ShareNeeds = {
   readonly clock: Pick<Clock, 'monoMs'>;
@@ -21,6 +22,7 @@ export type ShareSample = {
   readonly shares: MemoryShares;
   readonly kernel: readonly { readonly kind: string; readonly bytes: number }[];
 };
+type PodBytes = (path: string, measured: number | null) => Reading<number>;
 export type ShareReader = {
   /**
    * `node`: the cgroup whose memory is the node's. A reading costs some 30 µs for each cgroup directly below it that is not a
@@ -40,6 +42,8 @@ const MAX_TOPS = 64;
 const LEAST_READ = 24;
 const KUBEPODS = ['kubepods', 'kubepods.slice'];
 export const KERNEL = 'kernel';
+/** Beside the kinds that meminfo names. */
+const UNNAMED = 'drivers, pipes, sockets or compressed swap';
 const NOT_TOLD = unknown('not-asked', 'the cgroup of all pods', 'the mode does not tell');
 const OWN = 'processes in no cgroup of their own';
 
@@ -50,6 +54,7 @@ const OWN = 'processes in no cgroup of their own';
 export function createShareReader(needs: ShareNeeds): ShareReader {
   const { mounts, procfs } = needs;
   const isWorkingSet = needs.memoryAvailable === 'workingSet';
+  const kernelsOwn = followKernelsOwn(procfs);
 
   const using = <T>(path: string, use: (memory: CgroupMemory) => T): T => {
     const memory = openMemory(mounts, path);
@@ -72,6 +77,14 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
       ? sumOf([anonBytes, shmemBytes])
       : less(sumOf([anonBytes, shmemBytes, kernelBytes]), slabReclaimableBytes);
   };
+  const kernelKinds = (atMs: MonoMs): Reading<ShareSample['kernel']> =>
+    ifKnown(procfs.kernelKinds(), (kinds) =>
+      ifKnown(procfs.meminfo(), (meminfo) =>
+        ifKnown(kernelsOwn(atMs, meminfo), ({ unnamedBytes }) =>
+          known([...kinds, { kind: UNNAMED, bytes: unnamedBytes }]),
+        ),
+      ),
+    );
   const cgroupBytes = (path: string): Reading<number> => using(path, (memory) => bytesOf(memory, false));
 
   const sampleNow: ShareReader['now'] = (node, atMs, pods, budgetMs = Number.POSITIVE_INFINITY) => {
@@ -79,6 +92,11 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     let readCount = 0;
     const mayRead = (): boolean => ++readCount <= LEAST_READ || needs.clock.monoMs() <= endMs;
     const isMachine = node === '/';
+    const podBytes = (pod: string, measured: number | null): Reading<number> => {
+      const read = readPod(pod, measured, mayRead);
+      if (read.known) eachPod.set(pod, read.value);
+      return read;
+    };
     const listed = childrenOf(directoryOf(mounts, node), MAX_LISTED);
     if (!listed.known) return listed;
     const paths = listed.value.names.map((name) => below(node, name));
@@ -89,8 +107,9 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     if (!total.known) return total;
     let [restBytes, podsBytes, chargedBytes] = [total.value, 0, 0];
     const others: MemoryShare[] = [];
+    const eachPod = new Map<string, number>();
     for (const path of tops) {
-      const top = readTop(path, pods, isMachine, mayRead);
+      const top = readTop(path, pods, isMachine, podBytes);
       // It may have ended since it was listed.
       if (!top.known && top.why === 'absent') continue;
       if (!top.known) return top;
@@ -99,21 +118,21 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
       chargedBytes += top.value.kernelBytes;
       others.push({ where: path, bytes: Math.max(0, top.value.bytes - top.value.podsBytes) });
     }
-    const kernel = isMachine ? procfs.kernelKinds() : known([]);
+    const kernel = isMachine ? kernelKinds(atMs) : known([]);
     if (!kernel.known) return kernel;
     const kernelBytes = kernel.value.reduce((all, { bytes }) => all + bytes, 0);
     if (isMachine) others.push({ where: KERNEL, bytes: Math.max(0, kernelBytes - chargedBytes) });
     // If pods are directly below the node, the rest is theirs, including what ended ones left behind.
     if ([...pods.keys()].some((pod) => isRightBelow(node, pod))) podsBytes += Math.max(0, restBytes);
     else others.push({ where: OWN, bytes: Math.max(0, restBytes) });
-    return known({ shares: { atMs, podsBytes, others }, kernel: kernel.value });
+    return known({ shares: { atMs, podsBytes, eachPod, others }, kernel: kernel.value });
   };
   /** One cgroup directly below the node, and how much of it pods use. */
   function readTop(
     path: string,
     pods: PodPaths,
     isMachine: boolean,
-    mayRead: () => boolean,
+    podBytes: PodBytes,
   ): Reading<{ readonly bytes: number; readonly kernelBytes: number; readonly podsBytes: number }> {
     return using(path, (memory) => {
       const bytes = bytesOf(memory, false);
@@ -124,24 +143,23 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
         stat === null ? known(0) : less(stat.value.kernelBytes, isWorkingSet ? null : stat.value.slabReclaimableBytes);
       if (!kernel.known) return kernel;
       const isPods = KUBEPODS.some((name) => path.endsWith(`/${name}`));
-      const podsBytes = isPods ? bytes : podsBytesIn(path, pods, mayRead);
+      const podsBytes = isPods ? bytes : podsBytesIn(path, pods, podBytes);
       if (!podsBytes.known) return podsBytes;
       return known({ bytes: bytes.value, kernelBytes: kernel.value, podsBytes: podsBytes.value });
     });
   }
   const allPods = (): string | null => valueOrNull(needs.podsCgroup?.() ?? NOT_TOLD);
   /** One figure for all pods in the cgroup of all pods, bound or not. */
-  function podsBytesIn(path: string, pods: PodPaths, mayRead: () => boolean): Reading<number> {
+  function podsBytesIn(path: string, pods: PodPaths, podBytes: PodBytes): Reading<number> {
     const all = allPods();
     const isHere = all?.startsWith(`${path}/`) === true;
     const others = [...pods].filter(([pod]) => pod.startsWith(`${path}/`) && !(isHere && pod.startsWith(`${all}/`)));
-    return sumOf([...(isHere ? [cgroupBytes(all)] : []), ...others.map((pod) => podBytes(pod, mayRead))]);
+    return sumOf([...(isHere ? [cgroupBytes(all)] : []), ...others.map(([pod, measured]) => podBytes(pod, measured))]);
   }
-  function podBytes([path, measured]: readonly [string, number | null], mayRead: () => boolean): Reading<number> {
+  function readPod(path: string, measured: number | null, mayRead: () => boolean): Reading<number> {
     if (measured !== null) return known(measured);
     if (!mayRead()) return unknown('timed-out', path, 'there are too many pods to read before a kill');
-    const read = cgroupBytes(path);
-    return !read.known && read.why === 'absent' ? known(0) : read;
+    return orIfAbsent(cgroupBytes(path), 0);
   }
   function servicesIn(slice: string, pods: PodPaths): readonly string[] | null {
     const listed = childrenOf(directoryOf(mounts, slice), MAX_LISTED);

@@ -1,14 +1,15 @@
 import { type RefaultHistory, reclaimableBytes, refaultRate, refaultsAfter } from '../core/eviction/reclaimable.ts';
 import { known, type MonoMs, type Reading, sumOf, type Unknown, unknown } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
-import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { openCgroupSwap } from '../host/cgroup-swap.ts';
-import { pageBytes } from '../host/page-size.ts';
+import { type CgroupMemory, openMemory } from '../host/cgroup/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { openCgroupSwap } from '../host/cgroup/cgroup-swap.ts';
+import { sumStats } from '../host/cgroup/sum-stats.ts';
+import { pageBytes } from '../host/memory/page-size.ts';
 import type { Procfs } from '../host/procfs.ts';
-import { sumStats } from '../host/sum-stats.ts';
 import { cachedFor } from './cached-reading.ts';
-import { createStatLag } from './stat-lag.ts';
+import { createLasting, followKernelsOwn } from './kernels-own.ts';
+import { followProtectedCache } from './protected-cache.ts';
 
 type NodeMemoryNeeds = {
   readonly mounts: CgroupMounts;
@@ -33,8 +34,6 @@ export type NodeMemory = {
   readonly close: () => void;
 };
 
-/** /proc/zoneinfo is long, and only an operator changes what of it counts. */
-const RESERVE_PACE_MS = 10_000;
 /** /proc/meminfo takes the kernel longer than the rest of a look, and memory is rarely plugged in. */
 const TOTAL_PACE_MS = 1_000;
 const REFAULT_PACE_MS = 1_000;
@@ -56,7 +55,8 @@ type Terms = {
     | 'reserveBytes'
     | 'fileBytes'
     | 'activeFileBytes'
-    | 'inactiveFileBytes']: Reading<number>;
+    | 'inactiveFileBytes'
+    | 'protectedFileBytes']: Reading<number>;
 };
 
 export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }: NodeMemoryNeeds): NodeMemory {
@@ -65,8 +65,10 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
   const swap = openCgroupSwap(mounts, cgroupRoot);
   const pageSize = pageBytes();
   let refaults: { readonly of: CgroupMemory; readonly readMs: MonoMs; readonly history: RefaultHistory } | null = null;
-  const reserve = cachedFor(RESERVE_PACE_MS, () => procfs.reserveBytes('low'));
+  const kernelsOwn = followKernelsOwn(procfs);
+  const lasting = createLasting();
   const memTotal = cachedFor(TOTAL_PACE_MS, procfs.memTotalBytes);
+  const protectedCache = followProtectedCache(mounts);
   const followLag = createStatLag(() => sumStats(mounts, cgroupRoot));
 
   const nodeNow = (atMs: MonoMs): Reading<Node> => {
@@ -90,13 +92,27 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
     refaults = { of: memory, readMs: atMs, history: next };
   };
   const reclaimable = (node: Node, atMs: MonoMs): Reading<number> => {
-    const terms = node.memory === machine ? machineTerms(procfs, reserve(atMs)) : cgroupTerms(node.memory, atMs);
+    const terms = node.memory === machine ? machineTerms(atMs) : cgroupTerms(node.memory, atMs);
     if ('why' in terms) return terms;
     const missing = Object.values(terms).find((term) => !term.known);
     if (missing !== undefined && !missing.known) return missing;
     const refaultBytesPerSecond = refaults?.of === node.memory ? refaultRate(refaults.history) : null;
     const capacityBytes = node.capacityBytes;
     return known(reclaimableBytes({ capacityBytes, refaultBytesPerSecond, ...valuesOf(terms) }));
+  };
+  /** /proc/meminfo: the root of version 2 counts no kernel memory of its own. */
+  const machineTerms = (atMs: MonoMs): Terms | Unknown => {
+    const meminfo = procfs.meminfo();
+    if (!meminfo.known) return meminfo;
+    const own = kernelsOwn(atMs, meminfo.value);
+    if (!own.known) return own;
+    return {
+      ...meminfo.value,
+      freeSwapBytes: meminfo.value.swapFreeBytes,
+      kernelBytes: sumOf([meminfo.value.kernelBytes, known(lasting(atMs, own.value.unnamedBytes))]),
+      reserveBytes: known(own.value.reserveBytes.low),
+      protectedFileBytes: protectedCache('/', atMs),
+    };
   };
   const cgroupTerms = (memory: CgroupMemory, atMs: MonoMs): Terms | Unknown => {
     const stat = memory.stat();
@@ -112,6 +128,7 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
       // The pool and the watermark belong to the machine: no cgroup is charged for them.
       hugetlbPoolBytes: known(0),
       reserveBytes: known(0),
+      protectedFileBytes: protectedCache(cgroupRoot, atMs),
     };
   };
   const sampleOf = (node: Node, atMs: MonoMs, counted = memoryAvailable): Reading<SignalSample> => {
@@ -161,13 +178,6 @@ function workingSetAvailable({ capacityBytes, memory }: Node): Reading<number> {
   return use.known ? known(capacityBytes - use.value.workingSetBytes) : use;
 }
 
-/** /proc/meminfo: the root of version 2 counts no kernel memory of its own. */
-function machineTerms(procfs: Procfs, reserveBytes: Reading<number>): Terms | Unknown {
-  const meminfo = procfs.meminfo();
-  if (!meminfo.known) return meminfo;
-  return { ...meminfo.value, freeSwapBytes: meminfo.value.swapFreeBytes, reserveBytes };
-}
-
 function freeSwapOf(procfs: Procfs, own: Reading<number | null>): Reading<number> {
   if (!own.known) return own;
   const meminfo = procfs.meminfo();
@@ -194,5 +204,50 @@ function valuesOf(terms: Terms): { readonly [term in keyof Terms]: number } {
     fileBytes: of(terms.fileBytes),
     activeFileBytes: of(terms.activeFileBytes),
     inactiveFileBytes: of(terms.inactiveFileBytes),
+    protectedFileBytes: of(terms.protectedFileBytes),
+  };
+}
+
+/** Rounding, and what the kernel has not yet summed on each processor. */
+const SLACK_BYTES = 8 * 2 ** 20;
+/** The kernel sums everything every 2 s: a difference that lasts longer has another cause. */
+const SUMMED_MS = 3_000;
+const PAUSE_MS = 3_000;
+const PACE_MS = 10;
+/** A share of some 5 % of a core, at 50 µs for each cgroup. */
+const PACE_PER_CGROUP_MS = 1;
+
+/** At each reading: `missingBytes` of the usage are in none of the figures of memory.stat. */
+export type StatLag = (atMs: MonoMs, missingBytes: number) => void;
+
+/**
+ * Notices that memory.stat lags behind the usage, which is exact, and calls `sum` (sumStats), which resolves to how many cgroups it read.
+ * What the usage counts and memory.stat never names (memory of sockets) is no lag.
+ */
+export function createStatLag(sum: () => Promise<number>): StatLag {
+  let neverNamed = 0;
+  let laggingSinceMs: MonoMs | null = null;
+  let lastMs = Number.NEGATIVE_INFINITY;
+  let nextMs = Number.NEGATIVE_INFINITY;
+  let isSumming = false;
+  return (atMs, missingBytes) => {
+    if (atMs - lastMs > PAUSE_MS) laggingSinceMs = null;
+    lastMs = atMs;
+    if (Math.abs(missingBytes - neverNamed) < SLACK_BYTES) {
+      laggingSinceMs = null;
+      return;
+    }
+    laggingSinceMs ??= atMs;
+    if (atMs - laggingSinceMs > SUMMED_MS) {
+      neverNamed = missingBytes;
+      laggingSinceMs = null;
+      return;
+    }
+    if (isSumming || atMs < nextMs) return;
+    isSumming = true;
+    void sum().then((cgroups) => {
+      isSumming = false;
+      nextMs = atMs + PACE_MS + cgroups * PACE_PER_CGROUP_MS;
+    });
   };
 }

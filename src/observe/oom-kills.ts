@@ -2,8 +2,8 @@ import { type PodUid, podName } from '../core/pod/pod.ts';
 import { type MonoMs, type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { SIGNAL_FACTS, SIGNALS } from '../core/signal.ts';
 import type { State } from '../core/state/state.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { createOomCounters } from '../host/cgroup-oom.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { createOomCounters } from '../host/cgroup/cgroup-oom.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 

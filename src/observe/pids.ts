@@ -1,7 +1,7 @@
 import { known, type MonoMs, type Reading } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { openPids } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { openPids } from '../host/cgroup/cgroupfs.ts';
 import type { Procfs } from '../host/procfs.ts';
 import { cachedFor } from './cached-reading.ts';
 

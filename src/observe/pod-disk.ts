@@ -3,8 +3,8 @@ import { type DiskRelief, type DiskUsage, type PodUid, podName } from '../core/p
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { hasProcesses } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { hasProcesses } from '../host/cgroup/cgroupfs.ts';
 import type { BoundPod, Clock, Findings } from '../ports.ts';
 import { SHARED_FILES, sharedFiles } from '../words/finding-eviction.ts';
 import { createDiskFacts } from './disk-facts.ts';
@@ -48,7 +48,9 @@ export type PodDisk = {
   readonly follow: (want: NextLook) => void;
   /** Why a ranking for the signal would be a guess: no pod has been walked yet. Null: it would not. */
   readonly notReady: (signal: NextLook['pods']) => Unknown | null;
-  /** True once after new results: a look may then enforce a local storage limit. */
+  /** There are new results: a look may then enforce a local storage limit. */
+  readonly hasNews: () => boolean;
+  /** The same, and no longer after it. */
   readonly takeNews: () => boolean;
   readonly close: () => void;
 };
@@ -70,7 +72,7 @@ const LIMITS_ROUND_MS = 45_000;
  */
 const UNMET_REST_FACTOR = 19;
 const UNMET_ROUND_MS = 50_000;
-/** A walk stops after a minute, and is killed if it hangs (host/disk-walk.ts), unless the kernel keeps it. */
+/** A walk stops after a minute, and is killed if it hangs (host/disk/disk-walk.ts), unless the kernel keeps it. */
 const HUNG_MS = 70_000;
 /** Each hung walk holds a child that cannot be killed; beyond this number, none is started. */
 const MAX_HUNG = 2;
@@ -346,6 +348,7 @@ export function createPodDisk({ clock, mounts, findings, pods, podsLately = pods
       if (isOverdue()) return null;
       return unknown('timed-out', "the pods' directories", 'their usage is being measured');
     },
+    hasNews: () => hasNews,
     takeNews: () => {
       const news = hasNews;
       hasNews = false;

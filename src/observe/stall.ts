@@ -10,8 +10,8 @@ import {
 import type { PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { openCgroupStall, podStall } from '../host/cgroup-stall.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { openCgroupStall, podStall } from '../host/cgroup/cgroup-stall.ts';
 import type { Procfs } from '../host/procfs.ts';
 import type { Clock, PodSource } from '../ports.ts';
 

@@ -1,7 +1,7 @@
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { openCgroupSwap } from '../host/cgroup-swap.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { openCgroupSwap } from '../host/cgroup/cgroup-swap.ts';
 import type { Procfs } from '../host/procfs.ts';
 
 type NodeSwapNeeds = {

@@ -1,16 +1,27 @@
 import { usedOn } from '../core/eviction/comparator.ts';
+import { LEAST_DEAD } from '../core/eviction/escaped.ts';
 import { isUnread } from '../core/eviction/relief.ts';
+import type { Observation } from '../core/observation.ts';
 import type { DiskWalk } from '../core/pod/disk-walk.ts';
-import { type PodUid, type PodView, podName, type Relief } from '../core/pod/pod.ts';
+import { type DiskRelief, type PodUid, type PodView, podName } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { type FileSystemRole, type FsLayout, isDisk, SIGNAL_FACTS, type SignalFacts } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { swapBytes } from '../host/cgroup-swap.ts';
-import { countProcesses, isPopulated as isPopulatedNow, isSame, threadsIn, whereIs } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
+import { swapBytes } from '../host/cgroup/cgroup-swap.ts';
+import {
+  countProcesses,
+  countUnreaped,
+  isPopulated as isPopulatedNow,
+  isSame,
+  threadsIn,
+  whereIs,
+} from '../host/cgroup/cgroupfs.ts';
+import { leftIn } from '../host/cgroup/left-memory.ts';
 import { isOutOfFiles } from '../host/file-error.ts';
 import type { BoundPod, CgroupRef, Clock, Findings } from '../ports.ts';
 import { PODS_UNREADABLE, podsUnreadable } from '../words/finding-eviction.ts';
+import { NONE } from './disk-facts.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
 import { lifeOf, type PodDisk, type PodWalk } from './pod-disk.ts';
 
@@ -27,7 +38,9 @@ type PodReaderNeeds = {
 type AskedOfPods = {
   /** For the file system of the requested signal. */
   readonly device?: Reading<number> | null;
-  /** What the pods use is about the same one, by the layout; absent: no file system was requested. */
+  /** Nothing can be removed on it, nor grow; absent: it can. */
+  readonly isReadOnly?: boolean;
+  /** What the pods use is about the same one, by the layout; absent: none was requested, or the layout is unknown. */
   readonly fileSystem?: { readonly role: FileSystemRole; readonly layout: FsLayout };
   /** Whether a read of everything includes swap; absent: it does. */
   readonly isSwapAsked?: boolean;
@@ -35,6 +48,10 @@ type AskedOfPods = {
 export type PodReader = {
   /** Each pod with a populated cgroup, read now. Costs time per pod, so only for a look that requested it. */
   readonly read: (bound: readonly BoundPod[], want: NextLook['pods'], more?: AskedOfPods) => readonly PodView[];
+  /** What the last read found charged to cgroups of pods without processes, and does not come back by itself. */
+  readonly leftBytes: () => number;
+  /** What does. */
+  readonly comesBack: () => NonNullable<Observation['comesBack']>;
   /** Some could not be measured, and whether that is still so, no read has said for a minute. */
   readonly isToReread: () => boolean;
   readonly close: () => void;
@@ -78,6 +95,7 @@ type Read = {
   readonly workingSetBytes: Reading<number>;
   readonly processes: Reading<number>;
   readonly pidsHeld: Reading<number>;
+  readonly deadHeld: Reading<number>;
   readonly swapBytes: Reading<number>;
 };
 
@@ -86,7 +104,15 @@ const NO_PROCESS: Read = {
   workingSetBytes: known(0),
   processes: known(0),
   pidsHeld: known(0),
+  deadHeld: known(0),
   swapBytes: NOT_ASKED,
+};
+
+const NO_RELIEF: DiskRelief = {
+  scratch: NONE,
+  deletedOpen: NONE,
+  grownLastMinute: NONE,
+  writtenBytes: known(0),
 };
 
 const isPopulatedIn = ({ isPopulated }: Read): boolean => isPopulated.known && isPopulated.value;
@@ -98,6 +124,8 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
   let lastRead: ReadonlyMap<number, LastRead> = new Map();
   /** When some could not be measured; null: all could. */
   let foundAtMs: MonoMs | null = null;
+  let leftBytes = 0;
+  let comesBack: NonNullable<Observation['comesBack']> = [];
 
   const note = (unread: readonly { readonly pod: BoundPod; readonly why: Unknown }[]): void => {
     const first = unread[0];
@@ -118,11 +146,16 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
       const nowRead = new Map<number, LastRead>();
       const atMs = clock.monoMs();
       const isDiskAsked = isDiskSignal(want);
+      leftBytes = 0;
+      comesBack = [];
       for (const pod of bound) {
         const ref = pod.cgroup.known ? pod.cgroup.value : null;
         const read = ref === null ? 'none' : readWithFiles(pod, ref, want, isSwapAsked);
         if (ref === null || read === 'none') {
           if (pod.isIdle === true && want === 'all') views.push(idleView(pod));
+          if (isDiskAsked) noteFiles(pod);
+          // D13: it may be the one to choose. Why it is not found is a finding of its own.
+          if (pod.isUnlocated === true) views.push(unlocatedView(pod, of, isDiskAsked));
           // As in the kubelet, it counts for a disk: its files stay, and its next run goes on filling it.
           if (pod.isBetweenRuns === true && isDiskAsked)
             views.push({ ...viewOf(pod, NO_PROCESS, of, isDiskAsked), isBetweenRuns: true });
@@ -149,9 +182,17 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
       note(unread);
       return views;
     },
+    leftBytes: () => leftBytes,
+    comesBack: () => comesBack,
     isToReread: () => foundAtMs !== null && clock.monoMs() - foundAtMs >= REREAD_MS,
     close: cgroups.close,
   };
+
+  function unlocatedView(pod: BoundPod, of: AskedOfPods, isDiskAsked: boolean): PodView {
+    const why = unknown('unreadable', pod.declared.name, pod.cgroup.known ? 'it is elsewhere' : pod.cgroup.detail);
+    const nothing = { isPopulated: why, workingSetBytes: why, processes: why, pidsHeld: why, deadHeld: why };
+    return viewOf(pod, { ...nothing, swapBytes: why }, { ...of, ...(of.device ? { device: why } : {}) }, isDiskAsked);
+  }
 
   function readWithFiles(pod: BoundPod, ref: CgroupRef, want: NextLook['pods'], isSwapAsked: boolean): 'none' | Read {
     const read = readWhereItIs(pod, ref, want, isSwapAsked);
@@ -175,12 +216,8 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
   /**
    * D13: an empty or removed cgroup is no candidate. For a pod that is being stopped, unreaped dead processes count, too.
    */
-  function readPod(
-    { declared }: BoundPod,
-    ref: CgroupRef,
-    want: NextLook['pods'],
-    isSwapAsked: boolean,
-  ): 'none' | Read {
+  function readPod(pod: BoundPod, ref: CgroupRef, want: NextLook['pods'], isSwapAsked: boolean): 'none' | Read {
+    const { declared } = pod;
     const areCounted = isAsked(want, 'processes');
     const processes = areCounted ? countProcesses(mounts, ref) : NOT_ASKED;
     const pidsHeld = areCounted ? threadsIn(mounts, ref) : NOT_ASKED;
@@ -194,18 +231,37 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     });
     isPopulated ??= populated(() => isPopulatedNow(mounts, ref));
     const isEmpty = isPopulated.known && !isPopulated.value;
+    if (isEmpty) noteLeft(pod, ref);
     if (isEmpty || (!bytes.known && !isSame(mounts, ref))) return 'none';
     // The cgroup is there: what it lacks is not zero.
     const workingSetBytes = bytes.known || bytes.why !== 'absent' ? bytes : { ...bytes, why: 'unreadable' as const };
     const isCounted = isAsked(want, 'memoryAndSwapBytes') && (want !== 'all' || isSwapAsked);
     const swap = isCounted ? swapBytes(mounts, ref) : NOT_ASKED;
-    return { isPopulated, workingSetBytes, processes, pidsHeld, swapBytes: swap };
+    const areFewDead = processes.known && pidsHeld.known && pidsHeld.value - processes.value < LEAST_DEAD;
+    const countDead = (): Reading<number> => (areFewDead ? known(0) : countUnreaped(mounts, ref, LEAST_DEAD));
+    const deadHeld = areCounted ? countDead() : NOT_ASKED;
+    return { isPopulated, workingSetBytes, processes, pidsHeld, deadHeld, swapBytes: swap };
+  }
+
+  function noteLeft({ declared: { uid }, comesBack: isFreed }: BoundPod, ref: CgroupRef): void {
+    const left = leftIn(mounts, ref);
+    if (!left.known) return;
+    const { sharedBytes, ownBytes } = left.value;
+    leftBytes += isFreed ? ownBytes : sharedBytes + ownBytes;
+    if (isFreed && sharedBytes > 0) comesBack = [...comesBack, { uid, memoryBytes: sharedBytes }];
+  }
+
+  /** The files of a pod that is being removed go with it, however late; a mode that names directories says itself which do. */
+  function noteFiles({ declared: { uid, isTerminating }, directories }: BoundPod): void {
+    const last = disk(uid);
+    if (!isTerminating || directories !== undefined || !last.known) return;
+    comesBack = [...comesBack, { uid, memoryBytes: 0, disk: last.value.pod }];
   }
 
   function viewOf(
     pod: BoundPod,
-    { isPopulated, workingSetBytes, processes, pidsHeld, swapBytes: swap }: Read,
-    { device = null, fileSystem }: AskedOfPods,
+    { isPopulated, workingSetBytes, processes, pidsHeld, deadHeld, swapBytes: swap }: Read,
+    { device = null, fileSystem, isReadOnly = false }: AskedOfPods,
     isDiskAsked: boolean,
   ): PodView {
     const latest = disk(pod.declared.uid);
@@ -217,7 +273,8 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     const removed =
       pod.directories === undefined && fileSystem !== undefined ? removedWith(last, fileSystem) : undefined;
     const used = onDevice?.usage ?? (last.known ? known(last.value.pod) : last);
-    const relief = onDevice === undefined ? (notKnown ?? removed) : known(onDevice.relief);
+    const freed = onDevice === undefined ? (notKnown ?? removed) : known(onDevice.relief);
+    const relief = isReadOnly && freed !== undefined ? known(NO_RELIEF) : freed;
     // A ranking may use figures from an earlier life; a limit evicts only for what is proven about this one.
     const life = lifeOf(pod);
     const walk = last.known && (life === null || last.value.life !== life) ? earlier(pod) : last;
@@ -235,6 +292,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
         ...(swap.known || swap.why !== 'absent' ? { swapBytes: swap } : {}),
         processes,
         pidsHeld,
+        deadHeld,
         disk: isDiskAsked ? asMissed(used) : used,
         ephemeralStorageBytes: walk.known ? known(localBytes(walk.value)) : walk,
         volumes: walk.known ? known(walk.value.volumes) : walk,
@@ -282,11 +340,10 @@ function removedWith(
   const has = (what: 'bytes' | 'inodes'): Reading<number> =>
     known(last.known ? usedOn(role, what, last.value.pod, layout) : 0);
   const isWhole = last.known && last.value.pod.isAtLeast === undefined;
-  const nothing: Relief = { bytes: known(0), inodes: known(0) };
   return known({
     scratch: { bytes: has('bytes'), inodes: has('inodes') },
-    deletedOpen: nothing,
-    grownLastMinute: nothing,
+    deletedOpen: NONE,
+    grownLastMinute: NONE,
     writtenBytes: unknown('not-asked', 'writes of the pod', 'what it has counts'),
     ...(isWhole ? {} : { isAtLeast: true }),
   });

@@ -130,11 +130,10 @@ function usesOf(signal: Signal, { usage, request, values }: ExplainedRow, most: 
 }
 
 function priorityOf(row: ExplainedRow): readonly (Node | string)[] {
-  const isUnsaid = row.values.some(({ by, value }) => by === 'priority' && !value.known);
   const ties = sayTies(row);
   return [
     el('span', { class: 'label' }, 'priority '),
-    el('span', { class: 'number' }, isUnsaid ? 'unknown' : String(row.priority)),
+    el('span', { class: 'number' }, String(row.priority ?? 'unknown')),
     ...(ties === '' ? [] : [el('span', { class: 'sub' }, ties)]),
   ];
 }

@@ -2,9 +2,8 @@ import { podName } from '../core/pod/pod.ts';
 import type { RehearsalAnswer } from '../serve/live.ts';
 import type { PhaseRow, PodStopRow, RehearseReport } from '../serve/rehearsal.ts';
 import type { StatusReport } from '../serve/status.ts';
-import { sayPriorities } from '../words/phase.ts';
 import { countPods } from '../words/phrases.ts';
-import { sayStopVerdict } from '../words/stop-verdict.ts';
+import { sayPriorities, sayStopVerdict } from '../words/shutdown.ts';
 import { barOf, ticksOf, trackOf } from './both-pages.ts';
 import {
   bodyOf,
@@ -143,7 +142,7 @@ function podOf(pod: PodStopRow, phaseMs: number, endMs: number): HTMLElement {
   ].join(', ');
   return rowOf(
     '',
-    rowHead('row', '', nameOf(podName(pod)), el('span', { class: 'sub' }, `priority ${pod.priority}`)),
+    rowHead('row', '', nameOf(podName(pod)), el('span', { class: 'sub' }, `priority ${pod.priority ?? 'unknown'}`)),
     cell('axis', trackOf(bars)),
     cell(
       `verdict-of${level}`,

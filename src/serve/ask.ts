@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { isObject, parseJson } from '../core/shape.ts';
-import { distrustSocket } from '../host/own-directory.ts';
+import { distrustSocket } from '../host/own/own-directory.ts';
 import type { Clock } from '../ports.ts';
 
 export type Asked =

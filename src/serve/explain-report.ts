@@ -1,5 +1,6 @@
 import type { Decision, RankRow } from '../core/decision.ts';
 import { orderUnproven } from '../core/eviction/candidate.ts';
+import { podsFor } from '../core/eviction/question.ts';
 import { timersNow } from '../core/eviction/thresholds-met.ts';
 import {
   type Candidate,
@@ -11,7 +12,7 @@ import {
   thresholdsOf,
   type WhatIf,
 } from '../core/explain.ts';
-import type { PodUid, PodView } from '../core/pod/pod.ts';
+import { type PodUid, type PodView, saidPriority } from '../core/pod/pod.ts';
 import type { Reading, Unknown } from '../core/reading.ts';
 import type { Reason } from '../core/reason.ts';
 import { type Ties, tiesOf } from '../core/shutdown/chain.ts';
@@ -48,11 +49,10 @@ export type ExplainReport = {
   readonly unproven: string | null;
   readonly whatIf: WhatIf | null;
 };
-export type ExplainedRow = Pick<
-  PodView,
-  'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'isProtected' | 'evictFor'
-> &
+export type ExplainedRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'isProtected' | 'evictFor'> &
   Ties & {
+    /** null: unknown. */
+    readonly priority: number | null;
     readonly usage: Reading<number>;
     /** null: the signal has no request. */
     readonly request: number | null;
@@ -71,6 +71,7 @@ export function explainReport(
   const actsOn = signalOf(look);
   const signal = asked.signal ?? actsOn ?? 'memory.available';
   const thresholds = thresholdsOf(look);
+  const pods = podsFor(observation, signal);
   const explanation = explain(look, signal);
   const { victim = null, unproven = null } = explanation ?? {};
   const subject = asked.of ?? victim?.uid ?? null;
@@ -87,7 +88,7 @@ export function explainReport(
       text: sayReason(reason, nameOf),
     })),
     comparators: explanation?.comparators ?? [],
-    podsUnknown: observation.pods.known ? null : observation.pods,
+    podsUnknown: pods.known ? null : pods,
     pods: explanation?.pods.map((entry) => rowOf(signal, entry)) ?? [],
     victim: victim?.uid ?? null,
     unproven: unproven && sayUnproven(orderUnproven(signal, unproven), nameOf),
@@ -104,7 +105,7 @@ function signalOfReason(reason: Reason): Signal | null {
 }
 
 function rowOf(signal: Signal, { pod, row, usage, candidate }: Explanation['pods'][number]): ExplainedRow {
-  const { uid, namespace, name, qos, priority, isProtected, evictFor } = pod;
+  const { uid, namespace, name, qos, isProtected, evictFor } = pod;
   const { values, decidedBy } = row;
   const request = requestFor(signal, pod);
   const own = {
@@ -112,7 +113,7 @@ function rowOf(signal: Signal, { pod, row, usage, candidate }: Explanation['pods
     namespace,
     name,
     qos,
-    priority,
+    priority: saidPriority(pod),
     isProtected,
     ...(evictFor === undefined ? {} : { evictFor }),
     ...tiesOf(pod),

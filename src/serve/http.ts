@@ -1,7 +1,7 @@
 import { createServer, isIPv6, type Server, type Socket } from 'node:net';
 import { known, type MonoMs, type Reading, sayCause, unknown } from '../core/reading.ts';
 import { sleep, within } from '../host/clock.ts';
-import { readBesideProgram } from '../host/own-program.ts';
+import { readBesideProgram } from '../host/own/own-program.ts';
 import type { Clock } from '../ports.ts';
 
 /** `body`: text as UTF-8. `policy`: its Content-Security-Policy; absent: it may load and run nothing. */

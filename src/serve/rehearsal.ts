@@ -43,7 +43,9 @@ export type PhaseRow = {
   readonly expected: Span | null;
   readonly pods: readonly PodStopRow[];
 };
-export type PodStopRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'priority'> & {
+export type PodStopRow = Pick<PodView, 'uid' | 'namespace' | 'name'> & {
+  /** null: unknown. It then stops with the pods of priority 0. */
+  readonly priority: number | null;
   /** Its own grace period or that of its phase, whichever is shorter. */
   readonly graceSeconds: number;
   readonly ownGraceSeconds: number;

@@ -1,7 +1,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { isNumber, isObject, isText, parseJson } from '../core/shape.ts';
-import { bindingPath, placeSocket, sayListenError } from '../host/socket-file.ts';
+import { bindingPath, placeSocket, sayListenError } from '../host/own/socket-file.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, type Request } from './ask.ts';
 
@@ -66,9 +66,9 @@ export async function serveSocket(needs: SocketNeeds): Promise<Reading<OpenSocke
     });
   });
   const binding = bindingPath(path);
-  const listening = await listen(server, binding, needs.groupId);
+  const listening = await listen(server, binding);
   if (!listening.known) return { ...listening, where: path };
-  const placed = placeSocket(binding, path);
+  const placed = placeSocket(binding, path, needs.groupId);
   const close = (): Promise<void> =>
     new Promise((resolve) => {
       if (placed.known) placed.value.remove();
@@ -105,33 +105,18 @@ function makeRoom(clients: Clients, clock: Clock): void {
   else goes.end(say({ error: `more than ${CLIENTS_MAX} clients: the newest are served` }), () => goes.destroy());
 }
 
-/**
- * Created with its final mode and group: nothing is changed after bind, so the path cannot be swapped in between.
- */
-function listen(server: Server, path: string, groupId: number | null): Promise<Reading<true>> {
+/** Created with its final mode. */
+function listen(server: Server, path: string): Promise<Reading<true>> {
   return new Promise((resolve) => {
     server.on('error', (error) => resolve(unknown('unreadable', path, sayListenError(error, path))));
     const umask = process.umask(UMASK);
-    const groupBefore = process.getegid?.() ?? null;
-    const isOurs = groupId !== null && groupBefore !== null && enterGroup(groupId);
     try {
       // Binds within the call.
       server.listen(path, () => resolve(known(true)));
     } finally {
-      if (isOurs && groupBefore !== null) process.setegid?.(groupBefore);
       process.umask(umask);
     }
   });
-}
-
-function enterGroup(groupId: number): boolean {
-  try {
-    process.setegid?.(groupId);
-    return true;
-  } catch {
-    // Neither root nor a member: the socket keeps the group the daemon runs as.
-    return false;
-  }
 }
 
 function serveClient(

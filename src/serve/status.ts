@@ -1,15 +1,14 @@
 import type { CoreConfig } from '../core/core-config.ts';
-import type { Decision } from '../core/decision.ts';
 import { measuredUsage } from '../core/eviction/comparator.ts';
 import { trueConditions } from '../core/eviction/condition.ts';
+import { podsFor } from '../core/eviction/question.ts';
 import { rank } from '../core/eviction/rank.ts';
 import { isAtLeast } from '../core/eviction/relief.ts';
 import { type Threshold, type ThresholdId, withContainerfs } from '../core/eviction/threshold.ts';
 import { isMet, limits } from '../core/eviction/thresholds-met.ts';
 import type { Observation, Psi } from '../core/observation.ts';
-import type { Outcome } from '../core/outcome.ts';
 import type { OomScore } from '../core/pod/oom-score.ts';
-import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
+import { type PodUid, type PodView, saidPriority } from '../core/pod/pod.ts';
 import { type MonoMs, type Reading, type Unknown, valueOrNull } from '../core/reading.ts';
 import {
   type FileSystemRole,
@@ -28,8 +27,8 @@ import type { State } from '../core/state/state.ts';
 import { bytesUp } from '../core/units/quantity.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Finding } from '../ports.ts';
-import { sayDecision, sayOutcome, victimIn } from '../words/decision.ts';
 import { sayReason } from '../words/reason.ts';
+import { type ActStatus, actStatus, type DecisionStatus, decisionStatus, type RecentDecision } from './act-status.ts';
 import type { Counts } from './counts.ts';
 import { namesOf } from './pod-names.ts';
 import { type ShutdownContext, type ShutdownStatus, shutdownStatus } from './shutdown-status.ts';
@@ -105,6 +104,8 @@ export type PodsStatus =
       readonly order: readonly PodRow[];
       /** `namespace/name` of the pods of manifests that have no process. */
       readonly notRunning: readonly string[];
+      /** The same of those that may run: their manifest is refused, or where they run is not known. */
+      readonly notObserved: readonly string[];
     };
 type PodRow = Pick<
   PodView,
@@ -125,32 +126,11 @@ type PodRow = Pick<
   /** The comparator that ranks it before the next one. */
   readonly decidedBy: string | null;
 };
-type ActStatus =
-  | { readonly kind: 'idle' }
-  | { readonly kind: 'reclaiming'; readonly decision: string; readonly signal: Signal; readonly leftMs: number }
-  | {
-      readonly kind: 'evicting';
-      readonly evictions: readonly {
-        readonly decision: string;
-        readonly pod: string;
-        readonly cause: string;
-        readonly graceLeftMs: number;
-        readonly leftMs: number;
-        readonly isSettled: boolean;
-      }[];
-    };
-type DecisionStatus = {
-  readonly id: string;
-  readonly atWallMs: number;
-  readonly kind: Decision['kind'];
-  readonly pod: string | null;
-  readonly signal: string | null;
-  readonly text: string;
-  readonly outcome: { readonly kind: Outcome['kind']; readonly text: string } | null;
-};
 type ConfigStatus = {
   /** null: no file, all defaults. */
   readonly path: string | null;
+  /** The directory whose manifests are in force; null: none is read, in mode kubelet. */
+  readonly podManifests: string | null;
   readonly loadedWallMs: number;
   /** The last reload; a bad file leaves the running configuration in force. `isPending`: it is good, and not in force yet. */
   readonly lastReload: {
@@ -172,18 +152,14 @@ export type StatusContext = {
   readonly counts: Counts;
   readonly findings: readonly Finding[];
   /** Newest first. */
-  readonly recent: readonly {
-    readonly atWallMs: number;
-    readonly decision: Decision;
-    readonly outcome: Outcome | null;
-    /** Its first signal; null: not known yet. */
-    readonly stopBeganAtMs: MonoMs | null;
-  }[];
+  readonly recent: readonly RecentDecision[];
   readonly configFile: ConfigStatus;
   readonly warnings: readonly string[];
   readonly shutdown: ShutdownContext;
   /** Pods of manifests without a process; absent: none. */
   readonly notRunning?: readonly string[];
+  /** Those that are refused, or of which it is not known where they run; absent: none. */
+  readonly notObserved?: readonly string[];
   /** A shutdown stops it now, in its turn, and has not asked it yet; absent: there is none. */
   readonly isToBeStopped?: (uid: PodUid) => boolean;
   /** Names of pods that are not in the look, such as those being stopped. */
@@ -213,7 +189,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
   const conditions = trueConditions(state.conditionLastMetMs);
   const nameOf = namesOf(observation, context.nameOf);
   const thresholds = withContainerfs(config.thresholds, layoutOf(observation)).all;
-  const notRunning = new Set(context.notRunning);
+  const unseen = new Set([...(context.notRunning ?? []), ...(context.notObserved ?? [])]);
   return {
     schema: 1,
     atWallMs: observation.wallMs,
@@ -233,7 +209,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
     pods: podsStatus(observation, state, context),
     act: actStatus(state, atMs),
     // They are read once a minute.
-    oomScores: (context.oomScores ?? []).filter(({ pod }) => !notRunning.has(pod)),
+    oomScores: (context.oomScores ?? []).filter(({ pod }) => !unseen.has(pod)),
     shutdown: shutdownStatus({ observation, state, config, context: context.shutdown, nameOf }),
     reasons: verdict.reasons.map((reason) => ({ code: reason.code, text: sayReason(reason, nameOf) })),
     counts: context.counts,
@@ -299,23 +275,24 @@ function aliasOf(signal: Signal, { signals, fsLayout }: Observation): Signal | n
 }
 
 function podsStatus(observation: Observation, state: State, context: StatusContext): PodsStatus {
-  const { pods } = observation;
+  const signal = rankedFor(state);
+  const pods = podsFor(observation, signal);
   if (!pods.known) {
     const isAsked = pods.why !== 'not-asked';
     return { known: false, why: isAsked ? `${pods.where}: ${pods.detail}` : 'not read: nothing is near a threshold' };
   }
-  const signal = rankedFor(state);
   const layout = layoutOf(observation);
   return {
     known: true,
     rankedFor: signal,
     notRunning: context.notRunning ?? [],
+    notObserved: context.notObserved ?? [],
     order: rank(signal, pods.value, layout).map(({ pod, row }) => ({
       uid: pod.uid,
       namespace: pod.namespace,
       name: pod.name,
       qos: pod.qos,
-      priority: pod.unsaid?.priority ? null : pod.priority,
+      priority: saidPriority(pod),
       usage: valueOrNull(measuredUsage(signal, pod, layout)),
       ...(isAtLeast(signal, pod) ? { isAtLeast: true } : {}),
       usageAgeMs: isDisk(signal) ? ageMs(pod, observation.atMs) : null,
@@ -352,43 +329,6 @@ export function requestFor(signal: Signal, pod: PodView): number | null {
   if (pod.unsaid?.requests) return null;
   if (resource === 'memory') return pod.requests.memoryBytes;
   return resource === 'ephemeral-storage' ? pod.requests.ephemeralStorageBytes : null;
-}
-
-function actStatus({ act, reclaims }: State, atMs: MonoMs): ActStatus {
-  if (act.kind === 'idle') {
-    if (reclaims[0] === undefined) return { kind: 'idle' };
-    const { decision, threshold, deadlineMs } = reclaims[0];
-    return { kind: 'reclaiming', decision, signal: threshold.signal, leftMs: Math.max(0, deadlineMs - atMs) };
-  }
-  return {
-    kind: 'evicting',
-    evictions: act.evictions.map((eviction) => ({
-      decision: eviction.decision,
-      pod: podName(eviction.victim),
-      cause: eviction.cause.kind === 'threshold' ? eviction.cause.threshold.id : `${eviction.cause.limit}.limit`,
-      graceLeftMs: Math.max(0, eviction.graceEndsMs - atMs),
-      leftMs: Math.max(0, eviction.deadlineMs - atMs),
-      isSettled: eviction.settledMs !== null,
-    })),
-  };
-}
-
-function decisionStatus(
-  { atWallMs, decision, outcome, stopBeganAtMs }: StatusContext['recent'][number],
-  recent: StatusContext['recent'],
-): DecisionStatus {
-  const text = sayDecision(decision, victimIn(recent));
-  const afterMs = outcome === null || stopBeganAtMs === null ? null : Math.max(0, outcome.atMs - stopBeganAtMs);
-  return {
-    id: decision.id,
-    atWallMs,
-    kind: decision.kind,
-    pod: 'victim' in decision ? podName(decision.victim) : null,
-    signal:
-      'threshold' in decision ? decision.threshold.signal : 'limit' in decision ? `${decision.limit}.limit` : null,
-    text,
-    outcome: outcome === null ? null : { kind: outcome.kind, text: sayOutcome(outcome, afterMs) },
-  };
 }
 
 function layoutOf({ fsLayout }: Observation): FsLayout {

@@ -2,9 +2,9 @@ import { known, type MonoMs, type Reading, valueOrNull } from '../core/reading.t
 import { RESERVE_MS } from '../core/shutdown/phase-time.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sleep } from '../host/clock.ts';
-import { LOCK_WHO } from '../host/inhibit-child.ts';
-import type { InhibitorLock, Logind } from '../host/logind.ts';
-import type { LogindDropIn } from '../host/logind-drop-in.ts';
+import { LOCK_WHO } from '../host/systemd/inhibit-child.ts';
+import type { InhibitorLock, Logind } from '../host/systemd/logind.ts';
+import type { LogindDropIn } from '../host/systemd/logind-drop-in.ts';
 import type { Clock } from '../ports.ts';
 
 type GrantNeeds = {

@@ -1,9 +1,9 @@
 import type { ShutdownEvent } from '../core/observation.ts';
 import type { MonoMs, Reading, Unknown } from '../core/reading.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import type { TakeLock } from '../host/inhibit-child.ts';
-import type { InhibitorLock, Logind } from '../host/logind.ts';
-import type { LogindDropIn } from '../host/logind-drop-in.ts';
+import type { TakeLock } from '../host/systemd/inhibit-child.ts';
+import type { InhibitorLock, Logind } from '../host/systemd/logind.ts';
+import type { LogindDropIn } from '../host/systemd/logind-drop-in.ts';
 import type { Clock, Inhibitor, InhibitorStatus, Log } from '../ports.ts';
 import { createGrants, isKubelets, isOurs, sayShort, wantedDelayMs } from './arming.ts';
 import { createBackOff, LEAST_MS } from './back-off.ts';
@@ -21,11 +21,6 @@ export type InhibitorNeeds = {
   readonly onChange?: () => void;
   /** Once per shutdown: `shutdown -c` came during the delay, and logind shuts down nevertheless (252). */
   readonly onCancelNotHonoured?: () => void;
-  /**
-   * Whether an earlier run of the agent was in the middle of a shutdown that logind had announced, or had released the lock for
-   * it: if logind knows of none now, it was `cancelled`.
-   */
-  readonly wasPreparing?: () => boolean;
 };
 type Lock = InhibitorStatus['lock'];
 
@@ -225,11 +220,11 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     return NEVER;
   }
 
-  function startWatch(): Preparing {
+  function startWatch(wasPreparing: boolean): Preparing {
     const started = watchPreparing({
       clock,
       logind,
-      wasPreparing: isFirstWatch && needs.wasPreparing?.() === true,
+      wasPreparing,
       grantedMs: () => grantedMs,
       onPreparing: hearPreparing,
       onCancelled: hearCancelled,
@@ -246,12 +241,12 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     logind.whenUp(() => askIn(0)),
   ];
   return {
-    want: (ms) => {
+    want: (ms, isUnderWay = false) => {
       if (isClosed || ms === neededMs) return;
       neededMs = ms;
       isIdle = false;
       if (ms !== null && isFirstWatch) firstAnswerByMs = clock.monoMs() + FIRST_ANSWER_MS;
-      if (ms !== null) watch ??= startWatch();
+      if (ms !== null) watch ??= startWatch(isUnderWay);
       if (ms !== null && lock.kind === 'armed' && ms <= lock.grantedMs) lock = { ...lock, neededMs: ms };
       else if (ms !== null && lock.kind !== 'released') pending();
       askIn(0);

@@ -1,5 +1,5 @@
 import type { MonoMs } from '../core/reading.ts';
-import type { LockChild, TakeLock } from '../host/inhibit-child.ts';
+import type { LockChild, TakeLock } from '../host/systemd/inhibit-child.ts';
 import type { Clock } from '../ports.ts';
 import { createBackOff, LEAST_MS } from './back-off.ts';
 

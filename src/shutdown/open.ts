@@ -1,10 +1,10 @@
 import type { ShutdownEvent } from '../core/observation.ts';
 import { known, type MonoMs, type Reading } from '../core/reading.ts';
-import { openSystemBus } from '../host/bus.ts';
-import { takeInhibitLock } from '../host/inhibit-child.ts';
-import { createLogind } from '../host/logind.ts';
-import { createLogindDropIn } from '../host/logind-drop-in.ts';
-import { createSystemd, type Systemd } from '../host/systemd.ts';
+import { openSystemBus } from '../host/systemd/bus.ts';
+import { takeInhibitLock } from '../host/systemd/inhibit-child.ts';
+import { createLogind } from '../host/systemd/logind.ts';
+import { createLogindDropIn } from '../host/systemd/logind-drop-in.ts';
+import { createSystemd, type Systemd } from '../host/systemd/systemd.ts';
 import type { Clock, Inhibitor, Log } from '../ports.ts';
 import { keepInhibitor } from './inhibitor.ts';
 import { createSecondTier, type SecondTier } from './second-tier.ts';
@@ -36,11 +36,9 @@ export type ShutdownSide = {
 
 const WAITING_MAX = 100;
 
-/** `wasPreparing`: an earlier run of this boot was in the middle of a shutdown that logind had announced. */
-export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparing: boolean): ShutdownSide {
+export function openShutdown(clock: Clock, runtimeDirectory: string): ShutdownSide {
   const bus = openSystemBus(clock);
   let listener: ShutdownListener | null = null;
-  let isBack = false;
   let waiting: readonly ShutdownEvent[] = [];
   const say =
     (level: keyof Log): Log['info'] =>
@@ -54,7 +52,6 @@ export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparin
     takeLock: () => takeInhibitLock(clock),
     dropIn: createLogindDropIn(runtimeDirectory),
     log: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
-    wasPreparing: () => wasPreparing && !isBack,
     onEvent: (event) => {
       if (listener !== null) listener.heard(event);
       else waiting = [...waiting, event].slice(-WAITING_MAX);
@@ -78,7 +75,8 @@ export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparin
       };
     },
     goesDown: async () => {
-      const [preparing, state] = await Promise.all([logind.preparingForShutdown(), systemd.systemState()]);
+      const [said, state] = await Promise.all([logind.preparingForShutdown(), systemd.systemState()]);
+      const preparing = !said.known && (await logind.hasDied()) ? known(false) : said;
       if ((preparing.known && preparing.value) || (state.known && state.value === 'stopping')) return known(true);
       if (!preparing.known) return preparing;
       return state.known ? known(false) : state;
@@ -86,8 +84,7 @@ export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparin
     cameBackSince: async (sinceMs) => {
       const age = await systemd.userspaceAgeMs();
       if (!age.known) return age;
-      isBack = clock.monoMs() - age.value > sinceMs;
-      return known(isBack);
+      return known(clock.monoMs() - age.value > sinceMs);
     },
     close: async () => {
       secondTier.close();

@@ -1,5 +1,5 @@
-import type { MonoMs, Reading } from '../core/reading.ts';
-import type { InhibitorLock, Logind, ScheduledShutdown } from '../host/logind.ts';
+import { known, type MonoMs, type Reading } from '../core/reading.ts';
+import type { InhibitorLock, Logind, ScheduledShutdown } from '../host/systemd/logind.ts';
 import type { Clock } from '../ports.ts';
 
 type PreparingNeeds = {
@@ -101,12 +101,17 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
     const asked = signals;
     const scheduled = await logind.scheduledShutdown();
     // Read after the schedule: if the schedule is gone while this is still true, it was cancelled in vain.
-    const read = await logind.preparingForShutdown();
+    const read = await readPreparing();
     if (isClosed || asked !== signals) return read;
     if (scheduled.known) noteSchedule(scheduled.value);
     if (read.known) note(read.value);
     if (read.known && read.value && scheduled.known) noteFired();
     return read;
+  }
+
+  async function readPreparing(): Promise<Reading<boolean>> {
+    const read = await logind.preparingForShutdown();
+    return !read.known && isPreparing && (await logind.hasDied()) ? known(false) : read;
   }
 
   function note(is: boolean): void {
@@ -147,6 +152,11 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
     }
   }
 
+  /** Nobody else knows of the shutdown that it delayed. To ask for that would start it again, which may take long. */
+  async function hearEnd(): Promise<void> {
+    if (isPreparing && (await logind.hasDied()) && isPreparing && !isClosed) end();
+  }
+
   /** kubelet-shutdown.md 9.2: a new logind knows nothing of the shutdown that the old one delayed. */
   async function hearRestart(): Promise<void> {
     const is = await askPreparing();
@@ -158,7 +168,7 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
   /** Null: not known, or superseded by a signal that arrived meanwhile. */
   async function askPreparing(): Promise<boolean | null> {
     const asked = signals;
-    const read = await logind.preparingForShutdown();
+    const read = await readPreparing();
     return isClosed || asked !== signals || !read.known ? null : read.value;
   }
 
@@ -184,6 +194,7 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
     }),
     logind.whenPreparing((is) => void hear(is)),
     logind.whenRestarted(() => void hearRestart()),
+    logind.whenEnded(() => void hearEnd()),
     logind.whenScheduleChanges(() => void look()),
   ];
   lookIn(isPreparing ? PREPARING_LOOK_MS : REST_LOOK_MS);

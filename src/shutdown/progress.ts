@@ -1,13 +1,15 @@
-import type { DecisionId } from '../core/decision.ts';
+import type { Decision, DecisionId } from '../core/decision.ts';
+import { groupBy } from '../core/group-by.ts';
 import type { Observation } from '../core/observation.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import type { Reason } from '../core/reason.ts';
-import { isInPhase } from '../core/shutdown/stopping.ts';
+import { isEveryPod } from '../core/shutdown/stop-pods.ts';
+import { isInPhase, isUnderWay } from '../core/shutdown/stopping.ts';
 import type { State, Stopping } from '../core/state/state.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { Verdict } from '../core/verdict.ts';
-import type { InhibitorStatus, Log, LogEvent, RecordNote, ShutdownFact } from '../ports.ts';
-import { type Names, sayFact } from '../words/shutdown-fact.ts';
+import type { InhibitorStatus, Left, Log, LogEvent, RecordNote, ShutdownFact } from '../ports.ts';
+import { type Names, sayFact } from '../words/shutdown.ts';
 
 type ProgressNeeds = {
   readonly log: Log;
@@ -18,7 +20,8 @@ type ProgressNeeds = {
   /** Whether a stop has ended since the look that is reported. */
   readonly hasEnded: (of: DecisionId) => boolean;
   /** The shutdown as the last run of this boot left it. */
-  readonly adopted: State['shutdown'];
+  readonly adopted: Pick<State, 'shutdown' | 'stops'>;
+  readonly left: (of: DecisionId) => Pick<Left, 'decision'>;
 };
 type Stop = Extract<Verdict['decisions'][number], { kind: 'stop-for-shutdown' }>;
 type PhaseOver = Extract<Reason, { code: 'shutdown-phase-over' }>;
@@ -30,6 +33,7 @@ const EVENTS: { readonly [W in ShutdownFact['what']]: LogEvent } = {
   confirmed: 'shutdown',
   phase: 'phase',
   'phase-over': 'phase',
+  gone: 'phase',
   'stopped-again': 'phase',
   'lock-lost': 'not-armed',
   cancelled: 'cancelled',
@@ -49,11 +53,12 @@ export type Progress = {
 
 /** Follows a shutdown from look to look and reports it: in the log, in the record, and on the console. */
 export function createProgress(needs: ProgressNeeds): Progress {
-  let before = needs.adopted;
+  let before = needs.adopted.shutdown;
   /** The next shutdown was announced during its phases: logind's delay began anew. */
   let isAnew = false;
   const nameOf = new Map<PodUid, string>();
   const names: Names = (uid) => nameOf.get(uid) ?? uid;
+  for (const { decision } of needs.adopted.stops) rememberVictim(needs.left(decision).decision);
 
   function tell(fact: ShutdownFact, atMs: number): void {
     const line = sayFact(fact);
@@ -65,9 +70,11 @@ export function createProgress(needs: ProgressNeeds): Progress {
 
   function remember({ pods }: Observation, { decisions }: Verdict): void {
     if (pods.known) for (const pod of pods.value) nameOf.set(pod.uid, podName(pod));
-    for (const decision of decisions) {
-      if (decision.kind === 'stop-for-shutdown') nameOf.set(decision.victim.uid, podName(decision.victim));
-    }
+    for (const decision of decisions) rememberVictim(decision);
+  }
+
+  function rememberVictim(decision: Decision | null): void {
+    if (decision?.kind === 'stop-for-shutdown') nameOf.set(decision.victim.uid, podName(decision.victim));
   }
 
   return {
@@ -76,7 +83,6 @@ export function createProgress(needs: ProgressNeeds): Progress {
       const { shutdown } = verdict.state;
       const was = before;
       before = shutdown;
-      if (shutdown.kind === 'armed' || shutdown.kind === 'unarmed') nameOf.clear();
       isAnew &&= isUnderWay(shutdown);
       for (const reason of verdict.reasons) {
         if (reason.code !== 'shutdown-not-armed') continue;
@@ -94,21 +100,22 @@ export function createProgress(needs: ProgressNeeds): Progress {
       }
       remember(observation, verdict);
       const { hasEnded } = needs;
-      for (const fact of factsOf({ was, observation, verdict, names, hasEnded, isAnew, status: needs.inhibitor() })) {
+      const status = needs.inhibitor();
+      for (const fact of factsOf({ was, observation, verdict, names, nameOf, hasEnded, isAnew, status })) {
         isAnew ||= fact.what === 'cancel-not-honoured';
         tell(fact, observation.atMs);
       }
+      if (!isUnderWay(shutdown)) nameOf.clear();
     },
   };
 }
-
-const isUnderWay = ({ kind }: State['shutdown']): boolean => kind === 'stopping' || kind === 'released';
 
 type Look = {
   readonly was: State['shutdown'];
   readonly observation: Observation;
   readonly verdict: Verdict;
   readonly names: Names;
+  readonly nameOf: ReadonlyMap<PodUid, string>;
   readonly status: InhibitorStatus;
   readonly hasEnded: ProgressNeeds['hasEnded'];
   readonly isAnew: boolean;
@@ -150,10 +157,25 @@ function factsOf(look: Look): readonly ShutdownFact[] {
   const released = verdict.decisions.flatMap((decision): ShutdownFact[] =>
     decision.kind === 'release-lock' ? [{ what: 'released', why: decision.why, ...delayOver(look) }] : [],
   );
-  const before = [...lost, ...backs, ...overFacts(ended), ...cancelled, ...takenBack(look)];
+  const before = [...lost, ...backs, ...overFacts(ended), ...goneBefore(look), ...cancelled, ...takenBack(look)];
   // What the first tier left running ends with it.
   const first = isSecondTier(was, shutdown) ? [...before, ...began] : [...began, ...before];
   return [...first, ...announced, ...begunAndEnded, ...confirmed, ...released];
+}
+
+/** Of the phases that this look began, passed over, or will not begin any more. A run that has not seen such a pod has no name for it. */
+function goneBefore({ was, observation, verdict: { state }, nameOf }: Look): readonly ShutdownFact[] {
+  const { shutdown } = state;
+  const { pods } = observation;
+  if (was.kind !== 'stopping' || !pods.known || !isEveryPod(observation)) return [];
+  const isSame = shutdown.kind === 'stopping' && shutdown.startedMs === was.startedMs;
+  const toPhase = isSame ? shutdown.phase : was.phases.length;
+  const running = new Set(pods.value.map(({ uid }) => uid));
+  const gone = Object.entries(was.assigned ?? {}).filter(
+    ([uid, phase]) => phase > was.phase && phase <= toPhase && !running.has(uid) && nameOf.has(uid),
+  );
+  const byPhase = [...groupBy(gone, ([, phase]) => phase)].toSorted(([a], [b]) => a - b);
+  return byPhase.map(([phase, of]) => ({ what: 'gone', phase, pods: of.map(([uid]) => nameOf.get(uid) ?? uid) }));
 }
 
 /** With `afterPhases`, the phases of a cancelled shutdown are those of the next one. */

@@ -1,7 +1,8 @@
-import type { MonoMs } from '../core/reading.ts';
+import { known, type MonoMs, type Reading } from '../core/reading.ts';
 import { AGENT_END_MS } from '../core/shutdown/phase-time.ts';
 import { sleep } from '../host/clock.ts';
-import type { Systemd } from '../host/systemd.ts';
+import { startOwnLater } from '../host/systemd/start-later.ts';
+import type { Systemd } from '../host/systemd/systemd.ts';
 import type { Clock } from '../ports.ts';
 
 export type SecondTier = {
@@ -10,10 +11,14 @@ export type SecondTier = {
    * up, or is not known to go down, and no pod is stopped. `isAnnounced`: logind has announced a shutdown.
    */
   readonly leftMs: (isAnnounced: boolean) => Promise<number | null>;
-  /** Whether systemd itself is already stopping everything; false if in doubt. */
-  readonly isMachineStopping: () => Promise<boolean>;
+  /** Whether systemd itself is already stopping everything. */
+  readonly isMachineStopping: () => Promise<Reading<boolean>>;
+  /** Whether systemd starts the agent again once it has ended, as in a restart; false if in doubt. */
+  readonly isToStart: () => Promise<boolean>;
   /** The stop was cancelled: has the agent started again once it has ended. */
   readonly comeBack: () => Promise<void>;
+  /** The same right before the end, by what no cancel takes back; unless somebody has ordered another stop since. */
+  readonly comeBackLater: () => Promise<void>;
   /** TimeoutStopUSec of the agent's own unit, as last read; infinity: no limit; null: not known, or no unit. */
   readonly stopTimeoutMs: () => number | null;
   readonly close: () => void;
@@ -67,9 +72,15 @@ export function createSecondTier({ systemd, clock, isService }: SecondTierNeeds)
     },
     isMachineStopping: async () => {
       const state = await systemd.systemState();
-      return state.known && state.value === 'stopping';
+      return state.known ? known(state.value === 'stopping') : state;
+    },
+    isToStart: async () => {
+      const own = await systemd.ownName();
+      const facts = own.known ? await systemd.ties(own.value) : own;
+      return facts.known && facts.value.isToStart === true;
     },
     comeBack: async () => void (await systemd.startOwn()),
+    comeBackLater: async () => void (await startOwnLater(systemd)),
     stopTimeoutMs: () => stopTimeoutMs,
     close: () => {
       isClosed = true;

@@ -89,7 +89,7 @@ async function* itemsOfLines(pieces: TextPieces, file: string): AsyncGenerator<S
     last = line.value.line + 1;
     if (/^\s*$/.test(text)) continue;
     document += 1;
-    const parsed = parseJsonDocument(text, file, { line: line.value.line, column: 1 });
+    const parsed = parseJsonDocument(text, file, line.value.line);
     const [yaml] = parsed.documents;
     const { problems } = parsed;
     if (yaml === undefined) yield { kind: 'problems', file, document, problems };

@@ -1,24 +1,31 @@
+import { createSurvivorMemory, createSurvivors, type SurvivorMemory } from '../act/survivors.ts';
+import { podName } from '../core/pod/pod.ts';
 import { known, valueOrNull } from '../core/reading.ts';
-import { isPopulated } from '../host/cgroupfs.ts';
+import { isPopulated } from '../host/cgroup/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
-import { createDiskWalker } from '../host/disk-walk.ts';
-import { createDyingHelp } from '../host/dying-help.ts';
+import { createDiskWalker } from '../host/disk/disk-walk.ts';
+import { actingLock, isLocked } from '../host/own/lock-file.ts';
+import { createDyingHelp } from '../host/process/dying-help.ts';
 import type { Mode, ModeNeeds, OpenMode } from '../mode.ts';
 import type { BoundPod, PodSource } from '../ports.ts';
-import { openLastGoodManifests } from './last-good-manifests.ts';
-import { createOomScores } from './oom-scores.ts';
-import { createPlaceMemory, type PlaceMemory } from './pod-place.ts';
-import { createRestart } from './restart.ts';
-import { createScratch } from './scratch.ts';
-import { createShutdownStops } from './shutdown-stops.ts';
-import { unitsIn } from './slice-units.ts';
-import { createStandaloneSource } from './source.ts';
-import { createStandaloneKiller } from './stop.ts';
-import { createTies } from './ties.ts';
+import { TIES_UNKNOWN, tiesUnknown } from '../words/finding-standalone.ts';
+import { openLastGoodManifests } from './manifests/last-good-manifests.ts';
+import { createOomScores } from './pods/oom-scores.ts';
+import { createPlaceMemory, type PlaceMemory } from './pods/pod-place.ts';
+import { createStandaloneSource } from './pods/source.ts';
+import { createRestart } from './restart/restart.ts';
+import { createScratch } from './stop/scratch.ts';
+import { createShutdownStops, type ShutdownStops } from './stop/shutdown-stops.ts';
+import { unitsIn } from './stop/slice-units.ts';
+import { createStandaloneKiller } from './stop/stop.ts';
+import { isBoundAs } from './stop/stop-target.ts';
+import { createTies } from './ties/ties.ts';
 
 type StandaloneNeeds = Omit<ModeNeeds, 'kube'> & {
   /** Bindings known from an earlier configuration of this run; absent: none. */
   readonly places?: PlaceMemory;
+  /** The same for what it has found of pods that it stopped. */
+  readonly memory?: SurvivorMemory;
 };
 export type Standalone = Omit<Mode, 'close'> & {
   readonly close: () => Promise<void>;
@@ -29,7 +36,8 @@ export type Standalone = Omit<Mode, 'close'> & {
 /** The standalone mode of one run of the agent. */
 export function createStandalone(): OpenMode {
   const places = createPlaceMemory();
-  return (needs) => openStandalone({ ...needs, places });
+  const memory = createSurvivorMemory();
+  return (needs) => openStandalone({ ...needs, places, memory });
 }
 
 /** The mode without Kubernetes: pods from manifests, stopped by systemd and by signals. */
@@ -46,23 +54,39 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   // Without a boot id, units held before cannot be distinguished from those of another boot.
   const bootId = boot.known ? boot.value : '';
   const holding = { clock, systemd, runtimeDirectory, bootId, log, findings, note };
-  const restart = needs.dry
-    ? null
-    : createRestart({
-        ...holding,
-        conditions: needs.conditions ?? [],
-        ...(needs.isDryNow === undefined ? {} : { isDryNow: needs.isDryNow }),
-        unitsIn: (slice) => unitsIn(mounts, slice),
-        stopsAlong: ({ declared }, unit) => [
-          ...ties.others(unit).map((other) => ({ unit: other, manifest: null })),
-          ...ties.podsWith(declared.uid).flatMap((uid) => {
-            const pod = source.find(uid);
-            return pod === null || pod.unit === null ? [] : [{ unit: pod.unit, manifest: pod.manifest }];
-          }),
-        ],
-      });
+  const restart = createRestart({
+    ...holding,
+    ...(needs.dry
+      ? { isDryNow: () => true, isTaken: () => isLocked(actingLock(runtimeDirectory), bootId) }
+      : { conditions: needs.conditions ?? [], isDryNow: needs.isDryNow ?? (() => false) }),
+    unitsIn: (slice) => allIn(slice),
+    isToStart: (unit) => ties.isToStart(unit),
+    ofShutdown: () => shutdownStops?.units() ?? new Set(),
+    mayBeDeclared: (pod) => {
+      const bound = source.pods();
+      const mayBe = ({ declared }: BoundPod): boolean =>
+        podName(declared) === pod || declared.limitedBy === 'manifest-unread';
+      return !bound.known || !source.isSettled() || bound.value.some(mayBe);
+    },
+    stopsAlong: (_, unit) => [
+      ...ties
+        .others(unit)
+        .filter(ties.runsNow)
+        .map((other) => ({ unit: other, manifest: null })),
+      ...ties.podsWith(unit).flatMap((uid) => {
+        const pod = source.find(uid);
+        return pod === null || pod.unit === null ? [] : [{ unit: pod.unit, manifest: pod.manifest }];
+      }),
+    ],
+  });
   const unitOf = (uid: string): string | null => source.find(uid)?.unit ?? null;
-  const ties = createTies({ clock, systemd, unitOf, wake: needs.wake });
+  const untied = (isMissing: boolean): void =>
+    isMissing ? findings.raise(tiesUnknown()) : findings.clear(TIES_UNKNOWN);
+  const ties = createTies({ clock, systemd, unitOf, wake: needs.wake, missing: untied });
+  /** Also those that have no cgroup until systemd starts them again. */
+  const allIn = (slice: string): readonly string[] => [
+    ...new Set([...unitsIn(mounts, slice), ...ties.withoutCgroupIn(slice)]),
+  ];
   const isAlive = (uid: string): boolean => {
     const live = source.find(uid);
     const populated = live?.cgroup.known ? isPopulated(mounts, live.cgroup.value) : null;
@@ -80,10 +104,15 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   };
   const others = (unit: string): readonly string[] => [
     ...ties.others(unit),
-    ...(unit.endsWith('.slice') ? unitsIn(mounts, unit) : []),
+    // A shutdown stops no pod that has no process.
+    ...ties
+      .podsWith(unit)
+      .flatMap((uid) => unitOf(uid) ?? [])
+      .filter(ties.isBetweenRuns),
+    ...(unit.endsWith('.slice') ? allIn(unit) : []),
   ];
   const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive, isIdle, others };
-  const shutdownStops = restart === null ? null : createShutdownStops({ ...remembered, restart });
+  const shutdownStops: ShutdownStops | null = needs.dry ? null : createShutdownStops({ ...remembered, restart });
   // Started in advance: when needed, there may be neither memory nor a free process ID.
   const help = needs.dry ? undefined : createDyingHelp(mounts);
   const pods: PodSource = {
@@ -92,6 +121,12 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       const bound = source.pods();
       return bound.known ? known(ties.tied(withUnseen(bound.value))) : bound;
     },
+    // Reading them is what asks systemd about their units: at once, and before the first choice.
+    opened: async () => {
+      await source.opened?.();
+      pods.pods();
+    },
+    unsettled: (forWhat) => source.unsettled?.(forWhat) ?? (forWhat === 'all' ? null : ties.unsettled()),
   };
   const scores =
     needs.dry || needs.setOomScores === undefined
@@ -105,6 +140,13 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
         });
   podsChanged = scores?.changed ?? podsChanged;
   const walker = createDiskWalker(clock);
+  const survivors = createSurvivors({
+    ...needs,
+    isGone: (victim) => {
+      const live = source.find(victim.uid);
+      return live === null ? source.pods().known : !isBoundAs(victim, live);
+    },
+  });
   const { run } = needs;
   return {
     pods,
@@ -120,12 +162,13 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       restart,
       shutdownStops,
       findings,
+      survivors,
       help,
       isIdle: hasNoCgroup,
       doubtRestart: ties.doubtRestart,
     }),
     marks: {
-      setCondition: (condition, status) => restart?.setCondition(condition, status),
+      setCondition: (condition, status) => restart.setCondition(condition, status),
       // Reported in the log; there is no API here.
       event: () => undefined,
     },
@@ -133,10 +176,11 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     hasStops: () => shutdownStops !== null && !shutdownStops.isEmpty(),
     forgetStops: () => shutdownStops?.forget(),
     setShuttingDown: (isShuttingDown) => {
-      restart?.setPaused(isShuttingDown);
+      restart.setPaused(isShuttingDown);
       shutdownStops?.setShuttingDown(isShuttingDown);
     },
     oomScores: () => scores?.now() ?? [],
+    looked: restart.looked,
     isSettled: source.isSettled,
     isToBeStopped: (uid) => shutdownStops?.isToBeStopped(uid) === true,
     running: () => {
@@ -146,12 +190,13 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     },
     unitOf,
     rewrite: () => {
-      restart?.rewrite();
+      restart.rewrite();
       shutdownStops?.rewrite();
     },
     close: async () => {
+      survivors.close();
       ties.close();
-      await restart?.close();
+      await restart.close();
       shutdownStops?.close();
       help?.close();
       scores?.close();

@@ -20,7 +20,7 @@ export function sayDecision(decision: Decision, victimOf: (id: DecisionId) => st
         sayTies(decision),
       );
     case 'evict-over-limit':
-      return `evict ${podName(decision.victim)}: ${decision.message.trim()}`;
+      return and(`evict ${podName(decision.victim)}: ${decision.message.trim()}`, sayTies(decision));
     case 'hasten':
       return `cut the grace period of ${victimOf(decision.eviction)}: ${sayThreshold(decision.threshold)}`;
     case 'set-condition':
@@ -57,21 +57,23 @@ export function victimIn(decisions: readonly { readonly decision: Decision }[]):
   };
 }
 
-/** The outcome. `afterMs`: since the stop began; null if that is not known. */
-export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
+/** The outcome of the decision. `afterMs`: since the stop began; null if that is not known. */
+export function sayOutcome(outcome: Outcome, afterMs: number | null, decision: Decision): string {
   const after = afterMs === null ? '' : ` after ${sayMs(afterMs)}`;
   switch (outcome.kind) {
     case 'reclaimed':
       return and(
         outcome.freed.known
-          ? `freed ${sayBytes(outcome.freed.value)}`
+          ? `freed ${sayFreed(outcome.freed.value, decision)}`
           : `freed an unknown amount (${outcome.freed.detail})`,
         sayRemoved(outcome.removed),
       );
-    case 'ended':
-      return and(`ended ${sayVia(outcome.via)}${after}, ${sayGivenBack(outcome)}`, outcome.detail ?? '');
+    case 'ended': {
+      const when = outcome.isNoticedLater ? `, which a later run of the agent noticed${after}` : after;
+      return and(`ended ${sayVia(outcome.via)}${when}, ${sayGivenBack(outcome)}`, outcome.detail ?? '');
+    }
     case 'unknown':
-      return `ended${after}; ${sayEndUnknown(outcome.detail)}`;
+      return and(`ended${after}; ${sayEndUnknown(outcome.detail)}`, sayEmptied(outcome));
     case 'survived':
       return `survived${after}: ${outcome.detail}`;
     case 'dropped':
@@ -80,6 +82,10 @@ export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
       return assertNever(outcome);
   }
 }
+
+/** In the unit of the signal that was reclaimed. */
+const sayFreed = (amount: number, decision: Decision): string =>
+  decision.kind === 'reclaim' ? sayAmount(decision.threshold.signal, amount) : sayBytes(amount);
 
 /** The steps to end a victim beside a kubelet, and their results. `afterMs`: since the stop began. */
 export function sayRung({ act, answer }: Rung, afterMs: number): string {
@@ -119,13 +125,18 @@ const DROPPED: { readonly [B in Dropped]: string } = {
   'no-longer-met': 'the threshold is no longer met',
   'not-killed':
     'it was asked to stop and had not ended when the agent resumed that, but the threshold was no longer met',
+  overdue:
+    'an earlier run of the agent had begun to stop it, and it has not ended; its grace period was over for more than 10s when the agent resumed that, so it is decided anew',
+  stale: 'an earlier run of the agent chose it, and is not known to have asked it to stop; it is decided anew',
+  changed: 'what is declared or known of it, or the configuration, has changed since the choice; it is decided anew',
   gone: 'the pod had already ended',
   'started-anew': 'what it ran at the choice had already ended; what runs now started afterwards',
   'dry-run': 'this is a dry run',
-  cancelled: 'the shutdown was cancelled before it was asked to stop',
+  cancelled: 'the shutdown was cancelled before it had asked the pod to stop',
   'left-to-systemd': 'it has no processes, and systemd stops it after the phases',
   'budget-refused': 'its disruption budget refuses it',
-  'eviction-not-taken': 'the API server has not accepted it, so that no disruption budget was asked',
+  'eviction-not-taken': 'the API server is not known to have accepted it, or to have asked a disruption budget',
+  shutdown: 'a shutdown has overtaken it, and stops the pod',
   'not-deleted': 'the API server has not confirmed its deletion, so it is stopped with the agent',
   moved: 'its cgroup is no longer the one that was measured',
   unresolved: 'it was not signalled, and its manifest, or where it runs, is not known',
@@ -143,13 +154,17 @@ export const sayVia = (via: Ended['via']): string =>
  * went from 1.2 GiB to 1.5 GiB". For a disk or pids, the cause of the change is not known: others use and free them too.
  */
 export function sayGivenBack(outcome: Ended): string {
-  const { emptied } = outcome;
-  if (emptied === undefined) return sayReturned(outcome);
+  return and(sayReturned(outcome), sayEmptied(outcome));
+}
+
+/** What became of its scratch directories; '' if it has none. */
+export function sayEmptied({ emptied }: Pick<Ended, 'emptied'>): string {
+  if (emptied === undefined) return '';
   const { freedBytes, problem } = emptied;
   const freed = freedBytes.known ? `${sayBytes(freedBytes.value)} freed` : `freed amount unknown: ${freedBytes.detail}`;
   const isNothing = freedBytes.known && freedBytes.value === 0;
   const notAll = isNothing ? `freed nothing: ${problem}` : `was not fully emptied, ${freed}: ${problem}`;
-  return `${sayReturned(outcome)}; its scratch ${problem === null ? `was emptied, ${freed}` : notAll}`;
+  return `its scratch ${problem === null ? `was emptied, ${freed}` : notAll}`;
 }
 
 function sayReturned({ releasedBytes, signal }: Ended): string {

@@ -30,11 +30,14 @@ export const configValid = (file: string | null): string => `configuration: ${fi
 export const manifestsValid = (directory: string, pods: number): string =>
   `manifests: ${countPods(pods)} in ${directory}`;
 
+export const requestsMore = (pod: string, capacityBytes: number): string =>
+  `${pod} requests more memory than this node has (${sayBytes(capacityBytes)}): it is never above its request, and others are evicted before it`;
+
 // Who can be evicted
 export const noManifest = (directory: string): string =>
   `no manifest in ${directory} binds a pod: nothing can be evicted`;
 export const allExcluded = (pods: number): string =>
-  `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} critical or excluded by evict-for from every resource that has a threshold: nothing can be evicted`;
+  `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} critical, excluded by evict-for from every resource that has a threshold, or would risk a reset of the machine: nothing can be evicted`;
 /** `evictFor`: as in the annotation. */
 export const othersGoFor = (pod: string, evictFor: string, requestBytes: number): string =>
   `${pod} is never evicted for memory (nodewarden.dev/evict-for: ${evictFor}): ${requestBytes === 0 ? 'it requests none, and for whatever it uses' : `for what it uses above its request of ${sayBytes(requestBytes)}`} another pod is evicted, even one within its request. Limit it to what it requests (MemoryMax= of its unit)`;
@@ -42,13 +45,16 @@ export const nothingBound = (pods: number): string =>
   `none of ${countPods(pods)} is bound to anything that exists here: nothing can be evicted`;
 /** Of the pods, so many are bound to nothing, and the others may not be evicted. */
 export const othersExcluded = (unbound: number, others: number): string =>
-  `${countPods(unbound)} ${isOrAre(unbound)} bound to nothing that may be stopped here, and ${others === 1 ? 'the other one is' : `the other ${others} are`} critical or excluded by evict-for from every resource that has a threshold: nothing can be evicted`;
+  `${countPods(unbound)} ${isOrAre(unbound)} bound to nothing that may be stopped here, and ${others === 1 ? 'the other one is' : `the other ${others} are`} critical, excluded by evict-for from every resource that has a threshold, or would risk a reset of the machine: nothing can be evicted`;
 /** `others`: the number of pods that were not examined. */
 export const canBeEvicted = (pods: number, running: number, others: number): string =>
   `pods: ${running} of the ${pods} that may be evicted ${isOrAre(running)} running${others > 0 ? `; ${others} more were not examined` : ''}`;
 export const bindingsFound = 'bindings: all resolved';
 export const unmeasured = (pod: string, cgroup: string, why: string): string =>
   `${pod} runs, but its memory cannot be read (${why}): it is not evicted. Its cgroup ${cgroup} lacks the memory controller`;
+type Server = { readonly name: string; readonly pid: number; readonly device: string };
+export const servesFiles = (pod: string, { name, pid, device }: Server): string =>
+  `others use files through ${pod} (${name}, process ${pid}, has ${device} open): if it is evicted, they get errors, and what they have written may be lost. Set nodewarden.dev/evict-for: none, or nodewarden.dev/protect: "true" if it may go last`;
 export const allMeasured = 'memory of every running pod can be read';
 export const noDirectories = (pods: readonly string[], signals: readonly Signal[]): string =>
   `${countPods(pods.length)} ${pods.length === 1 ? 'declares' : 'declare'} no directory, so usage for ${signals.join(', ')} is unknown: ${named(pods)}. ${pods.length === 1 ? 'It is' : 'They are'} evicted for a disk only while the kernel attributes writes to them`;
@@ -58,11 +64,27 @@ export const inheritsPriority = (
   own: number,
   { priority, from }: { readonly priority: number; readonly from: string },
 ): string =>
-  `${pod} declares priority ${own}, but ranks with ${priority}, that of ${from}, because stopping its unit stops that one too`;
+  `${pod} declares priority ${own}, but ranks with ${priority}, that of ${from}, because stopping its unit may stop that one too`;
+/** `action`: `FailureAction=reboot of web.service` or the like. `afterMs`: a stop that is over sooner does not trigger it. */
+export function endsMachine(
+  pod: string,
+  action: string,
+  afterMs: number,
+  evicted: 'never' | 'quickly' | 'always',
+): string {
+  const down = `${action}, and everything else would go down with it`;
+  if (evicted === 'never')
+    return `${pod} is never evicted, and not stopped in a phase of a shutdown: its end may trigger ${down}`;
+  const stop = `a stop that takes ${sayDuration(afterMs)} triggers ${down}`;
+  return evicted === 'quickly'
+    ? `${pod} is evicted only with a short grace period, as under a hard threshold, and not stopped in a phase of a shutdown: ${stop}`
+    : `${pod} is not stopped in a phase of a shutdown: its stop may have to wait for others there, and ${stop}`;
+}
+export const noMachineAction = 'no pod has a unit whose end is known to make systemd take the machine down';
 export const noInheritance = 'unit dependencies agree with the priorities';
-export const heldDown = (unit: string, pod: string, after: 'restart' | 'stay'): string =>
+export const heldDown = (unit: string, pod: string, after: 'restart' | 'stay', isActing: boolean): string =>
   after === 'restart'
-    ? `${unit} (${pod}) is held down by an eviction; it is restarted once the pressure is over`
+    ? `${unit} (${pod}) is held down by an eviction; ${isActing ? 'it is restarted once the pressure is over' : 'no agent runs that would restart it'}`
     : `${unit} (${pod}) is held down by an eviction, and stays down (nodewarden.dev/after-eviction: stay)`;
 export const nobodyHeld = 'no unit is held down by an eviction';
 export const oomScores = (pods: readonly { readonly pod: string; readonly scores: readonly number[] }[]): string =>
@@ -111,8 +133,8 @@ export const sharedLimit = (cgroup: string, bytes: number, pods: readonly string
   `the kernel's OOM killer may act in ${cgroup} before memory.available meets its threshold, since the cgroup is limited to ${sayBytes(bytes)} of memory, which ${countPods(pods.length)} share: ${named(pods)}. The kernel then chooses among them, and nodewarden does not. ${isAll ? `Set cgroupRoot: ${cgroup}` : 'Give each of them a limit of its own'}, or remove that limit`;
 export const psiOn = 'pressure stall information (PSI) is on';
 export const psiOff = `stalls are not shown, and evictionStall would have no effect: ${NO_PSI}`;
-export const otherDaemon = (name: string, pid: number): string =>
-  `${name} runs here too (process ${pid}): it may kill another process before nodewarden evicts a pod, and without a record of why`;
+export const otherDaemon = (name: string, pid: number, within: string | null): string =>
+  `${name} runs here too (process ${pid}${within === null ? '' : ` of ${within}, which may run other programs as well`}): it may kill another process before nodewarden evicts a pod, and without a record of why`;
 export const noOtherDaemon = 'no other out-of-memory daemon runs';
 export const kubeletBeside =
   "a kubelet runs here, and nodewarden is in mode standalone: both would act on the same memory, and the kubelet's pods count as usage outside all pods";

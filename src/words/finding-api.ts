@@ -23,7 +23,7 @@ export function credentialsUnusable(where: string, detail: string, isInForce: bo
 
 export const API_REFUSED = 'api-refused';
 export function credentialsRefused(where: string): Finding {
-  const text = `the API server does not accept the credentials of ${where} (401): pods are stopped only by their cgroups`;
+  const text = `the API server does not accept the credentials of ${where} (401): pods are stopped only by their cgroups, and none for a soft threshold, since no disruption budget can be asked`;
   return { id: API_REFUSED, text };
 }
 

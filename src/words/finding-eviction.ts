@@ -1,3 +1,4 @@
+import { hexHashOf } from '../core/hash.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import type { Reason } from '../core/reason.ts';
 import type { Signal } from '../core/signal.ts';
@@ -27,6 +28,7 @@ const MORE_IS_TO_COME: readonly Extract<Reason, { code: 'no-candidate' }>['becau
 function idOfReason(reason: Reason): string | null {
   switch (reason.code) {
     case 'not-signalled':
+    case 'limit-spared':
       return `${reason.code}/${reason.uid}`;
     case 'no-candidate':
       return `${MORE_IS_TO_COME.includes(reason.because) ? 'pod-awaited' : reason.code}/${reason.signal}`;
@@ -73,20 +75,31 @@ export function sharedFiles(
 
 export const PRE_KILL = 'pre-kill';
 export function preKillFailed(how: string): Finding {
-  return { id: PRE_KILL, text: `the preKill command failed (${how}); the eviction continued without it` };
+  return { id: PRE_KILL, text: `the preKill command failed (${how}); evictions do not depend on it` };
 }
 
 /** Of every reclaim command. */
 export const RECLAIM = 'reclaim/';
-export const reclaimId = (signal: Signal, program: string): string => `${RECLAIM}${signal}/${program}`;
-export function reclaimFailed(signal: Signal, program: string, failure: string): Finding {
-  return { id: reclaimId(signal, program), text: `the reclaim command ${program} for ${signal} failed: ${failure}` };
+/** Another one for other arguments, which may be secret, while findings are shown. */
+export function reclaimId(signal: Signal, [program = '', ...args]: readonly string[]): string {
+  return `${RECLAIM}${signal}/${program}${args.length === 0 ? '' : `#${hexHashOf(JSON.stringify(args))}`}`;
+}
+/** `place`: in the list of the configuration. */
+export function reclaimFailed(signal: Signal, command: readonly string[], place: number, failure: string): Finding {
+  const text = `the reclaim command ${command[0] ?? ''} (reclaimCommands[${place}]) for ${signal} failed: ${failure}`;
+  return { id: reclaimId(signal, command), text: escapeUnsafe(text) };
 }
 
 /** Raised if a victim could not be ended; cleared by the code that sees it end after all. */
 export const survivedId = (uid: PodUid): string => `survived/${uid}`;
 export function survived(uid: PodUid, pod: string, from: 'eviction' | 'stop', detail: string): Finding {
   return { id: survivedId(uid), text: `${pod} survived its ${from}: ${detail}` };
+}
+
+/** Of a victim without a process in its cgroup. */
+export function sayStillCharged(path: string, bytes: number): string {
+  const charged = `${sayBytes(bytes)} charged to ${escapeUnsafe(path)} are still in use by processes that left it`;
+  return `no process is left in its cgroup, but ${charged}; until that ends, no pod is evicted for it that is not known to be the cause`;
 }
 
 export const resistsId = (uid: PodUid): string => `resists/${uid}`;
@@ -123,7 +136,7 @@ function budgetRefuses(uid: PodUid, pod: string, said: string): Finding {
 function evictionNotTaken(uid: PodUid, pod: string, said: string): Finding {
   return {
     id: notTakenId(uid),
-    text: `the API server has not accepted the eviction of ${pod} for a soft threshold, so that no disruption budget was asked: ${said}; it is asked again later, and only pods that exceed their requests are evicted instead. A hard threshold overrides it`,
+    text: `the API server is not known to have accepted the eviction of ${pod} for a soft threshold, or to have asked a disruption budget: ${said}; it is asked again later, and only pods that exceed their requests are evicted instead. A hard threshold overrides it`,
   };
 }
 
@@ -131,8 +144,8 @@ export const unreapedId = (pod: string): string => `unreaped/${pod}`;
 export function unreapedProcesses(pod: string, count: number): Finding {
   const text =
     count === 1
-      ? `1 dead process of ${pod} holds its process id until its parent reaps it (often process 1)`
-      : `${count} dead processes of ${pod} hold their process ids until their parent reaps them (often process 1)`;
+      ? `1 dead process of ${pod} holds its process id until its parent reaps it or ends (often process 1)`
+      : `${count} dead processes of ${pod} hold their process ids until their parent reaps them or ends (often process 1)`;
   return { id: unreapedId(pod), text };
 }
 

@@ -29,7 +29,7 @@ export function notUsable(why: string, isDryRun: boolean): Finding {
   const how = isDryRun ? ', in dry run' : '';
   return {
     id: CONFIG,
-    text: `the configuration was read but cannot be used, and the former one stays in force${how}: ${why}`,
+    text: `the configuration was read but cannot be used, and the former one stays in force${how} until the next reload: ${why}`,
   };
 }
 /** At a start. `savedAt`: when the last good one was kept, in `keptIn`. */

@@ -1,3 +1,4 @@
+import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
 import { counted } from './phrases.ts';
 
@@ -15,7 +16,8 @@ export type ApiRight =
   | 'patch events';
 
 const WITHOUT: { readonly [R in ApiRight]: string } = {
-  'get nodes': 'nothing can be written to the API, since nothing proves that the node of this name is this machine',
+  'get nodes':
+    'nothing can be written to the API, since nothing proves that the node of this name is this machine, and no pod is evicted for a soft threshold',
   'patch nodes': 'no taint and no cordon keeps new pods away',
   'patch nodes/status': 'the node shows no conditions of this agent',
   'delete pods': 'pods are killed, but the kubelet restarts them',
@@ -33,6 +35,19 @@ export function rightMissing(right: ApiRight, said: string): Finding {
   const file = right.includes('nodes') ? 'rbac-per-node.yaml' : 'rbac.yaml';
   const text = `the API server does not allow this agent to ${right} (${said}): ${WITHOUT[right]}; see /usr/share/nodewarden/kubernetes/${file}`;
   return { id: rightId(right), text };
+}
+/** The right may be there: a webhook, a policy or a proxy denies what it is for. */
+export function writeDenied(right: ApiRight, said: string): Finding {
+  return { id: rightId(right), text: `the API server denies this agent to ${right} (${said}): ${WITHOUT[right]}` };
+}
+
+export const EVICTIONS_UNKNOWN = 'api-evictions';
+export function evictionsUnknown(why: string): Finding {
+  const then = 'no disruption budget can be asked, so no pod is evicted for a soft threshold';
+  return {
+    id: EVICTIONS_UNKNOWN,
+    text: `the API server does not say how it takes evictions (${escapeUnsafe(why)}): ${then}`,
+  };
 }
 
 export const NOT_OUR_NODE = 'not-our-node';
@@ -52,6 +67,11 @@ export function spoolDamaged(path: string, bad: number, kept: string): Finding {
     id: 'spool-corrupt',
     text: `${path} has ${lines} that cannot be used and ${kept}; the intact lines stay in use`,
   };
+}
+export const SPOOL_OTHER_NODE = 'spool-other-node';
+export function spoolOfAnotherNode(events: number): Finding {
+  const text = `${counted(events, 'event')} about an earlier Node object of this machine dropped: the API server has another one, since the node was made anew or kubernetes.kubeconfig names another cluster`;
+  return { id: SPOOL_OTHER_NODE, text };
 }
 export function spoolFull(dropped: number, most: number): Finding {
   const lost = `${counted(dropped, 'message')} dropped, the oldest events first`;

@@ -114,6 +114,13 @@ function ruleOf({ verb, group, resource, subresource, name }: Attributes): strin
   return `- { apiGroups: ['${group}'], resources: [${what}]${names}, verbs: [${verb}] }`;
 }
 
+export const keptUnknown = (detail: string): CheckFinding =>
+  blocking(
+    'kept',
+    `what the guard remembers of its devices, and holds against them, is not known: ${detail}`,
+    'as long as guard-devices cannot be read, the guard fences nobody',
+  );
+
 export function deviceFindings(devices: readonly Device[]): readonly CheckFinding[] {
   return [...devices.flatMap(deviceFinding), ...exposures(devices)];
 }

@@ -4,7 +4,8 @@ import type { FencingRecord, Group, HoldScope, StormKind } from '../core/guard/r
 import { sayDuration } from '../core/units/duration.ts';
 import { sayPhase, sayWhy } from './guard.ts';
 import { sayBecause, sayGateRow, sayOrderAnswer } from './guard-gate.ts';
-import { counted, saidOf, sayNames } from './phrases.ts';
+import { saySilentFor } from './guard-history.ts';
+import { counted, saidOf, sayNames, sayToSecond } from './phrases.ts';
 
 /** What the guard decides, for people. Names are as the API has them: whoever prints the sentence escapes it. */
 
@@ -14,13 +15,15 @@ const NAMES_SHOWN = 6;
 export function sayFence(
   node: string,
   isDry: boolean,
-  frees: Frees,
-  { purpose, silentMs }: Pick<FencingRecord, 'purpose' | 'silentMs'>,
+  frees: Frees | null,
+  record: Pick<FencingRecord, 'purpose' | 'silentMs' | 'wasHeard'>,
 ): string {
-  if (purpose === 'rehearse') return `${node}: a rehearsal of its devices`;
-  const silent = `silent for ${sayDuration(Math.round(silentMs / 1_000) * 1_000)}`;
-  return `${node}: ${isDry ? 'would be fenced (dry run)' : 'fence'}: ${silent}; frees ${sayFrees(frees)}`;
+  if (record.purpose === 'rehearse') return `${node}: a rehearsal of its devices`;
+  const silent = sayToSecond(record.silentMs);
+  return `${node}: ${isDry ? 'would be fenced (dry run)' : 'fence'}: ${saySilentFor(record, silent)}; ${frees === null ? FREES_UNKNOWN : `frees ${sayFrees(frees)}`}`;
 }
+
+const FREES_UNKNOWN = 'what it frees is not known';
 
 export function sayFrees({ pods, attachments }: Frees): string {
   const named = sayNames(
@@ -48,7 +51,17 @@ export function sayStorm(isOver: boolean, kind: StormKind, scope: HoldScope, nam
   const where = sayScope(scope, nameOf);
   return isOver
     ? `storm over (${where}): its cool-down begins`
-    : `storm (${where}): ${STORM[kind]}; nobody of them is fenced until it is over, or until guard release`;
+    : `storm (${where}): ${STORM[kind]}; none of them is switched off until its cool-down is over, or until guard release`;
+}
+
+/** A storm begins before it is seen. One that was over when its leader came to know of it has never been seen by it. */
+export function sayStormTimes(
+  { forMs, overMs }: { readonly forMs: number; readonly overMs: number | null },
+  sayTime: (ms: number) => string,
+): string {
+  const over = overMs === null ? '' : `over for ${overMs === forMs ? 'at least ' : ''}${sayTime(overMs)}: cool-down`;
+  if (overMs === forMs) return over;
+  return `began at least ${sayTime(forMs)} ago${over === '' ? '' : `, ${over}`}`;
 }
 
 /** What held nodes back, in the history. `what`: as `PastHold`. */
@@ -74,7 +87,7 @@ export function sayScope(scope: HoldScope, nameOf: (uid: string) => string): str
 
 /** In dry run: it was silent long enough to be fenced. */
 export const sayAliveAgain = (node: string, afterMs: number): string =>
-  `${node}: shows life again ${sayDuration(Math.round(afterMs / 1_000) * 1_000)} after it would have been fenced`;
+  `${node}: shows life again ${sayToSecond(afterMs)} after it would have been fenced`;
 
 export const sayLostEntries = (entries: number): string =>
   `${counted(entries, 'line')} could not be kept: the disk refused them`;
@@ -132,6 +145,8 @@ function sayAnswerEnd(
 
 function sayStored({ record, act }: Store, result: ActResult | null): string {
   const isDone = result?.kind === 'ran' ? isOk(result.runs) : result === null || result.kind === 'patched';
+  const done = isDone && act !== null ? sayDone(act, record) : null;
+  if (done !== null) return done;
   if (act === null || isDone) return sayPhase(record.phase, record.proof?.by === 'person', record.staysOff);
   const what = sayAct(act, record);
   if (result?.kind === 'ran') {
@@ -145,6 +160,20 @@ function sayStored({ record, act }: Store, result: ActResult | null): string {
 const isOk = (runs: readonly AgentRun[]): boolean => runs.length > 0 && runs.every((run) => run.isOk);
 const inBrackets = ({ why }: FencingRecord): string => (why === null ? '' : ` (${sayWhy(why)})`);
 const sayFailure = (act: ActResult | null): string => (act !== null && 'detail' in act ? `: ${act.detail}` : '');
+
+/** Null: its phase says it. */
+function sayDone({ kind }: Act, { phase }: FencingRecord): string | null {
+  switch (kind) {
+    case 'off':
+      return phase === 'isolating' ? 'its storage is cut off' : 'power off is sent';
+    case 'on':
+      return 'power on is sent';
+    case 'untell':
+      return 'no taint of the guard is left on it';
+    default:
+      return null;
+  }
+}
 
 function sayAct({ kind }: Act, { phase }: FencingRecord): string {
   switch (kind) {

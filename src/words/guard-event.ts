@@ -1,10 +1,11 @@
 import type { Frees, GateRow } from '../core/guard/decision.ts';
+import { RETRY_AFTER_MS } from '../core/guard/phases-off.ts';
 import type { FencingRecord } from '../core/guard/record.ts';
-import { sayDuration } from '../core/units/duration.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import { sayWhy } from './guard.ts';
 import { sayGateRow } from './guard-gate.ts';
-import { counted } from './phrases.ts';
+import { saySilentFor } from './guard-history.ts';
+import { counted, sayToSecond } from './phrases.ts';
 
 /** The events on Nodes (guard.md 11), for people; `reason` is their type. */
 export type GuardEventReason =
@@ -28,9 +29,13 @@ export const EVENT_TYPES: { readonly [R in GuardEventReason]: 'Normal' | 'Warnin
   LifeAfterProof: 'Warning',
 };
 
-export function sayDecided({ id, silentMs, order, purpose }: FencingRecord, { pods, attachments }: Frees): string {
-  const frees = `${counted(pods.length, 'pod')} and ${counted(attachments.length, 'volume')} would be freed`;
-  const silent = `silent for ${sayDuration(Math.round(silentMs / 1_000) * 1_000)}`;
+export function sayDecided(record: FencingRecord, wouldFree: Frees | null): string {
+  const { id, silentMs, order, purpose } = record;
+  const frees =
+    wouldFree === null
+      ? 'what would be freed is not known'
+      : `${counted(wouldFree.pods.length, 'pod')} and ${counted(wouldFree.attachments.length, 'volume')} would be freed`;
+  const silent = saySilentFor(record, sayToSecond(silentMs));
   const by = order === null ? '' : `, ordered by ${order.by}: ${order.because}`;
   return escapeUnsafe(
     purpose === 'rehearse'
@@ -47,13 +52,19 @@ export function sayProven({ id, proof }: FencingRecord): string {
   return escapeUnsafe(`${by} (fencing ${id})`);
 }
 
-export function sayFailed({ id, phase, why, isAlive }: FencingRecord): string {
+export function sayFailed(record: FencingRecord): string {
+  const { id, phase, why, isAlive, purpose, retries, onSent } = record;
   if (isAlive) return `it gives a sign of life after power off was sent (fencing ${id})`;
-  const then = phase === 'stuck' ? 'a person must look' : 'it is tried again';
+  const ends = purpose === 'rehearse' ? 'it is not tried again' : 'a person must look';
+  const isTriedAgain = purpose === 'fence' && retries < RETRY_AFTER_MS.length && onSent.length === 0;
+  const then = phase === 'failed' && isTriedAgain ? 'it is tried again' : ends;
   return escapeUnsafe(`off is not proven${why === null ? '' : ` (${sayWhy(why)})`}; ${then} (fencing ${id})`);
 }
 
 export const sayFreed = (id: string): string => `its pods and volumes are free (fencing ${id})`;
 export const sayBack = (id: string): string => `Ready with another boot; the fencing is over (fencing ${id})`;
-export const sayLife = (id: string, sign: string): string =>
-  escapeUnsafe(`it lives after it was proven off (${sign}): its taint is removed (fencing ${id})`);
+/** With the same boot, it was not seen to live while it carried the taint. */
+export function sayLife(id: string, sign: string): string {
+  const taint = sign === 'same-boot' ? '' : ': its taint is being removed';
+  return escapeUnsafe(`it lives after it was proven off (${sign})${taint} (fencing ${id})`);
+}

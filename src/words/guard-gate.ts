@@ -4,19 +4,20 @@ import { counted, saidOf, sayCode } from './phrases.ts';
 
 /** Why a gate of the guard is closed, and why it refuses an order, for people. */
 
-type Compared = Pick<GateRow, 'value' | 'limit'>;
+type Compared = Pick<GateRow, 'value' | 'isAtLeast' | 'limit'>;
 type Said = string | ((compared: Compared) => string);
 
 const time = (ms: GateRow['value']): string => (typeof ms === 'number' ? sayDuration(toSecond(ms)) : `${ms}`);
 const toSecond = (ms: number): number => (ms < 1_000 ? Math.round(ms) : Math.round(ms / 1_000) * 1_000);
+/** A guard of an earlier version does not say whether it is exact. */
+const timeSeen = ({ value, isAtLeast }: Compared): string => `${isAtLeast === true ? 'at least ' : ''}${time(value)}`;
 const since =
   (what: string) =>
   ({ value, limit }: Compared) =>
     value === null ? `${what} yet` : `${what} for ${time(value)} (limit ${time(limit)})`;
-const silentAfter =
-  (what: string) =>
-  ({ value, limit }: Compared) =>
-    `${what}${value === null ? '' : `, and it is silent for ${time(value)}`} (plannedWait ${time(limit)})`;
+const silentAfter = (what: string) => (compared: Compared) =>
+  `${what}${compared.value === null ? '' : `, and it is silent for ${timeSeen(compared)}`} (plannedWait ${time(compared.limit)})`;
+const SINCE_ANEW = 'since it started, or since the API server was back or a clock jumped';
 
 const BECAUSE: { readonly [B in Because]: Said } = {
   open: 'open',
@@ -29,9 +30,14 @@ const BECAUSE: { readonly [B in Because]: Said } = {
   paused: ({ value }) => `${value} has paused it`,
   'api-reads': since('the API server has answered no read'),
   'api-writes': since('the API server has accepted no write'),
-  'no-sign-from-anybody': since('no node has given a sign of life'),
+  'no-sign-from-anybody': ({ value, limit }) =>
+    value === null
+      ? `this guard has seen no sign of life of any node ${SINCE_ANEW}`
+      : `this guard has seen no sign of life of any node for ${time(value)} (limit ${time(limit)})`,
   'own-node': 'this guard runs on it',
   'node-deleted': 'its Node is deleted',
+  'lives-as': ({ value }) =>
+    `its machine may be that of ${value}, which is not dead, or is held or fenced itself: if it was renamed or installed anew, delete this Node`,
   leaving: ({ value }) => `its Node is about to be deleted (${value})`,
   excluded: 'a label excludes it',
   skip: 'its annotation asks the guard to leave it alone',
@@ -43,11 +49,18 @@ const BECAUSE: { readonly [B in Because]: Said } = {
   kubelet: silentAfter('its kubelet announced a shutdown'),
   kured: silentAfter('kured announced a reboot'),
   cordon: silentAfter('it was cordoned'),
-  'no-age': 'it was not seen alive yet',
-  'not-silent-enough': ({ value, limit }) => `it is silent for ${time(value)} (limit ${time(limit)})`,
-  'seen-once': ({ value }) => `it is silent for ${time(value)}, and has to be seen so at a second look`,
+  'no-age': `this guard has seen no sign of life of it ${SINCE_ANEW}`,
+  'no-lease': 'it has no lease that is renewed, so that nobody can tell whether it lives',
+  'not-silent-enough': (compared) => `it is silent for ${timeSeen(compared)} (limit ${time(compared.limit)})`,
+  'seen-once': (compared) => `it is silent for ${timeSeen(compared)}, and has to be seen so at a second look`,
+  'may-be-booting': (compared) =>
+    `one of its devices said off, or nothing, and has said on for ${timeSeen(compared)}: it may be booting (bootTime ${time(compared.limit)})`,
   'witness-unknown': ({ value }) => `whether its kubelet answers is unknown (${value})`,
   'kubelet-answers': 'its kubelet answers',
+  'kubelet-answered': (compared) =>
+    `its kubelet has not answered for ${timeSeen(compared)} (limit ${time(compared.limit)})`,
+  'kubelet-unheard':
+    'this guard was elected less than deadAfter ago, and does not know whether its kubelet has answered within that time',
   'stuck-unknown': ({ value }) => `what has to be freed is unknown (${value})`,
   'nothing-to-free': 'there is nothing to free',
   'no-method': 'it has no fencing device',
@@ -64,13 +77,15 @@ const BECAUSE: { readonly [B in Because]: Said } = {
   domain: 'too many nodes of its failure domain are silent (domainShare)',
   burst: 'it fell silent together with others (burst)',
   all: 'no node is healthy',
-  'cool-down': ({ value, limit }) => `a storm ended ${time(value)} ago (coolDown ${time(limit)})`,
+  'cool-down': (compared) => `a storm ended ${timeSeen(compared)} ago (coolDown ${time(compared.limit)})`,
   'max-in-flight': ({ value, limit }) => `${counted(Number(value), 'fencing')} under way (maxInFlight ${limit})`,
   'another-control-plane': 'another control-plane node is not healthy',
   'control-plane-majority': ({ value, limit }) =>
     `${counted(Number(value), 'control-plane node')} would be healthy, fewer than the majority of ${limit}`,
-  'min-interval': ({ value, limit }) => `the last power-off was ${time(value)} ago (minInterval ${time(limit)})`,
-  'max-per-hour': ({ value, limit }) => `${counted(Number(value), 'power-off')} within an hour (maxPerHour ${limit})`,
+  'min-interval': (compared) =>
+    `the last power-off, decided or done, real or in dry run, was ${timeSeen(compared)} ago (minInterval ${time(compared.limit)})`,
+  'max-per-hour': ({ value, limit }) =>
+    `${counted(Number(value), 'power-off')}, decided or done, real or in dry run, within an hour (maxPerHour ${limit})`,
 };
 
 const REFUSAL: { readonly [R in Refusal]: string } = {
@@ -95,9 +110,9 @@ const REFUSAL: { readonly [R in Refusal]: string } = {
 };
 
 /** The deciding gate in words, with what was compared. */
-export function sayGateRow({ because, value, limit }: GateRow): string {
-  const said = BECAUSE[because];
-  return typeof said === 'string' ? said : said({ value, limit });
+export function sayGateRow(row: GateRow): string {
+  const said = BECAUSE[row.because];
+  return typeof said === 'string' ? said : said(row);
 }
 
 export function sayOrderAnswer(answer: OrderAnswer): string {

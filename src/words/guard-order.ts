@@ -47,12 +47,17 @@ export function sayRehearsal(record: Pick<FencingRecord, 'node' | 'phase' | 'why
   const { node, phase, why, level, plan } = record;
   const devices = (plan.levels[level] ?? []).join(' and ');
   if (isRehearsed(record)) return `${node.name}: proven: ${devices} switched this machine, and no other one`;
-  const shown = saidOf(NOT_SHOWN, why) ?? `it ended ${phase} (${why ?? 'no reason'})`;
-  return `${node.name}: not proven by ${devices}: ${phase === 'not-back' ? NOT_BACK : shown}`;
+  const shown = saidOf(LEFT, phase) ?? saidOf(NOT_SHOWN, why) ?? `it ended ${phase} (${why ?? 'no reason'})`;
+  return `${node.name}: not proven by ${devices}: ${shown}`;
 }
-const NOT_BACK = 'the machine is not back since it was switched on: look at it';
+const LEFT: { readonly [phase: string]: string } = {
+  'not-back': 'the machine is not back since it was switched on: look at it',
+  'left-off': 'its Node was deleted, and its devices are left as they are: the machine may be off, look at it',
+};
 const NOT_SHOWN: { readonly [code: string]: string } = {
   'not-alone': 'another node fell silent or booted with it: a device cuts more than this machine',
+  'not-known':
+    'another node has given no sign of life since, and has no lease, was not heard of before either, or its Node was deleted, so that nobody can tell whether it was cut: look at it, then rehearse again',
   'beside-another':
     'another node was fenced or rehearsed at the same time, so that nobody can tell which device cut which: rehearse it again',
   'not-watched': 'the guard that leads now did not see all of it: rehearse it again',
@@ -63,8 +68,16 @@ const NOT_SHOWN: { readonly [code: string]: string } = {
   'too-slow': 'a device answers too late for a proof',
   'not-cordoned': 'it was uncordoned before it was cut',
   'not-drained': 'pods came to it before it was cut',
+  'node-deleted': 'its Node was deleted before it was cut',
   'too-late': 'the guard that took the order did not come to it: give it again',
+  'no-lease': 'its lease was deleted, so that nobody could tell whether it lived',
   life: 'it booted, or renewed its lease, before it was cut',
 };
-export const NOT_FOLLOWED =
-  'the rehearsal goes on, and cannot be followed: its record cannot be read; see nodewarden guard history';
+const NOT_FOLLOWED: { readonly [why: string]: string } = {
+  absent:
+    'there is no record of the rehearsal: it was not stored, so that nothing of it is done, or somebody removed it',
+  unread: 'what becomes of the rehearsal is not known: its record cannot be read',
+  waits: 'the rehearsal has not gone on for half an hour',
+};
+export const sayNotFollowed = (why: string): string =>
+  `${saidOf(NOT_FOLLOWED, why) ?? why}; see nodewarden guard history and nodewarden guard explain`;

@@ -1,5 +1,5 @@
 import type { Frees, GuardReason } from '../core/guard/decision.ts';
-import type { Phase } from '../core/guard/record.ts';
+import { goesOn, type Phase } from '../core/guard/record.ts';
 import type { SettlesFor } from '../core/guard/state.ts';
 import { saidOf, sayNames } from './phrases.ts';
 
@@ -46,12 +46,17 @@ const REASONS: { readonly [C in GuardReason['code']]: string | null } = {
   'device-contradicted': 'what a device said cannot be true, and it is not believed any more',
   'agent-failed': 'a fence agent failed',
   'act-failed': 'what was to be done failed, and is tried again',
+  'not-told':
+    'it is proven off, and could not be set out of service within drainWait: its pods and volumes are not freed',
+  'still-ready':
+    'it waits, because its Node is still Ready, so that Kubernetes would free nothing: is kube-controller-manager running?',
   'not-proven': 'off is not proven',
   'not-drained': '',
   'foreign-taint':
     'somebody else has set it out of service: the guard leaves that taint, and does not power it on before it is gone',
   conflict: 'somebody else wrote the record',
   'taken-over': 'a fencing of another guard is taken over',
+  'own-found': 'this guard has a fencing on record here that it did not know to be stored: it goes on',
   'unreadable-record': 'the record cannot be read',
   'orphan-mark': 'it carries a mark that no open fencing stands for; unless in dry run, the guard removes it',
 };
@@ -63,15 +68,16 @@ export function sayPhase(phase: string, isConfirmed = false, staysOff: string | 
   if (phase === 'proving' && isConfirmed) return 'a last look before the word of a person counts';
   return saidOf(PHASES, phase) ?? phase;
 }
+/** What is done in it, as long as it is not known to be done. */
 const PHASES: { readonly [P in Phase]: string } = {
   decided: 'a last look before anything is done',
-  isolating: 'its storage is cut off',
-  'off-sent': 'power off is sent',
+  isolating: 'its storage is being cut off',
+  'off-sent': 'power off is being sent',
   proving: 'the devices are asked for proof',
   proven: 'off is proven',
   tainted: 'out of service: Kubernetes may free its pods and volumes',
-  untainting: 'no taint of the guard is left on it',
-  'on-sent': 'power on is sent',
+  untainting: 'no taint of the guard is to stay on it',
+  'on-sent': 'power on is being sent',
   booting: 'it boots',
   failed: 'not proven off',
   stuck: 'stuck: a person must look',
@@ -81,10 +87,40 @@ const PHASES: { readonly [P in Phase]: string } = {
   closed: 'closed',
 };
 
+/** Of an open fencing, as it stands now: its phase, unless it is stopped or waits. */
+export function sayStands({ phase, isConfirmed, staysOff, isTainted, isWaiting }: Standing, isDry: boolean): string {
+  const inPlace = sayStopped(phase, isDry) ?? (isWaiting ? sayWaits(phase) : null);
+  return inPlace ?? `${sayPhase(phase, isConfirmed, staysOff)}${sayTaintStays(phase, isTainted)}`;
+}
+type Standing = {
+  readonly phase: string;
+  readonly isConfirmed: boolean;
+  readonly staysOff: string | null;
+  readonly isTainted: boolean;
+  readonly isWaiting: boolean;
+};
+
+/** Of a fencing that is to leave no taint: who powers its machine on by hand must know. Nothing: there is none. */
+const sayTaintStays = (phase: string, isTainted: boolean): string =>
+  phase === 'untainting' && isTainted ? ', and its node still carries one' : '';
+
+/** In place of the phase, of a fencing that was under way when the dry run was loaded; null: it is not stopped. */
+export const sayStopped = (phase: string, isDry: boolean): string | null =>
+  isDry && goesOn(phase) ? 'in dry run it goes no further' : null;
+
+/** In place of the phase, of a fencing that waits. */
+const sayWaits = (phase: string): string =>
+  saidOf(WAITS, phase) ?? 'waits: no power on is sent while somebody else has set its node out of service';
+const WAITS: { readonly [phase: string]: string } = {
+  decided: 'decided, and waits: no power off is sent',
+  proving: 'waits: its node is not set out of service before it has a lease, and Kubernetes has marked it as not Ready',
+};
+
 /** `inTime`: as "in 50s"; null: any moment now. */
 export function sayDue(phase: string, inTime: string | null): string {
   if (phase === 'failed')
     return `begins anew ${inTime === null ? '' : `${inTime} at the earliest, `}once all gates are open`;
+  if (phase === 'decided') return `this try ends ${inTime ?? 'at the next look'} if it cannot begin before`;
   return inTime === null ? 'goes on at the next look' : `goes on ${inTime} at the latest`;
 }
 
@@ -93,7 +129,12 @@ export const sayWhy = (why: string): string => saidOf(WHY, why) ?? why;
 const WHY: { readonly [code: string]: string } = {
   'too-slow': 'its devices answer too late for a proof',
   'devices-changed': 'its devices are configured otherwise by now',
+  'node-deleted': 'its Node was deleted',
   'made-anew': 'a Node that was made anew with its name lives',
+  'on-refused': 'a device says off, however often it was told to switch on',
+  'power-unknown': 'a device does not say whether it has switched on',
+  'no-lease': 'it has no lease that is renewed, so that nobody can tell whether it lives',
+  'not-told': 'it could not be set out of service',
   'proof-lost': 'it was proven off, and its devices do not say so any more',
 };
 

@@ -19,6 +19,10 @@ export type LastShutdown = {
   readonly late: readonly string[];
   /** Pods whose end is unknown. */
   readonly lost: readonly string[];
+  /** Others that it did not end. */
+  readonly unended: readonly string[];
+  /** Pods that were started again too often to be stopped. */
+  readonly leftRunning: readonly string[];
   /** null: the lock was not released. */
   readonly released: {
     readonly tookMs: number;
@@ -58,19 +62,25 @@ export function sayLastBoot({ end, running, shutdown }: LastBoot): string {
   }
 }
 
-function sayShutdown({ type, phases, pods, late, lost, released, cut }: LastShutdown): string {
+function sayShutdown({ type, phases, pods, released, cut, ...which }: LastShutdown): string {
   const name = `a shutdown${type === null ? '' : ` (${type})`}`;
-  const notInTime = late.length === 0 ? '' : `; not in time: ${sayNames(late, NAMES_SAID)}`;
-  const unknown = lost.length === 0 ? '' : `; end unknown: ${sayNames(lost, NAMES_SAID)}`;
+  const named = (what: string, names: readonly string[]): string =>
+    names.length === 0 ? '' : `; ${what}: ${sayNames(names, NAMES_SAID)}`;
+  const exceptions = [
+    named('not in time', which.late),
+    named('not ended', which.unended),
+    named('started again and left running', which.leftRunning),
+    named('end unknown', which.lost),
+  ].join('');
   if (released !== null) {
     const left = released.isToBeContinued ? '; nodewarden ended before it could stop the pods that these leave' : '';
-    return `${name} of ${countPods(pods)}: ${RELEASED[released.how]} after ${sayTenths(released.tookMs)}${notInTime}${unknown}${left}`;
+    return `${name} of ${countPods(pods)}: ${RELEASED[released.how]} after ${sayTenths(released.tookMs)}${exceptions}${left}`;
   }
   const where = `${cut.phase > 0 ? `in phase ${cut.phase}` : 'before the first phase'}${phases === null ? '' : ` of ${phases}`}`;
   const how = cut.byAgent
     ? `that was cut short ${where}: nodewarden ended before it was done`
     : `whose record ends ${where}: ${ENDED_EARLY}`;
-  return `${name} ${how}${notInTime}${unknown}`;
+  return `${name} ${how}${exceptions}`;
 }
 
 function sayRunning(running: LastBoot['running']): string {

@@ -28,8 +28,8 @@ const EXACTER: { readonly [U in Unit]: readonly ((amount: number) => string)[] }
 };
 
 /** Why no eviction helps: D3. */
-export const HELD_BY_VICTIMS =
-  'what is lacking is held by pods that are being stopped or could not be ended, or by processes that left them or are dead and not reaped';
+export const HELD_BY_OTHERS =
+  'what is lacking is held by pods that have ended, are being stopped or could not be ended, by processes that left a pod or are dead and not reaped, or by memory that a pod left';
 
 /** Usage of a pod in what its signal's ranking counts. */
 export function sayUsage(signal: Signal, amount: number): string {
@@ -94,6 +94,9 @@ export function sayNames(names: readonly string[], most = NAMES_SAID): string {
 /** What a table says of a code that comes from a record, an answer, or another version; undefined: it does not have it. */
 export const saidOf = <T>(table: { readonly [code: string]: T }, code: string | null): T | undefined =>
   code !== null && Object.hasOwn(table, code) ? table[code] : undefined;
+
+/** To the second. */
+export const sayToSecond = (ms: number): string => sayDuration(Math.round(ms / 1_000) * 1_000);
 
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 export const countPods = (pods: number): string => counted(pods, 'pod');

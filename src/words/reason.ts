@@ -6,7 +6,7 @@ import { assertNever } from '../core/reading.ts';
 import type { PhaseEnd, Reason } from '../core/reason.ts';
 import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import { and, counted, countPods, HELD_BY_VICTIMS, sayNames, sayThreshold } from './phrases.ts';
+import { and, counted, countPods, HELD_BY_OTHERS, sayNames, sayThreshold } from './phrases.ts';
 
 /** `nameOf`: how the reader knows the pod, as namespace/name. */
 export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): string {
@@ -35,6 +35,8 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
       return `reclaim ${reason.decision} is running: no pod is evicted until it finishes`;
     case 'reclaim-sufficed':
       return `${reason.signal}: the reclaim freed enough, no pod is evicted`;
+    case 'limit-spared':
+      return `${reason.pod} is over its storage limit, but is not evicted for it: that may also stop ${reason.spares}, which is critical, protected or not evicted for a disk`;
     case 'passed-over':
       return `${nameOf(reason.uid)} is passed over: ${sayPassedOver(reason.because)}`;
     case 'no-candidate':
@@ -89,7 +91,7 @@ function sayNobody(
         unmeasured === undefined ? '' : `${nameOf(unmeasured)} is not fully measured`,
       );
     case 'escaped':
-      return `${signal}: no pod is evicted that is not known to be the cause: ${HELD_BY_VICTIMS}`;
+      return `${signal}: no pod is evicted that is not known to be the cause: ${HELD_BY_OTHERS}`;
     case 'awaited':
       return `${signal}: no pod is evicted until the API server or the container runtime has said more about the pod that may be the cause`;
     case 'manifest-unread':
@@ -111,7 +113,8 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'evict-for': `it is not evicted for this resource (${EVICT_FOR})`,
   protected: 'it is protected, and chosen only when no other pod is left',
   'daemonset-within-request': 'it is a DaemonSet pod that does not exceed its request',
-  guard: 'its owner has lost enough pods recently (guard)',
+  guard:
+    'its owner has lost enough pods recently, or it could not be asked to stop several times in the last seconds (guard)',
   terminating: 'it is already being stopped',
   'not-over-request': 'it is not known to exceed its request',
   'too-little':
@@ -119,22 +122,29 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'budget-innocent':
     'it is not known to exceed its request, and is not stopped in place of a pod that a disruption budget keeps',
   'others-end': 'it uses no more than its request, and pods that were deleted already hold enough: they go first',
-  escaped:
-    'it is not known to be the cause, and evicted pods that could not be ended, or processes that left them or are dead and not reaped, hold what is lacking',
+  escaped: `it is not known to be the cause, and ${HELD_BY_OTHERS}`,
   'no-relief': 'stopping it is not known to help',
   'own-limit': 'it stalls at its own memory limit, not because the node is short of memory',
   'restart-guard': 'it has just restarted after an eviction',
   'not-stoppable': 'it cannot be stopped',
+  'ends-machine':
+    'its end may make systemd take the machine down (FailureAction=, OnFailure= or the like of a unit that stops with it)',
   'maybe-empty': 'it is not known whether it has processes',
   'between-runs': 'it has no process until systemd starts it again',
   'manifest-unread':
     'it is not known to be the cause, and a pod that is may be in a manifest that could not be read in time',
   'declaration-unknown': 'it is not yet known to the API, or not in full',
+  'undeclared-holds-less': 'it is not yet known to the API, and holds less than is lacking',
   unnamed: 'neither the API server nor the container runtime has named it yet',
   'looked-up': 'the API server has just been asked for it',
+  finished:
+    'none of its containers has a process any more, and the agent waits for the kubelet to free what it still holds',
+  'maybe-finished':
+    'none of its containers has a process any more, and it is not known whether one is started again: the agent waits once for the kubelet to free what it holds',
   'kubelet-evicting': 'the kubelet has just evicted a pod, and the agent waits for what that frees',
   'budget-refused': 'its disruption budget has just refused its eviction, or could not be asked',
-  'budgets-refuse': 'the disruption budgets of three pods have just refused their evictions, or could not be asked',
+  'budgets-refuse':
+    'the disruption budgets of three pods have just refused their evictions, or could not be asked, or the API server may yet evict another pod',
 };
 
 /** Why a phase ended; `running`: the pods that had not stopped by then. */

@@ -1,6 +1,6 @@
 import type { Signal } from '../core/signal.ts';
 import { sayBytes } from '../core/units/quantity.ts';
-import { HELD_BY_VICTIMS } from './phrases.ts';
+import { HELD_BY_OTHERS } from './phrases.ts';
 
 type Size = { readonly bytes: number; readonly inodes: number };
 /** `owner`: "user www-data", "directory of pod shop/web, uid 1000". */
@@ -14,7 +14,7 @@ export type NoRelief = Stopped | 'nobody' | 'too-little' | 'held' | 'stopped';
 const NO_RELIEF: { readonly [W in Extract<NoRelief, string>]: string } = {
   nobody: 'no pod may be evicted',
   'too-little': 'no pod that may be evicted is known to free enough',
-  held: HELD_BY_VICTIMS,
+  held: HELD_BY_OTHERS,
   stopped: 'a pod was stopped, but that did not free enough',
 };
 export function sayNoRelief(signal: Signal, inVain: NoRelief): string {
@@ -43,6 +43,9 @@ export function sayFilledDisk(
   const hidden = survey.nameless === null ? '' : `, and ${say(survey.nameless)} ${NAMELESS}`;
   return `The file system at ${sayPath(root)} holds ${[...places, `${amount(survey.elsewhere)} elsewhere`].join(', ')}${part}${hidden}. Delete or move what is not needed, or enlarge the file system; declare what may be deleted with a pod as nodewarden.dev/scratch`;
 }
+
+export const sayReadOnly = (root: string): string =>
+  `The file system at ${sayPath(root)} is read-only: nothing in it can be removed, whatever is stopped. The kernel may have made it so after an error (see its log): repair it, or mount it writable again`;
 
 type Bytes = { readonly bytes: number; readonly owner: string };
 type Tmpfs = {

@@ -13,11 +13,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { onTestFinished } from 'vitest';
-import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
-import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
+import { cgroupPathOf } from '../../src/host/cgroup/cgroup-members.ts';
+import { findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import { startWorkload, type Workload } from '../../src/host/workload.ts';
+import { startWorkload, type Workload } from '../../src/host/process/workload.ts';
 import type { CgroupRef } from '../../src/ports.ts';
 
 const clock = createClock();

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ActorNeeds } from '../../src/act/actor.ts';
 import { dryParts } from '../../src/act/dry-run.ts';
+import { createPreKill } from '../../src/act/pre-kill.ts';
+import type { Decision } from '../../src/core/decision.ts';
 import type { Hasten } from '../../src/core/eviction/hasten.ts';
 import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
 import { type Emptied, type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
@@ -92,7 +94,8 @@ describe('an eviction', () => {
     ]);
   });
 
-  it("empties a survivor's scratch directories once it is dead, and records both outcomes", async () => {
+  /** Evicted for a disk, it outlives its stop; `becomes` is what it turned out to be later. */
+  const aSurvivor = async () => {
     const threshold: MetThreshold = { ...hard, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' };
     let becomes = (_: Outcome): void => undefined;
     const survived: Outcome = { of: 'boot-1', atMs: 5, kind: 'survived', left: [], detail: 'it is in state D' };
@@ -104,14 +107,30 @@ describe('an eviction', () => {
       usedBytes: () => known(MI),
       largestProcesses: () => known([]),
     };
-    const scratch = { empty: async () => ({ freedBytes: known(7 * MI), problem: null }) };
-    const { actor, did, recorded, settled } = stage({ killer, scratch });
-    actor.begin(evict(threshold, 1));
-    expect(await settled()).toEqual(survived);
+    const emptied = { freedBytes: known(7 * MI), problem: null };
+    const parts = stage({ killer, scratch: { empty: async () => emptied } });
+    parts.actor.begin(evict(threshold, 1));
+    expect(await parts.settled()).toEqual(survived);
+    return { ...parts, survived, emptied, becomes };
+  };
+
+  it("empties a survivor's scratch directories once it is dead, and records both outcomes", async () => {
+    const { actor, did, recorded, survived, becomes } = await aSurvivor();
+    expect(actor.underWay()).toBe(0);
     becomes({ of: 'boot-1', atMs: 9, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) });
-    await until(clock, () => recorded.length === 2, 10_000);
+    // New parts wait for what it empties by the manifests of these.
+    expect(actor.underWay()).toBe(1);
+    await until(clock, () => recorded.length === 2 && actor.underWay() === 0, 10_000);
     expect(recorded).toMatchObject([survived, { atMs: 9, kind: 'ended', emptied: { freedBytes: known(7 * MI) } }]);
     expect(did.at(-1)).toContain('its scratch was emptied, 7 MiB freed');
+  });
+
+  it('empties the scratch of a survivor also if what ended it is not known', async () => {
+    const { did, recorded, survived, emptied, becomes } = await aSurvivor();
+    becomes({ of: 'boot-1', atMs: 9, kind: 'unknown', detail: 'nobody killed it' });
+    await until(clock, () => recorded.length === 2, 10_000);
+    expect(recorded).toMatchObject([survived, { kind: 'unknown', emptied }]);
+    expect(did.at(-1)).toContain('not known: nobody killed it; its scratch was emptied, 7 MiB freed');
   });
 
   it('says what its scratch freed, and of what was not emptied why', async () => {
@@ -171,6 +190,22 @@ describe('an eviction', () => {
       expect(warned).toEqual(level === 'warn' ? ['evict', 'evicted'] : ['evicted']);
     },
   );
+
+  it('is logged without a priority that nobody knows', async () => {
+    const priorities: unknown[] = [];
+    const silent = () => {};
+    const warn = ({ event, priority }: { event: unknown; priority?: unknown }): void => {
+      if (event === 'evict') priorities.push(priority);
+    };
+    const { actor, settled } = stage({ log: { debug: silent, info: silent, error: silent, warn } });
+    const decision = evict(hard, 1) as Extract<Decision, { kind: 'evict' }>;
+    for (const priority of [true, false]) {
+      const unsaid = { why: 'undeclared', priority, requests: true } as const;
+      actor.begin({ ...decision, victim: { ...victim, priority: 7, unsaid } });
+      await settled();
+    }
+    expect(priorities).toEqual([null, 7]);
+  });
 
   it.each([
     ['pid.available', 200, 150, 'pid.available went from 150 pids to 200 pids'],
@@ -267,6 +302,40 @@ describe('an eviction', () => {
     expect(orders).toEqual([]);
   });
 
+  it.each([
+    ['', false],
+    [', also if a hard threshold was met meanwhile', true],
+  ])('is decided anew if what it was chosen by is declared otherwise once preKill is over%s', async (_, isCut) => {
+    let declared = 'as chosen';
+    const collect = async (): Promise<void> => {
+      declared = 'critical';
+      if (isCut) {
+        actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
+        await new Promise(() => {});
+      }
+    };
+    const { actor, did, orders, settled } = stage({ preKill: { collect, skipped: () => '' }, basisOf: () => declared });
+    const decision = evict(soft, 30);
+    actor.prepare(decision);
+    actor.begin(decision);
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'changed' });
+    expect(orders).toEqual([]);
+    expect(did.join()).toContain('has changed since the choice; it is decided anew');
+  });
+
+  it('is not said to have continued if preKill failed, and the last look drops it', async () => {
+    const said: string[] = [];
+    const preKill = createPreKill({
+      configured: () => ({ command: ['/bin/evidence'], timeoutMs: 1_000 }),
+      run: async () => ({ kind: 'timed-out' }),
+      findings: { raise: ({ text }) => void said.push(text), clear: () => {}, all: () => [] },
+    });
+    const { actor, settled } = stage({ preKill, observer: { reread: async () => sampleOf(150 * MI) } });
+    actor.begin(evict(soft, 30));
+    expect(await settled()).toMatchObject({ kind: 'dropped' });
+    expect(said).toEqual([expect.stringMatching(/^the preKill command failed \(.*\); evictions do not depend on it$/)]);
+  });
+
   it('does not wait for preKill once a hard threshold is met (D4)', async () => {
     // Nor does its own time end.
     const after: ActorNeeds['clock']['after'] = (ms, run) => (ms > 1_000 ? () => {} : clock.after(ms, run));
@@ -278,8 +347,8 @@ describe('an eviction', () => {
     actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
     await settled();
     expect(orders).toHaveLength(1);
-    const left = { begunMs: null, usedBefore: null, processes: [], rungs: [], outcome: null };
-    const times = { decidedMs: 0, graceEndsMs: 1, deadlineMs: 1, settledMs: null };
+    const left = { begunMs: null, usedBefore: null, rungs: [], outcome: null };
+    const times = { decidedMs: clock.monoMs(), graceEndsMs: 1, deadlineMs: 1, settledMs: null };
     const cause = { kind: 'threshold', threshold: soft } as const;
     actor.resume(
       { decision: 'boot-1', ...times, victim, cause, alsoFor: [hard] },

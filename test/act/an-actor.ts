@@ -98,7 +98,6 @@ export const nothing: Left = {
   decision: null,
   begunMs: null,
   usedBefore: null,
-  processes: [],
   rungs: [],
   outcome: null,
 };

@@ -18,9 +18,9 @@ import { killCgroup } from '../../src/act/kill.ts';
 import type { KillEnd, KillOrder } from '../../src/act/kill-order.ts';
 import { largestProcesses } from '../../src/act/largest-processes.ts';
 import { until } from '../../src/demo/cast.ts';
-import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
+import { cgroupPathOf } from '../../src/host/cgroup/cgroup-members.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import type { Workload } from '../../src/host/workload.ts';
+import type { Workload } from '../../src/host/process/workload.ts';
 import { isPidChosen, makeCgroup, mounts, needsCgroups, replaced, type TestCgroup } from './a-cgroup.ts';
 
 const clock = createClock();
@@ -333,6 +333,7 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
       writeFileSync(`${mounts.memory}${cgroup.path}/cgroup.procs`, String(process.pid));
       const { end, tookMs } = await timed({ first: 'sigkill' });
       expect(end).toMatchObject({ kind: 'survived', left: [{ pid: process.pid }] });
+      expect(end).not.toHaveProperty('killedBy');
       expect(tookMs).toBeGreaterThanOrEqual(9_900);
     } finally {
       writeFileSync(`${mounts.memory}${home.value}/cgroup.procs`, String(process.pid));

@@ -47,9 +47,9 @@ describe('a reclaim', () => {
       'runtime: containers, images',
       'the reclaim for nodefs.available freed 3 MiB; 1 dead container and 2 unused images removed',
     ]);
-    expect(sayOutcome(outcome, null)).toBe('freed 3 MiB; 1 dead container and 2 unused images removed');
+    expect(sayOutcome(outcome, null, decision)).toBe('freed 3 MiB; 1 dead container and 2 unused images removed');
     const partial = { ...outcome, removed: { ...removed, problem: 'no answer' } };
-    expect(sayOutcome(partial, null)).toContain('removed, not everything that could be removed: no answer');
+    expect(sayOutcome(partial, null, decision)).toContain('removed, not everything that could be removed: no answer');
   });
 
   it('has freed an unknown amount if more was used meanwhile, never less than nothing', async () => {
@@ -57,7 +57,15 @@ describe('a reclaim', () => {
     const outcome = await reclaim({ ...decision, calls: ['images'] });
     expect(outcome).toMatchObject({ freed: { known: false } });
     expect(did.at(-1)).toContain('the reclaim for nodefs.available freed an unknown amount; 1 dead container');
-    expect(sayOutcome(outcome, null)).toContain('freed an unknown amount (meanwhile 8 MiB more were used); 1 dead');
+    expect(sayOutcome(outcome, null, decision)).toContain(
+      'freed an unknown amount (meanwhile 8 MiB more were used); 1 dead',
+    );
+  });
+
+  it('has freed inodes if these were lacking', () => {
+    const outcome = { of: 'boot-1', atMs: 0, kind: 'reclaimed', freed: known(30_000) } as const;
+    const inodes = { ...decision, threshold: { ...threshold, signal: 'nodefs.inodesFree' } } as const;
+    expect(sayOutcome(outcome, null, inodes)).toBe('freed 30000 inodes');
   });
 
   it('calls no runtime for a signal that it cannot help, or if there is none', async () => {
@@ -84,6 +92,30 @@ describe('a reclaim', () => {
     });
     await reclaim(decision);
     expect(raised).toEqual([]);
+  });
+
+  it('has a finding for each command that failed, also if another one of the same program succeeded', async () => {
+    const found = new Map<string, string>();
+    const commandOf = (what: string) =>
+      ({ signal: 'nodefs.available', command: ['/usr/bin/podman', what, 'prune', '-f'], timeoutMs: 1 }) as const;
+    const reclaim = createReclaim({
+      clock: createClock(),
+      observer: { reread: async () => known({ available: 1, capacity: 2, sampledAtMs: 0 }) },
+      commands: () => [commandOf('container'), commandOf('image')],
+      run: async ({ argv }) => ({ kind: 'exited', code: argv[1] === 'image' ? 125 : 0, stdout: '', stderr: '' }),
+      log: createLog('error', { writeLine: () => {} }),
+      findings: {
+        raise: ({ id, text }) => void found.set(id, text),
+        clear: (id) => void found.delete(id),
+        all: () => [],
+      },
+    });
+    await reclaim(decision);
+    expect([...found.values()]).toEqual([
+      'the reclaim command /usr/bin/podman (reclaimCommands[1]) for nodefs.available failed: exit status 125',
+    ]);
+    // Arguments may be secret.
+    expect([...found.keys()].join()).toMatch(/^reclaim\/nodefs\.available\/\/usr\/bin\/podman#[0-9a-f]{8}$/);
   });
 
   it('that is in progress is shared, not started twice', async () => {

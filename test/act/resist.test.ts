@@ -4,11 +4,11 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { createHasten } from '../../src/act/hasten.ts';
 import { killCgroup } from '../../src/act/kill.ts';
 import type { KillOrder } from '../../src/act/kill-order.ts';
-import { findHierarchy } from '../../src/host/cgroup-mounts.ts';
-import { countUnreaped } from '../../src/host/cgroupfs.ts';
+import { findHierarchy } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { countUnreaped } from '../../src/host/cgroup/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import { createDyingHelp } from '../../src/host/dying-help.ts';
-import type { Workload } from '../../src/host/workload.ts';
+import { createDyingHelp } from '../../src/host/process/dying-help.ts';
+import type { Workload } from '../../src/host/process/workload.ts';
 import { HEADLESS, makeCgroup, mounts, needsCgroups, type TestCgroup, unreapedIn } from './a-cgroup.ts';
 
 const clock = createClock();

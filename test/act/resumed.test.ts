@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import type { ActorNeeds } from '../../src/act/actor.ts';
+import type { Decision } from '../../src/core/decision.ts';
 import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { known } from '../../src/core/reading.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { until } from '../../src/demo/cast.ts';
 import { MI } from '../a.ts';
-import { clock, evict, hard, left, nothing, sampleOf, soft, stage } from './an-actor.ts';
+import { clock, evict, hard, left, nothing, sampleOf, soft, stage, victim } from './an-actor.ts';
 
 describe('an eviction that an earlier run of the agent left in progress', () => {
   const decided = evict(soft, 30);
@@ -20,15 +21,16 @@ describe('an eviction that an earlier run of the agent left in progress', () => 
   });
 
   it('shows no process as evidence that started after the decision', async () => {
-    const old = { pid: 2, name: 'old', rssBytes: 1, startTicks: 100 };
-    const later = { pid: 3, name: 'new', rssBytes: 9, startTicks: 101 };
+    const old = { pid: 2, name: 'old', rssBytes: 1, startTicks: 1 };
+    const later = { pid: 3, name: 'new', rssBytes: 9, startTicks: clock.monoMs() };
     const killer: ActorNeeds['killer'] = {
       stop: async ({ decision }) => ({ of: decision, atMs: 5, kind: 'dropped', because: 'started-anew' }),
       usedBytes: () => known(MI),
       largestProcesses: () => known([later, old]),
     };
     const { actor, notes, settled } = stage({ killer });
-    actor.resume({ ...left, decidedMs: 1_005 }, { ...nothing, decision: decided });
+    const decidedMs = clock.monoMs();
+    actor.resume({ ...left, decidedMs }, { ...nothing, decision: decided });
     await settled();
     expect(notes).toMatchObject([{ kind: 'evidence', largestProcesses: known([old]) }]);
   });
@@ -66,32 +68,65 @@ describe('an eviction that an earlier run of the agent left in progress', () => 
     expect(recorded).toEqual([unknown, ended]);
   });
 
-  it('begins with its last look if nothing had been sent (D9)', async () => {
+  /** Decided so long ago, with nothing sent since. */
+  const unsent = (agoMs: number) => ({ ...left, decidedMs: clock.monoMs() - agoMs });
+
+  it('begins with its last look if it was just decided and nothing had been sent (D9)', async () => {
     const recovered = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
-    recovered.actor.resume(left, { ...nothing, decision: decided });
+    recovered.actor.resume(unsent(0), { ...nothing, decision: decided });
     expect(await recovered.settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
 
-    const unrecorded = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
-    unrecorded.actor.resume(left, nothing);
-    expect(await unrecorded.settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
-
     const { actor, orders, notes, settled } = stage();
-    actor.resume({ ...left, decidedMs: 7 }, { ...nothing, decision: decided });
+    const eviction = unsent(0);
+    actor.resume(eviction, { ...nothing, decision: decided });
     await settled();
-    expect(orders).toMatchObject([{ resumedFromMs: 7, graceMs: 30_000 }]);
+    expect(orders).toMatchObject([{ resumedFromMs: eviction.decidedMs, graceMs: 30_000 }]);
     expect(orders[0]?.sentBefore).toBeUndefined();
     expect(notes).toMatchObject([{ kind: 'evidence', of: 'boot-1' }]);
   });
 
+  it('begins, too, or is dropped, if its victim was to be kept from starting again, whatever had begun', async () => {
+    const waiting = { ...victim, isBetweenRuns: true } as const;
+    const begun = { ...nothing, decision: { ...decided, victim: waiting }, begunMs: clock.monoMs() };
+    const { actor, orders, settled } = stage();
+    actor.resume({ ...unsent(0), victim: waiting }, begun);
+    await settled();
+    expect(orders[0]?.sentBefore).toBeUndefined();
+    actor.resume({ ...unsent(1_500), victim: waiting }, begun);
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'stale' });
+    actor.resume({ ...unsent(1_500), victim: waiting, signalledMs: clock.monoMs() }, begun);
+    await settled();
+    expect(orders.map(({ sentBefore }) => sentBefore)).toEqual([undefined, 'sigterm']);
+  });
+
+  const overLimit: Decision = {
+    ...{ id: 'boot-1', atMs: 0, kind: 'evict-over-limit', victim, limit: 'ephemeralcontainerfs', graceSeconds: 1 },
+    message: 'Container main exceeded its local ephemeral storage limit "1Mi". ',
+  };
   it.each([
-    ['recorded', { ...nothing, decision: decided }],
-    ['not recorded', nothing],
-  ])('has its last look once it is known where it runs, if the decision was %s', async (_, had) => {
+    ['for a threshold', decided, left.cause],
+    ['over a local storage limit', overLimit, { kind: 'over-limit', limit: 'ephemeralcontainerfs' } as const],
+    ['whose decision is not recorded', null, left.cause],
+  ])('is dropped if nothing had been sent and the choice is old: %s', async (_, decision, cause) => {
+    const { actor, orders, did, notes, recorded, settled } = stage();
+    actor.resume({ ...unsent(1_500), cause }, { ...nothing, decision });
+    const outcome = await settled();
+    expect(outcome).toMatchObject({ of: 'boot-1', kind: 'dropped', because: 'stale' });
+    expect(did).toEqual([
+      'log: shop/web is not stopped: an earlier run of the agent chose it, and is not known to have asked it to stop; it is decided anew',
+    ]);
+    expect([orders, notes, recorded]).toEqual([[], [], [outcome]]);
+  });
+
+  it.each([
+    ['has its last look', 20, 'no-longer-met'],
+    ['is dropped if that takes long', 1_200, 'stale'],
+  ])('%s once it is known where it runs', async (_, takesMs, because) => {
     let isFound = false;
     const killer: ActorNeeds['killer'] = {
       stop: async ({ decision }) => ({ of: decision, atMs: 5, kind: 'dropped', because: 'unresolved' }),
       whenFound: async () => {
-        await new Promise((resolve) => clock.after(20, () => resolve(null)));
+        await new Promise((resolve) => clock.after(takesMs, () => resolve(null)));
         isFound = true;
       },
       usedBytes: () => known(MI),
@@ -99,12 +134,12 @@ describe('an eviction that an earlier run of the agent left in progress', () => 
     };
     const reread = async () => sampleOf((isFound ? 150 : 90) * MI);
     const { actor, notes, settled } = stage({ killer, observer: { reread } });
-    actor.resume(left, had);
-    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
+    actor.resume(unsent(0), { ...nothing, decision: decided });
+    expect(await settled()).toMatchObject({ kind: 'dropped', because });
     expect(notes).toEqual([]);
   });
 
-  it('is resumed with what is left of its grace period: SIGKILL at once if that is over, all of it if it had not begun', async () => {
+  it('is resumed with what is left of its grace period: SIGKILL at once if that is over', async () => {
     const { actor, orders, settled } = stage();
     const resumed = async (...[eviction, from]: Parameters<typeof actor.resume>) => {
       actor.resume(eviction, from);
@@ -123,7 +158,6 @@ describe('an eviction that an earlier run of the agent left in progress', () => 
     const recorded = { ...nothing, decision: decided };
     expect(await resumed(unsaid, { ...recorded, begunMs: nowMs - 3_001 })).toMatchObject(over);
     expect(await resumed(unsaid, { ...recorded, begunMs: nowMs + 60_000 })).toMatchObject({ first: 'sigterm' });
-    expect(await resumed(unsaid, nothing)).toMatchObject({ first: 'sigterm', graceMs: 3_000 });
   });
 
   it('is resumed if a signal had been sent, with its victim known to have been asked', async () => {
@@ -138,6 +172,12 @@ describe('an eviction that an earlier run of the agent left in progress', () => 
 });
 
 describe('an eviction whose grace period was over before the agent was back', () => {
+  /** Its grace period, of 4 s, was over so long before. */
+  const overFor = (ms: number) => {
+    const graceEndsMs = clock.monoMs() - ms;
+    return { ...left, decidedMs: graceEndsMs - 4_000, signalledMs: graceEndsMs - 4_000, graceEndsMs };
+  };
+
   it.each([
     ['recovered', {}, 150, true],
     ['is still met', {}, 149, false],
@@ -149,10 +189,31 @@ describe('an eviction whose grace period was over before the agent was back', ()
     ],
   ])('is not killed later on if it was only asked to stop, and its threshold %s', async (_, more, mib, isOver) => {
     const { actor, orders, settled } = stage({ observer: { reread: async () => sampleOf(mib * MI) } });
-    actor.resume({ ...left, signalledMs: 1, ...more }, nothing);
+    actor.resume({ ...overFor(100), ...more }, nothing);
     await settled();
     expect(orders).toMatchObject([{ first: 'sigkill' }]);
     expect(await orders[0]?.isOver?.()).toBe(isOver);
+  });
+
+  it.each([
+    ['was only asked to stop', {}],
+    ['may have been sent SIGKILL at once, which nobody knows of', { cause: { kind: 'threshold', threshold: hard } }],
+    ['was over a local storage limit', { cause: { kind: 'over-limit', limit: 'ephemeralcontainerfs' } }],
+  ] as const)('is decided anew after 10 s if it lives on, whatever its threshold says: it %s', async (_, more) => {
+    const killer: ActorNeeds['killer'] = {
+      stop: async ({ decision: of, isOver }) =>
+        (await isOver?.()) === true
+          ? { of, atMs: 5, kind: 'dropped', because: 'not-killed' }
+          : { of, atMs: 5, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) },
+      usedBytes: () => known(MI),
+      largestProcesses: () => known([]),
+    };
+    const { actor, did, settled } = stage({ killer });
+    actor.resume({ ...overFor(10_001), ...more }, nothing);
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'overdue' });
+    expect(did).toEqual([
+      'log: shop/web is not stopped: an earlier run of the agent had begun to stop it, and it has not ended; its grace period was over for more than 10s when the agent resumed that, so it is decided anew',
+    ]);
   });
 
   it.each([
@@ -172,14 +233,16 @@ describe('an eviction whose grace period was over before the agent was back', ()
       },
     });
     actor.resume({ ...left, signalledMs: 1, cause: { kind: 'threshold', threshold } }, nothing);
-    expect(await settled()).toMatchObject({ kind: 'ended', emptied: { freedBytes, problem: null } });
+    const outcome = await settled();
+    expect(outcome).toMatchObject({ kind: 'ended', emptied: { freedBytes, problem: null } });
+    expect('isNoticedLater' in (outcome ?? {})).toBe(!isAlive);
   });
 
   it('is killed whatever its threshold says by now if it was sent SIGKILL before', async () => {
     const { actor, orders, settled } = stage();
     actor.resume({ ...left, signalledMs: 1, killedMs: 1 }, nothing);
     await settled();
-    actor.resume({ ...left, signalledMs: 1, cause: { kind: 'threshold', threshold: hard } }, nothing);
+    actor.resume({ ...overFor(100), cause: { kind: 'threshold', threshold: hard } }, nothing);
     await settled();
     expect(orders.map(({ isOver }) => isOver)).toEqual([undefined, undefined]);
   });

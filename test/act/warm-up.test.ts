@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type WarmUpNeeds, warmUp } from '../../src/act/warm-up.ts';
 import type { Decision } from '../../src/core/decision.ts';
 import { known, unknown } from '../../src/core/reading.ts';
-import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { aConfig, aPod, GI } from '../a.ts';
 

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { createWhatFills } from '../../src/act/what-fills.ts';
-import { known } from '../../src/core/reading.ts';
+import { known, unknown } from '../../src/core/reading.ts';
 import type { Signal } from '../../src/core/signal.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
-import type { DiskSurvey } from '../../src/host/disk-walk.ts';
-import type { SharedMemory } from '../../src/host/shared-memory.ts';
+import type { DiskSurvey } from '../../src/host/disk/disk-walk.ts';
+import type { SharedMemory } from '../../src/host/memory/shared-memory.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import { anObservation, GI, MI } from '../a.ts';
 import { aBoundPod } from '../observe/a-bound-pod.ts';
@@ -13,7 +13,15 @@ import { aBoundPod } from '../observe/a-bound-pod.ts';
 const NOTHING: SharedMemory = { mounts: [], segments: [], unread: null };
 const settled = () => new Promise((resolve) => setTimeout(resolve, 0));
 
-function open(shared: SharedMemory, survey: DiskSurvey, pods: readonly BoundPod[] = []) {
+type LatePaths = NonNullable<Parameters<typeof createWhatFills>[0]['latePaths']>;
+function open(
+  shared: SharedMemory,
+  survey: DiskSurvey,
+  pods: readonly BoundPod[] = [],
+  latePaths?: LatePaths,
+  podsBytes?: number,
+  isReadOnly = false,
+) {
   const present = new Map<string, string>();
   const asked: string[] = [];
   let nowMs = 0;
@@ -32,8 +40,11 @@ function open(shared: SharedMemory, survey: DiskSurvey, pods: readonly BoundPod[
     },
     sharedMemory: async () => known(shared),
     pods: () => known(pods),
+    isReadOnly: () => isReadOnly,
     userName: (uid) => (uid === 33 ? 'www-data' : null),
     ...{ nodefsPath: '/', imagefsPath: null, containerfsPath: null },
+    ...(latePaths === undefined ? {} : { latePaths }),
+    ...(podsBytes === undefined ? {} : { podsShared: () => known(podsBytes) }),
   });
   const look = async (
     signal: Signal,
@@ -93,6 +104,13 @@ describe('pressure that no eviction relieves', () => {
     expect(await look('nodefs.available', [])).toEqual([]);
   });
 
+  it('is that of a file system that is read-only, where nobody can delete anything', async () => {
+    const { look } = open(NOTHING, survey, [], undefined, undefined, true);
+    const [text] = await look('nodefs.available', [nobody('nodefs.available')]);
+    expect(text).toContain('The file system at / is read-only: nothing in it can be removed');
+    expect(text).not.toContain('Delete');
+  });
+
   it('is reported without a rest if the directories explain nearly all of it', async () => {
     const { look } = open(NOTHING, { ...survey, directories: [{ ...directory, bytes: 960 * MI }] });
     const [text] = await look('nodefs.available', [nobody('nodefs.available')]);
@@ -111,6 +129,23 @@ describe('pressure that no eviction relieves', () => {
     expect(asked).toEqual(['/ inodes', '/ inodes']);
   });
 
+  it('is searched for where the container runtime has its images and layers, and nowhere before it has said so', async () => {
+    let paths: ReturnType<LatePaths> = unknown('absent', 'CRI', 'it has not answered');
+    // In use on each machine.
+    const late = { imagefsPath: '/proc/self', containerfsPath: '/sys/kernel' };
+    const { look, asked, at } = open(NOTHING, survey, [], () => paths);
+    for (const signal of ['imagefs.available', 'containerfs.available'] as const) {
+      paths = unknown('absent', 'CRI', 'it has not answered');
+      expect(await look(signal, [nobody(signal)])).toEqual([]);
+      at(60_000);
+      paths = known(late);
+      expect(await look(signal, [nobody(signal)])).toHaveLength(1);
+      at(0);
+      await look(signal, []);
+    }
+    expect(asked).toEqual(['/proc bytes', '/sys bytes']);
+  });
+
   it('includes memory without a process: files on tmpfs, and segments that no process has attached', async () => {
     const files = [{ path: '/dev/shm/x, 5 GiB in /etc', bytes: 300 * MI, uid: 33 }];
     const mounts = [{ path: '/dev/shm', usedBytes: 400 * MI, files }];
@@ -127,6 +162,21 @@ describe('pressure that no eviction relieves', () => {
     expect(await open({ ...NOTHING, mounts }, survey).look('memory.available', [nobody('memory.available')])).toEqual(
       [],
     );
+  });
+
+  it('does not name for the memory of pods what was written outside them: what is charged to no pod', async () => {
+    const signal = 'allocatableMemory.available';
+    const pod = aBoundPod({ name: 'cache' });
+    const volume = `/var/lib/kubelet/pods/${pod.declared.uid}/volumes/kubernetes.io~empty-dir/cache`;
+    const mounts = [volume, '/srv/host'].map((path) => ({ path, usedBytes: 300 * MI, files: [] }));
+    const shared = { ...NOTHING, mounts, segments: [{ id: 5, bytes: 290 * MI, uid: 7 }] };
+    const told = (podsBytes: number, of: Signal = signal) =>
+      open(shared, survey, [pod], undefined, podsBytes).look(of, [nobody(of)]);
+    const [ofPods] = await told(320 * MI);
+    expect(ofPods).toContain('default/cache still has as a volume. It is freed when the pod is gone');
+    expect(ofPods).not.toMatch(/host|segment|Delete/);
+    for (const others of [await told(595 * MI), await told(320 * MI, 'memory.available')])
+      expect(others[0]).toMatch(/\/srv\/host.*segment 5.*Delete/);
   });
 
   it('says of a memory volume whose pod it is, and does not advise to delete its files', async () => {
@@ -166,7 +216,10 @@ describe('pressure that no eviction relieves', () => {
     ['no pod may be evicted', { code: 'no-candidate' }],
     ['no pod may be evicted', { code: 'no-candidate', because: 'evict-for' }],
     ['no pod that may be evicted is known to free enough', { code: 'no-candidate', because: 'no-relief' }],
-    ['what is lacking is held by pods that are being stopped', { code: 'no-candidate', because: 'escaped' }],
+    [
+      'what is lacking is held by pods that have ended, are being stopped',
+      { code: 'no-candidate', because: 'escaped' },
+    ],
     ['a pod was stopped, but that did not free enough', { code: 'clean-up-wait', eviction: 'of an earlier run' }],
   ])('says why: %s', async (why, reason) => {
     const { look } = open({ ...NOTHING, mounts: [ALMOST_ALL] }, survey);

@@ -22,7 +22,9 @@ export type Given = Partial<Pick<RehearseInput, 'config' | 'pods'>> & {
   /** By the pod's name; systemd's default is 90 s. */
   readonly timeouts?: { readonly [name: string]: number };
   /** By the pod's name; none and `control-group`. */
-  readonly stops?: { readonly [name: string]: { readonly commands?: number; readonly killMode?: string } };
+  readonly stops?: {
+    readonly [name: string]: { readonly commands?: number; readonly killMode?: string; readonly unit?: string };
+  };
   readonly status?: Partial<RehearseInput['status']>;
   readonly findings?: RehearseInput['findings'];
 };
@@ -49,7 +51,7 @@ export function rehearsed({
         Object.entries(timeouts).map(([name, ms]) => [
           `uid-${name}`,
           {
-            unit: `${name}.service`,
+            unit: stops[name]?.unit ?? `${name}.service`,
             timeoutMs: known(ms),
             stopCommands: stops[name]?.commands ?? 0,
             killMode: stops[name]?.killMode ?? 'control-group',

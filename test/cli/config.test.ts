@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -84,6 +84,19 @@ describe('config check', () => {
     expect(all).toMatchObject({ code: 0, out: expect.stringContaining(unsafe) });
   });
 
+  it('warns about a disk directory that is a symbolic link, and says what to write instead', async () => {
+    const manifests = join(directory, 'pods.d');
+    for (const path of [manifests, join(directory, 'real')]) mkdirSync(path, { recursive: true, mode: 0o755 });
+    symlinkSync('real', join(directory, 'link'));
+    const pod = join(manifests, 'web.yaml');
+    const text = `apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: {nodewarden.dev/cgroup: web, nodewarden.dev/disk: ${directory}/link}}\nspec: {containers: [{name: a}]}\n`;
+    writeFileSync(pod, text, { mode: 0o644 });
+    const linked = /the disk directory \S*link is a symbolic link, .*: name \S*real, where it leads, instead\n/;
+    expect(await nodewarden('check', pod)).toMatchObject({ code: 0, out: expect.stringMatching(linked) });
+    const all = await nodewarden('check', file(`podManifests: ${manifests}\n`));
+    expect(all).toMatchObject({ code: 0, out: expect.stringMatching(linked) });
+  });
+
   it('warns about amounts that are hardly meant, for one manifest and for all', async () => {
     const manifests = join(directory, 'pods.d');
     mkdirSync(manifests, { recursive: true, mode: 0o755 });
@@ -95,6 +108,29 @@ describe('config check', () => {
     expect(await nodewarden('check', pod)).toMatchObject({ code: 0, out: expect.stringContaining(said) });
     const all = await nodewarden('check', file(`podManifests: ${manifests}\n`));
     expect(all).toMatchObject({ code: 0, out: expect.stringContaining(said) });
+  });
+
+  it('warns about a second manifest of one unit or name, and says which of them is ignored', async () => {
+    const manifests = join(directory, 'pods.d');
+    mkdirSync(manifests, { recursive: true, mode: 0o755 });
+    const manifest = (name: string, priority: number): void =>
+      writeFileSync(
+        join(manifests, `${name}.yaml`),
+        `apiVersion: v1\nkind: Pod\nmetadata: {name: ${name}, annotations: {nodewarden.dev/systemd-unit: web.service}}\nspec: {priority: ${priority}, containers: [{name: a}]}\n`,
+        { mode: 0o644 },
+      );
+    manifest('first', 0);
+    manifest('second', 10);
+    const twin =
+      'apiVersion: v1\nkind: Pod\nmetadata: {name: first, annotations: {nodewarden.dev/cgroup: other}}\nspec: {containers: [{name: a}]}\n';
+    writeFileSync(join(manifests, 'third.yaml'), twin, { mode: 0o644 });
+    const { out } = await nodewarden('check', file(`podManifests: ${manifests}\n`));
+    expect(out).toMatch(
+      /^warning pods\.d\/third\.yaml:3:\d+: .*: pods\.d\/first\.yaml also defines a pod with the name default\/first: one of the two is ignored; /m,
+    );
+    expect(out).toMatch(
+      /^warning pods\.d\/first\.yaml:3:\d+: .*: unit web\.service is also bound at pods\.d\/second\.yaml:3:\d+: of the two manifests, this one is ignored; remove one of them$/m,
+    );
   });
 
   it('says that a valid one is valid, after its warnings', async () => {

@@ -69,6 +69,12 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
 `);
   });
 
+  it('shows a priority that is unknown as null', () => {
+    const unsaid = { why: 'undeclared', priority: true, requests: true } as const;
+    const { pods } = explainReport(aLook(50 * MI, [{ ...web, unsaid }]), SOURCE, { signal: null, of: null });
+    expect(pods.map(({ priority }) => priority)).toEqual([null]);
+  });
+
   it('says in mode kubelet where the annotations that it names count', () => {
     const report = explainReport(aLook(50 * MI), { ...SOURCE, mode: 'kubelet' }, { signal: null, of: null });
     const only = 'only in a namespace of kubernetes.protectNamespaces';

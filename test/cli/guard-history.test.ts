@@ -34,15 +34,25 @@ describe('guard history', () => {
     const { code, out, err } = await history();
     expect({ code, err }).toEqual({ code: 0, err: '' });
     expect(out).toContain('silent for 2m5s before; free 2m55s after its last sign of life');
-    expect(out).toContain('    +50s  no taint of the guard is left on it');
+    expect(out).toContain('    +50s  no taint of the guard is to stay on it');
     expect(out.split('held back\n')[1]).toBe(
       '  2025-11-24 16:00:00 UTC     1m30s  cluster: too many nodes are silent\n' +
-        '  2025-11-24 16:01:00 UTC     lasts  w1: its kubelet answers\n',
+        '  2025-11-24 16:01:00 UTC    no end  w1: its kubelet answers\n' +
+        '  no end: it lasts, or ended while no guard led, or one in dry run, which stores nothing: see nodewarden guard status\n',
     );
     const json = JSON.parse((await history('w1', '-o', 'json')).out);
     expect(json).toMatchObject({ schema: 1, fencings: [{ id: ID }], holds: [{ what: 'kubelet-answers' }] });
     expect((await history('w2')).out).toBe(
       'No fencings of w2 in the records of nodewarden-guard. Of a dry run: --local.\n',
+    );
+  });
+
+  it('says of what ended while nobody recorded it how long it lasted at most', async () => {
+    const [open] = past;
+    const over = { ...open, untilWallMs: AT + 7_260_000, isAtMost: true } as const;
+    api.putMap('guard-state', stateData({ paused: null, holds: [], past: [over as (typeof past)[number]] }));
+    expect((await history()).out.split('held back\n')[1]).toBe(
+      '  2025-11-24 16:01:00 UTC  at most 2h0m0s  w1: its kubelet answers\n',
     );
   });
 
@@ -78,12 +88,39 @@ describe('guard history', () => {
     );
   });
 
+  it('says of what a new leader found gone that it was so by then, and gives no more than the most', async () => {
+    const phases = ['decided', 'tainted', 'untainting'] as const;
+    const steps = phases.map((phase, at) => ({ phase, wallMs: AT + at * 10_000 }));
+    const pod = { namespace: 'shop', name: 'db-0', uid: 'u', isMember: true, goneWallMs: AT + 9_000 };
+    const freed = {
+      pods: [{ ...pod, isGoneBy: true, readyWallMs: AT + 45_000, isReadyBy: true }] as const,
+      volumes: [{ name: 'va', volume: 'pv-1', goneWallMs: AT + 9_000, isGoneBy: true }] as const,
+    };
+    api.putMap(`fencing-${ID}`, recordData(aRecord({ phase: 'untainting', steps, silentMs: 125_000, freed })));
+    const { out } = await history();
+    expect(out).toContain('; free at most 2m25s after its last sign of life\n');
+    expect(out).toContain('  shop/db-0: gone by +9s, its successor Ready by +45s: at most 2m50s without it\n');
+    expect(out).toContain('  volume pv-1: detached by +9s\n');
+  });
+
+  it('gives no total of a node that was not heard before it was fenced', async () => {
+    const phases = ['decided', 'tainted', 'untainting', 'closed'] as const;
+    const steps = phases.map((phase, at) => ({ phase, wallMs: AT + at * 10_000 }));
+    const pod = { namespace: 'shop', name: 'db-0', uid: 'u', isMember: true, goneWallMs: AT + 30_000 };
+    const freed = { pods: [{ ...pod, readyWallMs: AT + 45_000 }], volumes: [] };
+    const silence = { silentMs: 125_000, wasHeard: false };
+    api.putMap(`fencing-${ID}`, recordData(aRecord({ phase: 'closed', steps, freed, ...silence })));
+    const { out } = await history();
+    expect(out).toContain('silent for at least 2m5s before\n');
+    expect(out).toContain('\n  shop/db-0: gone +30s, its successor Ready +45s\n');
+  });
+
   it('says of a record that an earlier version wrote that it does not tell what was gone when', async () => {
     const steps = (['decided', 'tainted'] as const).map((phase, at) => ({ phase, wallMs: AT + at * 10_000 }));
-    const { freed: _, ...old } = aRecord({ phase: 'tainted', steps });
+    const { freed: _, wasHeard: __, ...old } = aRecord({ phase: 'tainted', steps });
     api.putMap(`fencing-${ID}`, { record: JSON.stringify(old) });
     expect((await history()).out).toContain(
-      '\n  what was gone when is not known: an earlier version wrote the record\n',
+      '\n  what was gone when is not known: what was to go was not read, or an earlier version wrote the record\n',
     );
   });
 

@@ -67,10 +67,10 @@ describe('guard rehearse', () => {
     expect(out.split('\n').map((line) => line.replace(/^\S+ \S+ UTC {2}/, ''))).toEqual([
       `g1-a: accepted, as fencing ${ID}`,
       'a last look before anything is done',
-      'power off is sent',
+      'power off is being sent',
       'the devices are asked for proof',
       'off is proven',
-      'power on is sent',
+      'power on is being sent',
       'it boots',
       'closed',
       'w1: proven: 1 and 2 switched this machine, and no other one',
@@ -80,6 +80,13 @@ describe('guard rehearse', () => {
 
   it.each<[string, Partial<FencingRecord>, Phase, string]>([
     ['another node was cut with it', { why: 'not-alone' }, 'closed', 'another node fell silent or booted with it'],
+    [
+      'its Node was deleted',
+      { staysOff: 'node-deleted' },
+      'left-off',
+      'its Node was deleted, and its devices are left as they are: the machine may be off',
+    ],
+    ['its Node was deleted before', { why: 'node-deleted' }, 'aborted', 'its Node was deleted before it was cut'],
     ['its node was no longer drained', { why: 'not-drained' }, 'aborted', 'pods came to it before it was cut'],
     ['the machine does not come back', { why: 'not-ready' }, 'not-back', 'the machine is not back'],
   ])('that shows nothing, because %s, ends with status 1', async (_, rest, phase, said) => {

@@ -6,10 +6,11 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type History, historyText, whyChosen } from '../../src/cli/history-text.ts';
 import { jsonText, painter } from '../../src/cli/print.ts';
+import type { Decision } from '../../src/core/decision.ts';
 import { rank } from '../../src/core/eviction/rank.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
-import { createClock } from '../../src/host/clock.ts';
+import { createClock, readBootId } from '../../src/host/clock.ts';
 import { type EntryBody, entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
 import { scenarioOf } from '../../src/record/scenarios/scenario-of.ts';
 import { aConfig, anObservation, aPod } from '../a.ts';
@@ -67,10 +68,19 @@ const aHistory = (rest: Partial<History>): History => ({
 describe('the history as text', () => {
   it('names what an eviction also stops', () => {
     const takesAlong = ['shop/till', 'metrics.service'];
-    const written = [{ kind: 'decision', decision: { ...anEviction('b-1'), takesAlong }, reasons: [] }] as EntryBody[];
-    const decisions = joinDecisions(written.map((body) => entryOf(head, body)));
-    const text = historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain);
-    expect(text).toContain('also stops shop/till, metrics.service');
+    const { victim } = anEviction('b-1');
+    const overLimit = {
+      ...{ id: 'b-2', atMs: 0, kind: 'evict-over-limit' },
+      victim,
+      graceSeconds: 1,
+      message: 'over. ',
+    };
+    for (const eviction of [anEviction('b-1'), overLimit]) {
+      const written = [{ kind: 'decision', decision: { ...eviction, takesAlong }, reasons: [] }] as EntryBody[];
+      const decisions = joinDecisions(written.map((body) => entryOf(head, body)));
+      const text = historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain);
+      expect(text).toContain('also stops shop/till, metrics.service');
+    }
   });
 
   it('says that only the min reclaim is not reached, if the threshold itself is over', () => {
@@ -115,6 +125,48 @@ describe('the history as text', () => {
     expect(historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain)).toContain('shop/ending is passed over');
   });
 
+  const textOf = (rest: Partial<Extract<Decision, { kind: 'evict' }>>): string => {
+    const written = [{ kind: 'decision', decision: { ...anEviction('b-1'), ...rest }, reasons: [] }] as EntryBody[];
+    return historyText(aHistory({ decisions: joinDecisions(written.map((body) => entryOf(head, body))) }), '', plain);
+  };
+
+  it('says of an end that no agent saw when a later run noticed it', () => {
+    const outcome = { ...ended('b-1'), isNoticedLater: true };
+    const bodies = [...entries().slice(0, 4), { kind: 'outcome', outcome }] as EntryBody[];
+    const decisions = joinDecisions(bodies.map((body) => entryOf(head, body)));
+    expect(historyText(aHistory({ decisions }), '', plain)).toContain(
+      'ended by sigkill, which a later run of the agent noticed after 36ms, gave back 290 MiB',
+    );
+  });
+
+  it('gives the victim no priority if that is unknown', () => {
+    const victim = {
+      ...anEviction('b-1').victim,
+      unsaid: { why: 'undeclared', priority: true, requests: true },
+    } as const;
+    expect(textOf({ victim })).toContain('victim    shop/web (Burstable, priority unknown)\n');
+  });
+
+  it('shows the victim in the ranking, wherever it is in it, and the others by their names, though nothing was observed', () => {
+    const pods = Array.from({ length: 9 }, (_, i) => aPod({ name: `pod-${i}`, priority: i, workingSetBytes: 5 }));
+    const ranking = rank('memory.available', pods, 'nodefs-only').map(({ row }) => row);
+    const rowsFor = (uid: string): readonly string[] =>
+      textOf({ ranking, victim: { ...anEviction('b-1').victim, uid } }).match(
+        /uid-pod-\d|default\/pod-\d|shop\/web {2}|and \d more/g,
+      ) ?? [];
+    const first = [0, 1, 2, 3, 4].map((i) => `default/pod-${i}`);
+    expect(rowsFor('uid-pod-8')).toEqual([...first, 'shop/web  ', 'and 3 more']);
+    expect(rowsFor('uid-pod-5')).toEqual([...first, 'shop/web  ', 'and 3 more']);
+    expect(rowsFor('uid-pod-0')).toEqual(['shop/web  ', ...first.slice(1), 'and 4 more']);
+  });
+
+  it('says of a victim at the end of the ranking that all others are passed over', () => {
+    const pods = [aPod({ name: 'db', workingSetBytes: 1 }), aPod({ name: 'web', workingSetBytes: 5 })];
+    const ranking = rank('memory.available', pods, 'nodefs-only').map(({ row }) => row);
+    expect(whyChosen(ranking, 'uid-db')).toBe('of 2 pods, the only one that is not passed over');
+    expect(whyChosen(ranking.slice(1), 'uid-db')).toBe('the only pod');
+  });
+
   it('does not say that a pod exceeds an unknown request', () => {
     const unsaid = { why: 'undeclared', priority: true, requests: true } as const;
     const pods = [aPod({ name: 'db' }), aPod({ name: 'new', workingSetBytes: 5, unsaid })];
@@ -139,12 +191,19 @@ describe('the history as text', () => {
 
   it('is one block per eviction: which pod, for what, why this pod, what it freed', () => {
     const joined = joinDecisions(entries().map((body) => entryOf(head, body)));
+    const moment = { bootId: 'boot', atMs: 1 };
     const text = historyText(
       aHistory({
         decisions: joined,
         kernelOomKills: [
-          { atWallMs: BEGAN_WALL_MS + 1, count: 2, pods: ['shop/web'] },
-          { atWallMs: BEGAN_WALL_MS + 1_000, count: 1, pods: [], unwatchedSinceWallMs: BEGAN_WALL_MS - 60_000 },
+          { ...moment, atWallMs: BEGAN_WALL_MS + 1, count: 2, pods: ['shop/web'] },
+          {
+            ...moment,
+            atWallMs: BEGAN_WALL_MS + 1_000,
+            count: 1,
+            pods: [],
+            unwatchedSinceWallMs: BEGAN_WALL_MS - 60_000,
+          },
         ],
       }),
       '/var/lib/nodewarden',
@@ -227,7 +286,7 @@ describe('nodewarden history', () => {
     writeFileSync(join(directory, 'state', 'record.jsonl'), `${record.join('')}{"schema":1,"atWall`);
     const now = createClock().wallMs();
     const late = entryOf(
-      { ...head, atWallMs: now - 60_000, dry: true },
+      { ...head, bootId: 'later', atWallMs: now - 60_000, dry: true },
       { kind: 'decision', decision: anEviction('d-1'), reasons: [] },
     );
     writeFileSync(join(directory, 'state', 'record-dry.jsonl'), sayEntry(late));
@@ -255,7 +314,9 @@ describe('nodewarden history', () => {
     const { decisions, kernelOomKills } = JSON.parse(out);
     expect(decisions[0]).toMatchObject({ isDeferred: true, evidence: { of: 'b-1' }, outcomes: [{ kind: 'ended' }] });
     expect(decisions[2]).toMatchObject({ dry: true, outcomes: [] });
-    expect(kernelOomKills).toEqual([{ atWallMs: BEGAN_WALL_MS, count: 2, pods: ['shop/web'] }]);
+    expect(kernelOomKills).toEqual([
+      { atWallMs: BEGAN_WALL_MS, bootId: 'boot', atMs: 1_100, count: 2, pods: ['shop/web'] },
+    ]);
     expect(err).toBe('skipped lines of the record that are incomplete or not JSON: 1\n');
   });
 
@@ -273,6 +334,32 @@ describe('nodewarden history', () => {
     writeFileSync(join(directory, 'state', 'record.jsonl'), sayEntry(decided) + sayEntry(steppedBack));
     const { out } = await run('-o', 'json', '--since', '2026-01-31T12:00:00Z');
     expect(JSON.parse(out).decisions[0]).toMatchObject({ outcomes: [{ kind: 'ended' }] });
+  });
+
+  it('is in the order of what happened, and knows how long ago it was, whatever the clock was set to', async () => {
+    const [clock, bootId] = [createClock(), readBootId()];
+    if (!bootId.known) throw new Error(bootId.detail);
+    const minuteMs = 60_000;
+    const [wallMs, atMs] = [clock.wallMs(), clock.monoMs()];
+    const at = (id: string, agoMs: number, aheadMs: number): string =>
+      sayEntry(
+        entryOf(
+          { bootId: bootId.value, atWallMs: wallMs - agoMs + aheadMs, dry: false },
+          {
+            kind: 'decision',
+            decision: { id, atMs: atMs - agoMs, kind: 'set-condition', condition: 'MemoryPressure', status: true },
+            reasons: [],
+          },
+        ),
+      );
+    // It was an hour ahead, then an hour behind.
+    const told = [at('p-1', 31 * minuteMs, 0), at('p-2', 9 * minuteMs, 60 * minuteMs), at('p-3', 8 * minuteMs, 0)];
+    const late = [...told, at('p-4', 7 * minuteMs, -60 * minuteMs)];
+    writeFileSync(join(directory, 'state', 'record.jsonl'), late.join(''));
+    rmSync(join(directory, 'state', 'record-dry.jsonl'));
+    const [json, text] = await Promise.all([run('-o', 'json', '--since', '30m'), run()]);
+    expect(idsOf(json.out)).toEqual(['p-2', 'p-3', 'p-4']);
+    expect(text.out.match(/p-\d/g)).toEqual(['p-1', 'p-2', 'p-3', 'p-4']);
   });
 
   it('shows shutdowns and the ends of boots with the decisions, alone, or not at all', async () => {

@@ -134,6 +134,22 @@ describe('the rehearsal', () => {
     expect(report.warnings[0]).toMatch(/^logind grants 17s of the 30s that all phases need: they shrink to fit/);
   });
 
+  it('says of a pod whose end may begin another shutdown that systemd stops it after the phases', () => {
+    const acting = { ...web, endsMachine: { what: 'SuccessAction=reboot of web.service', afterMs: 0 } };
+    const report = rehearsed({ pods: [acting, dns] });
+    expect(report.phases.map(({ pods }) => pods.map(({ name }) => name))).toEqual([[], ['dns']]);
+    expect(report.warnings).toEqual([
+      'shop/web is not stopped in a phase, but by systemd after the last one: its end may trigger SuccessAction=reboot of web.service, and so begin another shutdown before the phases are over',
+    ]);
+  });
+
+  it('says the same of a pod whose stop may only have to wait too long for others', () => {
+    const endsMachine = { what: 'JobTimeoutAction=reboot of web.service', afterMs: 45_000 };
+    expect(rehearsed({ pods: [{ ...web, endsMachine }, dns] }).warnings).toEqual([]);
+    const [warning] = rehearsed({ pods: [{ ...web, endsMachine, stopsAfter: ['uid-dns'] }, dns] }).warnings;
+    expect(warning).toContain('shop/web is not stopped in a phase, but by systemd after the last one');
+  });
+
   it('shows which pod is stopped after or together with which, and the time that is left for it', () => {
     const front = { ...web, name: 'front', uid: 'uid-front', terminationGraceSeconds: 30 };
     const db = aPod({
@@ -151,7 +167,7 @@ describe('the rehearsal', () => {
     ]);
     expect(report.worstMs).toBe(30_000);
     expect(report.notes).toEqual([
-      'default/db stops in phase 1, with the priority of shop/front, which stops with it',
+      'default/db stops in phase 1, with the priority of shop/front, which may stop with it',
       'stopping default/db also stops shop/front, helper.service',
       'default/db is asked to stop after shop/front (systemd orders them), at most 10s after its phase begins, and then gets at least 10s',
       'default/db stops before default/dns (in a later phase), although systemd orders it after',
@@ -169,6 +185,18 @@ describe('the rehearsal', () => {
       because: 'observed',
       needsMs: 12_000,
     });
+  });
+
+  it('counts the time of a slice from the beginning of its phase, whatever its services wait for', () => {
+    const front = { ...web, name: 'front', uid: 'uid-front' };
+    const more = { stopsAfter: ['uid-front'], stopsAfterUnits: ['helper.service'], takesAlong: ['helper.service'] };
+    const db = aPod({ name: 'db', ...more, terminationGraceSeconds: 8 });
+    const of = { timeouts: { db: 90_000 }, stops: { db: { unit: 'db.slice' } } };
+    const report = rehearsed({ pods: [db, { ...front, terminationGraceSeconds: 10 }], ...of });
+    expect(report.phases[0]?.pods[0]).toMatchObject({ name: 'db', toldAfterMs: 0, getsMs: 8_000 });
+    expect(report.notes).toContain(
+      'the time of default/db begins with its phase: those of its services that systemd orders after shop/front, helper.service are asked to stop after them, at the latest 2 s before that time is over (in half of it if it is shorter than 4 s)',
+    );
   });
 
   it.each([1, 5, 8, 20])(
@@ -304,6 +332,9 @@ describe('the rehearsal', () => {
       'phase 2 lasts 0s: it does not wait for its 1 pod',
       'the first phase begins at priority 1000, but also stops pods with a lower one: shop/web',
     ]);
+    const unsaid = { why: 'undeclared', priority: true, requests: true } as const;
+    const { phases, warnings } = rehearsed({ pods: [{ ...web, unsaid }], config: odd });
+    expect([phases[0]?.pods[0]?.priority, warnings]).toEqual([null, []]);
   });
 
   it('names the units whose timeout systemd did not report, and what else is missing', () => {

@@ -113,7 +113,6 @@ steps:
     expect(out.split('\n').slice(1)).toEqual([
       '  0s      memory.available/soft is crossed, 30s of its grace period left; MemoryPressure is true',
       '  10s     memory.available cannot be read (summary: not there), for 1 sample: no decision is based on it',
-      '  30s     memory.available: no pod may be evicted',
       '  9m59.999s memory.available/soft has recovered; MemoryPressure is false',
       '1 scenario, 5 samples',
       '',

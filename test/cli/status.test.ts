@@ -190,6 +190,6 @@ describe('nodewarden status', () => {
     await serve({ answer: () => ({ schema: 99 }) });
     const { code, err } = await run().ended;
     expect(code).toBe(1);
-    expect(err).toContain('the daemon runs another version');
+    expect(err).toContain('the agent runs another version');
   });
 });

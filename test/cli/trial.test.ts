@@ -48,6 +48,20 @@ describe('trial', () => {
     return ['trial', '--config', command.path('trial.yaml')];
   }
 
+  it('does not say how to arm once an agent that acts has recorded later', async () => {
+    const args = record([0, STARTED], [1, STOPPED]);
+    const line = (hours: number): string =>
+      sayEntry(entryOf({ atWallMs: BEGAN + hours * HOUR, bootId: 'boot', dry: false }, STARTED));
+    const acts = (hours: number): void =>
+      writeFileSync(`${command.path('state')}/record.jsonl`, line(hours), { mode: 0o640 });
+    acts(0.5);
+    expect((await command.run(args)).out).toContain('To arm: set dryRun: false');
+    acts(2);
+    const { out } = await command.run(args);
+    expect(out).not.toContain('To arm');
+    expect(out).toContain('An agent that acts has run since then: nodewarden status shows what it does.');
+  });
+
   it('shows which pods would have been stopped, how often and for what, across restarts, and what to check', async () => {
     const args = record(
       [0, STARTED],

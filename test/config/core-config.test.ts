@@ -17,6 +17,7 @@ describe('toCoreConfig', () => {
       localStorageLimits: 'enforce',
       isLive: true,
       reclaimSignals: [],
+      reclaimMs: {},
       phases: [],
       shutdownCancel: 'promptly',
       shutdownCarryOver: false,
@@ -71,10 +72,13 @@ describe('toCoreConfig', () => {
     ]);
   });
 
-  it('lists each signal with a reclaim command once', () => {
-    const command = (signal: string) => `{signal: ${signal}, command: [/bin/true]}`;
+  it('lists each signal with a reclaim command once, and the time of all its commands', () => {
+    const command = (signal: string) => `{signal: ${signal}, command: [/bin/true], timeout: 20m}`;
     const text = `reclaimCommands: [${['nodefs.available', 'nodefs.available', 'imagefs.available'].map(command).join()}]`;
-    expect(core(text).reclaimSignals).toEqual(['nodefs.available', 'imagefs.available']);
+    expect(core(text)).toMatchObject({
+      reclaimSignals: ['nodefs.available', 'imagefs.available'],
+      reclaimMs: { 'nodefs.available': 2_400_000, 'imagefs.available': 1_200_000 },
+    });
   });
 
   it('has a runtime that can free disk space only in mode kubelet', () => {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import { counterfactuals, type ExplainedLook, explain, signalOf, thresholdsOf } from '../../src/core/explain.ts';
-import { known, unknown } from '../../src/core/reading.ts';
+import type { PodView } from '../../src/core/pod/pod.ts';
+import { ifKnown, known, unknown } from '../../src/core/reading.ts';
 import type { Signal } from '../../src/core/signal.ts';
 import type { State } from '../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
@@ -212,7 +213,7 @@ describe('the ranking explained', () => {
 
   it('says that a pod is kept because a victim holds outside what is lacking (D3), as long as anything is', () => {
     const within = aPod({ name: 'within', workingSetBytes: MI, requests: requesting(GI) });
-    const state = { escaped: [{ decision: 'd', cgroup: { path: '/w', inode: 1 }, processes: [] }] };
+    const state = { escaped: [{ decision: 'd', cgroup: { path: '/w', inode: 1 } }] };
     expect(order(aLook([within], { state }))).toEqual([['within', 'escaped']]);
     expect(order(aLook([within], { state, signals: {} }))).toEqual([['within', 'victim']]);
     const observation = { escaped: [{ of: 'd', memoryBytes: MI, processIds: 1 }] };
@@ -267,9 +268,15 @@ describe('the ranking explained', () => {
     });
   });
 
-  it('counts as on a node with one file system while the layout is not known', () => {
-    const look = aLook([aPod({ name: 'a', diskBytes: 7 })], { observation: { fsLayout: absent } });
-    expect(explain(look, 'imagefs.available')?.pods[0]?.usage).toEqual(known(7));
+  it('is none for a disk while the layout is not known, unless what was measured is about that disk', () => {
+    const pod = aPod({ name: 'a', diskBytes: 7 });
+    const look = (of: PodView) => aLook([of], { observation: { fsLayout: absent } });
+    expect(explain(look(pod), 'imagefs.available')).toBeNull();
+    expect(counterfactuals(look(pod), 'imagefs.available', pod.uid)).toBeNull();
+    expect(explain(look(pod), 'memory.available')?.pods).toHaveLength(1);
+    const disk = ifKnown(pod.usage.disk, (used) => known({ ...used, isOfFileSystem: true as const }));
+    const own = { ...pod, usage: { ...pod.usage, disk } };
+    expect(explain(look(own), 'nodefs.available')?.pods[0]?.usage).toEqual(known(7));
   });
 
   it('chooses none if all are critical, and is empty if the pods are unknown', () => {

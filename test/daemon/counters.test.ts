@@ -48,12 +48,18 @@ describe('what is counted', () => {
     });
     decided(limited);
     cameOut({ of: 'b-2', atMs: 9, kind: 'ended', via: 'sigterm', releasedBytes: unknown('absent', 'x', 'y') });
+    decided({ ...limited, id: 'b-3' });
+    began('b-3', 10);
+    cameOut({
+      ...{ of: 'b-3', atMs: 90_000, kind: 'ended', via: 'sigkill', releasedBytes: unknown('absent', 'x', 'y') },
+      isNoticedLater: true,
+    });
     const { evictions, evictionTimes, reclaimedBytes } = counters.now();
     expect(evictions).toEqual([
       { signal: 'memory.available', kind: 'hard', count: 1 },
-      { signal: 'emptydirfs.limit', kind: 'hard', count: 1 },
+      { signal: 'emptydirfs.limit', kind: 'hard', count: 2 },
     ]);
-    // Nobody knows when the second one began.
+    // Nobody knows when the second one began, and the third one ended.
     expect([evictionTimes.count, evictionTimes.sumMs]).toEqual([1, 35]);
     expect(evictionTimes.buckets.find(({ mostMs }) => mostMs === 25)?.count).toBe(0);
     expect(evictionTimes.buckets.find(({ mostMs }) => mostMs === 50)?.count).toBe(1);

@@ -1,205 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import type { Effective } from '../../src/config/effective.ts';
-import type { ShutdownEvent } from '../../src/core/observation.ts';
-import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { known } from '../../src/core/reading.ts';
 import type { State, Stopping } from '../../src/core/state/state.ts';
 import { initialState } from '../../src/core/state/state.ts';
-import { createGoingDown, type GoingDownNeeds } from '../../src/daemon/going-down.ts';
-import { createInbox } from '../../src/daemon/loop.ts';
-import type { InhibitorStatus, ShutdownFact } from '../../src/ports.ts';
-import type { ShutdownListener } from '../../src/shutdown/open.ts';
-import { anObservation } from '../a.ts';
-import { aCore, aShutdownConfig, LOCK, PREPARING, web } from '../core/shutdown/a-shutdown.ts';
-import { createVirtualClock } from '../virtual-node.ts';
-
-const STOPPED = { kind: 'stopped-without-signal', leftMs: 60_000 } as const;
-const no = unknown('unreadable', 'the system bus', 'no connection');
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-/** As it is saved in the middle of phase 1, `web` told. */
-const inPhase1 = ((): State => {
-  const { look, state } = aCore(aShutdownConfig(), [web]);
-  look(0, { shutdownEvents: [LOCK, PREPARING] });
-  return state();
-})();
-
-type Given = {
-  readonly state?: State;
-  /** What logind and systemd say. */
-  readonly machine?: Reading<boolean>;
-  /** From then on, it goes down. */
-  readonly goesDownMs?: number;
-  readonly dryRun?: boolean;
-  /** The configuration in force has no phases. */
-  readonly isOff?: boolean;
-  readonly hasStops?: boolean;
-  /** Whether the system went down and came back since the earlier run. */
-  readonly cameBack?: Reading<boolean>;
-  readonly leftMs?: number | null;
-  /** logind has announced it; and whether systemd stops everything already. */
-  readonly isPreparing?: boolean;
-  readonly isMachineStopping?: boolean;
-  /** The daemon ends while the question is under way. */
-  readonly closesWhenAsked?: boolean;
-  /** When all pods are known. */
-  readonly settledMs?: number;
-};
-
-/** The glue of the daemon with a machine that says what it is told. */
-function glued({
-  state = initialState('boot'),
-  machine = known(false),
-  dryRun = false,
-  isOff = false,
-  hasStops = false,
-  cameBack = known(false),
-  leftMs = null,
-  isPreparing = false,
-  isMachineStopping = false,
-  closesWhenAsked = false,
-  settledMs = 0,
-  goesDownMs = Number.POSITIVE_INFINITY,
-}: Given) {
-  const clock = createVirtualClock(0);
-  const inbox = createInbox(clock);
-  const wanted: (number | null)[] = [];
-  const facts: ShutdownFact[] = [];
-  const raised = new Map<string, string>();
-  const resumed: string[] = [];
-  const extended: number[] = [];
-  const statusLines: string[] = [];
-  const forgotten: true[] = [];
-  let undone = 0;
-  let back = 0;
-  let asked = 0;
-  const comeBack = async (): Promise<void> => {
-    back += 1;
-  };
-  let listener: ShutdownListener | null = null;
-  let lock: InhibitorStatus['lock'] = { kind: 'off' };
-  const config = aShutdownConfig();
-  const quiet = (): void => undefined;
-  const needs: GoingDownNeeds = {
-    clock,
-    side: {
-      inhibitor: {
-        want: (neededMs) => void wanted.push(neededMs),
-        take: quiet,
-        release: quiet,
-        retell: quiet,
-        status: () => ({ lock, isPreparing, type: null, scheduled: null, isKubeletArmed: null }),
-        close: async () => undefined,
-      },
-      secondTier: {
-        leftMs: async () => leftMs,
-        isMachineStopping: async () => isMachineStopping,
-        comeBack,
-        stopTimeoutMs: () => null,
-        close: quiet,
-      },
-      listen: (next) => {
-        listener = next;
-        next.changed();
-        return quiet;
-      },
-      goesDown: async () => {
-        asked += 1;
-        if (closesWhenAsked) going.close();
-        return clock.monoMs() >= goesDownMs ? known(true) : machine;
-      },
-      cameBackSince: async () => cameBack,
-      close: async () => undefined,
-    },
-    parts: {
-      inbox,
-      findings: {
-        raise: ({ id, text }) => void raised.set(id, text),
-        clear: (id) => void raised.delete(id),
-        all: () => [],
-      },
-      recorder: {
-        left: () => ({ decision: null, begunMs: null, usedBefore: null, processes: [], rungs: [], outcome: null }),
-      },
-      progress: { seen: quiet, tell: (fact) => void facts.push(fact) },
-      mode: {
-        pods: { pods: () => known([]), follow: quiet, close: async () => quiet() },
-        isSettled: () => clock.monoMs() >= settledMs,
-        running: () => [],
-        hasStops: () => hasStops,
-        forgetStops: () => void forgotten.push(true),
-        setShuttingDown: quiet,
-      },
-      log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
-      state,
-      core: () => config,
-      actor: {
-        prepare: quiet,
-        begin: quiet,
-        resume: quiet,
-        resumeStop: ({ uid }) => void resumed.push(uid),
-        underWay: () => 0,
-      },
-      undoStops: () => {
-        undone += 1;
-      },
-    },
-    notify: { status: (line) => void statusLines.push(line), extendMs: (ms) => void extended.push(ms) },
-    // Of the whole configuration it asks for these two.
-    effective: () =>
-      ({ dryRun, shutdown: { secondTier: true, phases: isOff ? [] : config.phases } }) as unknown as Effective,
-  };
-  const going = createGoingDown(needs);
-  return {
-    going,
-    wanted,
-    facts,
-    raised,
-    resumed,
-    extended,
-    statusLines,
-    undone: () => undone,
-    forgotten,
-    back: () => back,
-    asked: () => asked,
-    /** Time passes; what arrived meanwhile. */
-    pass: async (ms: number): Promise<readonly ShutdownEvent[]> => {
-      await clock.run(clock.monoMs() + ms, turn, new AbortController().signal);
-      return inbox.drain().events;
-    },
-    hold: (next: InhibitorStatus['lock']) => {
-      lock = next;
-      listener?.changed();
-    },
-    /** Resolves when the daemon would begin to look. */
-    resume: async (meanwhile: () => void = quiet): Promise<readonly ShutdownEvent[]> => {
-      clock.after(500, meanwhile);
-      let isOver = false;
-      void going.resume().then(() => {
-        isOver = true;
-      });
-      const stop = new AbortController();
-      const settle = async (): Promise<void> => {
-        await turn();
-        if (isOver) stop.abort();
-      };
-      await clock.run(60_000, settle, stop.signal);
-      expect(isOver).toBe(true);
-      return inbox.drain().events;
-    },
-    look: (shutdown: State['shutdown'], shutdownEvents: readonly ShutdownEvent[] = []) =>
-      going.seen(anObservation(0, {}, { shutdownEvents }), {
-        state: { ...state, shutdown },
-        decisions: [],
-        reasons: [],
-        next: { afterMs: 0, pods: null },
-        intentWaitMs: 5,
-      }),
-  };
-}
+import { web } from '../core/shutdown/a-shutdown.ts';
+import { glued, inPhase1, no, STOPPED } from './a-going-down.ts';
 
 describe('an agent that starts in the middle of a shutdown', () => {
   it('continues it while the machine goes down, and records how the lock ended', async () => {
-    const { resume, facts, resumed } = glued({ state: inPhase1, machine: known(true) });
+    const { resume, facts, resumed, wentOn } = glued({ state: inPhase1, machine: known(true) });
     expect(await resume()).toEqual([]);
+    expect(wentOn()).toBe(1);
     expect(facts).toMatchObject([{ what: 'lock-lost' }, { what: 'resumed', phase: 1 }]);
     expect(resumed).toEqual([web.uid]);
   });
@@ -208,9 +18,9 @@ describe('an agent that starts in the middle of a shutdown', () => {
     ['logind and systemd say that the machine stays up', known(false)],
     ['nothing can be learned', no],
   ])('treats it as cancelled if %s, and resumes no stop before that was heard', async (_, machine) => {
-    const { resume, facts, resumed, look } = glued({ state: inPhase1, machine });
+    const { resume, facts, resumed, look, wentOn } = glued({ state: inPhase1, machine });
     expect(await resume()).toEqual([{ kind: 'cancelled', machineStays: true }]);
-    expect([facts, resumed]).toEqual([[], []]);
+    expect([facts, resumed, wentOn()]).toEqual([[], [], 0]);
     const shutdown = { kind: 'unarmed', why: 'cancelled' } as const;
     look(shutdown);
     look(shutdown);
@@ -251,6 +61,14 @@ describe('an agent that starts after a soft-reboot', () => {
 });
 
 describe('an agent that starts after a cancel', () => {
+  it('takes no new configuration until what was stopped is started again, which a dry run would not do', async () => {
+    const { going, look, pass } = glued({ undoneMs: 30_000 });
+    look({ kind: 'unarmed', why: 'cancelled' });
+    expect(going.isBusy()).toBe(true);
+    await pass(31_000);
+    expect(going.isBusy()).toBe(false);
+  });
+
   it('undoes what the earlier run left, even while stops are in progress', async () => {
     const cancelled: State = { ...inPhase1, shutdown: { kind: 'unarmed', why: 'cancelled' } };
     const { resume, undone, resumed } = glued({ state: cancelled, hasStops: true });
@@ -286,11 +104,116 @@ describe('an agent that is asked to stop', () => {
     expect(extended.length).toBeGreaterThanOrEqual(4);
     look(stopping);
     expect(going.isOver()).toBe(false);
+  });
+
+  it('waits after its phases until systemd stops everything: the shutdown may still be refused', async () => {
+    const given = { state: inPhase1, leftMs: 9_000, isPreparing: true, goesDownMs: 25_000 };
+    const { going, look, pass, extended } = glued(given);
+    look(stopping);
+    expect(await going.stopAsked()).toBe(false);
     look({ kind: 'released', atMs: 0 });
+    await pass(24_000);
+    expect(going.isOver()).toBe(false);
+    await pass(2_000);
     expect([going.isOver(), going.machine()]).toEqual([true, 'goes-down']);
     const asked = extended.length;
     await pass(20_000);
     expect(extended.length).toBe(asked);
+  });
+
+  it('stays until what a cancelled shutdown had stopped is started again: no other run may follow', async () => {
+    const { going, look, pass } = glued({ state: inPhase1, leftMs: 9_000, isPreparing: true, undoneMs: 30_000 });
+    expect(await going.stopAsked()).toBe(false);
+    look({ kind: 'released', atMs: 0 });
+    await pass(5_000);
+    look({ kind: 'unarmed', why: 'cancelled' });
+    await pass(20_000);
+    expect(going.isOver()).toBe(false);
+    await pass(10_000);
+    expect([going.isOver(), going.machine()]).toEqual([true, 'stays']);
+  });
+
+  it.each([
+    ['after a look has heard of it', { kind: 'unarmed', why: 'cancelled' }],
+    ['before that', { kind: 'released', atMs: 0 }],
+  ] as const)('stays as long if the stop comes after the cancel, %s', async (_, atStop) => {
+    const { going, look, pass } = glued({ state: inPhase1, undoneMs: 30_000 });
+    look(stopping);
+    look(atStop);
+    expect(await going.stopAsked()).toBe(false);
+    await pass(1_000);
+    look({ kind: 'unarmed', why: 'cancelled' });
+    await pass(28_000);
+    expect(going.isOver()).toBe(false);
+    await pass(2_000);
+    expect([going.isOver(), going.machine()]).toEqual([true, 'stays']);
+  });
+
+  it.each([
+    [0, 'it is restarted: the next run goes on with it', { isRestart: true }],
+    [11_000, 'systemd does not answer', { isMachineStopping: null }],
+  ])('waits %s ms until what a cancelled shutdown had stopped is started again if %s', async (ms, _, given) => {
+    const { going, look, pass } = glued({ state: inPhase1, undoneMs: 60_000, ...given });
+    look({ kind: 'unarmed', why: 'cancelled' });
+    expect(await going.stopAsked()).toBe(false);
+    await pass(Math.max(0, ms - 2_000));
+    expect(going.isOver()).toBe(false);
+    await pass(3_000);
+    expect([going.isOver(), going.machine()]).toEqual([true, 'stays']);
+  });
+
+  it.each([
+    ['would be a dry run', { dryRun: true }],
+    ['would be a dry run by its configuration, which is not in force yet', { atStart: { dryRun: true } }],
+    ['would run in another mode', { atStart: { mode: 'kubelet' } }],
+    ['would look for what was stopped in another directory', { atStart: { runtimeDirectory: '/run/other' } }],
+    ['would not start', { atStart: null }],
+  ] as const)('stays until that, also if it is restarted, if the next run %s', async (_, given) => {
+    const { going, look, pass } = glued({ state: inPhase1, undoneMs: 60_000, isRestart: true, ...given });
+    look({ kind: 'unarmed', why: 'cancelled' });
+    expect(await going.stopAsked()).toBe(false);
+    await pass(59_000);
+    expect(going.isOver()).toBe(false);
+    await pass(2_000);
+    expect(going.isOver()).toBe(true);
+  });
+
+  it('ends with its phases if it is restarted: what delays the shutdown may wait for that, and the next run goes on', async () => {
+    const { going, look, pass } = glued({ state: inPhase1, leftMs: 9_000, isPreparing: true, isRestart: true });
+    look(stopping);
+    expect(await going.stopAsked()).toBe(false);
+    await pass(3_000);
+    expect(going.isOver()).toBe(false);
+    look({ kind: 'released', atMs: 0 });
+    await pass(1_000);
+    expect([going.isOver(), going.machine()]).toEqual([true, 'goes-down']);
+  });
+
+  it('hears before its end that the shutdown of the earlier run was cancelled, if it has just started', async () => {
+    const state: State = { ...initialState('boot'), shutdown: { kind: 'released', atMs: 0 } };
+    const { going, resume, look, pass } = glued({ state, startMs: 3_600_000, undoneMs: 3_630_000 });
+    expect(await going.stopAsked()).toBe(false);
+    expect(await resume()).toEqual([{ kind: 'cancelled', machineStays: true }]);
+    await pass(1_000);
+    look({ kind: 'unarmed', why: 'cancelled' });
+    await pass(20_000);
+    expect(going.isOver()).toBe(false);
+    await pass(10_000);
+    expect(going.isOver()).toBe(true);
+  });
+
+  it.each([
+    ['systemd does not say whether it stops everything', null, 12_000],
+    ['logind goes on with nothing although its delay is over', false, 612_000],
+  ])('does not wait for ever if %s', async (_, isMachineStopping, withinMs) => {
+    const { going, look, pass } = glued({ state: inPhase1, leftMs: 9_000, isPreparing: true, isMachineStopping });
+    look(stopping);
+    expect(await going.stopAsked()).toBe(false);
+    look({ kind: 'released', atMs: 0 });
+    await pass(withinMs - 3_000);
+    expect(going.isOver()).toBe(false);
+    await pass(3_000);
+    expect(going.isOver()).toBe(true);
   });
 
   it.each([false, true])(
@@ -303,6 +226,33 @@ describe('an agent that is asked to stop', () => {
     },
   );
 
+  it.each([
+    ['as configured', {}, false],
+    ['a dry run was switched on since', { dryRun: true, isChanged: true }, false],
+    ['its phases were taken out of the configuration since', { isOff: true }, false],
+    ['unless it was a dry run from the start', { dryRun: true }, true],
+  ])('leaves the pods that its phases leave beside a kubelet to its own stop: %s', async (_, now, isAtOnce) => {
+    const { phases } = inPhase1.shutdown as Stopping;
+    const state: State = { ...initialState('boot'), shutdown: { kind: 'released', atMs: 0, phases } };
+    const given = { state, isKubelet: true, leftMs: 60_000, isPreparing: true, isMachineStopping: true } as const;
+    const { going, pass } = glued({ ...given, machine: known(true), ...now });
+    expect(going.context(null).secondTier).toBe(!isAtOnce);
+    expect(await going.stopAsked()).toBe(isAtOnce);
+    expect(await pass(1_000)).toEqual(isAtOnce ? [] : [STOPPED]);
+  });
+
+  it.each([
+    ['a look has heard that it is over', known(true), known(false)],
+    ['the system came back from it', known(false), known(true)],
+  ])('asks the configuration in force as soon as %s', async (_, machine, cameBack) => {
+    const state: State = { ...initialState('boot'), shutdown: { kind: 'released', atMs: 0 }, lastLookMs: 0 };
+    const { going, look, resume } = glued({ state, machine, cameBack, dryRun: true, isChanged: true });
+    expect(going.context(null).secondTier).toBe(true);
+    await resume();
+    look({ kind: 'armed', delayMaxMs: 1 });
+    expect(going.context(null).secondTier).toBe(false);
+  });
+
   it('ends at once without phases, if none has begun', async () => {
     expect(await glued({ leftMs: 60_000, isOff: true }).going.stopAsked()).toBe(true);
   });
@@ -311,7 +261,35 @@ describe('an agent that is asked to stop', () => {
     const { going, pass, back } = glued({ leftMs: 60_000, machine: known(false) });
     await going.stopAsked();
     expect(await pass(2_000)).toEqual([STOPPED, { kind: 'cancelled', machineStays: true }]);
-    expect([back(), going.machine()]).toEqual([1, 'stays']);
+    expect([back, going.machine()]).toEqual([['now'], 'stays']);
+    going.close();
+    await going.leave();
+    expect(back).toEqual(['now', 'later']);
+  });
+
+  it('is started again if the cancel comes right before its end', async () => {
+    const { going, back } = glued({ leftMs: 60_000, machine: known(false) });
+    await going.stopAsked();
+    going.close();
+    await going.leave();
+    expect(back).toEqual(['now', 'later']);
+  });
+
+  it('is not started again if the machine goes down once more after the cancel', async () => {
+    const { going, pass, back } = glued({ leftMs: 60_000, machine: known(false), goesDownMs: 1_000 });
+    await going.stopAsked();
+    await pass(2_000);
+    going.close();
+    await going.leave();
+    expect(back).toEqual(['now']);
+  });
+
+  it('is not started again after a stop while the machine stays up', async () => {
+    const { going, back } = glued({ machine: known(false) });
+    expect(await going.stopAsked()).toBe(true);
+    going.close();
+    await going.leave();
+    expect(back).toEqual([]);
   });
 
   it.each([known(true), no])(
@@ -320,7 +298,7 @@ describe('an agent that is asked to stop', () => {
       const { going, pass, back } = glued({ leftMs: 60_000, machine });
       await going.stopAsked();
       expect(await pass(10_000)).toEqual([STOPPED]);
-      expect(back()).toBe(0);
+      expect(back).toEqual([]);
     },
   );
 
@@ -365,6 +343,16 @@ describe('the lock', () => {
     hold({ kind: 'not-armed', neededMs: 1, grantedMs: 0, isHeld: true, why: 'the machine goes down' });
     look(inPhase1.shutdown);
     expect([wanted, [...raised]]).toEqual([[], []]);
+  });
+
+  it.each([
+    ['goes on', true],
+    ['was cancelled, as the agent has found out', false],
+  ])('is taken at once by a restarted agent unless the shutdown %s', async (_, isUnderWay) => {
+    const { resume, look, underWay } = glued({ state: inPhase1, machine: known(isUnderWay) });
+    await resume();
+    look(isUnderWay ? inPhase1.shutdown : unarmed);
+    expect(underWay).toEqual([isUnderWay]);
   });
 
   it('is a finding while it is not armed', () => {

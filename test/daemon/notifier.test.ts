@@ -1,13 +1,14 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
+import type { Decision } from '../../src/core/decision.ts';
 import { known } from '../../src/core/reading.ts';
 import { createNotifier } from '../../src/daemon/notifier.ts';
-import { openSystemBus } from '../../src/host/bus.ts';
 import { createClock } from '../../src/host/clock.ts';
 import type { ExecResult } from '../../src/host/exec.ts';
-import { createSystemd } from '../../src/host/systemd.ts';
-import { type CommandRunner, createCommandRunner } from '../../src/host/transient.ts';
+import { openSystemBus } from '../../src/host/systemd/bus.ts';
+import { createSystemd } from '../../src/host/systemd/systemd.ts';
+import { type CommandRunner, createCommandRunner } from '../../src/host/systemd/transient.ts';
 import type { Clock } from '../../src/ports.ts';
 import { type EntryBody, entryOf } from '../../src/record/entry.ts';
 import { notArmed } from '../../src/words/finding-own.ts';
@@ -102,6 +103,20 @@ describe('notify', () => {
     await clock.advance(5_000);
     expect(sent.map(({ notice }) => notice['outcome'])).toEqual([became]);
   });
+
+  it('runs for the late end of a survivor, but does not keep all that ever survived', async () => {
+    const { clock, seen, sent } = stage(ALL);
+    const ids = Array.from({ length: 101 }, (_, i) => `boot-${i + 1}`);
+    for (const id of ids) {
+      seen({ kind: 'decision', decision: { ...evict(soft, 30), id } as Decision, reasons: [] });
+      seen({ kind: 'outcome', outcome: { of: id, atMs: 1, kind: 'survived', left: [], detail: 'it is in state D' } });
+    }
+    for (const of of ids.filter((_, i) => i < 2))
+      seen({ kind: 'outcome', outcome: { of, atMs: 1, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) } });
+    await clock.advance(5_000);
+    expect(sent.map(({ notice }) => notice['outcome'])).toMatchObject([{ of: 'boot-2' }]);
+  });
+
   it('runs at most once a second; the next event counts those that do not fit in the queue', async () => {
     const { clock, found, sent } = stage(ALL);
     for (let i = 0; i < 30; i++) found(`f${i}`);

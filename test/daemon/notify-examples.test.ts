@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createPreKill } from '../../src/act/pre-kill.ts';
 import { createNotifier } from '../../src/daemon/notifier.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createCommandRunner } from '../../src/host/transient.ts';
+import { createCommandRunner } from '../../src/host/systemd/transient.ts';
 import { entryOf } from '../../src/record/entry.ts';
 import { evict, soft } from '../act/an-actor.ts';
 

@@ -43,7 +43,7 @@ describe('a reader that asks for a look', () => {
     const answers = [read(desk.ask()), read(desk.ask())];
     await pass(0);
     expect(wakes()).toBe(2);
-    expect(desk.wanted({ afterMs: 5, pods: null })).toEqual({ afterMs: 5, pods: 'all', isForReader: true });
+    expect(desk.wanted({ afterMs: 5, pods: null })).toEqual({ afterMs: 5, pods: null, isForReader: true });
     desk.seen({ observation: anObservation(2, {}, { pods: known(seenPods) }), verdict, before });
     await pass(20);
     for (const look of await Promise.all(answers)) {
@@ -51,7 +51,7 @@ describe('a reader that asks for a look', () => {
       expect(namesOf(look)).toEqual(['seen']);
     }
     // Nobody asks any more.
-    expect(desk.wanted({ afterMs: 5, pods: null }).pods).toBeNull();
+    expect(desk.wanted({ afterMs: 5, pods: null })).toEqual({ afterMs: 5, pods: null });
   });
 
   describe('does not change what the core requests: only the figures that are missing are then read for the reader', () => {
@@ -141,16 +141,16 @@ describe('a reader that asks for a look', () => {
     const observation = anObservation(1, {}, { pods: known(seenPods) });
     const look = () => desk.seen({ observation, verdict: aVerdict(adopted), before: adopted });
     const first = desk.ask();
-    expect(desk.wanted({ afterMs: 5, pods: null }).pods).toBe('all');
+    expect(desk.wanted({ afterMs: 5, pods: null }).isForReader).toBe(true);
     look();
     await pass(20);
     await first;
     const second = desk.ask();
     await pass(79);
-    expect([wakes(), desk.wanted({ afterMs: 5, pods: null }).pods]).toEqual([1, null]);
+    expect([wakes(), desk.wanted({ afterMs: 5, pods: null }).isForReader]).toEqual([1, undefined]);
     look();
     await pass(2);
-    expect([wakes(), desk.wanted({ afterMs: 5, pods: null }).pods]).toEqual([2, 'all']);
+    expect([wakes(), desk.wanted({ afterMs: 5, pods: null }).isForReader]).toEqual([2, true]);
     look();
     await pass(20);
     expect(namesOf(await read(second))).toEqual(['seen']);
@@ -167,6 +167,6 @@ describe('a reader that asks for a look', () => {
     await first;
     desk.ask();
     while (wakes() < 2) await pass(0.1);
-    expect(desk.wanted({ afterMs: 5, pods: null }).pods).toBe('all');
+    expect(desk.wanted({ afterMs: 5, pods: null }).isForReader).toBe(true);
   });
 });

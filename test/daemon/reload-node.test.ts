@@ -159,4 +159,41 @@ describe.skipIf(needsCgroups !== '')(`a reload with pods in cgroups ${needsCgrou
       await node.remove();
     }
   });
+
+  it('with a soft threshold lowered while preKill runs, spares the pod that was chosen for it', async () => {
+    const node = aNode(300);
+    try {
+      const victim = await node.child('web');
+      declare('web');
+      const go = join(directory, 'go');
+      const config = (soft: string) =>
+        write([
+          `cgroupRoot: ${node.path}`,
+          `evictionSoft: { memory.available: "${soft}" }`,
+          'evictionSoftGracePeriod: { memory.available: "100ms" }',
+          'evictionHard: { memory.available: "1Mi" }',
+          `preKill: { command: [/bin/sh, -c, "until [ -e ${go} ]; do sleep 0.05; done"], timeout: 5s }`,
+        ]);
+      config('500Mi');
+      const because: unknown[] = [];
+      const begun: unknown[] = [];
+      await running(
+        async (report) => {
+          await until(report, () => begun.length > 0);
+          config('2Mi');
+          await until(report, (now) => now.config.lastReload?.ok === true);
+          writeFileSync(go, '');
+          await until(report, () => because.length > 0);
+        },
+        (entry) => {
+          if (entry.kind === 'decision' && entry.decision.kind === 'evict') begun.push(entry);
+          if (entry.kind === 'outcome') because.push('because' in entry.outcome && entry.outcome.because);
+        },
+      );
+      expect(because).toEqual(['changed']);
+      expect(victim.isAlive()).toBe(true);
+    } finally {
+      await node.remove();
+    }
+  });
 });

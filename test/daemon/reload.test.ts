@@ -85,7 +85,7 @@ describe('a reload', () => {
     const configured = (...commands: readonly string[]) =>
       write(['evictionHard: { nodefs.available: 5%, nodefs.inodesFree: 5% }', `reclaimCommands: [${commands.join()}]`]);
     configured(command('/bin/old'), command('/bin/kept'), command('/bin/kept', 'nodefs.inodesFree'));
-    const said = ['nodefs.available//bin/old', 'nodefs.available//bin/kept', 'nodefs.inodesFree//bin/kept'];
+    const said = ['nodefs.available//bin/old', 'nodefs.available//bin/kept', 'nodefs.inodesFree//bin/kept', 'runtime'];
     const all = ['config', ...said.map((of) => `reclaim/${of}`)].map((id) => ({ id, text: id }));
     const cleared: string[] = [];
     const findings = { raise: () => undefined, clear: (id: string) => void cleared.push(id), all: () => all };
@@ -201,7 +201,7 @@ describe('a configuration that needs other parts', () => {
     if (next) reload.refuse(next, 'it hangs');
     reload.close();
     expect(saidOf(applied)).toEqual([is('7Mi', true, true)]);
-    expect(told.join()).toContain('the former one stays in force, in dry run: it hangs');
+    expect(told.join()).toContain('the former one stays in force, in dry run until the next reload: it hangs');
     expect(reload.last()).toMatchObject({ ok: false });
   });
 

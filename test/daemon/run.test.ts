@@ -1,10 +1,22 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import type { ObservedLook } from '../../src/daemon/observed-look.ts';
 import { runDaemon } from '../../src/daemon/run.ts';
 import { askDaemon } from '../../src/serve/ask.ts';
+import type { StatusReport } from '../../src/serve/status.ts';
+import { mounts, needsCgroups } from '../act/a-cgroup.ts';
 import { openFakeSystemd } from '../host/fake-systemd.ts';
 import { hasDbusDaemon } from '../host/private-bus.ts';
 import { MIB, noCgroups, openTestNode } from '../observe/a-node.ts';
@@ -75,13 +87,44 @@ describe('the daemon', () => {
     },
   );
 
+  it.skipIf(needsCgroups !== '')(
+    `is ready without the cgroup of cgroupRoot, which systemd removes while it is empty, and observes it later ${needsCgroups}`,
+    async () => {
+      const root = `/nw-later-${process.pid}`;
+      write([`cgroupRoot: ${root}`]);
+      const directories = [mounts?.memory, mounts?.pids].map((controller) => `${controller}${root}`);
+      const beganMs = clock.monoMs();
+      try {
+        await running(async (report) => {
+          expect(clock.monoMs() - beganMs).toBeLessThan(DEADLINE_MS);
+          const isUnknown = ({ findings }: StatusReport): boolean =>
+            findings.some(({ id }) => id === 'signal-unknown/memory.available');
+          const first = await until(report, isUnknown);
+          expect(JSON.stringify(first.findings)).toContain(`has no cgroup ${root}`);
+          for (const made of directories) mkdirSync(made, { recursive: true });
+          await until(report, (now) => !isUnknown(now));
+        });
+      } finally {
+        for (const made of directories) if (existsSync(made)) rmdirSync(made);
+      }
+    },
+    60_000,
+  );
+
   it('names the pods of manifests that do not run, and warns in status of what the configuration means', async () => {
     write(['evictionHard: { memory.available: "1Mi", pid.available: "7" }']);
-    const text = `apiVersion: v1\nkind: Pod\nmetadata: { name: web, annotations: { nodewarden.dev/cgroup: nodewarden-test-absent } }\nspec: { containers: [{ name: main }] }\n`;
-    writeFileSync(join(directory, 'pods.d/web.yaml'), text, { mode: 0o644 });
+    const declare = (name: string, cgroup: string): void => {
+      const text = `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, annotations: { nodewarden.dev/cgroup: ${cgroup} } }\nspec: { containers: [{ name: main }] }\n`;
+      writeFileSync(join(directory, `pods.d/${name}.yaml`), text, { mode: 0o644 });
+    };
+    declare('web', 'nodewarden-test-absent');
+    declare('one', 'nodewarden-test-shared');
+    declare('two', 'nodewarden-test-shared');
     await running(async (report) => {
       const { pods, warnings } = await report();
-      expect(pods).toMatchObject({ known: true, order: [], notRunning: ['default/web'] });
+      expect(pods).toMatchObject({ known: true, order: [], notRunning: ['default/one', 'default/web'] });
+      // It may run: its manifest is refused.
+      expect(pods).toMatchObject({ notObserved: ['default/two'] });
       expect(warnings.join()).toContain("memory.available 1Mi: the kernel's OOM killer acts first");
     });
   });

@@ -1,5 +1,5 @@
 import { accessSync, constants } from 'node:fs';
-import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
 
 /** Whether this machine lets us make cgroups with limits: what the real demo needs. */
 export const isBoundedCgroupPossible = ((): boolean => {

@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../../src/demo/cast.ts';
 import { clearLeftovers, openDemoNode } from '../../src/demo/node.ts';
-import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { isBoundedCgroupPossible } from './possible.ts';
 

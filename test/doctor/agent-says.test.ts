@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
-import { CHECKS } from '../../src/doctor/checks.ts';
 import type { Facts } from '../../src/doctor/facts.ts';
 import { lookAround } from '../../src/doctor/look.ts';
 import { NO_CONFIG } from '../../src/doctor/look-host.ts';
-import { doctorReport } from '../../src/doctor/report.ts';
+import { CHECKS, doctorReport } from '../../src/doctor/report.ts';
 import type { Finding } from '../../src/ports.ts';
 import { type StatusReport, statusReport } from '../../src/serve/status.ts';
+import { heldInDryRun } from '../../src/words/finding-standalone.ts';
 import { aConfig, anObservation, GI } from '../a.ts';
 import { clock } from '../host/test-cgroup.ts';
 import { aContext, aVerdict } from '../serve/a-report.ts';
@@ -74,6 +74,33 @@ describe('what the running agent has found', () => {
     ]);
     const unusable = doctorReport({ ...facts, ...besideKubelet(known({ ...KUBE, credentials: missing }))() }, HERE);
     expect(saidOf(unusable, 'kubeconfig-unusable').map(({ text }) => text)).toEqual(['the agent says api-credentials']);
+  });
+});
+
+describe('a unit that is held down', () => {
+  const doctor = aDoctor();
+  const parts = { observation: anObservation(0, {}), verdict: aVerdict(initialState('boot')), config: aConfig([]) };
+  const unit = { unit: 'web.service', pod: 'default/web', qos: 'BestEffort', tolerations: [], conditions: [] } as const;
+  const rest = { isStaticCritical: false, invocationId: '', asked: null, level: 0, dueMs: null } as const;
+  const IN_DRY_RUN = heldInDryRun([unit]);
+
+  it.each([
+    ['an agent that acts', false, 'it is restarted once the pressure is over', 'status'],
+    ['a dry run, which says so', true, IN_DRY_RUN.text, 'release-held'],
+    ['no agent', null, 'no agent runs that would restart it', 'release-held'],
+  ])('is said to come back only by who starts it: %s', async (_, dryRun, says, command) => {
+    doctor.configure('evictionHard: { memory.available: 100Mi, pid.available: 10% }');
+    const of = statusReport({ ...parts, context: aContext({ findings: dryRun === true ? [IN_DRY_RUN] : [] }) });
+    await doctor.serve({ answer: () => ({ ...of, node: { ...of.node, dryRun: dryRun === true } }) });
+    const facts = await lookAround(doctor.path('config.yaml'), clock);
+    if (!facts.pods.known) throw new Error('no pods');
+    const pods = known({ ...facts.pods.value, held: known([{ ...unit, ...rest, after: 'restart' } as const]) });
+    const none = { ...facts.agent, isRunning: false, status: unknown('absent', 'the socket', 'nothing listens') };
+    const report = doctorReport({ ...facts, pods, agent: dryRun === null ? none : facts.agent }, HERE);
+    expect(saidOf(report, 'unit-held-down')).toMatchObject([
+      { text: expect.stringContaining(says), mend: expect.stringContaining(`nodewarden ${command} `) },
+    ]);
+    expect(saidOf(report, 'agent-finding')).toEqual([]);
   });
 });
 

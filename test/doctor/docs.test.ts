@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CHECKS } from '../../src/doctor/checks.ts';
+import { CHECKS } from '../../src/doctor/report.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const page = readFileSync(path.join(ROOT, 'docs/doctor.md'), 'utf8');

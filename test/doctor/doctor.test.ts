@@ -44,6 +44,37 @@ describe('nodewarden doctor', () => {
     expect(finding?.text).toContain(`${path('pods.d/web.yaml')}:7:5: `);
   });
 
+  it('reports a field of a manifest that nothing reads, with file and line', async () => {
+    manifest('web', { cgroup: 'web' }, '  prioritty: 1000\n');
+    const [finding] = saidOf(await report(), 'manifest-warning');
+    expect(finding).toMatchObject({ kind: 'warning', mend: `nodewarden config check ${path('config.yaml')}` });
+    expect(finding?.text).toContain(`${path('pods.d/web.yaml')}:9:3: spec.prioritty: unknown field, without effect`);
+  });
+
+  it('reports a request of more memory than there is: others would be evicted before that pod', async () => {
+    manifest('web', { cgroup: 'web' }, '  resources: { requests: { memory: 16Pi } }\n');
+    expect(saidOf(await report(), 'manifest-warning')).toMatchObject([
+      {
+        text: expect.stringMatching(
+          /^default\/web requests more memory than this node has \(\S+ \w+\): it is never above its request/,
+        ),
+      },
+    ]);
+  });
+
+  it('reports a second manifest of one thing, which is ignored, and not that it declares no directory', async () => {
+    manifest('one', { cgroup: 'nodewarden-test-absent', disk: path('pods.d') });
+    manifest('two', { cgroup: 'nodewarden-test-absent' });
+    const said = await report();
+    expect(saidOf(said, 'binding-unresolved')).toEqual([
+      expect.objectContaining({
+        text: expect.stringMatching(/two\.yaml:6:\d+: .*\/one\.yaml:6:\d+: of the two manifests, this one is ignored/),
+        mend: `nodewarden config check ${path('config.yaml')}`,
+      }),
+    ]);
+    expect(saidOf(said, 'disk-usage-unknown')).toEqual([]);
+  });
+
   it('says how to create a directory of manifests that does not exist', async () => {
     rmSync(path('pods.d'), { recursive: true });
     const [finding] = saidOf(await report(), 'manifest-invalid');
@@ -65,7 +96,7 @@ describe('nodewarden doctor', () => {
     manifest('db', { cgroup: 'nodewarden-test-absent', 'evict-for': 'disk,pids' });
     manifest('web', { cgroup: 'nodewarden-test-absent' });
     expect(saidOf(await report(), 'nothing-to-evict')[0]?.text).toBe(
-      '1 pod is bound to nothing that may be stopped here, and the other one is critical or excluded by evict-for from every resource that has a threshold: nothing can be evicted',
+      '1 pod is bound to nothing that may be stopped here, and the other one is critical, excluded by evict-for from every resource that has a threshold, or would risk a reset of the machine: nothing can be evicted',
     );
   });
 

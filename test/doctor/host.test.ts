@@ -98,6 +98,44 @@ describe.skipIf(!hasDbusDaemon)('nodewarden doctor and systemd [needs dbus-daemo
     fake.units.set(`${name}.service`, { ...off, ...more });
   };
 
+  it('reports a pod whose end makes systemd reboot the machine, and does not count it among those to evict', async () => {
+    configure('evictionHard: { memory.available: 1Mi }', 'shutdownGracePeriod: 70s');
+    bind('web', 0);
+    unit('web', { actions: { FailureAction: 'reboot' } });
+    const said = await report();
+    expect(saidOf(said, 'machine-action')).toMatchObject([
+      {
+        text: 'default/web is never evicted, and not stopped in a phase of a shutdown: its end may trigger FailureAction=reboot of web.service, and everything else would go down with it',
+        mend: 'systemctl show -p FailureAction,SuccessAction,JobTimeoutAction,JobTimeoutUSec,JobRunningTimeoutUSec,OnFailure,OnFailureJobMode,OnSuccess,OnSuccessJobMode web.service',
+      },
+    ]);
+    expect(saidOf(said, 'nothing-to-evict')[0]?.text).toContain('would risk a reset of the machine');
+    const timeouts = { JobTimeoutUSec: 30_000_000n };
+    unit('web', { actions: { JobTimeoutAction: 'reboot' }, timeouts });
+    const sometimes = await report();
+    expect(saidOf(sometimes, 'machine-action')[0]?.text).toBe(
+      'default/web is evicted only with a short grace period, as under a hard threshold, and not stopped in a phase of a shutdown: a stop that takes 30s triggers JobTimeoutAction=reboot of web.service, and everything else would go down with it',
+    );
+    expect(codesOf(sometimes, 'warning')).not.toContain('nothing-to-evict');
+    const isRare = { actions: { JobTimeoutAction: 'reboot' }, timeouts: { JobTimeoutUSec: 90_000_000n } };
+    unit('web', isRare);
+    expect(saidOf(await report(), 'machine-action')).toEqual([]);
+    bind('later', 0);
+    unit('later');
+    unit('web', { ...isRare, relations: { Before: ['later.service'] } });
+    expect(saidOf(await report(), 'machine-action').map(({ text }) => text)).toEqual([
+      'default/web is not stopped in a phase of a shutdown: its stop may have to wait for others there, and a stop that takes 1m30s triggers JobTimeoutAction=reboot of web.service, and everything else would go down with it',
+    ]);
+    unit('web', { relations: { OnFailure: ['handler.service'] } });
+    unit('handler', { activeState: 'inactive', actions: { SuccessAction: 'reboot' } });
+    const [handler] = saidOf(await report(), 'machine-action');
+    expect(handler?.text).toContain('never evicted');
+    expect(handler?.text).toContain('may trigger SuccessAction=reboot of handler.service');
+    expect(handler?.mend).toMatch(/ handler\.service$/);
+    unit('web');
+    expect(codesOf(await report(), 'warning')).not.toContain('machine-action');
+  });
+
   it('reports a unit that systemd kills before its phase is over, and the setting to change', async () => {
     configure('shutdownGracePeriod: 30s', 'shutdownGracePeriodCriticalPods: 10s');
     bind('web', 0);
@@ -121,7 +159,7 @@ describe.skipIf(!hasDbusDaemon)('nodewarden doctor and systemd [needs dbus-daemo
         for (const directory of made.toReversed()) rmdirSync(directory);
       });
       expect(saidOf(said, 'priority-inherited').map(({ text }) => text)).toEqual([
-        'default/db declares priority 0, but ranks with 1000, that of default/web, because stopping its unit stops that one too',
+        'default/db declares priority 0, but ranks with 1000, that of default/web, because stopping its unit may stop that one too',
       ]);
     },
   );

@@ -5,19 +5,19 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { known, type Reading, unknown, valueOrNull } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
-import { CHECKS } from '../../src/doctor/checks.ts';
 import type { Facts } from '../../src/doctor/facts.ts';
 import { lookAround } from '../../src/doctor/look.ts';
 import { lookAtPods } from '../../src/doctor/look-pods.ts';
-import { doctorReport } from '../../src/doctor/report.ts';
-import { openSystemBus } from '../../src/host/bus.ts';
-import { hasSysResource } from '../../src/host/capabilities.ts';
-import { openMemory } from '../../src/host/cgroup-memory.ts';
-import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { findKubelet } from '../../src/host/kubelet-process.ts';
-import { createLogindDropIn } from '../../src/host/logind-drop-in.ts';
-import { readSharedMemory } from '../../src/host/shared-memory.ts';
-import { createSystemd } from '../../src/host/systemd.ts';
+import { CHECKS, doctorReport } from '../../src/doctor/report.ts';
+import { openMemory } from '../../src/host/cgroup/cgroup-memory.ts';
+import { findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { readSharedMemory } from '../../src/host/memory/shared-memory.ts';
+import { hasSysResource } from '../../src/host/own/capabilities.ts';
+import { findKubelet } from '../../src/host/process/kubelet-process.ts';
+import { findOomDaemons } from '../../src/host/process/oom-daemons.ts';
+import { openSystemBus } from '../../src/host/systemd/bus.ts';
+import { createLogindDropIn } from '../../src/host/systemd/logind-drop-in.ts';
+import { createSystemd } from '../../src/host/systemd/systemd.ts';
 import type { Finding } from '../../src/ports.ts';
 import { statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation } from '../a.ts';
@@ -125,6 +125,30 @@ describe('nodewarden doctor on unusual machines', () => {
     ]);
   });
 
+  it.skipIf(!isRoot)(
+    'advises to stop no service that may run more than another out-of-memory daemon [needs root]',
+    async () => {
+      const proc = aTree({
+        '100/comm': 'earlyoom\n',
+        '100/cgroup': '0::/system.slice/supervisor.service\n',
+        '200/comm': 'systemd-oomd\n',
+        '200/cgroup': '0::/system.slice/systemd-oomd.service\n',
+        '300/comm': 'oomd\n',
+        '300/cgroup': '0::/user.slice/user-0.slice/session-1.scope\n',
+      });
+      const facts = withHost(await look(), { oomDaemons: await findOomDaemons(clock, proc) });
+      const said = says(facts, 'other-oom-daemon').toSorted((one, other) => one.text.localeCompare(other.text));
+      expect(said).toMatchObject([
+        {
+          text: expect.stringContaining('(process 100 of supervisor.service, which may run other programs as well)'),
+          mend: 'systemctl status supervisor.service',
+        },
+        { text: expect.stringContaining('(process 300)'), mend: 'kill 300' },
+        { text: expect.stringContaining('(process 200)'), mend: 'systemctl disable --now systemd-oomd.service' },
+      ]);
+    },
+  );
+
   it.skipIf(!isRoot)('reports a kubelet of another machine that runs here [needs root]', async () => {
     const proc = aTree({
       '100/comm': 'kubelet\n',
@@ -171,6 +195,21 @@ describe('nodewarden doctor on unusual machines', () => {
     symlinkSync(at('real'), at('link'));
     manifest('web', { cgroup: 'nodewarden-test-absent', scratch: at('link') });
     expect(says(await look(), 'scratch-unsafe')).toMatchObject([{ text: expect.stringContaining(at('link')) }]);
+  });
+
+  it('reports a disk directory that is a symbolic link, and what to write instead', async () => {
+    mkdirSync(at('real'));
+    symlinkSync(at('real'), at('link'));
+    symlinkSync(at('nowhere'), at('broken'));
+    manifest('web', { cgroup: 'nodewarden-test-absent', disk: at('link') });
+    manifest('db', { cgroup: 'nodewarden-test-other', disk: at('real') });
+    manifest('old', { cgroup: 'nodewarden-test-third', disk: at('broken') });
+    const said = says(await look(), 'disk-usage-unknown').map(({ text }) => text);
+    const why = 'is a symbolic link, which is not followed, so what the pod has on disk is not measured';
+    expect(said.toSorted()).toEqual([
+      `default/old: the disk directory ${at('broken')} ${why}: name the directory itself instead`,
+      `default/web: the disk directory ${at('link')} ${why}: name ${at('real')}, where it leads, instead`,
+    ]);
   });
 
   it('reports that others could put another directory in the place of a scratch directory', async () => {
@@ -262,6 +301,24 @@ describe('nodewarden doctor on unusual machines', () => {
     expect(says(facts, 'nothing-to-evict')).toEqual([]);
   });
 
+  it('names a pod through which others use files, unless it goes last or never', async () => {
+    manifest('media', { cgroup: 'nodewarden-test-absent' });
+    manifest('last', { cgroup: 'nodewarden-test-last', protect: 'true' });
+    manifest('never', { cgroup: 'nodewarden-test-never', 'evict-for': 'none' });
+    const facts = await look();
+    if (!facts.pods.known) throw new Error(facts.pods.detail);
+    const served = known({ name: 'rclone', pid: 7, device: '/dev/fuse' });
+    const pods = facts.pods.value.pods.map((pod) => ({ ...pod, served }));
+    expect(says({ ...facts, pods: known({ ...facts.pods.value, pods }) }, 'serves-files')).toMatchObject([
+      {
+        text: expect.stringMatching(
+          /^others use files through default\/media \(rclone, process 7, has \/dev\/fuse open\)/,
+        ),
+      },
+    ]);
+    expect(says(facts, 'serves-files')).toEqual([]);
+  });
+
   it('says nothing about the mode, nor that the agent is not running, without a configuration', async () => {
     rmSync(at('config.yaml'));
     const facts = await look();
@@ -283,10 +340,14 @@ describe('nodewarden doctor on unusual machines', () => {
     const facts = await look();
     const tmpfs = at('tmpfs');
     mkdirSync(tmpfs);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'nodewarden-test', tmpfs]);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=131m', 'nodewarden-test', tmpfs]);
     try {
-      writeFileSync(`${tmpfs}/large`, Buffer.alloc(5 * MIB, 1));
-      const sharedMemory = await readSharedMemory(4 * MIB);
+      writeFileSync(`${tmpfs}/large`, Buffer.alloc(128 * MIB, 1));
+      // Those of the machine may be larger, and only the largest are reported.
+      const mounted = readFileSync('/proc/self/mountinfo', 'latin1').split('\n');
+      mkdirSync(at('proc/self'), { recursive: true });
+      writeFileSync(at('proc/self/mountinfo'), `${mounted.filter((line) => line.includes(` ${tmpfs} `)).join('\n')}\n`);
+      const sharedMemory = await readSharedMemory(4 * MIB, at('proc'));
       expect(says(withHost(facts, { sharedMemory }), 'memory-without-process')).toMatchObject([
         { text: expect.stringContaining(`${tmpfs}/large`) },
       ]);

@@ -2,13 +2,19 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { Facts, FoundPod, KubeFacts, PodsFacts } from '../../src/doctor/facts.ts';
 import { lookAround } from '../../src/doctor/look.ts';
+import { lookAtPods } from '../../src/doctor/look-pods.ts';
 import { doctorReport } from '../../src/doctor/report.ts';
+import type { Systemd } from '../../src/host/systemd/systemd.ts';
+import { mounts, needsCgroups } from '../act/a-cgroup.ts';
+import { openFakeSystemd } from '../host/fake-systemd.ts';
+import { orDbusDaemon } from '../host/private-bus.ts';
 import { clock } from '../host/test-cgroup.ts';
 import { aDoctor, KUBE } from './a-doctor.ts';
 
 const WHY = unknown('unreadable', '/some/file', 'EACCES: permission denied');
 const HERE = { atWallMs: 0, node: 'node-1', version: '0.1.0', nodeVersion: '20.20.2' };
 const MIB = 1024 ** 2;
+const needs = orDbusDaemon(needsCgroups);
 
 type Part = (facts: Facts) => Partial<Facts>;
 type Row = {
@@ -115,9 +121,11 @@ const ROWS: readonly Row[] = [
     codes: ['nothing-to-evict', 'binding-unresolved', 'pod-unmeasured', 'priority-inherited', 'stop-timeout-short'],
   },
   { unread: 'the scratch directories', of: pods({ scratch: WHY }), codes: ['scratch-unsafe'] },
+  { unread: 'the directories of a pod', of: pods({ hung: [WHY] }), codes: ['disk-usage-unknown'] },
   { unread: 'what is held down', of: pods({ held: WHY }), codes: ['unit-held-down'] },
   { unread: 'a memory limit', of: pods({}, { limitBytes: WHY }), codes: ['evict-for-unbounded'] },
   { unread: 'the scores of a pod', of: pods({}, { oomScores: WHY }), codes: ['oom-score-adj'] },
+  { unread: 'the open files of a pod', of: pods({}, { served: WHY }), codes: ['serves-files'] },
   {
     unread: 'the stop timeout of a unit',
     of: pods({}, { timeout: { unit: 'web.service', timeoutMs: WHY, stopCommands: 0, killMode: null } }),
@@ -176,4 +184,30 @@ describe('what nodewarden doctor cannot read', () => {
     const kinds = findings.filter(({ code }) => code === 'path-missing').map(({ kind }) => kind);
     expect(kinds).toEqual(['warning', 'unknown']);
   });
+
+  it.skipIf(needs !== '')(
+    `does not pass off units as harmless of which systemd has said nothing ${needs}`,
+    async () => {
+      const fake = await openFakeSystemd();
+      doctor.manifest('web', { 'systemd-unit': 'web.service' });
+      const web = { activeState: 'active', invocation: 1, controlGroup: '/web', loadState: 'loaded' };
+      fake.units.set('web.service', { ...web, actions: { FailureAction: 'reboot-force' } });
+      if (!facts.effective.known || mounts === null) throw new Error('no configuration');
+      const parts = { clock, effective: facts.effective.value, mounts, bootId: known('boot') };
+      const reported = async (ties: Systemd['ties']) => {
+        const read = known(await lookAtPods({ ...parts, systemd: { ...fake.systemd, ties } }));
+        const { findings, fine } = doctorReport({ ...facts, pods: read }, HERE);
+        const isMeant = (code: string): boolean => ['machine-action', 'priority-inherited'].includes(code);
+        const told = [...findings, ...fine.map(({ code }) => ({ code, kind: 'fine' }))];
+        return told.filter(({ code }) => isMeant(code)).map(({ code, kind }) => `${code}: ${kind}`);
+      };
+      const silent = await reported(async (name) => unknown('timed-out', name, 'no answer'));
+      expect(silent.toSorted()).toEqual(['machine-action: unknown', 'priority-inherited: unknown']);
+      let told = silent;
+      // On a busy machine, a silence too.
+      while (told.includes('machine-action: unknown')) told = await reported(fake.systemd.ties);
+      expect(told.toSorted()).toEqual(['machine-action: warning', 'priority-inherited: fine']);
+      await fake.remove();
+    },
+  );
 });

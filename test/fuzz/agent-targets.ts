@@ -1,7 +1,5 @@
 import type { AgentEnd } from '../../src/core/guard/agent-run.ts';
-import { powerIn } from '../../src/guard/agent-answer.ts';
-import { agentInput } from '../../src/guard/agent-input.ts';
-import { redactOutput } from '../../src/guard/redact.ts';
+import { agentInput, powerIn, redactOutput } from '../../src/guard/agent-io.ts';
 import { must, read } from './oracle.ts';
 import { example, type Target } from './target.ts';
 

@@ -37,7 +37,7 @@ const configurations: Target = {
       for (const key of plan === null ? [] : keysOf(plan)) {
         must((owners.get(key) ?? node) === node, 'two nodes with one device', () => key);
         owners.set(key, node);
-        const method = methodFor(effective.methods, node, key);
+        const method = methodFor(effective.methods, { name: node, uid: '' }, key);
         must(method !== null, 'a method that cannot be carried out', () => key);
         for (const [name, value] of Object.entries(method?.parameters ?? {})) {
           must(!RESERVED.test(name), 'a parameter that is the guard’s own', () => name);

@@ -1,11 +1,11 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Reading } from '../../src/core/reading.ts';
-import { openMemory } from '../../src/host/cgroup-memory.ts';
-import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { openCgroupStall, podStall } from '../../src/host/cgroup-stall.ts';
-import { openCgroupSwap, swapBytes } from '../../src/host/cgroup-swap.ts';
-import { anonBytes, isPopulated, openPids, processesOf, refOf } from '../../src/host/cgroupfs.ts';
+import { openMemory } from '../../src/host/cgroup/cgroup-memory.ts';
+import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { openCgroupStall, podStall } from '../../src/host/cgroup/cgroup-stall.ts';
+import { openCgroupSwap, swapBytes } from '../../src/host/cgroup/cgroup-swap.ts';
+import { anonBytes, isPopulated, openPids, processesOf, refOf } from '../../src/host/cgroup/cgroupfs.ts';
 import { cgroupPathsOf, createProcfs, isKernelThread, processName, rssBytes } from '../../src/host/procfs.ts';
 import { createNodeMemory } from '../../src/observe/memory.ts';
 import { must, read } from './oracle.ts';
@@ -86,7 +86,7 @@ const machine: Target = {
         procfs.tasks(),
         procfs.pidLimit(),
         procfs.oomKills(),
-        procfs.reserveBytes('low'),
+        procfs.kernelsOwn(),
         procfs.psi('memory'),
         procfs.memoryStallMs(),
         procfs.psi('io'),

@@ -78,6 +78,7 @@ export async function openFuzzer(): Promise<Fuzzer> {
     target: 'node20',
     logLevel: 'warning',
     external: ['x11', 'usocket', 'systeminformation'],
+    alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
   });
   return {
     run: (target, options) => runTarget(bundle, scratch, target, options),

@@ -8,17 +8,17 @@ import { known } from '../../src/core/reading.ts';
 import { initialState, type State } from '../../src/core/state/state.ts';
 import { escapeUnsafe } from '../../src/core/units/escape.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
-import { decodeValue, isObjectPath, splitSignature } from '../../src/host/bus-value.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { groupIdOf } from '../../src/host/socket-file.ts';
-import { unitNameMistake, unitPath } from '../../src/host/unit-name.ts';
+import { groupIdOf } from '../../src/host/own/socket-file.ts';
+import { decodeValue, isObjectPath, splitSignature } from '../../src/host/systemd/bus-value.ts';
+import { unitNameMistake, unitPath } from '../../src/host/systemd/unit-name.ts';
 import { entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
 import { lastBoot } from '../../src/record/reading/boot-report.ts';
 import { readRecord } from '../../src/record/reading/record-file.ts';
 import { shutdownsOf } from '../../src/record/reading/shutdowns.ts';
 import { loadState } from '../../src/record/writing/state-file.ts';
 import { type SocketNeeds, serveSocket } from '../../src/serve/socket.ts';
-import { loadHeld } from '../../src/standalone/held-file.ts';
+import { loadHeld } from '../../src/standalone/restart/held-file.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aBoot, aWholeShutdown } from '../record/a-shutdown.ts';
 import { must, same, sentence } from './oracle.ts';
@@ -168,7 +168,7 @@ const records: Target = {
       const decisions = joinDecisions(entries);
       const kernelOomKills = entries.flatMap((entry) =>
         entry.kind === 'note' && entry.note.kind === 'kernel-oom-kill'
-          ? [{ ...entry.note, atWallMs: entry.atWallMs }]
+          ? [{ ...entry.note, atWallMs: entry.atWallMs, bootId: entry.bootId }]
           : [],
       );
       const { shutdowns, boots } = shutdownsOf(entries, null);

@@ -60,12 +60,12 @@ export const decided = ({ facts }: GuardRun, fromMs: number) =>
     .filter(({ atMs }) => atMs >= fromMs)
     .map(({ node, atMs }) => ({ node, afterMs: atMs - fromMs }));
 
-/** What it held for longer than a moment, and by which gate. */
-export const heldBy = ({ result }: GuardRun): readonly string[] =>
+/** What it held, and by which gate: for longer than a moment, if not for another time. */
+export const heldBy = ({ result }: GuardRun, longerThanMs = MOMENT_MS): readonly string[] =>
   [
     ...new Set(
       result.held
-        .filter(({ from, until }) => until === null || until - from > MOMENT_MS)
+        .filter(({ from, until }) => until === null || until - from > longerThanMs)
         .map(({ scope, gate }) => `${scope} ${gate}`),
     ),
   ].toSorted();

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect } from 'vitest';
 import type { FencingRecord, NodeRef } from '../../src/core/guard/record.ts';
 import { createClock } from '../../src/host/clock.ts';
-import type { GuardConnection } from '../../src/kube/connection.ts';
-import { openConnection } from '../../src/kube/open-connection.ts';
+import type { GuardConnection } from '../../src/kube/api/connection.ts';
+import { openConnection } from '../../src/kube/api/open-connection.ts';
 import type { Clock } from '../../src/ports.ts';
 import { type Authority, createAuthority, writeKubeconfig } from '../kube/certificates.ts';
 import { eventually } from '../kube/eventually.ts';
@@ -222,9 +222,10 @@ export const ID = '506f2159e21268f5-1';
 
 export const aRecord = (rest: Partial<FencingRecord> = {}): FencingRecord => ({
   ...{ schema: 1, id: ID, node: W1, purpose: 'fence', phase: 'off-sent', revision: 2, epoch: 1, writer: 'g1-a' },
-  ...{ plan: { isolation: [], levels: [['1', '2']] }, level: 0, attempt: 1, retries: 0, offSent: [], onSent: [] },
+  ...{ plan: { isolation: [], levels: [['1', '2']] }, level: 0, attempt: 1, retries: 0 },
+  ...{ offSent: [], onSent: [], cutWallMs: null, offHeard: [] },
   ...{ onAttempt: 0, renewed: 't1', order: null, proof: null, staysOff: null, isAlive: false, why: null, answers: [] },
-  ...{ steps: [{ phase: 'decided', wallMs: 1_764_000_000_000 }], silentMs: 130_000.5 },
+  ...{ steps: [{ phase: 'decided', wallMs: 1_764_000_000_000 }], silentMs: 130_000.5, wasHeard: true },
   freed: { pods: [], volumes: [] },
   ...rest,
 });

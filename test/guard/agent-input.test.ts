@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { agentInput } from '../../src/guard/agent-input.ts';
+import { agentInput } from '../../src/guard/agent-io.ts';
 
 const LIBRARY = '/usr/share/fence/fencing.py';
 const names = new Set(['ip', 'plug', 'password', 'username']);

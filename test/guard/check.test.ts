@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loadGuard } from '../../src/config/guard/load.ts';
-import { unknown } from '../../src/core/reading.ts';
-import { checkGuard } from '../../src/guard/check.ts';
+import { known, unknown } from '../../src/core/reading.ts';
+import { type CheckNeeds, checkGuard } from '../../src/guard/check.ts';
 import { guardRights } from '../../src/guard/rights.ts';
-import type { ApiAnswer, ApiRequest } from '../../src/kube/connection.ts';
+import type { ApiAnswer, ApiRequest } from '../../src/kube/api/connection.ts';
 import { aBench } from './an-agent.ts';
 
 type Node = { readonly name: string; readonly labels?: object };
@@ -16,6 +16,7 @@ type World = {
   readonly denied?: readonly string[];
   readonly allowed?: readonly string[];
   readonly devices?: unknown;
+  readonly agents?: CheckNeeds['agents'];
 };
 
 const answer = (status: number, body: unknown): ApiAnswer => ({ kind: 'answer', status, body, retryAfterMs: null });
@@ -76,8 +77,13 @@ fencing:
   writeFileSync(file, text, { mode: 0o600 });
   const { effective, problems } = await loadGuard(file, async () => unknown('not-asked', 'fence_a', ''));
   if (effective === null) throw new Error(JSON.stringify(problems));
-  const { devices, findings } = await checkGuard({ api: anApi(world), agents: bench.agents, effective, only });
-  return { devices, findings, codes: findings.map(({ kind, code }) => `${kind} ${code}`) };
+  const { devices, isKeptKnown, findings } = await checkGuard({
+    api: anApi(world),
+    agents: world.agents ?? bench.agents,
+    effective,
+    only,
+  });
+  return { devices, isKeptKnown, findings, codes: findings.map(({ kind, code }) => `${kind} ${code}`) };
 }
 const GONE = 'warning not-in-cluster';
 
@@ -116,6 +122,31 @@ describe('guard check', () => {
     const known = await check({ devices: { 'uid-w1': { [key]: row } } });
     expect(known.devices).toMatchObject([{ rehearsedWallMs: 3 }]);
     expect(known.codes).toEqual([GONE, 'blocking contradicted']);
+  });
+
+  it('says so if it is not known what the guard remembers of them', async () => {
+    const { findings, codes, isKeptKnown } = await check({
+      devices: { 'uid-w1': { x: { says: 'reboot', wallMs: 1 } } },
+    });
+    expect([codes, isKeptKnown]).toEqual([[GONE, 'blocking kept'], false]);
+    expect(findings.at(-1)?.text).toContain('is not known: somebody has changed the ConfigMap guard-devices');
+    expect((await check({})).isKeptKnown).toBe(true);
+  });
+
+  it('asks the devices of a large cluster, few of them at a time', async () => {
+    let asking = 0;
+    let most = 0;
+    const exposure: CheckNeeds['agents']['exposure'] = async () => {
+      asking += 1;
+      most = Math.max(most, asking);
+      await new Promise((resolve) => setTimeout(resolve, 1));
+      asking -= 1;
+      return { power: known('on'), exposed: [], begunMs: 0, endedMs: 0 };
+    };
+    const nodes = Array.from({ length: 1_100 }, (_, i) => ({ name: `w${i}` }));
+    const { devices } = await check({ nodes, agents: { exposure } });
+    expect(devices.map(({ node }) => node)).toEqual(nodes.map(({ name }) => name));
+    expect(most).toBeLessThan(200);
   });
 
   it('asks for each right that it needs, and names the rule that would give a missing one', async () => {

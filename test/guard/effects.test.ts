@@ -45,6 +45,8 @@ function someEffects(rest: Partial<EffectNeeds> = {}, dryRun = false) {
     },
     whyNotNow: () => null,
     maps: { wrote: () => undefined, overtaken: () => undefined },
+    leftOut: () => undefined,
+    unkept: () => undefined,
     tell: (one) => void told.push(one),
     ...rest,
   });
@@ -65,7 +67,7 @@ function someEffects(rest: Partial<EffectNeeds> = {}, dryRun = false) {
 const SEEN = {
   self: { writer: 'g1-a', node: 'g1', leadership: { isLeader: false }, lastWriteMs: null, uptimeMs: 0 },
   records: known([]),
-  wallMs: 0,
+  ...{ atMs: 0, wallMs: 0 },
 } as const;
 const verdict = (decisions: readonly GuardDecision[], status: readonly StatusAsk[] = []): GuardVerdict => ({
   state: initialGuardState(0, 0),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { giveOrder, type OrderGiven } from '../../src/guard/give-order.ts';
 import { readOrders, withAnswer } from '../../src/guard/orders.ts';
-import type { ApiAnswer, ApiRequest } from '../../src/kube/connection.ts';
+import type { ApiAnswer, ApiRequest } from '../../src/kube/api/connection.ts';
 import { createVirtualClock } from '../kube/virtual-clock.ts';
 
 type Lease = { readonly holder: string; readonly isDryRun?: boolean } | null;

@@ -42,7 +42,10 @@ describe('the last hour as a guard saw it', () => {
     const { run, capture, windowMs, fromMs } = captured(scenario);
     const { run: second, leadMs } = again(scenario, capture, windowMs);
     isSame(decided(second, leadMs), decided(run, fromMs));
-    if (windowMs >= scenario.untilMs - 10_000) expect(heldBy(second)).toEqual(heldBy(run));
+    if (windowMs < scenario.untilMs - 10_000) return;
+    // What lasts for about a moment is longer than one in one of both.
+    expect(heldBy(run, 0)).toEqual(expect.arrayContaining([...heldBy(second)]));
+    expect(heldBy(second, 0)).toEqual(expect.arrayContaining([...heldBy(run)]));
   });
 
   it('says of a Node that was made anew that nothing of the one before is in it', () => {

@@ -1,11 +1,23 @@
 import { describe, expect, it } from 'vitest';
 import type { KeptDevice, KeptState } from '../../src/core/guard/record.ts';
+import { bytesOf } from '../../src/guard/api-writes.ts';
 import { devicesData, readDevices, readState, stateData } from '../../src/guard/kept.ts';
 
 const DEVICES: readonly KeptDevice[] = [
-  { node: 'u1', method: 'bmc ip=1', says: 'on', wallMs: 5, hasSaidOn: true, contradicted: null, rehearsedWallMs: null },
   {
-    ...{ node: 'u1', method: 'pdu plug=2', says: 'off', wallMs: 6, hasSaidOn: false, rehearsedWallMs: 4 },
+    ...{ node: 'u1', method: 'bmc ip=1', says: 'on', wallMs: 5, hasSaidOn: true, hasReturned: true },
+    ...{ contradicted: null, rehearsedWallMs: null },
+  },
+  {
+    ...{
+      node: 'u1',
+      method: 'pdu plug=2',
+      says: 'off',
+      wallMs: 6,
+      hasSaidOn: false,
+      hasReturned: false,
+      rehearsedWallMs: 4,
+    },
     contradicted: { why: 'off-while-alive', wallMs: 3 },
   },
   {
@@ -14,6 +26,7 @@ const DEVICES: readonly KeptDevice[] = [
     says: 'unknown',
     wallMs: 7,
     hasSaidOn: false,
+    hasReturned: false,
     contradicted: null,
     rehearsedWallMs: null,
   },
@@ -31,9 +44,22 @@ const STATE: KeptState = {
   ],
 };
 
+const manyDevices = (nodes: number, method: string): readonly KeptDevice[] =>
+  Array.from({ length: 2 * nodes }, (_, i) => ({
+    ...{ node: `${String(i >> 1).padStart(8, '0')}-0000-4000-8000-000000000000`, method: `${method}${i % 2}` },
+    ...{
+      says: 'on',
+      wallMs: 1_764_000_000_000,
+      hasSaidOn: true,
+      hasReturned: false,
+      contradicted: null,
+      rehearsedWallMs: 1_764_000_000_000,
+    },
+  }));
+
 describe('what outlives a leader', () => {
   it('is read back as it was kept', () => {
-    expect(readDevices({ data: devicesData(DEVICES) })).toEqual({ known: true, value: DEVICES });
+    expect(readDevices({ data: devicesData(DEVICES).data })).toEqual({ known: true, value: DEVICES });
     expect(readState({ data: stateData(STATE) })).toEqual({ known: true, value: STATE });
   });
 
@@ -59,14 +85,41 @@ describe('what outlives a leader', () => {
     expect(readState(null)).toEqual({ known: true, value: { paused: null, holds: [], past: [] } });
   });
 
-  it('fits into a ConfigMap for 5,000 nodes with two devices each', () => {
-    const many = Array.from({ length: 10_000 }, (_, i): KeptDevice => {
-      const uid = `${String(i >> 1).padStart(8, '0')}-0000-4000-8000-000000000000`;
-      const method = `bmc ip=10.200.100.${i}`;
-      const says = { says: 'on', wallMs: 1_764_000_000_000 } as const;
-      return { ...{ node: uid, method, ...says, hasSaidOn: true }, contradicted: null, rehearsedWallMs: null };
-    });
-    expect(Buffer.byteLength(String(devicesData(many)['devices']))).toBeLessThan(1_000_000);
+  it('is read as an earlier version wrote it', () => {
+    const rows = {
+      u1: {
+        'bmc ip=1': { says: 'on', wallMs: 5, hasSaidOn: true },
+        'pdu plug=2': {
+          ...{ says: 'off', wallMs: 6, rehearsedWallMs: 4 },
+          contradicted: { why: 'off-while-alive', wallMs: 3 },
+        },
+      },
+      u2: { 'bmc ip=1': { says: 'unknown', wallMs: 7 } },
+    };
+    const value = DEVICES.map((device) => ({ ...device, hasReturned: false }));
+    expect(readDevices({ data: { devices: JSON.stringify(rows) } })).toEqual({ known: true, value });
+  });
+
+  it('fits into a ConfigMap for 5,000 nodes with two rehearsed devices each', () => {
+    const { data, leftOut } = devicesData(manyDevices(5_000, 'bmc ip=10.200.100.20'));
+    expect(leftOut).toBe(0);
+    expect(bytesOf(data)).toBeLessThan(1_000_000);
+  });
+
+  it('is what is held against devices, and then the rehearsals, if not all of it fits', () => {
+    const devices = manyDevices(9_000, 'bmc ip=the-controller-of-one.machine.example.com').map((device, i) => ({
+      ...device,
+      rehearsedWallMs: i % 9 === 1 ? 4 : null,
+      contradicted: i % 9 === 2 ? ({ why: 'life-after-proof', wallMs: 3 } as const) : null,
+    }));
+    const { data, leftOut } = devicesData(devices);
+    expect(bytesOf(data)).toBeLessThanOrEqual(1_000_000);
+    expect(bytesOf(data)).toBeGreaterThan(990_000);
+    const read = readDevices({ data });
+    const kept = read.known ? read.value : [];
+    expect(kept).toHaveLength(devices.length - leftOut);
+    expect(kept.filter(({ contradicted }) => contradicted !== null)).toHaveLength(2_000);
+    expect(kept.filter(({ rehearsedWallMs }) => rehearsedWallMs !== null)).toHaveLength(2_000);
   });
 
   it.each([

@@ -13,7 +13,7 @@ describe('a guard that is killed while an agent runs', () => {
       fence_a: 'trap "" TERM HUP PIPE; sleep 1000 & echo "$$ $! $PPID" > pids; wait; sleep 1000',
     });
     const program = `
-      import { runFenceAgent } from '${resolve('src/host/fence-agent.ts')}';
+      import { runFenceAgent } from '${resolve('src/host/process/fence-agent.ts')}';
       await runFenceAgent({ agent: 'fence_a', input: 'action=off\\n', deadlineMs: ${DEADLINE_MS}, maxOutputBytes: 1000, directory: '${bench.directory}' });
     `;
     const guard = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', program], {

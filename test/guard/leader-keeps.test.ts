@@ -20,6 +20,7 @@ let isLeading: boolean;
 beforeEach(async () => {
   api = await aGuardApi(hasty);
   told = [];
+  unkept = [];
   isLeading = true;
 });
 afterEach(() => api.close());
@@ -40,8 +41,10 @@ const seen = (records: readonly StoredRecord[] = [], sinceMs = ELECTED_MS, wallM
       ...{ writer: 'g1-a', node: null, lastWriteMs: null, uptimeMs: 0 },
       leadership: { isLeader: true, epoch: 1, sinceMs, authorityUntilMs: Number.POSITIVE_INFINITY },
     },
-    ...{ records: known(records), wallMs },
-  }) satisfies Pick<GuardObservation, 'self' | 'records' | 'wallMs'>;
+    ...{ records: known(records), atMs: sinceMs, wallMs },
+  }) satisfies Pick<GuardObservation, 'self' | 'records' | 'atMs' | 'wallMs'>;
+const leftOut: number[] = [];
+let unkept: [name: string, why: string | null][];
 
 function someEffects(dryRun = false) {
   return createEffects({
@@ -55,6 +58,8 @@ function someEffects(dryRun = false) {
     }),
     whyNotNow: () => null,
     maps: { wrote: () => undefined, overtaken: () => undefined },
+    leftOut: (count) => void leftOut.push(count),
+    unkept: (...one) => void unkept.push(one),
     tell: (one) => void told.push(one),
   });
 }
@@ -89,10 +94,10 @@ describe('a leader', () => {
     await until(() => pausedIn() !== null && dataOf('guard-devices') !== undefined);
     expect(pausedIn()).toEqual(PAUSED);
     expect(JSON.parse(String(dataOf('guard-devices')?.['devices']))).toEqual({
-      [W1.uid]: { 'vm w1': { says: 'on', wallMs: 2, hasSaidOn: true } },
+      [W1.uid]: { 'vm w1': { wallMs: 2 } },
     });
     expect(dataOf('guard-orders')).toEqual({});
-    expect(told).toEqual([]);
+    expect([told, leftOut]).toEqual([[], [0]]);
   });
 
   it('keeps nothing before it has adopted what its predecessors kept', async () => {
@@ -118,6 +123,29 @@ describe('a leader', () => {
     }
     expect(api.writes().filter(({ path }) => path.includes('guard-state'))).toHaveLength(0);
     expect(api.writes().length - before).toBeLessThanOrEqual(1);
+  });
+
+  it('says what it cannot store, and when it is stored', async () => {
+    api.stub.fault(/guard-state/, { kind: 'status', status: 403 }, 2);
+    const { carryOut } = someEffects();
+    const look = (): void => carryOut(verdict(stateOf({ paused: PAUSED })), seen());
+    await until(() => {
+      look();
+      return pausedIn() !== null;
+    });
+    const ofState = () => unkept.filter(([name]) => name === 'guard-state').map(([, why]) => why !== null);
+    await until(() => ofState().length > 1);
+    expect(ofState().slice(0, 2)).toEqual([true, false]);
+    expect(told).toHaveLength(2);
+  });
+
+  it('says nothing of it any more when another one leads', () => {
+    const { self, ...rest } = seen();
+    someEffects().carryOut(verdict(stateOf()), { ...rest, self: { ...self, leadership: { isLeader: false } } });
+    expect(unkept).toEqual([
+      ['guard-state', null],
+      ['guard-devices', null],
+    ]);
   });
 
   it('does not write over what another process has written since', async () => {

@@ -21,10 +21,12 @@ afterEach(async () => {
   await api.close();
 });
 
-function aLeader(writer: string, { hash = 'same', recordsEpoch = 0 } = {}) {
+function aLeader(writer: string, { hash = 'same', recordsEpoch = 0, isCut = (): boolean => false } = {}) {
+  const get: typeof api.connection.get = async (path, ms) =>
+    isCut() ? { kind: 'none', isTimeout: true, detail: 'timed out' } : api.connection.get(path, ms);
   const { findings, present } = heardParts();
   const leader = createLeader({
-    ...{ connection: api.connection, clock: fast, findings, namespace: NAMESPACE, writer },
+    ...{ connection: { get }, clock: fast, findings, namespace: NAMESPACE, writer },
     writes: createGuardWrites({ send: api.connection.send, namespace: NAMESPACE }),
     ...{ isDryRun: () => false, configHash: () => hash, recordsEpoch: () => recordsEpoch, changed: () => undefined },
   });
@@ -42,6 +44,23 @@ describe('the leadership of the guards', () => {
     await eventually(() => expect(two.holder()).toBe('g1-a'));
     expect(two.view().isLeader).toBe(false);
     expect(holder()).toBe('g1-a');
+  });
+
+  it('is not said to be nobody by one that cannot read the Lease, and is by one that reads it', async () => {
+    const { leader: one } = aLeader('g1-a');
+    await leads(one);
+    let isCut = false;
+    const { leader: two } = aLeader('g2-b', { isCut: () => isCut });
+    expect(two.isHolderKnown()).toBe(false);
+    await eventually(() => expect(two.holder()).toBe('g1-a'));
+    isCut = true;
+    await eventually(() => expect(two.holder()).toBeNull());
+    expect([one.view().isLeader, two.isHolderKnown()]).toEqual([true, false]);
+    isCut = false;
+    await eventually(() => expect(two.holder()).toBe('g1-a'));
+    two.resign(60_000);
+    await one.close();
+    await eventually(() => expect([two.holder(), two.isHolderKnown()]).toEqual([null, true]));
   });
 
   it('begins above the epoch of every record, also if the Lease was deleted', async () => {

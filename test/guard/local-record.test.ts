@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { GuardDecision, GuardReason } from '../../src/core/guard/decision.ts';
 import { type GuardState, initialGuardState } from '../../src/core/guard/state.ts';
-import { keepLocalRecord } from '../../src/guard/keep-local-record.ts';
-import { readLocalRecord } from '../../src/guard/local-record.ts';
+import { keepLocalRecord, readLocalRecord } from '../../src/guard/local-record.ts';
 import type { GuardLook } from '../../src/guard/loop.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { aCommand } from '../cli/a-command.ts';
@@ -30,7 +29,17 @@ const FENCE: GuardDecision = {
 };
 const HOLD: GuardDecision = {
   ...{ id: '8', atMs: 0, kind: 'hold', node: { ...W1, name: 'w2' } },
-  gates: [{ gate: 'witness', isOpen: false, because: 'kubelet-answers', value: 'answers', limit: null, opensMs: null }],
+  gates: [
+    {
+      gate: 'witness',
+      isOpen: false,
+      because: 'kubelet-answers',
+      isAtLeast: false,
+      value: 'answers',
+      limit: null,
+      opensMs: null,
+    },
+  ],
 };
 const STORM: GuardReason = { code: 'storm-began', kind: 'cluster', scope: { kind: 'cluster', group: 'workers' } };
 
@@ -40,13 +49,24 @@ type Seen = {
   readonly dryFenced?: GuardState['dryFenced'];
   readonly wallMs?: number;
   readonly leads?: boolean;
+  readonly isSuspect?: boolean;
+  readonly signMs?: number | null;
 };
 function aRecordIn(place: string) {
   const { findings, present } = heardParts();
   const record = keepLocalRecord({ clock: createClock(), findings, directory: place });
-  const look = ({ decisions = [], reasons = [], dryFenced = new Map(), wallMs = WALL, leads = true }: Seen): void => {
+  const look = (seen: Seen): void => {
+    const {
+      decisions = [],
+      reasons = [],
+      dryFenced = new Map(),
+      wallMs = WALL,
+      leads = true,
+      isSuspect = false,
+      signMs = isSuspect ? 0 : 1,
+    } = seen;
     const leadership = leads ? { isLeader: true, epoch: 1, sinceMs: 0, authorityUntilMs: 9 } : { isLeader: false };
-    const memory = aMemory({ of: { name: W1.name } });
+    const memory = aMemory({ isSuspect, signMs, of: { name: W1.name } });
     const state = { ...initialGuardState(0, 0), nodes: new Map([[W1.uid, memory]]), dryFenced };
     record.keep({
       ...{ observation: { self: { leadership }, wallMs }, verdict: { state, decisions, reasons } },
@@ -61,9 +81,9 @@ const textsIn = (place: string): readonly string[] =>
 /** What a dry run meets: a node that dies and comes back, one that is held, a storm. */
 async function aDryRun(): Promise<void> {
   const { look, close } = aRecordIn(directory);
-  const dryFenced = new Map([[W1.uid, { wallMs: WALL }]]);
-  look({ decisions: [FENCE, HOLD], dryFenced });
-  look({ dryFenced });
+  const dryFenced = new Map([[W1.uid, { atMs: 0, wallMs: WALL }]]);
+  look({ decisions: [FENCE, HOLD], dryFenced, isSuspect: true });
+  look({ dryFenced, isSuspect: true });
   look({ reasons: [STORM], wallMs: WALL + 250_000 });
   look({ wallMs: WALL + 300_000 });
   await close();
@@ -80,6 +100,22 @@ describe('the record of a dry run', () => {
     ]);
     expect(statSync(join(directory, 'record.jsonl')).mode & 0o007).toBe(0);
   });
+  it('does not say of a silent node that it lives again when the guard is armed', async () => {
+    const { look, close } = aRecordIn(directory);
+    look({ decisions: [FENCE], dryFenced: new Map([[W1.uid, { atMs: 0, wallMs: WALL }]]), isSuspect: true });
+    look({ isSuspect: true });
+    await close();
+    expect(textsIn(directory).map((text) => text.split(':')[0])).toEqual(['would-fence']);
+  });
+
+  it('nor when its age begins anew, as after an outage of the API server', async () => {
+    const { look, close } = aRecordIn(directory);
+    look({ decisions: [FENCE], dryFenced: new Map([[W1.uid, { atMs: 0, wallMs: WALL }]]), isSuspect: true });
+    look({ signMs: null });
+    await close();
+    expect(textsIn(directory).map((text) => text.split(':')[0])).toEqual(['would-fence']);
+  });
+
   it('is what the leader sees', async () => {
     const { look, close } = aRecordIn(directory);
     look({ decisions: [FENCE, HOLD], leads: false });
@@ -138,6 +174,12 @@ describe('guard history --local', () => {
   });
   it('says that there is none', async () => {
     const { code, out } = await history();
-    expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining(`Nothing in ${directory}`) });
+    expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining(`Nothing in ${directory}: no guard of`) });
+  });
+  it('says of a node of which it tells nothing no more than that', async () => {
+    const { look, close } = aRecordIn(directory);
+    look({ decisions: [FENCE] });
+    await close();
+    expect((await history('w9')).out).toBe(`Nothing in ${directory}: it tells nothing of w9.\n`);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { guardStatusText } from '../../src/cli/guard-status-text.ts';
+import { guardStatusText } from '../../src/cli/guard/status.ts';
 import type { GuardDecision } from '../../src/core/guard/decision.ts';
 import type { GuardOutcome } from '../../src/core/guard/observation.ts';
 import type { Phase } from '../../src/core/guard/record.ts';
@@ -8,7 +8,7 @@ import { createGuardCounts } from '../../src/guard/counts.ts';
 import { GUARD_METRICS } from '../../src/guard/metrics.ts';
 import { guardReport } from '../../src/guard/report.ts';
 import { renderMetrics } from '../../src/serve/metric-rows.ts';
-import { aMemory } from '../core/guard/a-node.ts';
+import { aMemory, heldBy } from '../core/guard/a-node.ts';
 import { aDevice, aFencing, aLook, aRecord, DEAD, type Given, SINCE } from '../core/guard/a-turn.ts';
 import { aBench } from './an-agent.ts';
 
@@ -32,6 +32,7 @@ function reportOf(given: Given) {
     ...{
       version: '1',
       writer: 'me',
+      isHolderKnown: true,
       holder: null,
       heldBack: null,
       heardMs: look.observation.atMs - 61_000,
@@ -208,7 +209,9 @@ describe('the metrics of a guard', () => {
     const others = many.map((name) => aMemory({ ...DEAD, of: { name, uid: name } }));
     const contradicted = { why: 'life-after-proof', wallMs: 0 } as const;
     const state = {
-      held: new Map(many.map((name, i) => [name, i < 3 ? '' : i < 10 ? 'rate max-in-flight' : 'storm cluster'])),
+      held: new Map(
+        many.map((name, i) => [name, heldBy(i < 3 ? '' : i < 10 ? 'rate max-in-flight' : 'storm cluster')]),
+      ),
       fencings: new Map(many.map((id) => [id, aFencing(aRecord({ id, phase: 'stuck' }))])),
       devices: new Map(many.map((node) => [node, { ...aDevice('vm', ['on@1']), node, contradicted }])),
     };

@@ -30,11 +30,13 @@ const moved = (from: Phase, phase: Phase, rest: Partial<FencingRecord> = {}): Gu
   ...{ id: '1', atMs: 0, kind: 'advance', node: W1, from, fencing: ID, replaces: '1', act: null },
   record: aRecord({ phase, offSent: ['1'], ...rest }),
 });
+const cleared = (from: Phase, rest: Partial<FencingRecord> = {}): GuardDecision =>
+  ({ ...moved(from, 'closed', rest), act: { kind: 'clear' } }) as GuardDecision;
 const held = (gate: GateName, because: Because, name = 'w1'): Extract<GuardDecision, { kind: 'hold' }> => ({
   ...{ id: '1', atMs: 0, kind: 'hold', node: { ...W1, name, uid: name } },
   gates: [
-    { gate: 'self', isOpen: true, because: 'open', value: null, limit: null, opensMs: null },
-    { gate, isOpen: false, because, value: null, limit: null, opensMs: null },
+    { gate: 'self', isOpen: true, because: 'open', value: null, isAtLeast: false, limit: null, opensMs: null },
+    { gate, isOpen: false, because, value: null, isAtLeast: false, limit: null, opensMs: null },
   ],
 });
 const NOT_DRAINED: GuardReason = { code: 'not-drained', node: W1, fencing: ID, left: { pods: [], attachments: [] } };
@@ -80,6 +82,18 @@ describe('the events on a node', () => {
       ],
     ],
     [
+      'the failure of its last try',
+      moved('proving', 'failed', { why: 'not-proven', retries: 3 }),
+      null,
+      ['w1 Warning FencingFailed: off is not proven (not-proven); a person must look (fencing ID)'],
+    ],
+    [
+      'the failure of a rehearsal',
+      moved('proving', 'failed', { why: 'not-proven', purpose: 'rehearse' }),
+      null,
+      ['w1 Warning FencingFailed: off is not proven (not-proven); it is not tried again (fencing ID)'],
+    ],
+    [
       'life after its off',
       moved('proving', 'failed', { isAlive: true }),
       null,
@@ -106,12 +120,22 @@ describe('the events on a node', () => {
     ],
     [
       'its return',
-      moved('booting', 'closed'),
+      cleared('booting'),
       PATCHED,
       ['w1 Normal NodeBack: Ready with another boot; the fencing is over (fencing ID)'],
     ],
-    ['no return of a machine that never went', moved('booting', 'closed', { why: 'life-after-proof' }), PATCHED, []],
-    ['no return of a machine that nobody switched off', moved('aborted', 'closed', { offSent: [] }), PATCHED, []],
+    [
+      'its return, however its fencing went before',
+      cleared('not-back', { why: 'not-drained' }),
+      PATCHED,
+      ['w1 Normal NodeBack: Ready with another boot; the fencing is over (fencing ID)'],
+    ],
+    ['no return of a machine that never went', cleared('booting', { why: 'life-after-proof' }), PATCHED, []],
+    ['nor of one that was not proven off', cleared('booting', { why: 'alive' }), PATCHED, []],
+    ['no return of a machine that nobody switched off', cleared('aborted', { offSent: [] }), PATCHED, []],
+    ['nor of one whose fabric alone was cut', cleared('aborted'), PATCHED, []],
+    ['nor of one whose Node was deleted', moved('left-off', 'closed', { staysOff: 'node-deleted' }), null, []],
+    ['nor of one that was rehearsed', cleared('booting', { purpose: 'rehearse', why: 'rehearsed' }), PATCHED, []],
   ])('tell %s', async (_, decision, act, expected) => {
     const { events, settled } = someEvents();
     events.stored(decision, act, []);
@@ -171,7 +195,7 @@ describe('the events on a node', () => {
     const { events, settled } = someEvents();
     events.reasoned({ code: 'life-after-proof', node: W1, fencing: ID, sign: 'lease' });
     expect(await settled()).toEqual([
-      `w1 Warning LifeAfterProof: it lives after it was proven off (lease): its taint is removed (fencing ${ID})`,
+      `w1 Warning LifeAfterProof: it lives after it was proven off (lease): its taint is being removed (fencing ${ID})`,
     ]);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createOwnNode } from '../../src/guard/own-node.ts';
+import { createOwnNode } from '../../src/guard/nodes.ts';
 
 type Needs = Parameters<typeof createOwnNode>[0];
 

@@ -52,6 +52,14 @@ function someNodes() {
 }
 
 describe('the nodes of a cluster', () => {
+  it('are known by their machine, however a kubelet spells its UUID', async () => {
+    const nodeInfo = { bootID: 'boot-1', systemUUID: '4C4C4544-0043' };
+    api.put('/api/v1/nodes/w1', { kind: 'Node', metadata: { name: 'w1', uid: uidOf('w1') }, status: { nodeInfo } });
+    putNode('w2');
+    const { named, seen } = someNodes();
+    await seen(() => expect(named('w1')?.object).toMatchObject({ bootId: 'boot-1', systemUuid: '4c4c4544-0043' }));
+    expect(named('w2')?.object.systemUuid).toBe('');
+  });
   it('are known with their leases, and follow what changes', async () => {
     putNode('w1');
     putLease('w1', 't1');

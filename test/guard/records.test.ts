@@ -108,16 +108,19 @@ describe('a record', () => {
     }
   });
 
-  it('of an earlier version, which did not say what it frees, is read all the same: that is not known', () => {
-    const { freed: _, ...old } = FULL;
-    expect(readRecord(mapOf(old))?.record).toEqual({ ...old, freed: null });
-    const stored = { metadata: { name: recordName(ID) }, data: recordData({ ...old, freed: null }) };
-    expect(readRecord(stored)?.record).toEqual({ ...old, freed: null });
+  it('of an earlier version, which did not say what it frees and when it cut, is read all the same', () => {
+    const { freed: _, cutWallMs: __, offHeard: ___, wasHeard: ____, ...old } = FULL;
+    const read = { ...old, freed: null, cutWallMs: null, offHeard: [], wasHeard: true };
+    expect(readRecord(mapOf(old))?.record).toEqual(read);
+    expect(readRecord({ metadata: { name: recordName(ID) }, data: recordData(read) })?.record).toEqual(read);
     expect(problemOf(readRecord(mapOf({ ...FULL, freed: { pods: [] } })))).toContain('its field freed ');
   });
 
-  it.each(Object.keys(FULL).filter((field) => field !== 'freed'))('without %s is unreadable', (field) => {
-    const { [field as keyof FencingRecord]: _, ...rest } = FULL;
-    expect(problemOf(readRecord(mapOf(rest)))).toContain(`its field ${field} `);
-  });
+  it.each(Object.keys(FULL).filter((field) => !['freed', 'cutWallMs', 'offHeard', 'wasHeard'].includes(field)))(
+    'without %s is unreadable',
+    (field) => {
+      const { [field as keyof FencingRecord]: _, ...rest } = FULL;
+      expect(problemOf(readRecord(mapOf(rest)))).toContain(`its field ${field} `);
+    },
+  );
 });

@@ -11,8 +11,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { redactOutput } from '../../src/guard/redact.ts';
-import { MAX_SECRET_BYTES, readSecret } from '../../src/host/secret-file.ts';
+import { redactOutput } from '../../src/guard/agent-io.ts';
+import { MAX_SECRET_BYTES, readSecret } from '../../src/host/own/secret-file.ts';
 import { aTree } from '../host/tree.ts';
 import { aBench, anExecutable, detailOf } from './an-agent.ts';
 

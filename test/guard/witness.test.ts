@@ -72,6 +72,17 @@ describe('the second witness', () => {
     expect(await said(await listening(createTcp(() => undefined)))).toBe('silent');
   });
 
+  it('is heard although this process stalled past the time it has', async () => {
+    const key = authority.read('server.key');
+    const address = await listening(createServer({ key, cert: authority.read('server.crt') }));
+    const heard = said(address);
+    setImmediate(() => {
+      const untilMs = hasty.monoMs() + 4_000;
+      while (hasty.monoMs() < untilMs);
+    });
+    expect(await heard).toBe('answers');
+  });
+
   it('answers if something else than TLS is there: against acting', async () => {
     expect(await said(await listening(createTcp((socket) => socket.end('HTTP/1.0 400 Bad Request\r\n\r\n'))))).toBe(
       'answers',

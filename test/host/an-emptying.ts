@@ -1,7 +1,7 @@
 import { momentNow } from '../../src/host/clock.ts';
-import { emptyDirectory, type ToEmpty } from '../../src/host/empty-directory.ts';
+import { emptyDirectory, type ToEmpty } from '../../src/host/disk/empty-directory.ts';
 import { run } from '../../src/host/exec.ts';
-import type { CommandRunner } from '../../src/host/transient.ts';
+import type { CommandRunner } from '../../src/host/systemd/transient.ts';
 
 export const asChild: CommandRunner = ({ argv, timeoutMs, stdin = '' }) =>
   run(argv, { timeoutMs, stdin, maxOutputBytes: 1_000 });

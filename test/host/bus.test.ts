@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { sessionBus } from 'dbus-next';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
+import { openSystemBus, type SystemBus } from '../../src/host/systemd/bus.ts';
 import { hasDbusDaemon, openPrivateBus, openService, type PrivateBus, type Service, until } from './private-bus.ts';
 
 const clock = createClock();
@@ -214,6 +214,20 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     await sleep(clock, 200);
     // A refused rule would have begun the connection anew.
     expect([bus.state(), ups]).toEqual(['up', 0]);
+  });
+
+  it('is said to be connecting also between two attempts, as long as its socket is there', async () => {
+    await open();
+    await daemon.kill();
+    await until(() => bus.state() !== 'up');
+    const states = new Set<string>();
+    for (let i = 0; i < 50; i++) {
+      states.add(bus.state());
+      await sleep(clock, 10);
+    }
+    expect([...states]).toEqual(['connecting']);
+    await daemon.remove();
+    await until(() => bus.state() === 'down');
   });
 
   it('survives a bus that refuses the connection at Hello', async () => {

@@ -1,9 +1,9 @@
 import { mkdirSync, rmdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { openMemory } from '../../src/host/cgroup-memory.ts';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { openPids } from '../../src/host/cgroupfs.ts';
+import { openMemory } from '../../src/host/cgroup/cgroup-memory.ts';
+import type { CgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { openPids } from '../../src/host/cgroup/cgroupfs.ts';
 import { aCgroup, aProcess, limitMemory, machine, until } from './test-cgroup.ts';
 import { aDamagedTree, aTree, DAMAGE } from './tree.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { openMemory } from '../../src/host/cgroup-memory.ts';
-import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { openPids } from '../../src/host/cgroupfs.ts';
+import { openMemory } from '../../src/host/cgroup/cgroup-memory.ts';
+import { findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { openPids } from '../../src/host/cgroup/cgroupfs.ts';
 import { aTree } from './tree.ts';
 
 const line = (point: string, type: string, options: string, top = '/'): string =>

@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { oomKillsOf } from '../../src/host/cgroup-oom.ts';
+import { cgroupPathOf } from '../../src/host/cgroup/cgroup-members.ts';
+import type { CgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { oomKillsOf } from '../../src/host/cgroup/cgroup-oom.ts';
 import {
   anonBytes,
   countProcesses,
@@ -13,7 +13,7 @@ import {
   killAtOnce,
   processesOf,
   refOf,
-} from '../../src/host/cgroupfs.ts';
+} from '../../src/host/cgroup/cgroupfs.ts';
 import type { CgroupRef } from '../../src/ports.ts';
 import { aCgroup, aProcess, enter, limitMemory, machine, until } from './test-cgroup.ts';
 import { aTree } from './tree.ts';

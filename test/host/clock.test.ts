@@ -68,7 +68,7 @@ const hasTimeNamespace = spawnSync('unshare', [...ASLEEP, 'true']).status === 0;
 it.skipIf(!hasTimeNamespace)('counts sleep, like the start time of a process [needs root and time namespaces]', () => {
   const program = `
       import { createClock } from './src/host/clock.ts';
-      import { MS_PER_TICK, startTicks } from './src/host/workload.ts';
+      import { MS_PER_TICK, startTicks } from './src/host/process/workload.ts';
       const clock = createClock();
       console.log(JSON.stringify([clock.monoMs() - process.hrtime()[0] * 1_000, clock.monoMs() - startTicks(process.pid) * MS_PER_TICK]));`;
   const node = [process.execPath, '--import', 'tsx', '--input-type=module', '--eval', program];

@@ -18,8 +18,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Reading } from '../../src/core/reading.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import { createDiskWalker, type DiskWalker, type WalkedDisk } from '../../src/host/disk-walk.ts';
-import { WALK_PROGRAM } from '../../src/host/disk-walk-program.ts';
+import { createDiskWalker, type DiskWalker, type WalkedDisk } from '../../src/host/disk/disk-walk.ts';
+import { WALK_PROGRAM } from '../../src/host/disk/disk-walk-program.ts';
 import { mountHungFileSystem, noHungMount } from './hung-mount.ts';
 
 const isRoot = process.getuid?.() === 0;

@@ -13,8 +13,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { DirectoryIdentity } from '../../src/host/directory-identity.ts';
-import { unsafePlace } from '../../src/host/mounts.ts';
+import type { DirectoryIdentity } from '../../src/host/disk/directory-identity.ts';
+import { unsafePlace } from '../../src/host/disk/mounts.ts';
 import { empty } from './an-emptying.ts';
 
 const isRoot = process.getuid?.() === 0;

@@ -2,10 +2,10 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { openMemory } from '../../src/host/cgroup-memory.ts';
-import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { oomKillsOf } from '../../src/host/cgroup-oom.ts';
-import { anonBytes, isPopulated, openPids, processesOf, refOf } from '../../src/host/cgroupfs.ts';
+import { openMemory } from '../../src/host/cgroup/cgroup-memory.ts';
+import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { oomKillsOf } from '../../src/host/cgroup/cgroup-oom.ts';
+import { anonBytes, isPopulated, openPids, processesOf, refOf } from '../../src/host/cgroup/cgroupfs.ts';
 import { createProcfs } from '../../src/host/procfs.ts';
 
 const FIXTURES = join(import.meta.dirname, '../fixtures');
@@ -107,7 +107,8 @@ describe.each(names)('%s', (name) => {
     expect(procfs.pidLimit()).toEqual(known(Math.min(...limits)));
     expect(procfs.oomKills()).toEqual(known(fieldIn(proc('vmstat'), 'oom_kill')));
     for (const watermark of ['low', 'min'] as const) {
-      expect(procfs.reserveBytes(watermark)).toEqual(known(reservedPagesIn(proc('zoneinfo'), watermark) * 4096));
+      const bytes = reservedPagesIn(proc('zoneinfo'), watermark) * 4096;
+      expect(procfs.kernelsOwn()).toMatchObject({ value: { reserveBytes: { [watermark]: bytes } } });
     }
     expect(procfs.onlineCpus()).toEqual(known(2));
     for (const resource of ['memory', 'io', 'cpu'] as const) {

@@ -18,6 +18,6 @@ describe('the space for new objects', () => {
   it('stays small in the daemon, where it would otherwise grow', () => {
     // The loader of this test has let it grow a little already.
     expect(newSpaceMiB('')).toBeGreaterThan(8);
-    expect(newSpaceMiB("(await import('./src/host/heap.ts')).keepHeapSmall();")).toBeLessThan(8);
+    expect(newSpaceMiB("(await import('./src/host/own/heap.ts')).keepHeapSmall();")).toBeLessThan(8);
   });
 });

@@ -4,9 +4,9 @@ import { createServer, type Server, type Socket } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
+import { openSystemBus, type SystemBus } from '../../src/host/systemd/bus.ts';
+import { createSystemd, type Systemd } from '../../src/host/systemd/systemd.ts';
 import { until } from './private-bus.ts';
 
 const MIB = 1024 ** 2;

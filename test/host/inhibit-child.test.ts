@@ -3,7 +3,7 @@ import { chmodSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { sleep } from '../../src/host/clock.ts';
-import { type LockAnswer, type LockChild, takeInhibitLock } from '../../src/host/inhibit-child.ts';
+import { type LockAnswer, type LockChild, takeInhibitLock } from '../../src/host/systemd/inhibit-child.ts';
 import type { Clock } from '../../src/ports.ts';
 import { clock, until } from './test-cgroup.ts';
 import { aTree } from './tree.ts';
@@ -155,7 +155,7 @@ describe('an agent that has ended', () => {
     const { env } = holding();
     const script = `
       import { createClock } from '${process.cwd()}/src/host/clock.ts';
-      import { takeInhibitLock } from '${process.cwd()}/src/host/inhibit-child.ts';
+      import { takeInhibitLock } from '${process.cwd()}/src/host/systemd/inhibit-child.ts';
       const answer = await takeInhibitLock(createClock(), ${JSON.stringify(env)});
       console.log(answer.child.pid);
       ${then}`;

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
-import { findKubelet } from '../../src/host/kubelet-process.ts';
+import { findKubelet } from '../../src/host/process/kubelet-process.ts';
 
 type Process = { readonly comm: string; readonly cgroup: string; readonly argv: readonly string[] };
 

@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { takeLock } from '../../src/host/lock-file.ts';
+import { takeLock } from '../../src/host/own/lock-file.ts';
 
 const PROGRAM = `
-import { takeLock } from '${join(import.meta.dirname, '../../src/host/lock-file.ts')}';
+import { takeLock } from '${join(import.meta.dirname, '../../src/host/own/lock-file.ts')}';
 const lock = takeLock(process.argv[1], 'boot');
 process.stdout.write('why' in lock ? lock.why : 'taken');
 process.stdin.resume();

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { createLogindDropIn } from '../../src/host/logind-drop-in.ts';
+import { createLogindDropIn } from '../../src/host/systemd/logind-drop-in.ts';
 import { aTree } from './tree.ts';
 
 const OWN = 'run/systemd/logind.conf.d';

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { Variant } from 'dbus-next';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import { createLogind, type Logind } from '../../src/host/logind.ts';
-import { unitPath } from '../../src/host/unit-name.ts';
+import { openSystemBus, type SystemBus } from '../../src/host/systemd/bus.ts';
+import { createLogind, type Logind } from '../../src/host/systemd/logind.ts';
+import { unitPath } from '../../src/host/systemd/unit-name.ts';
 import {
   type Answer,
   hasDbusDaemon,
@@ -288,6 +288,23 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
       second.signal(preparing(true));
       await until(() => heard.length === 3);
       expect(heard).toEqual(['restarted', 'restarted', true]);
+    });
+
+    it('reports its end, after which what it had announced is over unless systemd stops everything', async () => {
+      const ends: true[] = [];
+      logind.whenEnded(() => ends.push(true));
+      let state = 'running';
+      await serve(SYSTEMD, () => ({ signature: 'v', body: [new Variant('s', state)] }));
+      const first = await aLogind();
+      await until(() => heard.length === 1);
+      expect(await logind.hasDied()).toBe(false);
+      first.close();
+      await until(() => ends.length === 1);
+      expect(await logind.hasDied()).toBe(true);
+      state = 'stopping';
+      expect(await logind.hasDied()).toBe(false);
+      await daemon.kill();
+      expect(await logind.hasDied()).toBe(false);
     });
 
     it('is received after a restart of the bus, without a new subscription', async () => {

@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import { watchWakeups } from '../../src/host/memory-wakeups.ts';
+import { watchWakeups } from '../../src/host/memory/memory-wakeups.ts';
 import { aCgroup, aProcess, machine, until } from './test-cgroup.ts';
 import { aTree } from './tree.ts';
 

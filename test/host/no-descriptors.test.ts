@@ -21,17 +21,17 @@ function inOwnProcess(script: string): { readonly status: number | null; readonl
 describe('a child that cannot be started for lack of descriptors ends nothing', () => {
   it.each([
     ['a command', 'exec.ts', 'run', `run(['true'], { timeoutMs: 1_000, maxOutputBytes: 10 })`],
-    ['the lock child', 'inhibit-child.ts', 'takeInhibitLock', `takeInhibitLock(clock)`],
-    ['a disk walk', 'disk-walk.ts', 'createDiskWalker', `createDiskWalker(clock).walk(['/'])`],
+    ['the lock child', 'systemd/inhibit-child.ts', 'takeInhibitLock', `takeInhibitLock(clock)`],
+    ['a disk walk', 'disk/disk-walk.ts', 'createDiskWalker', `createDiskWalker(clock).walk(['/'])`],
     [
       'a workload',
-      'workload.ts',
+      'process/workload.ts',
       'startWorkload',
       `startWorkload({ argv: ['true'], join: [], monoMs: clock.monoMs, line: () => undefined })`,
     ],
     [
       'a message to systemd',
-      'notify.ts',
+      'systemd/notify.ts',
       'openNotify',
       `new Promise((resolve) => openNotify({ PATH: '/bin', NOTIFY_SOCKET: '/none' }, clock, resolve).status('x'))`,
     ],

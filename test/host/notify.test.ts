@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import { openNotify } from '../../src/host/notify.ts';
+import { openNotify } from '../../src/host/systemd/notify.ts';
 import type { Clock } from '../../src/ports.ts';
 import { hurried } from '../standalone/needs.ts';
 import { until } from './test-cgroup.ts';

@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { distrustDirectory, distrustSocket } from '../../src/host/own-directory.ts';
+import { distrustDirectory, distrustSocket } from '../../src/host/own/own-directory.ts';
 
 const isRoot = process.getuid?.() === 0;
 let root: string;
@@ -32,6 +32,11 @@ describe('a directory of our own', () => {
       `${own} belongs to user ${process.getuid?.()} and has mode 0770, so that someone other than root could control this agent: ` +
         `check what is in it, then: chown root ${own} && chmod go-w ${own}`,
     );
+  });
+
+  it('is refused if others are meant to write, as in /tmp, without advice to keep them out', () => {
+    chmodSync(own, 0o1777);
+    expect(asked()).toMatch(/has mode 1777, .*: name a directory of its own$/);
   });
 
   it('is refused if others can write a file in it that is read, but not for any other file', () => {

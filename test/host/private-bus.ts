@@ -8,6 +8,8 @@ import { createClock, sleep } from '../../src/host/clock.ts';
 
 const clock = createClock();
 export const hasDbusDaemon = ['/usr/bin/dbus-daemon', '/bin/dbus-daemon'].some((path) => existsSync(path));
+/** Why tests cannot run here that need a dbus-daemon too; '' = they can. */
+export const orDbusDaemon = (needs: string): string => (needs !== '' || hasDbusDaemon ? needs : '[needs dbus-daemon]');
 
 export type PrivateBus = {
   readonly env: NodeJS.ProcessEnv;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
-import { familyOf, tellsInArguments } from '../../src/host/process-family.ts';
+import { familyOf, tellsInArguments } from '../../src/host/process/process-family.ts';
 
 const FOR_MS = 2_000;
 

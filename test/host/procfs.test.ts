@@ -1,7 +1,9 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, writeFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { pageBytes } from '../../src/host/page-size.ts';
+import { pageBytes } from '../../src/host/memory/page-size.ts';
 import {
   cgroupPathsOf,
   createProcfs,
@@ -12,9 +14,11 @@ import {
 } from '../../src/host/procfs.ts';
 import { aDamagedTree, aTree, DAMAGE } from './tree.ts';
 
+const isRoot = process.getuid?.() === 0;
 const STALL = 'avg10=1.50 avg60=0.20 avg300=0.03 total=169362169';
 const MEMINFO = [
   'MemTotal:       24684096 kB',
+  'MemFree:        24000000 kB',
   'SwapFree:              4 kB',
   'Unevictable:          20 kB',
   'HugePages_Total:       3',
@@ -23,7 +27,18 @@ const MEMINFO = [
   'KernelStack:           2 kB',
   'PageTables:            3 kB',
   'Percpu:                1 kB',
+  'Active(anon):       150 kB',
+  'Inactive(anon):      70 kB',
+  'Shmem:               20 kB',
+  ...['AnonPages', 'Cached', 'Buffers', 'SwapCached', 'SReclaimable'].map((name) => `${name}: 100 kB`),
 ];
+/** With this much free, all of it has a name. */
+const FREE_KIB = 24684096 - 6144 - 16 - 400;
+/** As many pipes of 1 MiB as the argument says, all full. F_SETPIPE_SZ is 1031. */
+const FILL_PIPES = `use Fcntl; my @kept; $| = 1;
+for (1 .. $ARGV[0]) { pipe(my $r, my $w) or die; fcntl($w, 1031, 1 << 20) or die "$!";
+  fcntl($w, F_SETFL, O_NONBLOCK); 1 while defined syswrite($w, "x" x (1 << 20)); push @kept, $r, $w }
+print "full\\n"; <STDIN>`;
 /** As Linux 6.18 writes it, shortened. */
 function aZone(name: string, of: Readonly<Record<'min' | 'low' | 'managed' | 'protection', number | string>>): string {
   const pages = `  pages free     ${of.managed}\n        min      ${of.min}\n        low      ${of.low}\n`;
@@ -97,10 +112,48 @@ describe('what the kernel reports about the machine', () => {
     const procfs = createProcfs(aTree(FILES));
     const size = pageBytes();
     const page = size.known ? size.value : 0;
-    expect(procfs.reserveBytes('min')).toEqual(known((3840 + 2134 + 20864 + 14750) * page));
-    expect(procfs.reserveBytes('low')).toEqual(known((3840 + 2906 + 20864 + 20091) * page));
-    const [low, min] = [createProcfs().reserveBytes('low'), createProcfs().reserveBytes('min')];
-    expect(low.known && min.known && low.value > min.value && min.value > 0).toBe(true);
+    const min = (3840 + 2134 + 20864 + 14750) * page;
+    const low = (3840 + 2906 + 20864 + 20091) * page;
+    expect(procfs.kernelsOwn()).toMatchObject({ value: { reserveBytes: { low, min } } });
+    const here = createProcfs().kernelsOwn();
+    if (!here.known) throw new Error(here.detail);
+    expect(here.value.reserveBytes.low).toBeGreaterThan(here.value.reserveBytes.min);
+    expect(here.value.reserveBytes.min).toBeGreaterThan(0);
+  });
+
+  it('what meminfo names nowhere, less the free pages that CPUs keep and what ZFS would give back', () => {
+    const size = pageBytes();
+    const page = size.known ? size.value : 0;
+    const of = (files: Readonly<Record<string, string>>, restBytes: number): unknown => {
+      const free = FREE_KIB - restBytes / 1024;
+      const meminfo = FILES['proc/meminfo'].replace(/^MemFree:.*$/m, `MemFree: ${free} kB`);
+      const own = createProcfs(aTree({ ...FILES, 'proc/meminfo': meminfo, ...files })).kernelsOwn();
+      return own.known ? own.value.unnamedBytes : own;
+    };
+    const rest = 4_000 * page;
+    expect(of({}, rest)).toBe(rest);
+    const kept = FILES['proc/zoneinfo'].replaceAll('    cpu: 0\n', '    cpu: 0\n              count:    250\n');
+    expect(of({ 'proc/zoneinfo': kept }, rest)).toBe(3_000 * page);
+    expect(of({ 'proc/zoneinfo': kept }, 10 * page)).toBe(0);
+    const arc = (name: string, value: number | string): string => `${name.padEnd(32)}4    ${value}\n`;
+    const zfs = `13 1 0x01 147 39984 8466383573 1220938467832\n${arc('name', 'data')}${arc('c_min', 100 * page)}${arc('size', 1_100 * page)}${arc('hdr_size', 7)}`;
+    expect(of({ 'proc/spl/kstat/zfs/arcstats': zfs }, rest)).toBe(3_000 * page);
+    expect(of({ 'proc/spl/kstat/zfs/arcstats': 'size 4 12' }, rest)).toMatchObject({ known: false, why: 'malformed' });
+  });
+
+  it.skipIf(!isRoot)('what pipes hold, which meminfo names nowhere [needs root]', async () => {
+    const unnamed = (): number => {
+      const procfs = createProcfs();
+      const own = procfs.kernelsOwn();
+      procfs.close();
+      if (!own.known) throw new Error(own.detail);
+      return own.value.unnamedBytes;
+    };
+    const before = unnamed();
+    const pipes = spawn('perl', ['-e', FILL_PIPES, '400'], { stdio: ['pipe', 'pipe', 'inherit'] });
+    onTestFinished(() => void pipes.kill('SIGKILL'));
+    await once(pipes.stdout, 'data');
+    expect(unnamed() - before).toBeGreaterThan(300 * 2 ** 20);
   });
 
   it('page tables of virtual machines as kernel memory, which an older kernel does not report', () => {
@@ -144,9 +197,9 @@ const TEXT_DAMAGE: readonly { readonly file: keyof typeof FILES; readonly of: Ki
   { file: 'proc/vmstat', of: 'oomKills', text: '' },
   { file: 'proc/vmstat', of: 'oomKills', text: 'oom_kill 3' },
   { file: 'proc/vmstat', of: 'oomKills', text: 'oom_kill max\n' },
-  { file: 'proc/zoneinfo', of: 'reserveBytes', text: '' },
-  { file: 'proc/zoneinfo', of: 'reserveBytes', text: '        low      48' },
-  { file: 'proc/zoneinfo', of: 'reserveBytes', text: 'Node 0, zone DMA\n' },
+  { file: 'proc/zoneinfo', of: 'kernelsOwn', text: '' },
+  { file: 'proc/zoneinfo', of: 'kernelsOwn', text: '        low      48' },
+  { file: 'proc/zoneinfo', of: 'kernelsOwn', text: 'Node 0, zone DMA\n' },
   { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '' },
   { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '0-' },
   { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '0-3,\n' },
@@ -156,7 +209,7 @@ const TEXT_DAMAGE: readonly { readonly file: keyof typeof FILES; readonly of: Ki
 
 describe('damaged files', () => {
   it.each(TEXT_DAMAGE)('$file with $text is malformed', ({ file, of, text }) => {
-    expect(createProcfs(aTree({ ...FILES, [file]: text }))[of]('low')).toMatchObject({
+    expect(createProcfs(aTree({ ...FILES, [file]: text }))[of]()).toMatchObject({
       known: false,
       why: 'malformed',
     });
@@ -167,14 +220,14 @@ describe('damaged files', () => {
     ['proc/meminfo', 'meminfo'],
     ['proc/loadavg', 'tasks'],
     ['proc/vmstat', 'oomKills'],
-    ['proc/zoneinfo', 'reserveBytes'],
+    ['proc/zoneinfo', 'kernelsOwn'],
     ['sys/devices/system/cpu/online', 'onlineCpus'],
   ] as const)('%s missing is absent, a directory in its place unreadable', (file, of) => {
-    expect(createProcfs(aDamagedTree(FILES, file, undefined))[of]('low')).toMatchObject({
+    expect(createProcfs(aDamagedTree(FILES, file, undefined))[of]()).toMatchObject({
       known: false,
       why: 'absent',
     });
-    expect(createProcfs(aDamagedTree(FILES, file, null))[of]('low')).toMatchObject({ known: false, why: 'unreadable' });
+    expect(createProcfs(aDamagedTree(FILES, file, null))[of]()).toMatchObject({ known: false, why: 'unreadable' });
   });
 
   it.each([
@@ -244,7 +297,8 @@ describe('a process', () => {
 
   it('has 0 without memory of its own', () => {
     expect(rssBytes(5, aTree({ 'proc/5/status': 'Name:\tkthreadd\nThreads:\t1\n' }))).toEqual(known(0));
-    expect(rssBytes(5, aTree({ 'proc/5/status': 'Name:\tx\nVmRSS:\t    12 kB\n' }))).toEqual(known(12288));
+    const status = aTree({ 'proc/5/status': 'Name:\tx\nVmRSS:\t    12 kB\n' });
+    expect(rssBytes(5, status)).toEqual(known(12288));
   });
 
   it('is in a cgroup of each hierarchy, whose path may contain colons', () => {

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { readSharedMemory } from '../../src/host/shared-memory.ts';
+import { readSharedMemory } from '../../src/host/memory/shared-memory.ts';
 
 const MIB = 1024 * 1024;
 const directories: string[] = [];

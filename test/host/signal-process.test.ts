@@ -2,11 +2,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, rmdirSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
+import { cgroupPathOf } from '../../src/host/cgroup/cgroup-members.ts';
+import type { CgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
+import { signalInCgroup } from '../../src/host/process/signal-process.ts';
 import { isKernelThread } from '../../src/host/procfs.ts';
-import { signalInCgroup } from '../../src/host/signal-process.ts';
 import type { CgroupRef } from '../../src/ports.ts';
 import { aCgroup, aProcess, enter, machine, until } from './test-cgroup.ts';
 

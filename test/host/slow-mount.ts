@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 export type SlowMount = {
+  /** Its server. */
+  readonly pid: number;
   /** Where its files are in truth: what changes there, the kernel does not report. */
   readonly backing: string;
   /** From now on; lines as in slow-fs.pl. */
@@ -34,6 +36,7 @@ export async function mountSlowFileSystem(directory: string): Promise<SlowMount>
   });
   let isReleased = false;
   return {
+    pid: server.pid ?? 0,
     backing,
     order: (...lines) => writeFileSync(orders, lines.join('\n')),
     release: () => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
-import { openFileSystem } from '../../src/host/statfs.ts';
+import { openFileSystem } from '../../src/host/disk/statfs.ts';
 import { mountHungFileSystem, noHungMount } from './hung-mount.ts';
 
 const isRoot = process.getuid?.() === 0;

@@ -14,7 +14,7 @@ const LINE_BYTES = 10_000;
 const CHATTERBOX = `
   import { writeSync } from 'node:fs';
   import { createClock } from './src/host/clock.ts';
-  import { createStdout } from './src/host/stdout.ts';
+  import { createStdout } from './src/host/own/stdout.ts';
   const clock = createClock();
   const stdout = createStdout(clock);
   const began = clock.monoMs();

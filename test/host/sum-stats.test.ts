@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { sumStats } from '../../src/host/sum-stats.ts';
+import type { CgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { sumStats } from '../../src/host/cgroup/sum-stats.ts';
 import { whenOpened } from './a-pipe.ts';
 import { aTree } from './tree.ts';
 

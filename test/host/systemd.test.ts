@@ -1,13 +1,16 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Variant } from 'dbus-next';
 import fc from 'fast-check';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { openSystemBus } from '../../src/host/bus.ts';
-import { encodeBody, isObjectPath, splitSignature } from '../../src/host/bus-value.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createSystemd } from '../../src/host/systemd.ts';
-import { createCommandRunner } from '../../src/host/transient.ts';
-import { unitNameMistake, unitPath } from '../../src/host/unit-name.ts';
+import { openSystemBus } from '../../src/host/systemd/bus.ts';
+import { encodeBody, isObjectPath, splitSignature } from '../../src/host/systemd/bus-value.ts';
+import { createSystemd } from '../../src/host/systemd/systemd.ts';
+import { createCommandRunner } from '../../src/host/systemd/transient.ts';
+import { unitNameMistake, unitPath } from '../../src/host/systemd/unit-name.ts';
 import type { Clock } from '../../src/ports.ts';
 import { type FakeSystemd, OWN_UNIT, openFakeSystemd } from './fake-systemd.ts';
 import { hasDbusDaemon, until } from './private-bus.ts';
@@ -40,7 +43,15 @@ describe("a unit's name", () => {
       null,
       null,
     ]);
-    for (const name of ['web', 'a.timer', 'a b.service', 'a/b.service', 'x@.service', `${'x'.repeat(255)}.service`]) {
+    for (const name of [
+      'web',
+      'a.timer',
+      'a b.service',
+      'a/b.service',
+      'x@.service',
+      '@1.service',
+      `${'x'.repeat(255)}.service`,
+    ]) {
       expect(unitNameMistake(name), name).not.toBeNull();
     }
   });
@@ -200,6 +211,41 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     for (const name of ['TimeoutStartUSec', 'CollectMode', 'AddRef', 'StandardInputData']) expect(sent).toContain(name);
   });
 
+  it('returns what it prints if that is asked for, and leaves nothing behind, nor does one before it that was killed', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'nodewarden-prints-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    mkdirSync(join(directory, 'command-0-left'));
+    writeFileSync(join(directory, 'state.json'), '');
+    let text = 'said';
+    fake = await openFakeSystemd((member, _, body) => {
+      if (member !== 'StartTransientUnit') return null;
+      const all = new Map(
+        (body[2] as readonly [string, { value: unknown }][]).map(([name, { value }]) => [name, value]),
+      );
+      writeFileSync(String(all.get('StandardOutputFile')), text);
+      writeFileSync(String(all.get('StandardErrorFile')), 'no');
+      return null;
+    });
+    const run = createCommandRunner({ systemd: fake.systemd, clock });
+    const command = { argv: ['true'], timeoutMs: 30_000, printsIn: directory };
+    expect(await run(command)).toEqual({ kind: 'exited', code: 3, stdout: 'said', stderr: 'no' });
+    text = 'x'.repeat(100_000);
+    expect(await run(command)).toEqual({ kind: 'failed', detail: expect.stringMatching(/larger|more/) });
+    expect(readdirSync(directory)).toEqual(['state.json']);
+    const nowhere = await run({ ...command, printsIn: join(directory, 'none') });
+    expect(nowhere).toEqual({ kind: 'failed', detail: expect.stringContaining('ENOENT') });
+  });
+
+  it('leaves what a living process beside it has printed, as a dry run has', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'nodewarden-prints-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    for (const name of [`command-${process.ppid}-beside`, 'command-0-left']) mkdirSync(join(directory, name));
+    fake = await openFakeSystemd(() => null);
+    const run = createCommandRunner({ systemd: fake.systemd, clock });
+    await run({ argv: ['true'], timeoutMs: 30_000, printsIn: directory });
+    expect(readdirSync(directory)).toEqual([`command-${process.ppid}-beside`]);
+  });
+
   it('is a child if there is no systemd on the bus', async () => {
     fake = await openFakeSystemd((member) =>
       member === 'StartTransientUnit' ? { error: 'org.freedesktop.DBus.Error.ServiceUnknown' } : null,
@@ -227,6 +273,51 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     const cannot = await run({ argv: ['echo', 'child'], timeoutMs: 5_000 });
     expect([cannot, fake.asked()]).toEqual([expect.objectContaining({ stdout: 'child\n' }), []]);
     bus.close();
+  });
+
+  it('waits for the end of the same one that an earlier run of the agent has left', async () => {
+    let isRunning = true;
+    let asked = 0;
+    fake = await openFakeSystemd((member) => {
+      if (member !== 'StartTransientUnit') return null;
+      asked += 1;
+      return isRunning ? { error: 'org.freedesktop.systemd1.UnitExists' } : null;
+    });
+    const run = createCommandRunner({ systemd: fake.systemd, clock });
+    const command = { argv: ['true'], timeoutMs: 30_000, name: 'reclaim' };
+    const running = run(command);
+    await until(() => asked > 1);
+    isRunning = false;
+    fake.byOthers('stop', 'nodewarden-command-reclaim.service');
+    expect(await running).toMatchObject({ kind: 'exited', code: 3 });
+    expect(new Set(fake.asked())).toEqual(new Set(['StartTransientUnit nodewarden-command-reclaim.service']));
+    isRunning = true;
+    const never = {
+      monoMs: () => clock.monoMs() * 1_000,
+      after: (ms: number, then: () => void) => clock.after(ms, then),
+    };
+    const impatient = createCommandRunner({ systemd: fake.systemd, clock: { ...clock, ...never } });
+    expect(await impatient(command)).toEqual({ kind: 'failed', detail: 'an earlier run of it has not ended' });
+  });
+
+  it('does not take the end of the stop of an earlier run, which this agent asked for, for its own', async () => {
+    const name = 'nodewarden-command-reclaim.service';
+    let isStopped = false;
+    fake = await openFakeSystemd((member) => {
+      if (member !== 'StartTransientUnit') return null;
+      if (!isStopped) return { error: 'org.freedesktop.systemd1.UnitExists' };
+      return { signature: 'o', body: ['/org/freedesktop/systemd1/job/77'] };
+    });
+    fake.systemd.whenJobEnds(({ unit }) => {
+      isStopped ||= unit === name;
+    });
+    // Its own job never ends.
+    const after: Clock['after'] = (ms, run) => clock.after(Math.min(ms, 100), run);
+    const run = createCommandRunner({ systemd: fake.systemd, clock: { ...clock, after } });
+    const running = run({ argv: ['true'], timeoutMs: 30_000, name: 'reclaim' });
+    await until(() => fake.asked().length > 0);
+    await fake.systemd.stop(name);
+    expect(await running).toEqual({ kind: 'timed-out' });
   });
 
   it("fails with systemd's reason if it was refused", async () => {

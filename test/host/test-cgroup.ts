@@ -9,9 +9,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { onTestFinished } from 'vitest';
-import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import { startWorkload, type Workload } from '../../src/host/workload.ts';
+import { startWorkload, type Workload } from '../../src/host/process/workload.ts';
 
 export const clock = createClock();
 /** Ends only a run that hangs; a guest without hardware help is ten times slower. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
-import { isThreadFree } from '../../src/host/thread-pool.ts';
+import { isThreadFree } from '../../src/host/own/thread-pool.ts';
 import { mountHungFileSystem, noHungMount } from './hung-mount.ts';
 
 /** At most as many as the pool may have. */

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { cgroupOfUnit, currentRun, findUnit, hasRun } from '../../src/host/unit-path.ts';
+import { cgroupOfUnit, currentRun, findUnit, hasRun } from '../../src/host/systemd/unit-path.ts';
 
 describe('where systemd puts a unit', () => {
   // Each of these was read from a running systemd 252 (systemctl show -P ControlGroup).

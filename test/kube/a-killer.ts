@@ -1,18 +1,19 @@
 import { afterEach, beforeEach } from 'vitest';
 import { createHasten } from '../../src/act/hasten.ts';
+import { createSurvivors } from '../../src/act/survivors.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
 import {
   createRefusals,
   createRestartGuard,
   type Refusals,
   type RestartGuard,
-} from '../../src/kube/candidate-limits.ts';
-import type { KubeKillerNeeds, Said, StopThroughApi } from '../../src/kube/ladder.ts';
-import type { LivePod } from '../../src/kube/live-pods.ts';
-import { createKubeKiller } from '../../src/kube/stop.ts';
+} from '../../src/kube/pods/candidate-limits.ts';
+import type { LivePod } from '../../src/kube/pods/live-pods.ts';
+import type { KubeKillerNeeds, Said, StopThroughApi } from '../../src/kube/stop/ladder.ts';
+import { createKubeKiller, leftOf } from '../../src/kube/stop/stop.ts';
 import type { CgroupRef, Finding, Findings, Killer, RecordNote, StopOrder } from '../../src/ports.ts';
 import { makeCgroup, mounts, type TestCgroup } from '../act/a-cgroup.ts';
 import { aRuntime } from './a-runtime.ts';
@@ -75,7 +76,7 @@ export const findings: Findings = {
 const refIn = (name: string): Reading<CgroupRef> =>
   mounts === null ? unknown('absent', name, '') : refOf(mounts, `${pod.path}/${name}`);
 const live = (...names: readonly string[]): LivePod => ({
-  ...{ declared: DECLARED, cgroup: known(pod.ref), pod: API_POD, object: API_POD },
+  ...{ declared: DECLARED, cgroup: known(pod.ref), pod: API_POD, object: API_POD, frees: true },
   sandboxes: refsIn(names.filter((name) => name === SANDBOX)).map(({ cgroup }) => cgroup),
   containers: refsIn(names.filter((name) => name !== SANDBOX)),
 });
@@ -89,10 +90,12 @@ type Answers = {
   readonly remove?: Promise<Said> | null;
   readonly onRemove?: () => void;
   readonly ending?: Reading<boolean>;
+  /** Else a server that does not answer is away. */
+  readonly isThere?: true;
 };
 export const killer = (
   names: () => readonly string[],
-  { evict = NEVER, remove = NEVER, onRemove, ending = AWAY }: Answers,
+  { evict = NEVER, remove = NEVER, onRemove, ending = AWAY, isThere }: Answers,
   other: Partial<Pick<KubeKillerNeeds, 'clock' | 'runtime'>> = {},
   object: LivePod['object'] = API_POD,
   isElsewhere?: true,
@@ -109,6 +112,7 @@ export const killer = (
       return remove;
     },
     isEnding: async () => ending,
+    isBudgetOverridden: () => isThere !== true,
     later: async (_, decision, madeAtMs, known) => {
       asked.push(`later ${decision}`);
       keptMs = madeAtMs;
@@ -123,10 +127,16 @@ export const killer = (
   };
   const source = { find, stopBegan: () => undefined, stopEnded: () => undefined };
   const runtime = aRuntime();
+  const found = { mounts, source };
+  const survivors = createSurvivors({
+    ...{ clock, mounts, findings, ...other },
+    refsOf: (uid) => leftOf(found, uid),
+  });
   return createKubeKiller({
     ...{ clock, mounts, source, tell, refusals, guard, findings, runtime, ...other },
     deleting: () => () => undefined,
     cancel: () => NOT_CANCELLED,
+    survivors,
     note: (rung) => void noted.push(rung),
   });
 };

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
-import { createKubeSource, type KubeSource } from '../../src/kube/source.ts';
+import { createKubeSource, type KubeSource } from '../../src/kube/pods/source.ts';
 import type { Clock } from '../../src/ports.ts';
 import { clock } from '../host/test-cgroup.ts';
 import { someFindings } from '../observe/a-bound-pod.ts';
@@ -23,6 +23,7 @@ export function aKubeSource(needs: Pick<Needs, 'mounts' | 'cgroupRoot'> & Partia
     disk: async () => away,
     lookUp: () => false,
     isElsewhere: () => false,
+    learnt: () => null,
     wake: () => undefined,
     ...needs,
   });

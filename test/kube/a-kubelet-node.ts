@@ -1,9 +1,9 @@
 import { beforeEach } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import type { CgroupDriver } from '../../src/host/kubepods.ts';
-import type { ApiPod } from '../../src/kube/api-pod.ts';
-import type { RuntimeFacts } from '../../src/kube/runtime.ts';
-import type { KubeSource } from '../../src/kube/source.ts';
+import type { CgroupDriver } from '../../src/host/cgroup/kubepods.ts';
+import type { ApiPod } from '../../src/kube/api/api-pod.ts';
+import type { RuntimeFacts } from '../../src/kube/cri/runtime.ts';
+import type { KubeSource } from '../../src/kube/pods/source.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import { machine } from '../host/test-cgroup.ts';
 import { someFindings } from '../observe/a-bound-pod.ts';
@@ -80,7 +80,10 @@ export const textOf = (id: string): string | undefined =>
 export const aWeb = (more: Parameters<typeof anApiPod>[0] = {}): void => {
   node.tree.addPod('Burstable', WEB, APP, SANDBOX);
   const { api: ofApi, ...declared } = more;
-  declare(anApiPod({ name: 'web', uid: WEB, ...declared, api: { containers: [{ name: 'app', id: APP }], ...ofApi } }));
+  const none = { memory: null, ephemeralStorage: null };
+  const containers = [{ name: 'app', kind: 'app', requests: none, limits: none }] as const;
+  const api = { containers: [{ name: 'app', id: APP }], ...ofApi };
+  declare(anApiPod({ name: 'web', uid: WEB, containers, ...declared, api }));
 };
 export const tellRuntime = (more: Partial<RuntimeFacts> = {}): void => {
   node.runtime = known({

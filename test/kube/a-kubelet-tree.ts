@@ -1,8 +1,8 @@
 import { mkdirSync, rmdirSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { type CgroupDriver, kubepodsPath } from '../../src/host/kubepods.ts';
-import { type Qos, qosPath } from '../../src/kube/cgroup-paths.ts';
+import type { CgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { type CgroupDriver, kubepodsPath } from '../../src/host/cgroup/kubepods.ts';
+import { type Qos, qosPath } from '../../src/kube/pods/cgroup-paths.ts';
 import { removeCgroup } from '../host/test-cgroup.ts';
 
 let count = 0;

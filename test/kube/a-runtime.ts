@@ -1,5 +1,5 @@
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import type { KubeKillerNeeds } from '../../src/kube/ladder.ts';
+import type { KubeKillerNeeds } from '../../src/kube/stop/ladder.ts';
 
 type Runtime = KubeKillerNeeds['runtime'];
 export const AWAY = unknown('unreadable', 'CRI StopContainer', 'no connection');

@@ -2,9 +2,9 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach } from 'vitest';
-import { openSpool, type Spool } from '../../src/kube/spool.ts';
-import type { Spooled } from '../../src/kube/spool-file.ts';
-import type { ApiEvent } from '../../src/kube/write-rules.ts';
+import type { ApiEvent } from '../../src/kube/api/write-rules.ts';
+import { openSpool, type Spool } from '../../src/kube/spool/spool.ts';
+import type { Spooled } from '../../src/kube/spool/spool-file.ts';
 import { aClock } from './a-clock.ts';
 import { anApi, BOOT, VICTIM, writesTo } from './an-api.ts';
 
@@ -60,9 +60,11 @@ export function aSpool(api = anApi(), clock = aClock()) {
   const log = (_: unknown, msg: string) => void logged.push(msg);
   const ready = new Set<string>();
   const stale = { is: false };
+  const over = new Set<string>();
   const spool = openSpool({
     clock,
     hasRecovered: (uid, sinceMs) => clock.monoMs() - sinceMs >= 60_000 && (stale.is ? null : ready.has(uid)),
+    isOver: (uid) => over.has(uid),
     directory,
     unsavedPath,
     bootId: BOOT,
@@ -74,7 +76,7 @@ export function aSpool(api = anApi(), clock = aClock()) {
   });
   open.push(spool);
   const said = () => api.sent().map(({ method, path: at }) => `${method} ${at.slice(at.lastIndexOf('/') + 1)}`);
-  return { spool, clock, api, found, logged, noted, said, ready, stale };
+  return { spool, clock, api, found, logged, noted, said, ready, stale, over };
 }
 export type Staged = ReturnType<typeof aSpool>;
 export const thereAre = () => true;

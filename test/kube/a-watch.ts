@@ -1,5 +1,5 @@
-import type { ApiAnswer } from '../../src/kube/connection.ts';
-import { watchPods } from '../../src/kube/pod-watch.ts';
+import type { ApiAnswer } from '../../src/kube/api/connection.ts';
+import { watchPods } from '../../src/kube/pods/pod-watch.ts';
 import { heardParts } from '../standalone/needs.ts';
 import { directConnection } from './direct-connection.ts';
 import { createPodStore, type Json, NODE } from './pod-store.ts';

@@ -1,5 +1,5 @@
-import type { ApiPod } from '../../src/kube/api-pod.ts';
-import type { RuntimeContainer, RuntimeSandbox } from '../../src/kube/runtime.ts';
+import type { ApiPod } from '../../src/kube/api/api-pod.ts';
+import type { RuntimeContainer, RuntimeSandbox } from '../../src/kube/cri/runtime.ts';
 import { aPod } from '../a.ts';
 
 type Overrides = Parameters<typeof aPod>[0] & { readonly api?: Partial<ApiPod> };

@@ -1,10 +1,10 @@
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createClock } from '../../src/host/clock.ts';
-import { createApiWrites } from '../../src/kube/api-writes.ts';
-import type { ApiAnswer, ApiGet, ApiSend } from '../../src/kube/connection.ts';
-import type { EvictionVersion } from '../../src/kube/eviction.ts';
-import type { ApiVictim } from '../../src/kube/write-rules.ts';
+import { createApiWrites } from '../../src/kube/api/api-writes.ts';
+import type { ApiAnswer, ApiGet, ApiSend } from '../../src/kube/api/connection.ts';
+import type { EvictionVersion } from '../../src/kube/api/eviction.ts';
+import type { ApiVictim } from '../../src/kube/api/write-rules.ts';
 import type { Clock } from '../../src/ports.ts';
 
 export const BOOT = '11111111-1111-4111-8111-111111111111';
@@ -46,7 +46,7 @@ export function anApi(script: Script = () => undefined) {
     status: { nodeInfo: { bootID: BOOT }, conditions: [{ type: 'Ready', status: 'True' }] as Json[] },
   };
   const { name, namespace, uid } = VICTIM;
-  const pods = new Map<string, { metadata: Json; spec?: Json }>([
+  const pods = new Map<string, { metadata: Json; spec?: Json; status?: Json }>([
     [POD_PATH, { metadata: { name, namespace, uid }, spec: { nodeName: NODE } }],
   ]);
   const events = new Map<string, Json>();

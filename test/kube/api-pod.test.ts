@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ApiPod } from '../../src/kube/api-pod.ts';
-import { apiPodOf } from '../../src/kube/api-pod.ts';
+import type { ApiPod } from '../../src/kube/api/api-pod.ts';
+import { apiPodOf } from '../../src/kube/api/api-pod.ts';
+import { readableOf } from '../../src/kube/pods/readable-pod.ts';
 import { aV1Pod, type Json, NODE } from './pod-store.ts';
 
 const MI = 2 ** 20;
@@ -250,6 +251,51 @@ describe('a pod of the API', () => {
     expect(id(`containerd://${'a'.repeat(64)}`)).toBe('a'.repeat(64));
     for (const bad of ['containerd://../../x', 'a'.repeat(64), `containerd://${'a'.repeat(64)}/..`, null])
       expect(id(bad)).toBeNull();
+  });
+
+  it.each([
+    ['that runs, whatever became of the run before', { running: {} }, { terminated: { exitCode: 1 } }, undefined],
+    ['that has failed', { terminated: { exitCode: 1 } }, null, 'failed'],
+    ['that has failed and waits to be started again', { waiting: {} }, { terminated: { exitCode: 137 } }, 'failed'],
+    [
+      'that has succeeded, after it had failed',
+      { terminated: { exitCode: 0 } },
+      { terminated: { exitCode: 1 } },
+      'succeeded',
+    ],
+    ['whose exit code is not shown', { terminated: {} }, null, undefined],
+    ['that has not started yet', { waiting: {} }, {}, undefined],
+  ])('knows a container %s', (_, state, lastState, how) => {
+    const pod = aV1Pod({ name: 'x', status: { containerStatuses: [{ name: 'main', state, lastState }] } });
+    expect(read(pod).containers[0]?.ended).toBe(how);
+  });
+
+  it('is known by what its containers say of their restart themselves, also if the rest cannot be read', () => {
+    const rules = [{ action: 'Restart', exitCodes: { operator: 'In', values: [42] } }];
+    const spec = {
+      restartPolicy: 'Never',
+      containers: [
+        { name: 'main' },
+        { name: 'loop', restartPolicy: 'Always' },
+        { name: 'rules', restartPolicy: 'Never', restartPolicyRules: rules },
+      ],
+      initContainers: [
+        { name: 'sidecar', restartPolicy: 'Always' },
+        { name: 'init', restartPolicyRules: rules },
+      ],
+    };
+    const restarts = [
+      { name: 'loop', policy: 'Always' },
+      { name: 'rules', policy: 'Never', hasRules: true },
+      { name: 'init', hasRules: true },
+    ];
+    const pod = aV1Pod({ name: 'x', spec });
+    expect(read(pod)).toMatchObject({ restartPolicy: 'Never', restarts });
+    const unreadable = { ...spec, overhead: { memory: 'x' } };
+    expect(readableOf(aV1Pod({ name: 'x', spec: unreadable }), NAMESPACES, NODE).pod).toMatchObject({
+      value: { restarts },
+    });
+    expect(read(aV1Pod({ name: 'x' })).restarts).toBeUndefined();
   });
 
   it('of any shape throws nothing', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { discoverEviction } from '../../src/kube/eviction.ts';
+import { discoverEviction } from '../../src/kube/api/eviction.ts';
 import {
   anApi,
   BOOT,
@@ -75,10 +75,23 @@ describe('evictPod', () => {
       deleteOptions: { gracePeriodSeconds: 30, preconditions: { uid: VICTIM.uid } },
     });
   });
-  it('is not sent while the version is unknown', async () => {
-    const api = anApi();
-    expect(await writesTo(api, { evictionVersion: null }).evictPod(VICTIM, 30)).toMatchObject({ kind: 'unheard' });
-    expect(api.asked).toEqual([]);
+  it('asks for the version if it is not known, and is not sent without it', async () => {
+    const evictions = { name: 'pods/eviction', group: 'policy', version: 'v1' };
+    const evictOn = (said: ReturnType<Parameters<typeof anApi>[0] & object>) => {
+      const api = anApi((_, path) => (path === '/api/v1' ? said : undefined));
+      return { api, said: writesTo(api, { evictionVersion: null }).evictPod(VICTIM, 30) };
+    };
+    const taken = evictOn({ status: 200, body: { resources: [evictions] } });
+    expect(await taken.said).toEqual({ kind: 'accepted' });
+    expect(taken.api.sent()[0]?.body).toMatchObject({ apiVersion: 'policy/v1' });
+    for (const silent of ['silence', status(403, 'Forbidden', 'no')] as const) {
+      const { api, said } = evictOn(silent);
+      // The server is there, and may say it yet.
+      expect(await said).toMatchObject({ kind: 'overload' });
+      expect(api.sent()).toEqual([]);
+    }
+    const lost = { ...anApi(), get: async () => ({ kind: 'none', isTimeout: false, detail: 'reset' }) as const };
+    expect(await writesTo(lost, { evictionVersion: null }).evictPod(VICTIM, 30)).toMatchObject({ kind: 'unheard' });
   });
   it('retries a budget that refuses without a time after 5 s, not sooner', async () => {
     const said = 'The disruption budget web needs 2 healthy pods and has 2 currently';
@@ -128,15 +141,15 @@ describe('evictPod', () => {
     [
       'it was accepted: the pod is being deleted',
       { metadata: { uid: VICTIM.uid, deletionTimestamp: 'x' } },
-      'accepted',
+      { kind: 'accepted' },
     ],
-    ['not known: the pod is not being deleted', { metadata: { uid: VICTIM.uid } }, 'unheard'],
-    ['another pod has the name', { metadata: { uid: 'other', deletionTimestamp: 'x' } }, 'replaced'],
-    ['the pod is gone', 'gone' as const, 'gone'],
-    ['not known: no answer to that either', 'silence' as const, 'unheard'],
-  ])('looks the pod up if there was no answer: %s', async (_, pod, kind) => {
-    expect(await evict('silence', pod)).toMatchObject({ kind });
-    expect(await evict(status(504, 'Timeout', 'request did not complete'), pod)).toMatchObject({ kind });
+    ['not known: the pod is not being deleted', { metadata: { uid: VICTIM.uid } }, { kind: 'unheard' }],
+    ['another pod has the name', { metadata: { uid: 'other', deletionTimestamp: 'x' } }, { kind: 'replaced' }],
+    ['the pod is gone', 'gone' as const, { kind: 'gone' }],
+    ['not known: no answer to that either', 'silence' as const, { kind: 'unheard' }],
+  ])('looks the pod up if there was no answer: %s', async (_, pod, read) => {
+    expect(await evict('silence', pod)).toMatchObject(read);
+    expect(await evict(status(504, 'Timeout', 'request did not complete'), pod)).toMatchObject(read);
   });
   it('finds its version in /api/v1', async () => {
     const said = (resources: unknown) =>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { ApiPod } from '../../src/kube/api-pod.ts';
-import { createKubeletEvictions } from '../../src/kube/candidate-limits.ts';
+import type { ApiPod } from '../../src/kube/api/api-pod.ts';
+import { createKubeletEvictions } from '../../src/kube/pods/candidate-limits.ts';
 import { aClock } from './a-clock.ts';
 import { anApiPod } from './an-api-pod.ts';
 

@@ -8,7 +8,7 @@ import {
   QOS_CLASSES,
   qosPath,
   uidOfName,
-} from '../../src/kube/cgroup-paths.ts';
+} from '../../src/kube/pods/cgroup-paths.ts';
 import { podPath } from './a-kubelet-tree.ts';
 
 const UID = '12345678-9abc-4def-8123-456789abcdef';

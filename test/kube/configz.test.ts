@@ -6,7 +6,7 @@ import path from 'node:path';
 import type { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
-import { readConfigz } from '../../src/kube/configz.ts';
+import { readConfigz } from '../../src/kube/api/configz.ts';
 import { type Authority, createAuthority, writeKubeconfig } from './certificates.ts';
 
 const CONFIG = { evictionHard: { 'memory.available': '2Gi' } };

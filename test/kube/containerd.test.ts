@@ -3,8 +3,8 @@ import { known } from '../../src/core/reading.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { type CriClient, openCriClient } from '../../src/kube/cri/client.ts';
 import { ContainerState } from '../../src/kube/cri/cri_pb.ts';
-import { type OpenRuntime, openRuntime } from '../../src/kube/open-runtime.ts';
-import { openRuntimeReclaim } from '../../src/kube/reclaim.ts';
+import { type OpenRuntime, openRuntime } from '../../src/kube/cri/open-runtime.ts';
+import { openRuntimeReclaim } from '../../src/kube/cri/reclaim.ts';
 import type { Finding, Findings, Log } from '../../src/ports.ts';
 import { noContainerd, openContainerd, type PodSpec, type TestContainerd } from './containerd.ts';
 

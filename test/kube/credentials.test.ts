@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readCredentials } from '../../src/kube/credentials.ts';
+import { readCredentials } from '../../src/kube/api/credentials.ts';
 import { type Authority, createAuthority, writeKubeconfig } from './certificates.ts';
 
 let authority: Authority;

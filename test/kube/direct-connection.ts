@@ -1,4 +1,4 @@
-import type { ApiAnswer, ApiState, Connection } from '../../src/kube/connection.ts';
+import type { ApiAnswer, ApiState, Connection } from '../../src/kube/api/connection.ts';
 import type { Clock } from '../../src/ports.ts';
 import type { PodStore } from './pod-store.ts';
 

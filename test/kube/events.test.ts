@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { createEvents } from '../../src/kube/events.ts';
-import { keyOf, type Spooled } from '../../src/kube/spool-file.ts';
-import type { EventObject } from '../../src/kube/write-rules.ts';
+import type { EventObject } from '../../src/kube/api/write-rules.ts';
+import { createEvents } from '../../src/kube/spool/events.ts';
+import { keyOf, type Spooled } from '../../src/kube/spool/spool-file.ts';
 import { aClock } from './a-clock.ts';
 import { anApi, NODE, status, VICTIM, writesTo } from './an-api.ts';
 

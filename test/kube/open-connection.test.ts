@@ -1,8 +1,8 @@
 import { copyFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
-import type { ApiState, Connection } from '../../src/kube/connection.ts';
-import { openConnection } from '../../src/kube/open-connection.ts';
+import type { ApiState, Connection } from '../../src/kube/api/connection.ts';
+import { openConnection } from '../../src/kube/api/open-connection.ts';
 import { heardParts, hurried } from '../standalone/needs.ts';
 import { type Authority, createAuthority, writeKubeconfig } from './certificates.ts';
 import { eventually } from './eventually.ts';
@@ -59,18 +59,38 @@ describe('the connection to the API server', () => {
     expect(asked(path)).toMatchObject([{ method: 'POST', body }]);
   });
 
+  it.each(['600', 'Fri, 31 Dec 9999 23:59:59 GMT'])(
+    'waits 10 s at most if it should wait longer (%s)',
+    async (said) => {
+      const { get, stream } = open();
+      await isState('up');
+      const busy = { kind: 'status', status: 503, headers: { 'retry-after': said } } as const;
+      stub.fault(/nodes/, busy);
+      expect(await get(NODES, 5_000)).toMatchObject({ status: 503, retryAfterMs: 10_000 });
+      const ends: unknown[] = [];
+      stub.fault(/watch/, busy);
+      const ended = (why: unknown) => void ends.push(why);
+      stream('/api/v1/pods?watch=true', { opened: () => undefined, line: () => undefined, ended }, 60_000);
+      await eventually(() => expect(ends).toMatchObject([{ status: 503, retryAfterMs: 10_000 }]));
+    },
+  );
+
   it.each([
-    ['hang', { kind: 'hang' }, 'no answer within 200 ms', true],
-    ['bytes that come one by one', { kind: 'slow' }, 'no answer within 200 ms', true],
-    ['a reset', { kind: 'reset' }, 'socket hang up', false],
-    ['half a body', { kind: 'cut-body' }, 'the answer broke off', false],
-  ] as const)('ends at its deadline at the latest, with the reason: %s', async (_, fault, detail, isTimeout) => {
+    ['hang', { kind: 'hang' }, { detail: 'no answer within 200 ms', isTimeout: true }],
+    [
+      'bytes that come one by one',
+      { kind: 'slow' },
+      { detail: 'not all of the answer within 200 ms', isTimeout: true, isTooMuch: true },
+    ],
+    ['a reset', { kind: 'reset' }, { detail: 'socket hang up', isTimeout: false }],
+    ['half a body', { kind: 'cut-body' }, { detail: 'the answer broke off', isTimeout: false }],
+  ] as const)('ends at its deadline at the latest, with the reason: %s', async (_, fault, why) => {
     const { get } = open();
     await isState('up');
     // A warm connection that is gone is tried once more.
     stub.fault(/nodes/, fault, fault.kind === 'reset' ? 2 : 1);
     const startMs = clock.monoMs();
-    expect(await get(NODES, 200)).toEqual({ kind: 'none', detail, isTimeout });
+    expect(await get(NODES, 200)).toEqual({ kind: 'none', ...why });
     expect(clock.monoMs() - startMs).toBeLessThan(5_000);
     expect(connection?.state()).toBe('suspect');
     expect(await get(NODES, 5_000)).toMatchObject({ status: 200 });

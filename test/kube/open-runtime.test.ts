@@ -8,7 +8,7 @@ import {
   PodSandboxState,
   RuntimeService,
 } from '../../src/kube/cri/cri_pb.ts';
-import { findRuntime, type OpenRuntime, openRuntime, socketsOf } from '../../src/kube/open-runtime.ts';
+import { findRuntime, type OpenRuntime, openRuntime, socketsOf } from '../../src/kube/cri/open-runtime.ts';
 import type { Clock, Finding } from '../../src/ports.ts';
 import { hex, uid } from './a-node.ts';
 import { openStubRuntime, type StubRuntime, unimplemented } from './stub-runtime.ts';
@@ -207,6 +207,7 @@ describe('the facts of the runtime', () => {
         return () => void timers.splice(timers.indexOf(timer), 1);
       },
     };
+    stub.on(ImageService.method.imageFsInfo, () => ({ imageFilesystems: [{ fsId: { mountpoint: '/images' } }] }));
     const runtime = openOn(stub.socket, clock);
     await runtime.refresh();
     expect(timers.map(({ ms }) => ms)).toEqual([60_000]);
@@ -236,6 +237,40 @@ describe('the facts of the runtime', () => {
     stub.on(cri.listContainerStats, () => ({ stats: [] }));
     await runtime.refresh();
     await expect.poll(() => raised.has('runtime-layers')).toBe(false);
+  });
+});
+
+describe('the file systems of the runtime', () => {
+  it('are asked for again at the next query, and after 5 s at rest, with a finding after 10 s, until it says them', async () => {
+    let aheadMs = 0;
+    const rests: (() => void)[] = [];
+    const real = createClock();
+    const clock: Clock = {
+      ...real,
+      monoMs: () => real.monoMs() + aheadMs,
+      after: (ms, run) => {
+        if (ms === 5_000) rests.push(run);
+        return real.after(ms, run);
+      },
+    };
+    stub.on(cri.runtimeConfig, () => ({}));
+    stub.onRaw(ImageService.method.imageFsInfo, () => ({ code: 13, details: 'the disk is busy' }));
+    const asked = () => stub.calls.filter((name) => name === 'ImageFsInfo').length;
+    const runtime = openOn(stub.socket, clock);
+    await runtime.refresh();
+    await expect.poll(asked).toBeGreaterThan(0);
+    const before = asked();
+    await runtime.refresh();
+    await expect.poll(asked).toBeGreaterThan(before);
+    expect(rests.length).toBeGreaterThan(0);
+    expect([...raised.keys()]).toEqual([]);
+    aheadMs = 10_000;
+    await runtime.refresh();
+    await expect.poll(() => raised.get('runtime-filesystems')?.text).toContain('the disk is busy');
+    stub.on(ImageService.method.imageFsInfo, () => ({ imageFilesystems: [{ fsId: { mountpoint: '/images' } }] }));
+    rests.at(-1)?.();
+    await expect.poll(() => runtime.filesystems()).toMatchObject({ known: true, value: { imagefs: '/images' } });
+    expect([...raised.keys()]).toEqual([]);
   });
 });
 

@@ -1,129 +1,37 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import os from 'node:os';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { createHasten } from '../../src/act/hasten.ts';
-import type { Outcome } from '../../src/core/outcome.ts';
-import { readBootId } from '../../src/host/clock.ts';
-import { startTicks, startWorkload } from '../../src/host/workload.ts';
-import { openKube } from '../../src/kube/open.ts';
-import type { Mode } from '../../src/mode.ts';
-import type { BoundPod, Clock, StopOrder } from '../../src/ports.ts';
-import { clock, machine, until } from '../host/test-cgroup.ts';
-import { heardParts } from '../standalone/needs.ts';
-import { aKubeletTree, anId } from './a-kubelet-tree.ts';
-import { type Authority, createAuthority, writeKubeconfig } from './certificates.ts';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { sleep } from '../../src/host/clock.ts';
+import { startTicks } from '../../src/host/process/workload.ts';
+import type { Clock } from '../../src/ports.ts';
+import { clock, until } from '../host/test-cgroup.ts';
+import {
+  addPod,
+  bootId,
+  directory,
+  does,
+  isUnable,
+  mode,
+  noted,
+  open,
+  openRuntimeOf,
+  parts,
+  podNamed,
+  pods,
+  runPod,
+  sayBoot,
+  standing,
+  standStill,
+  statuses,
+  stop,
+  stub,
+  written,
+} from './an-open-kube.ts';
 import { aUid, aV1Pod, NODE } from './pod-store.ts';
-import { type Heard, type StubApi, startStubApi } from './stub-api.ts';
 
-const boot = readBootId();
 const EARLIER = '99999999-2222-4333-8444-555555555555';
-const [APP, PAUSE] = [anId('a'), anId('b')];
-/** Less is between two looks at whether something is so; more is a deadline. */
-const SHORTEST_DEADLINE_MS = 25;
 
-describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
-  let authority: Authority;
-  let stub: StubApi;
-  let mode: Mode;
-  let tree: ReturnType<typeof aKubeletTree>;
-  let directory: string;
-  let parts: ReturnType<typeof heardParts>;
-  let written: Heard[];
-  let answers: (request: Heard) => { readonly status: number; readonly body: object } | null;
-  let stillMs: number | null;
-  /** Once it stands still, no deadline passes, however long a busy machine takes to answer. */
-  const standing: Clock = {
-    ...clock,
-    monoMs: () => stillMs ?? clock.monoMs(),
-    after: (ms, run) => (stillMs !== null && ms >= SHORTEST_DEADLINE_MS ? () => undefined : clock.after(ms, run)),
-  };
-  beforeAll(() => {
-    authority = createAuthority();
-  });
-  afterAll(() => authority.remove());
-  beforeEach(async () => {
-    if (machine === null) return;
-    written = [];
-    answers = () => null;
-    stillMs = null;
-    stub = await startStubApi(authority, (request) => {
-      if (request.method === 'GET') return null;
-      written.push(request);
-      return { ...(answers(request) ?? { status: 200, body: { kind: 'Status', status: 'Success' } }) } as never;
-    });
-    sayBoot(boot.known ? boot.value : '');
-    tree = aKubeletTree(machine, 'cgroupfs');
-    directory = mkdtempSync(path.join(os.tmpdir(), 'nodewarden-'));
-    parts = heardParts();
-  });
-  afterEach(async () => {
-    await mode?.close(true);
-    await stub.stop();
-    rmSync(directory, { recursive: true });
-  });
-  const sayBoot = (bootID: string, conditions: object[] = []): void =>
-    void Object.assign(stub.node, { status: { nodeInfo: { bootID }, conditions } });
-  const open = (dry = false, clockOfAgent: Clock = clock): void => {
-    if (machine === null) return;
-    const { findings, log } = parts;
-    const { cgroupRoot } = tree;
-    mode = openKube(
-      {
-        clock: clockOfAgent,
-        mounts: machine,
-        cgroupRoot,
-        runtimeDirectory: directory,
-        findings,
-        log,
-        note: () => undefined,
-        wake: () => undefined,
-        dry,
-      },
-      {
-        kubeconfig: writeKubeconfig(authority, stub.url),
-        nodeName: NODE,
-        ...{ taintKeys: 'own', areConditionsSet: true, isBudgetRequired: false, protectNamespaces: ['kube-system'] },
-        ...{ kubeletDirectory: directory, podLogsDir: directory, stateDirectory: directory, imageMinimumGCAgeMs: 1 },
-        ...{ runtimeEndpoint: `unix://${directory}/no.sock`, cgroupDriver: 'cgroupfs', isDrained: true },
-      },
-      { sightings: new Map() },
-    );
-  };
-  const pods = (): readonly BoundPod[] => {
-    const bound = mode.pods.pods();
-    return bound.known ? bound.value : [];
-  };
-  const podNamed = (name: string): BoundPod | undefined => pods().find(({ declared }) => declared.name === name);
-  /** With a process in its container and one in its sandbox. */
-  const runPod = async (uid: string) => {
-    const path = tree.addPod('Burstable', uid, APP, PAUSE);
-    const start = async (id: string) => {
-      const directory = `${machine?.memory}${tree.containerIn(path, id)}`;
-      const started = startWorkload({
-        argv: ['/bin/sleep', '1000'],
-        join: [directory],
-        monoMs: clock.monoMs,
-        line: () => undefined,
-      });
-      if (typeof started === 'string') throw new Error(started);
-      onTestFinished(() => started.kill('SIGKILL'));
-      await until(() => readFileSync(`${directory}/cgroup.procs`, 'latin1') !== '');
-      return started;
-    };
-    return { app: await start(APP), pause: await start(PAUSE) };
-  };
-  const statuses = { containerStatuses: [{ name: 'main', containerID: `containerd://${APP}` }] };
-  const stop = (pod: BoundPod | undefined, more: Partial<StopOrder> = {}): Promise<Outcome> => {
-    if (pod === undefined) throw new Error('no such pod');
-    const order: StopOrder = {
-      ...{ decision: 'd1', victim: pod.declared, graceMs: 1_000, why: 'eviction', isHard: true, resumedFromMs: null },
-      ...{ first: 'sigkill', givesBack: 'memory' },
-      ...more,
-    };
-    return mode.killer.stop(order, createHasten(clock));
-  };
-
+describe.skipIf(isUnable)('mode kubelet', () => {
   it('binds the pods of the API to their cgroups, and finds an undeclared pod by its cgroup', async () => {
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
@@ -139,13 +47,27 @@ describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
     await until(() => podNamed('fresh')?.declared.limitedBy === null);
   });
 
+  it('knows a running pod that the API server shows by its name, though it does not list the pods', async () => {
+    const uid = aUid();
+    stub.store.put(aV1Pod({ name: 'web', uid, status: statuses, spec: { priority: 77 } }));
+    stub.fault(/^\/api\/v1\/pods\?/, { kind: 'status', status: 503 }, Number.POSITIVE_INFINITY);
+    await runPod(uid);
+    open(false, clock, await openRuntimeOf(uid));
+    await until(() => podNamed('web')?.declared.priority === 77);
+    expect(podNamed('web')?.declared).toMatchObject({ limitedBy: null, isTerminating: false });
+    expect(podNamed('web')?.declared).not.toHaveProperty('unsaid');
+  });
+
   it('takes back nothing in a dry run that the acting agent has stopped', async () => {
     const told = { shutdownId: 'boot-1', deleted: [] };
-    const file = { schema: 1, bootId: boot.known ? boot.value : '', told };
+    const file = { schema: 1, bootId, told };
     writeFileSync(path.join(directory, 'kube-shutdown.json'), JSON.stringify(file));
     open(true);
     expect(mode.hasStops()).toBe(false);
+    // A shutdown that it has followed was cancelled.
+    await mode.undoStops();
     await mode.close(true);
+    expect(written).toEqual([]);
     open();
     expect(mode.hasStops()).toBe(true);
   });
@@ -175,7 +97,7 @@ describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
     await mode.close(false);
     const victim = { namespace: 'default', name: 'web', uid, isMirror: false };
     const act = { kind: 'delete', decision: 'd1', victim, graceSeconds: 1, why: 'EvictionByNodewarden' };
-    const entry = { ...act, message: 'memory', madeAtMs: clock.monoMs(), bootId: boot.known ? boot.value : '' };
+    const entry = { ...act, message: 'memory', madeAtMs: clock.monoMs(), bootId };
     writeFileSync(path.join(directory, 'spool', 'spool.jsonl'), `${JSON.stringify({ schema: 1, entry })}\n`);
     // They stand in once the list has been asked for for 1 s: here, at once.
     let isFirst = true;
@@ -192,7 +114,7 @@ describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
   });
 
   it('chooses no pod of the API while the node is not shown to be this machine', async () => {
-    sayBoot('99999999-2222-4333-8444-555555555555');
+    sayBoot(EARLIER);
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
     await runPod(uid);
@@ -209,7 +131,7 @@ describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
     const { app } = await runPod(uid);
     open(false, standing);
     await until(() => podNamed('web')?.declared.limitedBy === null);
-    stillMs = clock.monoMs();
+    standStill();
     const outcome = await stop(podNamed('web'));
     expect(outcome).toMatchObject({
       kind: 'ended',
@@ -228,14 +150,15 @@ describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
     const uid = aUid();
     const web = { name: 'web', uid, status: statuses };
     stub.store.put(aV1Pod(web));
-    tree.addPod('Burstable', uid, APP, PAUSE);
-    answers = ({ method }) => (method === 'DELETE' ? { status: 403, body: { kind: 'Status', message: 'no' } } : null);
+    addPod(uid);
+    does.answer = ({ method }) =>
+      method === 'DELETE' ? { status: 403, body: { kind: 'Status', message: 'no' } } : null;
     open(false, standing);
     await until(() => podNamed('web') !== undefined);
-    stillMs = clock.monoMs();
+    const resumedFromMs = standStill();
     const victim = podNamed('web');
     const doneBefore = [{ atMs: 1, act: 'delete', answer: 'sent' } as const];
-    const resume = () => stop(victim, { resumedFromMs: stillMs, sentBefore: 'sigkill', doneBefore });
+    const resume = () => stop(victim, { resumedFromMs, sentBefore: 'sigkill', doneBefore });
     expect(await resume()).toMatchObject({ kind: 'dropped', because: 'gone' });
     stub.fault(/\/pods\/web$/, { kind: 'status', status: 500 });
     expect(await resume()).toMatchObject({ kind: 'unknown' });
@@ -246,28 +169,78 @@ describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
     expect(await resume()).toMatchObject({ kind: 'ended', via: 'api' });
   });
 
-  it('spares a pod whose disruption budget refuses, and passes it over for a while', async () => {
+  it('lets no shutdown delete a pod before the node is cordoned, also if the API server was away when it began', async () => {
+    const metadata = {
+      ownerReferences: [{ kind: 'ReplicaSet', name: 'web', uid: aUid(), apiVersion: 'apps/v1', controller: true }],
+    };
+    stub.store.put(aV1Pod({ name: 'web', uid: aUid(), status: statuses, metadata }));
+    open();
+    await until(() => podNamed('web') !== undefined && podNamed('web')?.declared.leaves === undefined);
+    await stub.stop();
+    await until(() => parts.present.has('api-away'));
+    mode.setShuttingDown(true);
+    await mode.announce?.({ decision: 'd9', totalMs: 60_000, byKubelet: false });
+    const isCordoned = (): boolean => written.some(({ path }) => path.endsWith(`/nodes/${NODE}`));
+    await stub.listen();
+    await until(() => {
+      const mayBeDeleted = podNamed('web')?.declared.leaves === undefined;
+      expect([mayBeDeleted, isCordoned()]).not.toEqual([true, false]);
+      return mayBeDeleted;
+    });
+  });
+
+  describe('a kept deletion of a pod that is Ready in the API since before the kill', () => {
     const uid = aUid();
-    stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
-    const { app } = await runPod(uid);
-    answers = ({ path }) =>
-      path.endsWith('/eviction')
-        ? {
-            status: 429,
-            body: {
-              kind: 'Status',
-              message: 'Cannot evict pod as it would violate the disruption budget',
-              details: { causes: [{ reason: 'DisruptionBudget', message: 'web needs 1' }] },
-            },
-          }
-        : null;
-    open(false, standing);
-    await until(() => podNamed('web')?.declared.limitedBy === null);
-    stillMs = clock.monoMs();
-    const outcome = await stop(podNamed('web'), { isHard: false, first: 'sigterm' });
-    expect(outcome).toMatchObject({ kind: 'dropped', because: 'budget-refused' });
-    expect(app.isAlive()).toBe(true);
-    expect(podNamed('web')?.declared.limitedBy).toBe('budget-refused');
+    const ready = (wallMs: number) => {
+      const lastTransitionTime = `${new Date(wallMs).toISOString().slice(0, 19)}Z`;
+      const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime }];
+      stub.store.put(aV1Pod({ name: 'web', uid, status: { ...statuses, conditions } }));
+    };
+    let aheadMs: number;
+    const ahead: Clock = {
+      ...clock,
+      monoMs: () => clock.monoMs() + aheadMs,
+      wallMs: () => clock.wallMs() + aheadMs,
+    };
+    /** The API server answers again long after the kill, and `meanwhile`. */
+    const kill = async (meanwhile: () => Promise<unknown>): Promise<void> => {
+      aheadMs = 0;
+      ready(clock.wallMs() - 3_600_000);
+      const { app, pause } = await runPod(uid);
+      open(false, ahead, await openRuntimeOf(uid));
+      // Without its sandbox, which the runtime has named.
+      await until(() => podNamed('web')?.containers.length === 1);
+      await stub.stop();
+      await until(() => parts.present.has('api-away'));
+      expect((await stop(podNamed('web'))).kind).toBe('ended');
+      await until(() => !app.isAlive());
+      expect(pause.isAlive()).toBe(true);
+      aheadMs = 200_000;
+      await meanwhile();
+      noted.splice(0);
+      await stub.listen();
+    };
+
+    it('is not sent, nor is the pod said to be well, if it runs', async () => {
+      let before = 0;
+      await kill(async () => {
+        // The kubelet has restarted it, which its status in the API does not show yet.
+        await runPod(uid);
+        before = stub.heard.length;
+      });
+      await until(() => stub.heard.slice(before).some(({ path }) => /\/pods\?.*watch/.test(path)));
+      await sleep(clock, 500);
+      expect(written.map(({ method }) => method)).not.toContain('DELETE');
+      const notes = () => JSON.stringify(noted.splice(0));
+      expect(notes()).not.toContain('withdraw');
+      ready(ahead.wallMs() - 100_000);
+      await until(() => notes().includes('had run again'));
+    });
+
+    it('is sent if only its sandbox is left', async () => {
+      await kill(async () => undefined);
+      await until(() => written.some(({ method, path: url }) => method === 'DELETE' && url.includes('/pods/web')));
+    });
   });
 
   describe('started again while the API server is away', () => {
@@ -338,7 +311,7 @@ describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
     await until(() => written.some(({ path }) => path.endsWith('/status')));
     const told = () => written.filter(({ body }) => JSON.stringify(body).includes(EARLIER));
     expect(told()).toEqual([]);
-    sayBoot(boot.known ? boot.value : '', [{ type: 'Ready', status: 'True' }]);
+    sayBoot(bootId, [{ type: 'Ready', status: 'True' }]);
     await until(() => told().length === 2);
     const [event, condition] = told().toSorted(({ method }) => (method === 'POST' ? -1 : 1));
     expect(event?.body).toMatchObject({ reason: 'NodeShutdown', involvedObject: { kind: 'Node' } });
@@ -352,7 +325,7 @@ describe.skipIf(machine === null || !boot.known)('mode kubelet', () => {
   it('leaves the node to a live agent that maintains its conditions', async () => {
     const message = `the node has no memory pressure; agent 1-${startTicks(1)}`;
     const lastHeartbeatTime = new Date().toISOString();
-    sayBoot(boot.known ? boot.value : '', [{ type: 'NodewardenMemoryPressure', message, lastHeartbeatTime }]);
+    sayBoot(bootId, [{ type: 'NodewardenMemoryPressure', message, lastHeartbeatTime }]);
     open();
     await until(() => mode.isTaken?.() !== null);
     expect(mode.isTaken?.()).toContain('process 1');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createPodCache, readPod } from '../../src/kube/pod-cache.ts';
+import { createPodCache, readPod } from '../../src/kube/pods/pod-cache.ts';
 import { aV1Pod, NODE } from './pod-store.ts';
 
 const A = '00000000-0000-4000-8000-00000000000a';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
-import type { CgroupDriver } from '../../src/host/kubepods.ts';
-import { createPodCgroups, type FoundPods } from '../../src/kube/pod-cgroups.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
+import type { CgroupDriver } from '../../src/host/cgroup/kubepods.ts';
+import { createPodCgroups, type FoundPods } from '../../src/kube/pods/pod-cgroups.ts';
 import { machine } from '../host/test-cgroup.ts';
 import { aKubeletTree, anId, aUid, treeIn } from './a-kubelet-tree.ts';
 

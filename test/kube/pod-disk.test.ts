@@ -6,9 +6,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { DiskWalk } from '../../src/core/pod/disk-walk.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createDiskWalker, type DiskWalker } from '../../src/host/disk-walk.ts';
-import type { LivePod } from '../../src/kube/live-pods.ts';
-import { createKubePodDisk, type Layers } from '../../src/kube/pod-disk.ts';
+import { createDiskWalker, type DiskWalker } from '../../src/host/disk/disk-walk.ts';
+import type { LivePod } from '../../src/kube/pods/live-pods.ts';
+import { createKubePodDisk, type Layers } from '../../src/kube/pods/pod-disk.ts';
 import { aUid } from './a-kubelet-tree.ts';
 import { anApiPod } from './an-api-pod.ts';
 
@@ -56,6 +56,7 @@ describe('the disk of a pod of the kubelet', () => {
       cgroup: known(nowhere),
       containers: names.map((name, i) => ({ id: idOf(i), name, cgroup: nowhere })),
       sandboxes: [],
+      frees: true,
     };
   };
   const measure = async (pod = aLivePod(), soFar: (least: DiskWalk) => void = () => undefined): Promise<DiskWalk> => {

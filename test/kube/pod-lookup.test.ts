@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createPodLookup } from '../../src/kube/pod-watch.ts';
+import { createPodLookup } from '../../src/kube/pods/pod-watch.ts';
 import { aUid } from './a-kubelet-tree.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
@@ -11,10 +11,12 @@ describe('running pods that neither list nor watch contains', () => {
     const asked: string[] = [];
     const learned: unknown[] = [];
     let isUp = false;
+    const isListDue = false;
     let answer = (): void => undefined;
     const lookUp = createPodLookup({
       clock,
       isUp: () => isUp,
+      isListDue: () => isListDue,
       get: (path) => {
         asked.push(path);
         return new Promise((resolve) => {
@@ -45,14 +47,16 @@ describe('running pods that neither list nor watch contains', () => {
     expect(asked).toHaveLength(6);
   });
 
-  it('are awaited until the answer, whatever it is, and for 100 ms at most; not from a server that is away', async () => {
+  it('are awaited until the answer, whatever it is, and for 100 ms at most, or until the list; not from a server that is away', async () => {
     const clock = createVirtualClock();
     let isUp = true;
+    let isListDue = false;
     let answers = 0;
     let answer = (): void => undefined;
     const lookUp = createPodLookup({
       clock,
       isUp: () => isUp,
+      isListDue: () => isListDue,
       get: () =>
         new Promise((resolve) => {
           answer = () => resolve({ kind: 'answer', status: 404, body: null, retryAfterMs: null });
@@ -73,5 +77,9 @@ describe('running pods that neither list nor watch contains', () => {
     expect(lookUp(pod('2'))).toBe(true);
     await clock.advance(100);
     expect(lookUp(pod('2'))).toBe(false);
+    isListDue = true;
+    expect(lookUp(pod('2'))).toBe(true);
+    isUp = false;
+    expect(lookUp(pod('2'))).toBe(true);
   });
 });

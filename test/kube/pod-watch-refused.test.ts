@@ -1,8 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import type { ApiPod } from '../../src/kube/api-pod.ts';
+import { partOf } from '../../src/core/shape.ts';
+import type { ApiPod } from '../../src/kube/api/api-pod.ts';
 import { answer, aWatch, MINUTE, seen, stored } from './a-watch.ts';
 import { directConnection } from './direct-connection.ts';
-import { aV1Pod, createPodStore, NODE } from './pod-store.ts';
+import { aUid, aV1Pod, createPodStore, type Json, NODE } from './pod-store.ts';
+
+const HASH = 'f'.repeat(32);
+const MIRROR = {
+  annotations: { 'kubernetes.io/config.mirror': HASH, 'kubernetes.io/config.hash': HASH },
+  ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: NODE, uid: 'n', controller: true }],
+};
 
 describe('the pods of a node whose server refuses, has gone back or is away', () => {
   it.each([401, 403, 404, 429, 500, 503])(
@@ -34,6 +41,51 @@ describe('the pods of a node whose server refuses, has gone back or is away', ()
     expect(watch.lists()).toBe(1);
     await clock.advance(2_000);
     expect(watch.lists()).toBe(2);
+  });
+
+  it('are known one by one as far as the server answers for them by their names, until it lists them', async () => {
+    const { clock, store, start, refuse } = aWatch();
+    const [pod, mirror] = [aV1Pod({ name: 'a' }), aV1Pod({ name: 'm', metadata: MIRROR })];
+    const uidOf = (object: Json): string => partOf(object, 'metadata')['uid'] as string;
+    refuse(() => answer(503));
+    const watch = start();
+    await clock.advance(100);
+    for (const one of [pod, mirror]) watch.asking(uidOf(one))(one);
+    expect(watch.learnt(uidOf(pod))?.object).toMatchObject({ name: 'a' });
+    expect([watch.learnt(uidOf(mirror)), watch.learnt(aUid())]).toEqual([null, null]);
+    // It is not known that there are no others.
+    expect(watch.pods().known).toBe(false);
+    store.put(aV1Pod({ name: 'b' }));
+    refuse(() => null);
+    await clock.advance(MINUTE);
+    expect(watch.learnt(uidOf(pod))).toBeNull();
+    expect(seen(watch)).toEqual(stored(store.of(NODE)));
+  });
+
+  it.each([
+    ['is larger than what is read', { ...answer(200), problem: 'larger than 64 MiB', isTooMuch: true }],
+    ['is still arriving at the deadline', { kind: 'none', detail: 'late', isTimeout: true, isTooMuch: true }],
+  ] as const)('arrive in smaller pages if a page of them %s', async (_, tooMuch) => {
+    const { clock, store, start, become, refuse, present } = aWatch();
+    for (let i = 0; i < 1_200; i++) store.put(aV1Pod({ name: `pod-${i}` }));
+    let isTooLarge = (query: URLSearchParams): boolean => query.get('resourceVersion') === '0';
+    refuse((path) => {
+      const query = new URL(path, 'https://stub').searchParams;
+      const isList = query.get('watch') !== 'true';
+      return isList && isTooLarge(query) ? tooMuch : null;
+    });
+    const watch = start();
+    await clock.advance(100);
+    expect(seen(watch)).toEqual(stored(store.of(NODE)));
+    isTooLarge = (query) => query.get('limit') === '500' && query.has('continue');
+    become('away');
+    await clock.advance(MINUTE);
+    store.remove('default/pod-7');
+    become('up');
+    await clock.advance(10_000);
+    expect(seen(watch)).toEqual(stored(store.of(NODE)));
+    expect(watch.lists()).toBe(2);
+    expect(present.size).toBe(0);
   });
 
   it.each([

@@ -40,6 +40,26 @@ describe('the pods of the node', () => {
     expect(watch.lists()).toBe(2);
   });
 
+  it.each([
+    ['until they are listed', 1, true],
+    ['for 2 s at most', 5_000, false],
+  ])('are about to be listed after an outage: %s', async (_, takesMs, isListed) => {
+    const { clock, store, start, become, delay } = aWatch();
+    store.put(aV1Pod({ name: 'a' }));
+    const watch = start();
+    await clock.advance(100);
+    become('away');
+    await clock.advance(MINUTE);
+    expect(watch.isListDue()).toBe(false);
+    delay(takesMs);
+    become('up');
+    expect(watch.isListDue()).toBe(true);
+    await clock.advance(400);
+    expect([watch.isListDue(), watch.isCurrent()]).toEqual([true, false]);
+    await clock.advance(1_600);
+    expect([watch.isListDue(), watch.isCurrent()]).toEqual([false, isListed]);
+  });
+
   it('let the loop run while a long list of them is read', async () => {
     const { clock, store, start } = aWatch();
     for (let i = 0; i < 1_000; i++) store.put(aV1Pod({ name: `pod-${i}` }));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import type { ApiPod } from '../../src/kube/api-pod.ts';
+import type { ApiPod } from '../../src/kube/api/api-pod.ts';
 import { machine } from '../host/test-cgroup.ts';
 import { aKubeSource, aTurnedClock } from './a-kube-source.ts';
 import { aKubeletTree, anId, aUid } from './a-kubelet-tree.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readableOf } from '../../src/kube/readable-pod.ts';
+import { readableOf } from '../../src/kube/pods/readable-pod.ts';
 import { aV1Pod, NODE } from './pod-store.ts';
 
 const read = (more: Parameters<typeof aV1Pod>[0]) => readableOf(aV1Pod(more), new Set(), NODE);

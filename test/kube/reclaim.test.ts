@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { ContainerState } from '../../src/kube/cri/cri_pb.ts';
-import { openRuntimeReclaim, type SeenImages } from '../../src/kube/reclaim.ts';
+import { openRuntimeReclaim, type SeenImages } from '../../src/kube/cri/reclaim.ts';
 import type { Clock, Finding } from '../../src/ports.ts';
 import { aClock } from './a-clock.ts';
 import { aNode, imageId, type ModelContainer, type ModelImage, uid } from './a-node.ts';

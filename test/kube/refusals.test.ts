@@ -3,8 +3,8 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ApiVictim, NodeConditionEntry, OwnTaint } from '../../src/kube/write-rules.ts';
-import { victimOf } from '../../src/kube/write-rules.ts';
+import type { ApiVictim, NodeConditionEntry, OwnTaint } from '../../src/kube/api/write-rules.ts';
+import { victimOf } from '../../src/kube/api/write-rules.ts';
 import { anApi, BOOT, EARLIER_BOOT, type Json, NODE_PATH, NODE_UID, VICTIM, writesTo } from './an-api.ts';
 
 /** beside-a-kubelet.md J, as far as the API goes. A cast stands where the types would not let the mistake compile. */
@@ -296,8 +296,8 @@ describe('the source', () => {
     const senders = files.filter((file) =>
       /\bApiSend\b|\bconnection\.send\b|\bContentType\b.*merge-patch/.test(code(file)),
     );
-    expect(senders.sort()).toEqual(['kube/access-review.ts', 'kube/api-writes.ts', 'kube/connection.ts']);
-    const paths = code('kube/access-review.ts').match(/'\/apis?\/[^']*'|path: .*|method: .*/g);
+    expect(senders.sort()).toEqual(['kube/api/access-review.ts', 'kube/api/api-writes.ts', 'kube/api/connection.ts']);
+    const paths = code('kube/api/access-review.ts').match(/'\/apis?\/[^']*'|path: .*|method: .*/g);
     expect(paths).toEqual([
       "'/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'",
       "method: 'POST',",
@@ -305,11 +305,11 @@ describe('the source', () => {
     ]);
   });
   it('contains no word for what must not be sent', () => {
-    for (const file of ['kube/api-writes.ts', 'kube/write-rules.ts']) {
+    for (const file of ['kube/api/api-writes.ts', 'kube/api/write-rules.ts']) {
       expect(code(file)).not.toMatch(
         /PUT|phase|NoExecute|containerStatuses|out-of-service|finalizers|deletecollection/,
       );
     }
-    expect(code('kube/api-writes.ts')).toContain("method: 'DELETE'");
+    expect(code('kube/api/api-writes.ts')).toContain("method: 'DELETE'");
   });
 });

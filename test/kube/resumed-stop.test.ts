@@ -3,7 +3,7 @@ import type { Outcome, Rung } from '../../src/core/outcome.ts';
 import { known } from '../../src/core/reading.ts';
 import { until } from '../../src/demo/cast.ts';
 import { sleep } from '../../src/host/clock.ts';
-import { type KubeKillerNeeds, type Said, UNANSWERED } from '../../src/kube/ladder.ts';
+import { type KubeKillerNeeds, type Said, UNANSWERED } from '../../src/kube/stop/ladder.ts';
 import type { Clock, StopOrder } from '../../src/ports.ts';
 import { needsCgroups } from '../act/a-cgroup.ts';
 import {
@@ -231,6 +231,63 @@ describe.skipIf(needsCgroups !== '')(
       const outcome = await run(of, { resumedFromMs: clock.monoMs() + 20 });
       expect(actsOf(outcome)).toEqual(['kill-containers', 'spool']);
       expect(asked).toEqual(['later d1']);
+    });
+
+    const away: Rung = { atMs: 1, act: 'evict', answer: 'the API is away', isAccepted: false };
+    const lost: Rung = { atMs: 1, act: 'evict', answer: UNANSWERED };
+    it.each([
+      ['the API was away', [away], {}],
+      ['its answer was lost, and the API does not show the pod as being deleted', [lost], { ending: known(false) }],
+      ['its answer was lost, and the API is away', [lost], {}],
+    ])('leaves the victim of a choice that is more than a second old if %s', async (_, doneBefore, api) => {
+      const app = await pod.child('app');
+      const resumedFromMs = clock.monoMs() + 20;
+      await sleep(clock, 1_100);
+      const of = killer(() => ['app'], { ...api, evict: Promise.resolve(ACCEPTED) });
+      const outcome = await run(of, { ...soft(1_000), first: 'sigkill', resumedFromMs, doneBefore });
+      expect(outcome).toMatchObject({ kind: 'dropped', because: 'stale' });
+      expect(asked).toEqual([]);
+      expect(app.isAlive()).toBe(true);
+    });
+
+    it.each([
+      ['nothing was sent', []],
+      ['the API was away', [{ ...away, act: 'delete' } as const]],
+      ['its deletion is not known to be accepted', [{ ...lost, act: 'delete' } as const]],
+    ])('leaves the victim of a hard choice that is more than a second old if %s', async (_, doneBefore) => {
+      const app = await pod.child('app');
+      const resumedFromMs = clock.monoMs() + 20;
+      await sleep(clock, 1_100);
+      const of = killer(() => ['app'], { ending: known(false), remove: Promise.resolve(ACCEPTED) });
+      const outcome = await run(of, { resumedFromMs, sentBefore: 'sigkill', doneBefore });
+      expect(outcome).toMatchObject({ kind: 'dropped', because: 'stale' });
+      expect(asked).toEqual([]);
+      expect(app.isAlive()).toBe(true);
+    });
+
+    it.each<readonly [string, Rung]>([
+      ['it was sent SIGKILL', KILLED],
+      ['its deletion was accepted', { ...unheard, isAccepted: true }],
+    ])('ends the victim of a hard choice, however old, if %s', async (_, rung) => {
+      const app = await pod.child('app');
+      const resumedFromMs = clock.monoMs() + 20;
+      await sleep(clock, 1_100);
+      const of = killer(() => ['app'], { ending: known(false) });
+      const outcome = await run(of, { resumedFromMs, sentBefore: 'sigkill', doneBefore: [rung] });
+      expect(outcome).toMatchObject({ kind: 'ended', via: 'sigkill' });
+      await until(clock, () => !app.isAlive(), 10_000);
+    });
+
+    it('ends the victim of an old choice whose request the API has accepted, although its answer was lost', async () => {
+      const app = await pod.child('app');
+      const resumedFromMs = clock.monoMs() + 20;
+      await sleep(clock, 1_100);
+      const of = killer(() => ['app'], { ending: known(true) });
+      const stopping = run(of, { ...soft(60_000), resumedFromMs, doneBefore: [lost] });
+      await sleep(clock, 50);
+      app.kill('SIGTERM');
+      expect(await stopping).toMatchObject({ kind: 'ended', via: 'api' });
+      expect(asked).toEqual([]);
     });
 
     it('does not repeat a request that was accepted', async () => {

@@ -9,494 +9,211 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
-/**
- * Describes the file setup.proto.
- */
 export const file_setup: GenFile = /*@__PURE__*/
   fileDesc("CgtzZXR1cC5wcm90bxIKcnVudGltZS52MSKNAQoPTmFtZXNwYWNlT3B0aW9uEioKB25ldHdvcmsYASABKA4yGS5ydW50aW1lLnYxLk5hbWVzcGFjZU1vZGUSJgoDcGlkGAIgASgOMhkucnVudGltZS52MS5OYW1lc3BhY2VNb2RlEiYKA2lwYxgDIAEoDjIZLnJ1bnRpbWUudjEuTmFtZXNwYWNlTW9kZSJVChtMaW51eFNhbmRib3hTZWN1cml0eUNvbnRleHQSNgoRbmFtZXNwYWNlX29wdGlvbnMYASABKAsyGy5ydW50aW1lLnYxLk5hbWVzcGFjZU9wdGlvbiJxChVMaW51eFBvZFNhbmRib3hDb25maWcSFQoNY2dyb3VwX3BhcmVudBgBIAEoCRJBChBzZWN1cml0eV9jb250ZXh0GAIgASgLMicucnVudGltZS52MS5MaW51eFNhbmRib3hTZWN1cml0eUNvbnRleHQiUwoSUG9kU2FuZGJveE1ldGFkYXRhEgwKBG5hbWUYASABKAkSCwoDdWlkGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRIPCgdhdHRlbXB0GAQgASgNIu4CChBQb2RTYW5kYm94Q29uZmlnEjAKCG1ldGFkYXRhGAEgASgLMh4ucnVudGltZS52MS5Qb2RTYW5kYm94TWV0YWRhdGESFQoNbG9nX2RpcmVjdG9yeRgDIAEoCRI4CgZsYWJlbHMYBiADKAsyKC5ydW50aW1lLnYxLlBvZFNhbmRib3hDb25maWcuTGFiZWxzRW50cnkSQgoLYW5ub3RhdGlvbnMYByADKAsyLS5ydW50aW1lLnYxLlBvZFNhbmRib3hDb25maWcuQW5ub3RhdGlvbnNFbnRyeRIwCgVsaW51eBgIIAEoCzIhLnJ1bnRpbWUudjEuTGludXhQb2RTYW5kYm94Q29uZmlnGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaMgoQQW5ub3RhdGlvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkQKFFJ1blBvZFNhbmRib3hSZXF1ZXN0EiwKBmNvbmZpZxgBIAEoCzIcLnJ1bnRpbWUudjEuUG9kU2FuZGJveENvbmZpZyIvChVSdW5Qb2RTYW5kYm94UmVzcG9uc2USFgoOcG9kX3NhbmRib3hfaWQYASABKAkiMQoXUmVtb3ZlUG9kU2FuZGJveFJlcXVlc3QSFgoOcG9kX3NhbmRib3hfaWQYASABKAkiGgoYUmVtb3ZlUG9kU2FuZGJveFJlc3BvbnNlIjIKEUNvbnRhaW5lck1ldGFkYXRhEgwKBG5hbWUYASABKAkSDwoHYXR0ZW1wdBgCIAEoDSIaCglJbWFnZVNwZWMSDQoFaW1hZ2UYASABKAkiVwodTGludXhDb250YWluZXJTZWN1cml0eUNvbnRleHQSNgoRbmFtZXNwYWNlX29wdGlvbnMYAyABKAsyGy5ydW50aW1lLnYxLk5hbWVzcGFjZU9wdGlvbiJbChRMaW51eENvbnRhaW5lckNvbmZpZxJDChBzZWN1cml0eV9jb250ZXh0GAIgASgLMikucnVudGltZS52MS5MaW51eENvbnRhaW5lclNlY3VyaXR5Q29udGV4dCJXCgVNb3VudBIWCg5jb250YWluZXJfcGF0aBgBIAEoCRIQCghyZWFkb25seRgDIAEoCBIkCgVpbWFnZRgJIAEoCzIVLnJ1bnRpbWUudjEuSW1hZ2VTcGVjIscCCg9Db250YWluZXJDb25maWcSLwoIbWV0YWRhdGEYASABKAsyHS5ydW50aW1lLnYxLkNvbnRhaW5lck1ldGFkYXRhEiQKBWltYWdlGAIgASgLMhUucnVudGltZS52MS5JbWFnZVNwZWMSDwoHY29tbWFuZBgDIAMoCRIhCgZtb3VudHMYByADKAsyES5ydW50aW1lLnYxLk1vdW50EjcKBmxhYmVscxgJIAMoCzInLnJ1bnRpbWUudjEuQ29udGFpbmVyQ29uZmlnLkxhYmVsc0VudHJ5EhAKCGxvZ19wYXRoGAsgASgJEi8KBWxpbnV4GA8gASgLMiAucnVudGltZS52MS5MaW51eENvbnRhaW5lckNvbmZpZxotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIpMBChZDcmVhdGVDb250YWluZXJSZXF1ZXN0EhYKDnBvZF9zYW5kYm94X2lkGAEgASgJEisKBmNvbmZpZxgCIAEoCzIbLnJ1bnRpbWUudjEuQ29udGFpbmVyQ29uZmlnEjQKDnNhbmRib3hfY29uZmlnGAMgASgLMhwucnVudGltZS52MS5Qb2RTYW5kYm94Q29uZmlnIi8KF0NyZWF0ZUNvbnRhaW5lclJlc3BvbnNlEhQKDGNvbnRhaW5lcl9pZBgBIAEoCSItChVTdGFydENvbnRhaW5lclJlcXVlc3QSFAoMY29udGFpbmVyX2lkGAEgASgJIhgKFlN0YXJ0Q29udGFpbmVyUmVzcG9uc2UqMQoNTmFtZXNwYWNlTW9kZRIHCgNQT0QQABINCglDT05UQUlORVIQARIICgROT0RFEAIy+gIKDlJ1bnRpbWVTZXJ2aWNlElQKDVJ1blBvZFNhbmRib3gSIC5ydW50aW1lLnYxLlJ1blBvZFNhbmRib3hSZXF1ZXN0GiEucnVudGltZS52MS5SdW5Qb2RTYW5kYm94UmVzcG9uc2USXQoQUmVtb3ZlUG9kU2FuZGJveBIjLnJ1bnRpbWUudjEuUmVtb3ZlUG9kU2FuZGJveFJlcXVlc3QaJC5ydW50aW1lLnYxLlJlbW92ZVBvZFNhbmRib3hSZXNwb25zZRJaCg9DcmVhdGVDb250YWluZXISIi5ydW50aW1lLnYxLkNyZWF0ZUNvbnRhaW5lclJlcXVlc3QaIy5ydW50aW1lLnYxLkNyZWF0ZUNvbnRhaW5lclJlc3BvbnNlElcKDlN0YXJ0Q29udGFpbmVyEiEucnVudGltZS52MS5TdGFydENvbnRhaW5lclJlcXVlc3QaIi5ydW50aW1lLnYxLlN0YXJ0Q29udGFpbmVyUmVzcG9uc2ViBnByb3RvMw");
 
-/**
- * @generated from message runtime.v1.NamespaceOption
- */
 export type NamespaceOption = Message<"runtime.v1.NamespaceOption"> & {
-  /**
-   * @generated from field: runtime.v1.NamespaceMode network = 1;
-   */
   network: NamespaceMode;
 
-  /**
-   * @generated from field: runtime.v1.NamespaceMode pid = 2;
-   */
   pid: NamespaceMode;
 
-  /**
-   * @generated from field: runtime.v1.NamespaceMode ipc = 3;
-   */
   ipc: NamespaceMode;
 };
 
-/**
- * Describes the message runtime.v1.NamespaceOption.
- * Use `create(NamespaceOptionSchema)` to create a new message.
- */
 export const NamespaceOptionSchema: GenMessage<NamespaceOption> = /*@__PURE__*/
   messageDesc(file_setup, 0);
 
-/**
- * @generated from message runtime.v1.LinuxSandboxSecurityContext
- */
 export type LinuxSandboxSecurityContext = Message<"runtime.v1.LinuxSandboxSecurityContext"> & {
-  /**
-   * @generated from field: runtime.v1.NamespaceOption namespace_options = 1;
-   */
   namespaceOptions?: NamespaceOption | undefined;
 };
 
-/**
- * Describes the message runtime.v1.LinuxSandboxSecurityContext.
- * Use `create(LinuxSandboxSecurityContextSchema)` to create a new message.
- */
 export const LinuxSandboxSecurityContextSchema: GenMessage<LinuxSandboxSecurityContext> = /*@__PURE__*/
   messageDesc(file_setup, 1);
 
-/**
- * @generated from message runtime.v1.LinuxPodSandboxConfig
- */
 export type LinuxPodSandboxConfig = Message<"runtime.v1.LinuxPodSandboxConfig"> & {
-  /**
-   * @generated from field: string cgroup_parent = 1;
-   */
   cgroupParent: string;
 
-  /**
-   * @generated from field: runtime.v1.LinuxSandboxSecurityContext security_context = 2;
-   */
   securityContext?: LinuxSandboxSecurityContext | undefined;
 };
 
-/**
- * Describes the message runtime.v1.LinuxPodSandboxConfig.
- * Use `create(LinuxPodSandboxConfigSchema)` to create a new message.
- */
 export const LinuxPodSandboxConfigSchema: GenMessage<LinuxPodSandboxConfig> = /*@__PURE__*/
   messageDesc(file_setup, 2);
 
-/**
- * @generated from message runtime.v1.PodSandboxMetadata
- */
 export type PodSandboxMetadata = Message<"runtime.v1.PodSandboxMetadata"> & {
-  /**
-   * @generated from field: string name = 1;
-   */
   name: string;
 
-  /**
-   * @generated from field: string uid = 2;
-   */
   uid: string;
 
-  /**
-   * @generated from field: string namespace = 3;
-   */
   namespace: string;
 
-  /**
-   * @generated from field: uint32 attempt = 4;
-   */
   attempt: number;
 };
 
-/**
- * Describes the message runtime.v1.PodSandboxMetadata.
- * Use `create(PodSandboxMetadataSchema)` to create a new message.
- */
 export const PodSandboxMetadataSchema: GenMessage<PodSandboxMetadata> = /*@__PURE__*/
   messageDesc(file_setup, 3);
 
-/**
- * @generated from message runtime.v1.PodSandboxConfig
- */
 export type PodSandboxConfig = Message<"runtime.v1.PodSandboxConfig"> & {
-  /**
-   * @generated from field: runtime.v1.PodSandboxMetadata metadata = 1;
-   */
   metadata?: PodSandboxMetadata | undefined;
 
-  /**
-   * @generated from field: string log_directory = 3;
-   */
   logDirectory: string;
 
-  /**
-   * @generated from field: map<string, string> labels = 6;
-   */
   labels: { [key: string]: string };
 
-  /**
-   * @generated from field: map<string, string> annotations = 7;
-   */
   annotations: { [key: string]: string };
 
-  /**
-   * @generated from field: runtime.v1.LinuxPodSandboxConfig linux = 8;
-   */
   linux?: LinuxPodSandboxConfig | undefined;
 };
 
-/**
- * Describes the message runtime.v1.PodSandboxConfig.
- * Use `create(PodSandboxConfigSchema)` to create a new message.
- */
 export const PodSandboxConfigSchema: GenMessage<PodSandboxConfig> = /*@__PURE__*/
   messageDesc(file_setup, 4);
 
-/**
- * @generated from message runtime.v1.RunPodSandboxRequest
- */
 export type RunPodSandboxRequest = Message<"runtime.v1.RunPodSandboxRequest"> & {
-  /**
-   * @generated from field: runtime.v1.PodSandboxConfig config = 1;
-   */
   config?: PodSandboxConfig | undefined;
 };
 
-/**
- * Describes the message runtime.v1.RunPodSandboxRequest.
- * Use `create(RunPodSandboxRequestSchema)` to create a new message.
- */
 export const RunPodSandboxRequestSchema: GenMessage<RunPodSandboxRequest> = /*@__PURE__*/
   messageDesc(file_setup, 5);
 
-/**
- * @generated from message runtime.v1.RunPodSandboxResponse
- */
 export type RunPodSandboxResponse = Message<"runtime.v1.RunPodSandboxResponse"> & {
-  /**
-   * @generated from field: string pod_sandbox_id = 1;
-   */
   podSandboxId: string;
 };
 
-/**
- * Describes the message runtime.v1.RunPodSandboxResponse.
- * Use `create(RunPodSandboxResponseSchema)` to create a new message.
- */
 export const RunPodSandboxResponseSchema: GenMessage<RunPodSandboxResponse> = /*@__PURE__*/
   messageDesc(file_setup, 6);
 
-/**
- * @generated from message runtime.v1.RemovePodSandboxRequest
- */
 export type RemovePodSandboxRequest = Message<"runtime.v1.RemovePodSandboxRequest"> & {
-  /**
-   * @generated from field: string pod_sandbox_id = 1;
-   */
   podSandboxId: string;
 };
 
-/**
- * Describes the message runtime.v1.RemovePodSandboxRequest.
- * Use `create(RemovePodSandboxRequestSchema)` to create a new message.
- */
 export const RemovePodSandboxRequestSchema: GenMessage<RemovePodSandboxRequest> = /*@__PURE__*/
   messageDesc(file_setup, 7);
 
-/**
- * @generated from message runtime.v1.RemovePodSandboxResponse
- */
 export type RemovePodSandboxResponse = Message<"runtime.v1.RemovePodSandboxResponse"> & {
 };
 
-/**
- * Describes the message runtime.v1.RemovePodSandboxResponse.
- * Use `create(RemovePodSandboxResponseSchema)` to create a new message.
- */
 export const RemovePodSandboxResponseSchema: GenMessage<RemovePodSandboxResponse> = /*@__PURE__*/
   messageDesc(file_setup, 8);
 
-/**
- * @generated from message runtime.v1.ContainerMetadata
- */
 export type ContainerMetadata = Message<"runtime.v1.ContainerMetadata"> & {
-  /**
-   * @generated from field: string name = 1;
-   */
   name: string;
 
-  /**
-   * @generated from field: uint32 attempt = 2;
-   */
   attempt: number;
 };
 
-/**
- * Describes the message runtime.v1.ContainerMetadata.
- * Use `create(ContainerMetadataSchema)` to create a new message.
- */
 export const ContainerMetadataSchema: GenMessage<ContainerMetadata> = /*@__PURE__*/
   messageDesc(file_setup, 9);
 
-/**
- * @generated from message runtime.v1.ImageSpec
- */
 export type ImageSpec = Message<"runtime.v1.ImageSpec"> & {
-  /**
-   * @generated from field: string image = 1;
-   */
   image: string;
 };
 
-/**
- * Describes the message runtime.v1.ImageSpec.
- * Use `create(ImageSpecSchema)` to create a new message.
- */
 export const ImageSpecSchema: GenMessage<ImageSpec> = /*@__PURE__*/
   messageDesc(file_setup, 10);
 
-/**
- * @generated from message runtime.v1.LinuxContainerSecurityContext
- */
 export type LinuxContainerSecurityContext = Message<"runtime.v1.LinuxContainerSecurityContext"> & {
-  /**
-   * @generated from field: runtime.v1.NamespaceOption namespace_options = 3;
-   */
   namespaceOptions?: NamespaceOption | undefined;
 };
 
-/**
- * Describes the message runtime.v1.LinuxContainerSecurityContext.
- * Use `create(LinuxContainerSecurityContextSchema)` to create a new message.
- */
 export const LinuxContainerSecurityContextSchema: GenMessage<LinuxContainerSecurityContext> = /*@__PURE__*/
   messageDesc(file_setup, 11);
 
-/**
- * @generated from message runtime.v1.LinuxContainerConfig
- */
 export type LinuxContainerConfig = Message<"runtime.v1.LinuxContainerConfig"> & {
-  /**
-   * @generated from field: runtime.v1.LinuxContainerSecurityContext security_context = 2;
-   */
   securityContext?: LinuxContainerSecurityContext | undefined;
 };
 
-/**
- * Describes the message runtime.v1.LinuxContainerConfig.
- * Use `create(LinuxContainerConfigSchema)` to create a new message.
- */
 export const LinuxContainerConfigSchema: GenMessage<LinuxContainerConfig> = /*@__PURE__*/
   messageDesc(file_setup, 12);
 
-/**
- * @generated from message runtime.v1.Mount
- */
 export type Mount = Message<"runtime.v1.Mount"> & {
-  /**
-   * @generated from field: string container_path = 1;
-   */
   containerPath: string;
 
-  /**
-   * @generated from field: bool readonly = 3;
-   */
   readonly: boolean;
 
-  /**
-   * @generated from field: runtime.v1.ImageSpec image = 9;
-   */
   image?: ImageSpec | undefined;
 };
 
-/**
- * Describes the message runtime.v1.Mount.
- * Use `create(MountSchema)` to create a new message.
- */
 export const MountSchema: GenMessage<Mount> = /*@__PURE__*/
   messageDesc(file_setup, 13);
 
-/**
- * @generated from message runtime.v1.ContainerConfig
- */
 export type ContainerConfig = Message<"runtime.v1.ContainerConfig"> & {
-  /**
-   * @generated from field: runtime.v1.ContainerMetadata metadata = 1;
-   */
   metadata?: ContainerMetadata | undefined;
 
-  /**
-   * @generated from field: runtime.v1.ImageSpec image = 2;
-   */
   image?: ImageSpec | undefined;
 
-  /**
-   * @generated from field: repeated string command = 3;
-   */
   command: string[];
 
-  /**
-   * @generated from field: repeated runtime.v1.Mount mounts = 7;
-   */
   mounts: Mount[];
 
-  /**
-   * @generated from field: map<string, string> labels = 9;
-   */
   labels: { [key: string]: string };
 
-  /**
-   * @generated from field: string log_path = 11;
-   */
   logPath: string;
 
-  /**
-   * @generated from field: runtime.v1.LinuxContainerConfig linux = 15;
-   */
   linux?: LinuxContainerConfig | undefined;
 };
 
-/**
- * Describes the message runtime.v1.ContainerConfig.
- * Use `create(ContainerConfigSchema)` to create a new message.
- */
 export const ContainerConfigSchema: GenMessage<ContainerConfig> = /*@__PURE__*/
   messageDesc(file_setup, 14);
 
-/**
- * @generated from message runtime.v1.CreateContainerRequest
- */
 export type CreateContainerRequest = Message<"runtime.v1.CreateContainerRequest"> & {
-  /**
-   * @generated from field: string pod_sandbox_id = 1;
-   */
   podSandboxId: string;
 
-  /**
-   * @generated from field: runtime.v1.ContainerConfig config = 2;
-   */
   config?: ContainerConfig | undefined;
 
-  /**
-   * @generated from field: runtime.v1.PodSandboxConfig sandbox_config = 3;
-   */
   sandboxConfig?: PodSandboxConfig | undefined;
 };
 
-/**
- * Describes the message runtime.v1.CreateContainerRequest.
- * Use `create(CreateContainerRequestSchema)` to create a new message.
- */
 export const CreateContainerRequestSchema: GenMessage<CreateContainerRequest> = /*@__PURE__*/
   messageDesc(file_setup, 15);
 
-/**
- * @generated from message runtime.v1.CreateContainerResponse
- */
 export type CreateContainerResponse = Message<"runtime.v1.CreateContainerResponse"> & {
-  /**
-   * @generated from field: string container_id = 1;
-   */
   containerId: string;
 };
 
-/**
- * Describes the message runtime.v1.CreateContainerResponse.
- * Use `create(CreateContainerResponseSchema)` to create a new message.
- */
 export const CreateContainerResponseSchema: GenMessage<CreateContainerResponse> = /*@__PURE__*/
   messageDesc(file_setup, 16);
 
-/**
- * @generated from message runtime.v1.StartContainerRequest
- */
 export type StartContainerRequest = Message<"runtime.v1.StartContainerRequest"> & {
-  /**
-   * @generated from field: string container_id = 1;
-   */
   containerId: string;
 };
 
-/**
- * Describes the message runtime.v1.StartContainerRequest.
- * Use `create(StartContainerRequestSchema)` to create a new message.
- */
 export const StartContainerRequestSchema: GenMessage<StartContainerRequest> = /*@__PURE__*/
   messageDesc(file_setup, 17);
 
-/**
- * @generated from message runtime.v1.StartContainerResponse
- */
 export type StartContainerResponse = Message<"runtime.v1.StartContainerResponse"> & {
 };
 
-/**
- * Describes the message runtime.v1.StartContainerResponse.
- * Use `create(StartContainerResponseSchema)` to create a new message.
- */
 export const StartContainerResponseSchema: GenMessage<StartContainerResponse> = /*@__PURE__*/
   messageDesc(file_setup, 18);
 
-/**
- * @generated from enum runtime.v1.NamespaceMode
- */
 export const NamespaceMode = {
-  /**
-   * @generated from enum value: POD = 0;
-   */
   POD: 0,
 
-  /**
-   * @generated from enum value: CONTAINER = 1;
-   */
   CONTAINER: 1,
 
-  /**
-   * @generated from enum value: NODE = 2;
-   */
   NODE: 2,
 } as const;
 
-/**
- * @generated from enum runtime.v1.NamespaceMode
- */
 export type NamespaceMode = (typeof NamespaceMode)[keyof typeof NamespaceMode] | UnknownEnum;
 
-/**
- * Describes the enum runtime.v1.NamespaceMode.
- */
 export const NamespaceModeSchema: GenEnum<NamespaceMode> = /*@__PURE__*/
   enumDesc(file_setup, 0);
 
-/**
- * @generated from service runtime.v1.RuntimeService
- */
 export const RuntimeService: GenService<{
-  /**
-   * @generated from rpc runtime.v1.RuntimeService.RunPodSandbox
-   */
   runPodSandbox: {
     methodKind: "unary";
     input: typeof RunPodSandboxRequestSchema;
     output: typeof RunPodSandboxResponseSchema;
   },
-  /**
-   * @generated from rpc runtime.v1.RuntimeService.RemovePodSandbox
-   */
   removePodSandbox: {
     methodKind: "unary";
     input: typeof RemovePodSandboxRequestSchema;
     output: typeof RemovePodSandboxResponseSchema;
   },
-  /**
-   * @generated from rpc runtime.v1.RuntimeService.CreateContainer
-   */
   createContainer: {
     methodKind: "unary";
     input: typeof CreateContainerRequestSchema;
     output: typeof CreateContainerResponseSchema;
   },
-  /**
-   * @generated from rpc runtime.v1.RuntimeService.StartContainer
-   */
   startContainer: {
     methodKind: "unary";
     input: typeof StartContainerRequestSchema;

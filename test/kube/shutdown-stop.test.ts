@@ -3,13 +3,13 @@ import { createHasten } from '../../src/act/hasten.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { turnOfStop } from '../../src/core/shutdown/chain.ts';
 import { until } from '../../src/demo/cast.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import type { ApiPod } from '../../src/kube/api-pod.ts';
-import { createRefusals, createRestartGuard } from '../../src/kube/candidate-limits.ts';
-import type { KubeKillerNeeds, Said, StopThroughApi } from '../../src/kube/ladder.ts';
-import type { LivePod } from '../../src/kube/live-pods.ts';
-import { createKubeKiller } from '../../src/kube/stop.ts';
+import type { ApiPod } from '../../src/kube/api/api-pod.ts';
+import { createRefusals, createRestartGuard } from '../../src/kube/pods/candidate-limits.ts';
+import type { LivePod } from '../../src/kube/pods/live-pods.ts';
+import type { KubeKillerNeeds, Said, StopThroughApi } from '../../src/kube/stop/ladder.ts';
+import { createKubeKiller } from '../../src/kube/stop/stop.ts';
 import type { StopOrder } from '../../src/ports.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
 import { AWAY, aRuntime } from './a-runtime.ts';
@@ -39,7 +39,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
   const live = (): LivePod => {
     const found = mounts === null ? null : refOf(mounts, `${cgroup.path}/${APP}`);
     return {
-      ...{ declared: pod.declared, cgroup: known(cgroup.ref), pod, object: pod, sandboxes: [] },
+      ...{ declared: pod.declared, cgroup: known(cgroup.ref), pod, object: pod, sandboxes: [], frees: true },
       containers: found?.known ? [{ id: APP, name: 'main', cgroup: found.value }] : [],
     };
   };
@@ -50,18 +50,19 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       return ACCEPTED;
     },
     isEnding: async () => known(false),
+    isBudgetOverridden: () => false,
     later: async () => void asked.push('later'),
     heard: () => undefined,
   };
   let toldMs: number[];
-  const stop = (tier: 'stop' | null, seconds: number, more: Partial<KubeKillerNeeds> = {}) => {
-    toldMs = [];
+  const aKiller = (more: Partial<KubeKillerNeeds> = {}) => {
     if (mounts === null) throw new Error('no cgroups');
-    const killer = createKubeKiller({
+    return createKubeKiller({
       ...{ clock, mounts, findings: none, guard: createRestartGuard(clock), refusals: createRefusals(clock, none) },
       source: { find: () => known(live()), stopBegan: () => undefined, stopEnded: () => undefined },
       tell,
       runtime: aRuntime(),
+      survivors: { watch: () => undefined },
       note: () => undefined,
       cancel: () => new AbortController().signal,
       deleting: ({ object }) => {
@@ -70,6 +71,9 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       },
       ...more,
     });
+  };
+  const stop = (tier: 'stop' | null, seconds: number, more: Partial<KubeKillerNeeds> = {}, killer = aKiller(more)) => {
+    toldMs = [];
     const atMs = (more.clock ?? clock).monoMs();
     const turn = turnOfStop({ graceSeconds: seconds, atMs, endsMs: atMs + seconds * 1_000 });
     const order: StopOrder = {
@@ -92,6 +96,18 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(became).toEqual([true]);
   });
 
+  it('waits for a pod that has ended by itself before it was deleted, and does not say that it has stopped it', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    const remove = async (): Promise<Said> => ({ kind: 'over', text: 'not sent' });
+    const atMs = clock.monoMs();
+    const stopping = stop(null, 30, { clock: { ...clock, monoMs: () => atMs }, tell: { ...tell, remove } });
+    await sleep(clock, 200);
+    expect(app.isAlive()).toBe(true);
+    app.kill('SIGKILL');
+    expect(await stopping).toMatchObject({ kind: 'dropped', because: 'gone' });
+    expect(became).toEqual([false]);
+  });
+
   it('kills what still runs at the end of its phase', async () => {
     const app = await cgroup.child(APP, IGNORES);
     expect(await stop(null, 1)).toMatchObject({ kind: 'ended' });
@@ -107,6 +123,19 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(app.isAlive()).toBe(true);
     nowMs += 28_000;
     expect(await stopping).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(app.ended()?.code).toBe(0);
+  });
+
+  it('signals it at the end of its phase, though another pod has ended by itself', async () => {
+    const killer = aKiller();
+    const job = await cgroup.child(APP, 'echo up; sleep 0.2');
+    expect(await stop(null, 30, {}, killer)).toMatchObject({ kind: 'ended', via: 'api' });
+    await until(clock, () => !job.isAlive(), 10_000);
+    await cgroup.remove();
+    cgroup = makeCgroup();
+    const app = await cgroup.child(APP, OBEYS);
+    expect(await stop(null, 2, {}, killer)).toMatchObject({ kind: 'ended', via: 'sigterm' });
     await until(clock, () => !app.isAlive(), 10_000);
     expect(app.ended()?.code).toBe(0);
   });

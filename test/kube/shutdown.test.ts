@@ -2,15 +2,19 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { known } from '../../src/core/reading.ts';
+import { known, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
-import type { ApiPod } from '../../src/kube/api-pod.ts';
-import { createKubeShutdown, type KubeShutdown } from '../../src/kube/shutdown.ts';
+import type { ApiPod } from '../../src/kube/api/api-pod.ts';
+import { createKubeShutdown, type KubeShutdown } from '../../src/kube/shutdown/shutdown.ts';
+import type { UndoneStops } from '../../src/mode.ts';
+import type { Clock } from '../../src/ports.ts';
+import { createVirtualClock } from '../virtual-node.ts';
 import { anApi, BOOT, type Json, writesTo } from './an-api.ts';
 import { anApiPod } from './an-api-pod.ts';
 import { eventually } from './eventually.ts';
 
 const clock = createClock();
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const MARK = 'nodewarden.dev/cordoned-by';
 const owner = { kind: 'ReplicaSet', name: 'web', uid: 'r' };
 const anyPod = (name: string, api: Partial<ApiPod> = {}): ApiPod => anApiPod({ name, uid: `uid-${name}`, api });
@@ -21,29 +25,32 @@ describe('what a shutdown writes to the API server', () => {
   let directory: string;
   let api: ReturnType<typeof anApi>;
   let pods: Map<string, ApiPod>;
-  let running: string[];
+  let running: string[] | null;
+  let woken: number;
   let isAway: boolean;
   let refreshed: number;
   let isDeaf: boolean;
   let opened: KubeShutdown[];
+  let warned: string[];
   beforeEach(() => {
     directory = mkdtempSync(join(tmpdir(), 'nodewarden-'));
     isAway = isDeaf = false;
-    refreshed = 0;
+    refreshed = woken = 0;
     api = anApi((method) => (isDeaf && method === 'PATCH' ? 'silence' : undefined));
     pods = new Map([['uid-web', web]]);
     running = [];
     opened = [];
+    warned = [];
   });
   afterEach(async () => {
-    await Promise.all(opened.map((one) => one.close()));
+    await Promise.all(opened.map((one) => one.close(false)));
     rmSync(directory, { recursive: true });
   });
-  const open = (): KubeShutdown => {
+  const open = (at: Clock = clock): KubeShutdown => {
     const quiet = () => undefined;
     const shutdown = createKubeShutdown({
-      ...{ clock, runtimeDirectory: directory, bootId: BOOT, kubeletDirectory: directory, tell: quiet },
-      log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+      ...{ clock: at, runtimeDirectory: directory, bootId: BOOT, kubeletDirectory: directory, tell: quiet },
+      log: { debug: quiet, info: quiet, warn: (_, text) => void warned.push(text), error: quiet },
       findings: { raise: quiet, clear: quiet },
       writes: writesTo(api),
       isAway: () => isAway,
@@ -51,7 +58,10 @@ describe('what a shutdown writes to the API server', () => {
       refreshPods: () => {
         refreshed += 1;
       },
-      running: () => running,
+      running: () => (running === null ? unknown('unreadable', 'kubepods', 'EMFILE') : known(running)),
+      wake: () => {
+        woken += 1;
+      },
     });
     opened.push(shutdown);
     return shutdown;
@@ -76,6 +86,63 @@ describe('what a shutdown writes to the API server', () => {
     isDeaf = true;
     expect(await shutdown.undo()).toEqual({ started: [], notUndone: [] });
     expect([api.asked, shutdown.hasTold()]).toEqual([[], false]);
+  });
+
+  it('cordons the node as soon as the API server answers, and no pod may be deleted before that', async () => {
+    isAway = true;
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    isAway = false;
+    expect(shutdown.mayDelete()).toBe(false);
+    shutdown.retry();
+    await eventually(() => expect(shutdown.mayDelete()).toBe(true));
+    expect([isOpen(), woken]).toEqual([false, 1]);
+    await shutdown.undo();
+    expect(isOpen()).toBe(true);
+  });
+
+  it('cordons the node late after a restart of the agent, too', async () => {
+    isAway = true;
+    await open().announce(PLAN);
+    const next = open();
+    isAway = false;
+    next.retry();
+    await new Promise((resolve) => clock.after(50, () => resolve(null)));
+    // It may have been cancelled while no agent ran.
+    expect([api.sent(), next.mayDelete()]).toEqual([[], false]);
+    next.goOn();
+    next.retry();
+    await eventually(() => expect(next.mayDelete()).toBe(true));
+    expect([api.node.spec.unschedulable, next.hasTold()]).toEqual([true, true]);
+    await next.undo();
+    expect(isOpen()).toBe(true);
+  });
+
+  it('leaves the node alone after a cancel that could not be completed, and a restart', async () => {
+    await open().announce(PLAN);
+    isAway = isDeaf = true;
+    const shutdown = open();
+    await shutdown.announce({ ...PLAN, decision: 'boot-8' });
+    void shutdown.undo();
+    await eventually(() => expect(api.sent()).toHaveLength(2));
+    isAway = isDeaf = false;
+    const next = open();
+    next.retry();
+    await new Promise((resolve) => clock.after(50, () => resolve(null)));
+    expect([api.node.metadata.annotations[MARK], next.mayDelete()]).toEqual([`${BOOT}/boot-7`, true]);
+    await next.undo();
+    expect(isOpen()).toBe(true);
+  });
+
+  it('leaves the node alone if the API server answers after a cancel only', async () => {
+    isAway = true;
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    await shutdown.undo();
+    isAway = false;
+    shutdown.retry();
+    await new Promise((resolve) => clock.after(50, () => resolve(null)));
+    expect([api.sent(), shutdown.mayDelete()]).toEqual([[], true]);
   });
 
   it('may be an earlier cordon that is still to be taken back, though the API server is away now', async () => {
@@ -109,15 +176,57 @@ describe('what a shutdown writes to the API server', () => {
     const shutdown = open();
     await shutdown.announce(PLAN);
     isDeaf = true;
-    void shutdown.undo();
+    const undone = shutdown.undo();
     await new Promise((resolve) => clock.after(50, () => resolve(null)));
     isDeaf = false;
     await shutdown.announce({ ...PLAN, decision: 'boot-8' });
+    // Nor is it said to be left.
+    expect(await undone).toEqual({ started: [], notUndone: [] });
     shutdown.deleting(web)(true);
     await new Promise((resolve) => clock.after(1_500, () => resolve(null)));
     expect([api.node.spec.unschedulable, shutdown.hasTold()]).toEqual([true, true]);
     expect((await shutdown.undo()).notUndone).toHaveLength(1);
     expect(isOpen()).toBe(true);
+  });
+
+  it.each([
+    ['is said to be taken back once that is done', true, []],
+    [
+      'is said to be left after 30 s without success',
+      false,
+      ['the cordon of the node (retrying): no answer within 500 ms'],
+    ],
+  ])('%s, however often it fails', async (_, doesAnswer, notUndone) => {
+    const time = createVirtualClock(0);
+    const shutdown = open(time);
+    await shutdown.announce(PLAN);
+    isDeaf = true;
+    const said: UndoneStops[] = [];
+    void shutdown.undo().then((undone) => said.push(undone));
+    await time.run(29_000, turn, new AbortController().signal);
+    expect([api.sent().length > 3, said]).toEqual([true, []]);
+    isDeaf = !doesAnswer;
+    shutdown.retry();
+    await time.run(31_000, turn, new AbortController().signal);
+    expect([said, isOpen()]).toEqual([[{ started: [], notUndone }], doesAnswer]);
+  });
+
+  it.each([
+    ['taken back by a last try when the agent ends', true, true, []],
+    ['left to the run that follows', false, true, []],
+    ['said to stay if that fails, too', true, false, [expect.stringContaining('(cordon, taint)')]],
+  ])('is %s', async (_, isLast, doesAnswer, warnings) => {
+    // Its time stands still: nothing is tried again by itself.
+    const shutdown = open(createVirtualClock(0));
+    await shutdown.announce(PLAN);
+    isDeaf = true;
+    void shutdown.undo();
+    await eventually(() => expect(api.sent()).toHaveLength(2));
+    await turn();
+    isDeaf = !doesAnswer;
+    await shutdown.close(isLast);
+    const isDone = isLast && doesAnswer;
+    expect([isOpen(), warned, open().hasTold()]).toEqual([isDone, warnings, !isDone]);
   });
 
   it('is set again if the next shutdown begins while it is being taken back', async () => {
@@ -210,6 +319,27 @@ describe('what a shutdown writes to the API server', () => {
     expect(shutdown.unconfirmed()).toMatchObject({ known: false });
   });
 
+  it('is awaited for pods that a cancelled one has deleted, too, but does not claim to have deleted them', async () => {
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    shutdown.deleting(web)(true);
+    const refused = shutdown.deleting(anyPod('db'));
+    pods.set('uid-db', anyPod('db'));
+    await shutdown.undo();
+    await shutdown.announce({ ...PLAN, decision: 'boot-8' });
+    // Its file is also read by the next run of the agent.
+    for (const one of [shutdown, open()]) {
+      await eventually(() => expect(one.unconfirmed().known).toBe(true));
+      expect(one.unconfirmed()).toEqual(known({ pods: ['default/web (uid-web)', 'default/db (uid-db)'], volumes: [] }));
+    }
+    refused(false);
+    pods.delete('uid-web');
+    expect(shutdown.unconfirmed()).toMatchObject({ value: { pods: [] } });
+    expect((await shutdown.undo()).notUndone).toEqual([]);
+    await shutdown.announce({ ...PLAN, decision: 'boot-9' });
+    expect(shutdown.unconfirmed()).toMatchObject({ value: { isNothingDeleted: true } });
+  });
+
   it('is awaited with a look at the pods that no watch shows, every second', async () => {
     const shutdown = open();
     await shutdown.announce(PLAN);
@@ -256,6 +386,8 @@ describe('what a shutdown writes to the API server', () => {
     // Without containers, it is kept no more.
     pods.delete('uid-web');
     expect(shutdown.unconfirmed()).toMatchObject({ value: { pods: ['default/web (uid-web)'] } });
+    running = null;
+    expect(shutdown.unconfirmed().known).toBe(false);
     running = [];
     expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
   });

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
-import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
-import { directoryOf } from '../../src/host/cgroup-walk.ts';
-import { liveNow } from '../../src/kube/ladder.ts';
+import { cgroupPathOf } from '../../src/host/cgroup/cgroup-members.ts';
+import { directoryOf } from '../../src/host/cgroup/cgroup-walk.ts';
+import { liveNow } from '../../src/kube/stop/ladder.ts';
 import { aProcess, enter, machine } from '../host/test-cgroup.ts';
 import {
   APP,
@@ -96,6 +96,9 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet, as candida
     onTestFinished(() => void pause.kill('SIGKILL'));
     enter(`${pod}/${SANDBOX}`, pause.pid ?? 0);
     expect(await limitOf(source)).toBe('not-stoppable');
+    node.guarded = [WEB];
+    expect(await limitOf(source)).toBe('not-stoppable');
+    node.guarded = [];
     node.listed.clear();
     expect(await limitOf(open())).toBe('not-stoppable');
     enter(`${pod}/${APP}`, pause.pid ?? 0);

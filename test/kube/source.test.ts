@@ -1,7 +1,9 @@
 import { existsSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { basisOf } from '../../src/core/pod/basis.ts';
 import { known } from '../../src/core/reading.ts';
-import { liveNow } from '../../src/kube/ladder.ts';
+import { liveNow } from '../../src/kube/stop/ladder.ts';
+import { aConfig } from '../a.ts';
 import { aProcess, clock, machine, until } from '../host/test-cgroup.ts';
 import {
   APP,
@@ -122,6 +124,23 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await seen()).toEqual([true, true, 1]);
     source.stopBegan(WEB);
     expect(await seen()).toEqual([true, undefined, 1]);
+  });
+
+  it('are declared as before while the rest of that grace period passes', async () => {
+    let aheadMs = 0;
+    const source = open({ clock: { ...node.time.clock, wallMs: () => clock.wallMs() + aheadMs } });
+    aWeb({ isTerminating: true, api: { deletionWallMs: clock.wallMs() + 20_000 } });
+    await aProcess('', `${mounts.memory}${node.tree.kubepods}/burstable/pod${WEB}/${APP}`);
+    const seen = async () => {
+      await podsOf(source);
+      const rest = (await podOf(source))?.declared.terminationGraceSeconds;
+      return { rest, basis: basisOf(aConfig([]), source.pods(), WEB) };
+    };
+    const chosen = await seen();
+    aheadMs = 15_000;
+    const later = await seen();
+    expect(later.rest).toBeLessThan(chosen.rest ?? 0);
+    expect(later.basis).toBe(chosen.basis);
   });
 
   it('are left out if rejected or finished, and have no cgroup if not started', async () => {

@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ENTRIES_MAX } from '../../src/kube/spool.ts';
+import { ENTRIES_MAX } from '../../src/kube/spool/spool.ts';
 import { act, aSpool, directory, event, file, thereAre, unsavedPath } from './a-spool.ts';
 import { EARLIER_BOOT, VICTIM } from './an-api.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { act, aSpool, event, type Staged, thereAre } from './a-spool.ts';
-import { anApi, EARLIER_BOOT, NODE, POD_PATH, VICTIM } from './an-api.ts';
+import { anApi, EARLIER_BOOT, NODE, POD_PATH, status, VICTIM } from './an-api.ts';
 
 async function tooLate({ spool, clock }: Staged): Promise<void> {
   await clock.advance(300_001);
@@ -10,6 +10,10 @@ async function aMinuteLater({ spool, clock, ready }: Staged): Promise<void> {
   ready.add(VICTIM.uid);
   await clock.advance(60_001);
   spool.flush(thereAre);
+}
+
+function finish({ pods }: ReturnType<typeof anApi>): void {
+  Object.assign(pods.get(POD_PATH) ?? {}, { status: { phase: 'Succeeded' } });
 }
 
 describe('saved requests', () => {
@@ -141,6 +145,28 @@ describe('a saved deletion', () => {
     expect(known).toEqual(isEnding === null ? [] : [isEnding]);
     expect(staged.spool.waiting().acts).toBe(0);
   });
+  it.each([
+    ['the list shows it', true, ({ over }: Staged) => void over.add(VICTIM.uid), () => undefined],
+    ['it is in no list, and the server shows it', null, ({ api }: Staged) => finish(api), () => undefined],
+    ['a dry run shows it', true, ({ api }: Staged) => finish(api), () => undefined],
+    ['it ends during the dry run', true, () => undefined, ({ over }: Staged) => void over.add(VICTIM.uid)],
+  ])('is withdrawn if the pod has ended, whose object would go at once: %s', async (_, isListed, before, during) => {
+    const api = anApi((_method, _path, body) => {
+      if (body?.['dryRun'] !== undefined) during(staged);
+      return undefined;
+    });
+    const staged = aSpool(api);
+    before(staged);
+    const known: boolean[] = [];
+    staged.spool.put(act(), (isSo) => void known.push(isSo));
+    staged.spool.flush(() => isListed);
+    await staged.clock.advance(2_000);
+    expect(staged.said()).toEqual([]);
+    const why = 'the API server shows that the pod has ended';
+    expect(staged.noted).toEqual([['d-1', 'withdraw', why, undefined]]);
+    expect(known).toEqual([false]);
+    expect(staged.spool.waiting().acts).toBe(0);
+  });
   it('is recorded with its decision, in the next run too: the request and the answer', async () => {
     const { spool } = aSpool();
     spool.put(act());
@@ -152,6 +178,19 @@ describe('a saved deletion', () => {
       ['d-1', 'delete', 'sent; the answer is not known', undefined],
       ['d-1', 'delete', 'accepted', true],
     ]);
+  });
+  it.each([
+    ['the pod may be well again', ({ stale }: Staged) => void Object.assign(stale, { is: true })],
+    ['the server took none', () => undefined],
+  ])('is recorded as too old after 5 minutes, whatever it waited for: %s', async (_, then) => {
+    const staged = aSpool(anApi((method) => (method === 'DELETE' ? status(500, 'No', 'no') : undefined)));
+    staged.spool.put(act());
+    staged.spool.flush(thereAre);
+    then(staged);
+    await staged.clock.advance(300_001);
+    await staged.clock.advance(20_000);
+    const why = 'it was more than 5 minutes old, and the API server had not accepted it';
+    expect(staged.noted.at(-1)).toEqual(['d-1', 'withdraw', why, undefined]);
   });
   it('is recorded if it was sent in vain, as is why it is no longer sent', async () => {
     const api = anApi((method, _, body) =>
@@ -176,6 +215,20 @@ describe('a saved deletion', () => {
     spool.flush(thereAre);
     await clock.advance(2_000);
     expect([said(), noted]).toEqual([[], []]);
+  });
+  it('ends in the record of its decision when that of a later one takes its place, which is sent', async () => {
+    const { spool, clock, noted } = aSpool();
+    spool.put(act());
+    spool.put(act());
+    expect(noted).toEqual([]);
+    spool.put(act({ decision: 'd-2' }));
+    expect(noted).toEqual([['d-1', 'withdraw', 'that of a later decision for the same pod took its place', undefined]]);
+    spool.flush(thereAre);
+    await clock.advance(1_000);
+    expect(noted.slice(1)).toEqual([
+      ['d-2', 'delete', 'sent; the answer is not known', undefined],
+      ['d-2', 'delete', 'accepted', true],
+    ]);
   });
   it('is not attributed to this boot if it is of another one, although the decisions have the same numbers', async () => {
     const { spool } = aSpool();

@@ -1,14 +1,12 @@
-import { rmSync } from 'node:fs';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createHasten } from '../../src/act/hasten.ts';
-import { known, valueOrNull } from '../../src/core/reading.ts';
+import { known } from '../../src/core/reading.ts';
 import { until } from '../../src/demo/cast.ts';
 import { sleep } from '../../src/host/clock.ts';
-import { createRefusals } from '../../src/kube/candidate-limits.ts';
-import type { KubeKillerNeeds, Said } from '../../src/kube/ladder.ts';
+import { createRefusals } from '../../src/kube/pods/candidate-limits.ts';
+import type { KubeKillerNeeds, Said } from '../../src/kube/stop/ladder.ts';
 import type { Clock } from '../../src/ports.ts';
 import { survived } from '../../src/words/finding-eviction.ts';
-import { MI } from '../a.ts';
 import { needsCgroups } from '../act/a-cgroup.ts';
 import { aClock } from './a-clock.ts';
 import {
@@ -71,30 +69,6 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(noted.map(({ act }) => act).slice(-2)).toEqual(['delete', 'withdraw']);
     expect(asked).toEqual(['delete 1', 'later d1', 'heard', 'delete 1', 'later d1', 'heard']);
     expect(guard.isBarred(UID)).toBe(false);
-  });
-
-  it('waits for all of a memory volume that the kubelet unmounts, and counts it as freed', async () => {
-    const files = ['one', 'two'].map((name) => `/dev/shm/nodewarden-test-${process.pid}-${name}`);
-    onTestFinished(() => {
-      for (const file of files) rmSync(file, { force: true });
-    });
-    const [one, two] = files;
-    const write = `head -c ${40 * MI} /dev/zero > ${one}; head -c ${24 * MI} /dev/zero > ${two}`;
-    const app = await pod.child('app', `${write}; echo up; exec sleep 1000`);
-    const left = [...files];
-    // At each look at what is left, one more file has gone.
-    const unmounting: Clock = {
-      ...clock,
-      after: (ms, then) =>
-        clock.after(ms, () => {
-          const next = ms === 100 && !app.isAlive() ? left.shift() : undefined;
-          if (next !== undefined) rmSync(next);
-          then();
-        }),
-    };
-    const outcome = await run(killer(() => ['app'], { remove: Promise.resolve(ACCEPTED) }, { clock: unmounting }));
-    expect(left).toEqual([]);
-    expect(outcome.kind === 'ended' && valueOrNull(outcome.releasedBytes)).toBeGreaterThan(60 * MI);
   });
 
   it('saves the deletion after an answer that may change, and not after a permanent one', async () => {
@@ -248,7 +222,50 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(asked.length).toBeGreaterThanOrEqual(Math.min(times, 3));
     expect(asked.length).toBeLessThanOrEqual(times);
     expect(refusals.limitOf(UID)).toBe('budget-refused');
-    expect(raised.map(({ text }) => text).join()).toContain('so that no disruption budget was asked: etcdserver');
+    expect(raised.map(({ text }) => text).join()).toContain('or to have asked a disruption budget: ');
+  });
+
+  it('does not stop a pod whose eviction a server that is there leaves unanswered, nor choose another meanwhile', async () => {
+    const app = await pod.child('app');
+    const fast: Clock = {
+      ...clock,
+      after: (ms, then) => clock.after(ms / 20, then),
+      monoMs: () => 20 * clock.monoMs(),
+    };
+    const outcome = await run(
+      killer(() => ['app'], { evict: never, isThere: true }, { clock: fast }),
+      soft(2_000),
+    );
+    expect(outcome).toMatchObject({ kind: 'dropped', because: 'eviction-not-taken' });
+    expect(app.isAlive()).toBe(true);
+    // The server may still evict it.
+    expect(refusals.limitOf('other')).toBe('budgets-refuse');
+    expect(raised.map(({ text }) => text).join()).toContain('is not known to have accepted');
+  });
+
+  it('chooses no other either if the budget had to allow it, and no answer came', async () => {
+    await pod.child('app');
+    const lost: Said = { kind: 'refused', text: 'no answer', retryAfterMs: 0, isUnasked: true, isLost: true };
+    const outcome = await run(
+      killer(() => ['app'], { evict: Promise.resolve(lost) }),
+      soft(2_000),
+    );
+    expect(outcome.rungs?.map(({ isAccepted }) => isAccepted)).toEqual([undefined]);
+    expect(refusals.limitOf('other')).toBe('budgets-refuse');
+  });
+
+  it('asks again every 5 s, for a minute at most, about a pod that may yet be evicted, before it chooses another', async () => {
+    const still = aClock();
+    const refused = createRefusals(still, findings);
+    const waits: number[] = [];
+    for (let times = 0; times < 14; times++) {
+      refused.add(UID, 0, 'no answer', true);
+      let ms = 0;
+      for (; refused.limitOf('other') !== null; ms += 500) await still.advance(500);
+      waits.push(ms);
+      while (refused.limitOf(UID) !== null) await still.advance(500);
+    }
+    expect(waits).toEqual([...Array.from({ length: 12 }, () => 5_000), 0, 0]);
   });
 
   it('asks no other budget once three have refused', () => {

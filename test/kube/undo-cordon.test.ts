@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createUndoCordon } from '../../src/kube/undo-cordon.ts';
+import { createUndoCordon } from '../../src/kube/shutdown/undo-cordon.ts';
 import { heardParts } from '../standalone/needs.ts';
 import { aClock } from './a-clock.ts';
 import { anApi, BOOT, EARLIER_BOOT, NODE, status, writesTo } from './an-api.ts';

@@ -1,7 +1,7 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { readBootId } from '../../src/host/clock.ts';
-import type { Workload } from '../../src/host/workload.ts';
+import type { Workload } from '../../src/host/process/workload.ts';
 import { ContainerState, PodSandboxState, RuntimeService } from '../../src/kube/cri/cri_pb.ts';
 import type { RecordEntry } from '../../src/record/entry.ts';
 import type { StatusReport } from '../../src/serve/status.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import type { RuntimeFacts } from '../../src/kube/runtime.ts';
+import type { RuntimeFacts } from '../../src/kube/cri/runtime.ts';
 import { machine } from '../host/test-cgroup.ts';
 import { aKubeSource, aTurnedClock } from './a-kube-source.ts';
 import { aKubeletTree, anId, aUid } from './a-kubelet-tree.ts';

@@ -5,10 +5,10 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
-import { discoverEviction } from '../../src/kube/eviction.ts';
-import { openConnection } from '../../src/kube/open-connection.ts';
-import { lookAtNode } from '../../src/kube/own-node.ts';
-import { type PodWatch, watchPods } from '../../src/kube/pod-watch.ts';
+import { discoverEviction } from '../../src/kube/api/eviction.ts';
+import { openConnection } from '../../src/kube/api/open-connection.ts';
+import { lookAtNode } from '../../src/kube/api/own-node.ts';
+import { type PodWatch, watchPods } from '../../src/kube/pods/pod-watch.ts';
 import { heardParts, hurried } from '../standalone/needs.ts';
 import { type Authority, createAuthority, writeKubeconfig } from './certificates.ts';
 import { eventually } from './eventually.ts';
@@ -118,7 +118,7 @@ describe('over TLS', () => {
 describe('the bundle of mode kubelet', () => {
   it('contains only what the Kubernetes client needs to read a kubeconfig', () => {
     const outdir = mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bundle-'));
-    const args = ['scripts/build.mjs', '--entry', 'src/kube/open-connection.ts', '--outdir', outdir];
+    const args = ['scripts/build.mjs', '--entry', 'src/kube/api/open-connection.ts', '--outdir', outdir];
     execFileSync(process.execPath, args, { cwd: ROOT });
     const packages = [...readFileSync(path.join(outdir, 'NOTICE'), 'utf8').matchAll(/^-{10,}\n(\S+) \d/gm)].map(
       ([, name]) => name,

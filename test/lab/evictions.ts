@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Signal } from '../../src/core/signal.ts';
 import { sleep } from '../../src/host/clock.ts';
-import type { Workload } from '../../src/host/workload.ts';
+import type { Workload } from '../../src/host/process/workload.ts';
 import type { DecisionRecord } from '../../src/record/entry.ts';
 import { crashing } from './crashes.ts';
 import { availableMiB, clock, NODE_MIB, type PodSpec, type Scene, type SceneSpec, until } from './scene.ts';

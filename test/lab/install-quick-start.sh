@@ -47,8 +47,10 @@ power_off() {
 }
 check 'a real power-off, and the next boot' power_off
 in_guest 'the web server was stopped before the database, and the machine waited for both' '
-  journalctl --no-pager -b -1 -o cat > /tmp/last
-  order=$(grep -nE "^(nginx.service: Deactivated|postgresql [0-9]+ (told|ends)|Stopped target multi-user)" /tmp/last | sed "s/ [0-9]* / /; s/^[0-9]*://; s/[:.].*//")
+  journalctl --no-pager -b -1 -o short-unix > /tmp/last
+  # By the time that each says itself: the journal takes two lines that waited in either order.
+  order=$(sed -nE "s/^([0-9.]+) .*: (nginx)\\.service: Deactivated.*/\\1 \\2/p; s/.*: (postgresql) [0-9]+ (told [0-9]+|ends) @([0-9.]+)$/\\3 \\1 \\2/p
+    s/^([0-9.]+) .*: (Stopped target multi-user).*/\\1 \\2/p" /tmp/last | sort -n | cut -d " " -f 2-)
   echo "$order"; [ "$order" = "nginx
 postgresql told 1
 postgresql ends

@@ -96,10 +96,16 @@ in_guest 'it reloads on SIGHUP and keeps its process' '
   systemctl reload nodewarden; sleep 2
   [ "$(systemctl show -P MainPID nodewarden)" = "$pid" ]; [ "$(systemctl is-active nodewarden)" = active ]
   journalctl --sync; journalctl -u nodewarden -o cat | grep "\"event\":\"config\""'
-in_guest 'killed, it is started again' '
-  pid=$(systemctl show -P MainPID nodewarden); kill -KILL "$pid"
-  for i in $(seq 100); do now=$(systemctl show -P MainPID nodewarden); [ "$(systemctl is-active nodewarden)" = active ] && [ "$now" != "$pid" ] && [ "$now" != 0 ] && break; sleep 0.2; done
-  [ "$(systemctl is-active nodewarden)" = active ]; [ "$now" != "$pid" ]; [ "$(systemctl show -P NRestarts nodewarden)" -ge 1 ]'
+AGAIN='again() {
+    pid=$(systemctl show -P MainPID nodewarden); kill -KILL "$pid"
+    for i in $(seq 100); do now=$(systemctl show -P MainPID nodewarden); [ "$(systemctl is-active nodewarden)" = active ] && [ "$now" != "$pid" ] && [ "$now" != 0 ] && break; sleep 0.2; done
+    [ "$(systemctl is-active nodewarden)" = active ]; [ "$now" != "$pid" ]; [ "$(systemctl show -P NRestarts nodewarden)" -ge 1 ]
+  }
+'
+in_guest 'killed, it is started again' "$AGAIN again"
+in_guest 'killed while the disk with /tmp is full, it is started again' "$AGAIN"'
+  mount -t tmpfs -o size=64k,nr_inodes=1 nodewarden-lab /tmp; trap "umount /tmp" EXIT; fails mkdir /tmp/full
+  again'
 in_guest 'it stops cleanly' '
   systemctl stop nodewarden; [ "$(systemctl show -P Result nodewarden)" = success ]; [ "$(systemctl show -P ExecMainStatus nodewarden)" = 0 ]'
 in_guest 'a broken configuration starts with the last good one, and is said in the journal and the status' '

@@ -1,6 +1,6 @@
 import os from 'node:os';
 import path from 'node:path';
-import { startWorkload } from '../../src/host/workload.ts';
+import { startWorkload } from '../../src/host/process/workload.ts';
 import { clock } from './scene.ts';
 
 /** How long a processor of the machine itself stood still. */

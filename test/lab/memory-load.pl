@@ -7,9 +7,12 @@
 #   read FILE           the file again and again, by read and by mmap in turn: a page cache in use
 #   reread FILE [RATE]  pages of the file at random, of which the kernel cannot guess the next: each miss waits for the disk;
 #                       and then RATE MiB a second of anonymous memory, beside which there is less and less room for the file
+#   pipes MIB RATE      pipes that nobody reads, up to MIB, RATE MiB a second: memory that neither its processes' figures nor
+#                       /proc/meminfo name
 #   messages MIB        System V messages from a process of the root cgroup: memory of the kernel that is nobody's
 use strict;
 use warnings;
+use Fcntl qw(F_SETFL O_NONBLOCK);
 use Time::HiRes qw(sleep time);
 
 my ($verb, @args) = @ARGV;
@@ -22,6 +25,7 @@ my $MIB = 1048576;
 # Of x86-64, which the guest is: perl has no mmap of its own.
 my ($SYS_MMAP, $SYS_MUNMAP, $PROT_READ, $MAP_SHARED) = (9, 11, 1, 1);
 my ($SYS_FADVISE64, $POSIX_FADV_RANDOM) = (221, 1);
+my $F_SETPIPE_SZ = 1031;
 
 if ($verb eq 'hold') {
   my @held = map { "\xa5" x $MIB } 1 .. $args[0];
@@ -91,6 +95,21 @@ elsif ($verb eq 'messages') {
   # With its head a message fills a page.
   my $message = pack('l! a*', 1, 'x' x 4000);
   for (1 .. $args[0] * 256) { msgsnd($queue, $message, 0) or die "msgsnd: $!" }
+  sleep 60 while 1;
+}
+elsif ($verb eq 'pipes') {
+  my ($mib, $rate) = @args;
+  my ($from, @held) = (time);
+  while (@held < $mib) {
+    pipe(my $out, my $in) or die "pipe: $!";
+    fcntl($in, $F_SETPIPE_SZ, $MIB) or die "pipe size: $!";
+    # Its pages may be fewer than its size says.
+    fcntl($in, F_SETFL, O_NONBLOCK) or die "pipe: $!";
+    1 while syswrite($in, 'x' x 65536);
+    push @held, [$out, $in];
+    my $ahead = $from + @held / $rate - time;
+    sleep $ahead if $ahead > 0;
+  }
   sleep 60 while 1;
 }
 else { die "unknown command $verb" }

@@ -71,7 +71,7 @@ const unitOf = (name: string): string => `lab-${name}.service`;
 function podFiles({ name, requestMiB, command }: PodSpec): { readonly unit: string; readonly manifest: string } {
   const requests = requestMiB === undefined ? '{}' : `{ memory: ${requestMiB}Mi }`;
   return {
-    unit: `[Service]\nExecStart=/usr/bin/perl ${LOAD} ${command.join(' ')}\nOOMScoreAdjust=0\n`,
+    unit: `[Service]\nExecStart=/usr/bin/perl ${LOAD} ${command.join(' ')}\nOOMScoreAdjust=0\nLimitNOFILE=65536\n`,
     manifest: `apiVersion: v1
 kind: Pod
 metadata:
@@ -252,6 +252,20 @@ const serviceGrows: Check = {
   },
 };
 
+const pipesFill: Check = {
+  name: 'a pod that fills pipes is evicted before the kernel kills',
+  counted: 'reclaimable',
+  pods: [DB, { name: 'pipes', command: ['pipes', '2048', '50'] }],
+  body: async (scene) => {
+    scene.start('pipes');
+    await untilEvicted(scene);
+    assert.deepEqual(scene.evictions().map(podOf), ['pipes']);
+    assert(scene.isActive(DB.name), `${DB.name} runs`);
+    const { memory } = await scene.status();
+    return `afterwards ${mib(memory.reclaimableAvailableBytes)} are available`;
+  },
+};
+
 const kernelGrows: Check = {
   name: 'the kernel’s own memory grows: the decision names which part',
   counted: 'reclaimable',
@@ -294,7 +308,7 @@ for (const swapMiB of [0, SWAP_MIB]) {
     run('swapon', SWAP);
   }
   const where = swapMiB === 0 ? 'without swap' : 'with swap';
-  if (swapMiB === 0) for (const check of [serviceGrows, kernelGrows]) await judge(check, where);
+  if (swapMiB === 0) for (const check of [serviceGrows, kernelGrows, pipesFill]) await judge(check, where);
   for (const check of [hogging(swapMiB), reading('reclaimable'), reading('workingSet')]) await judge(check, where);
 }
 console.log(`memory, the installed service: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);

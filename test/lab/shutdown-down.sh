@@ -59,6 +59,16 @@ check_taken_back() { # bypassing logind, with systemd's jobs cancelled during a 
   go 'systemctl poweroff'; gone
   plan_holds "$TIMELINE" 1000 500
 }
+check_taken_back_twice() { # bypassing logind, with systemd's jobs cancelled during a phase, and once more while the agent ends: it and what it stopped run again
+  local before stuck
+  up_with 'sed -i "s/spec: {/spec: { terminationGracePeriodSeconds: 3,/" /etc/nodewarden/pods.d/stuck.yaml'
+  before=$(pids); stuck=$(ns sh 'systemctl show -P MainPID stuck')
+  go 'systemctl start --no-block poweroff.target' "$(when_told web); sleep 0.5; systemctl cancel
+    until systemctl list-jobs | grep -q nodewarden; do sleep 0.02; done; systemctl cancel"
+  is_another() { [ "$(ns sh 'systemctl show -P MainPID stuck')" != "$stuck" ]; }
+  until_true 20 'stuck runs again' is_another
+  is_undone "$before"
+}
 check_restarted_in_phase() { # `systemctl restart nodewarden` during a phase: still all phases in order and in time
   up_and_armed
   go 'systemctl poweroff' "$(when_told web); systemctl restart --no-block nodewarden"; gone
@@ -106,6 +116,24 @@ check_refused() { # systemd refuses the job after the phases: counts as a cancel
   go 'systemctl poweroff'; gone
   plan_holds "$TIMELINE" 1000 500
 }
+has_exited() { [ "$(ns sh 'systemctl show -P ActiveState nodewarden')" = inactive ]; }
+# stopped_until COMMAND THEN  the agent is stopped in phase 1, and the first one ends the shutdown in phase 2; the other comes
+# before the agent is started again
+stopped_until() {
+  local before
+  up_and_armed; before=$(pids)
+  go 'systemctl poweroff' "$(when_told web); systemctl stop --no-block nodewarden; $(when_told db); $1"
+  until_true 40 'the agent has exited' has_exited
+  # The next run would start them as well.
+  until_true 25 'all units are active again without the agent' is_active
+  has_exited || fail 'the agent was started again: this proves nothing'
+  ns sh "$2; systemctl start nodewarden"
+  is_undone "$before"
+  go 'systemctl poweroff'; gone
+  plan_holds "$TIMELINE" 1000 500
+}
+check_stopped_cancelled() { stopped_until 'systemctl kill -s KILL systemd-logind' true; } # `systemctl stop nodewarden` in phase 1, then a cancel: the agent starts all units again before it exits, and the next shutdown works
+check_stopped_refused() { stopped_until 'systemctl mask -q --runtime poweroff.target' 'systemctl unmask -q --runtime poweroff.target'; } # `systemctl stop nodewarden` in phase 1, and systemd refuses the job after the phases: the agent starts all units again before it exits, and the next shutdown works
 check_two_fields() { # the other form of configuration: two phases
   local ASKED_MS=8000 PLAN='web told 0
 stuck told 0
@@ -204,6 +232,21 @@ db told 3000'
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].resumed.length === 2 && shutdowns[0].end.kind === "released" && boots[0].end === "graceful"'
 }
+check_whole_grace() { # killed in a phase while another program's lock delays the machine: restarted, the agent leaves each pod all of its grace period
+  up_with "$ORDER only_ours; order_unit slow never; order_unit fin 7.5; order_pod slow 0 5; order_pod fin 0; $(one_phase 10)
+    systemctl daemon-reload; systemctl start slow fin"
+  ns sh 'systemd-run -q --unit=holder systemd-inhibit --what=shutdown --mode=delay --who=other sleep 60; sleep 0.5'
+  go 'systemctl poweroff' "$(when_told slow); sleep 1; systemctl kill --kill-whom=main -s KILL nodewarden"; gone
+  [ "$(awk '$2 == "nodewarden" && $3 == "killed"' "$TIMELINE" | grep -c .)" = 1 ] || fail 'it was not killed: this proves nothing'
+  nobody_untold slow fin
+  local had; had=$(($(at "$TIMELINE" slow killed) - $(at "$TIMELINE" slow told)))
+  # What it logs when it is told may be late; the time that it declares is not.
+  [ "$had" -ge $((4500 - waited_ms)) ] || fail "slow, which declares 5 s, was killed $had ms after it was told"
+  [ -n "$(at "$TIMELINE" fin ends)" ] || fail 'fin was killed before it could end'
+  ns up --again
+  history_is 'shutdowns.length === 1 && shutdowns[0].resumed.length === 1 && shutdowns[0].end.kind === "released"'
+  history_is 'shutdowns[0].phases[0].pods.find(({ pod }) => pod === "default/fin").end.via !== "sigkill"'
+}
 check_agent_hangs() { # an agent that hangs in a phase delays the machine by no more than it was granted
   up_and_armed
   go 'systemctl poweroff' "$(when_told web); systemctl kill --kill-whom=all -s STOP nodewarden"; gone 60
@@ -281,6 +324,22 @@ check_logind_killed() { logind_in_phase 1 'systemctl kill -s KILL systemd-logind
 check_logind_in_1() { logind_in_phase 1 'systemctl restart systemd-logind'; } # logind restarted in phase 1: a cancel; exactly the stopped units run again, and the next shutdown works
 check_logind_in_2() { logind_in_phase 2 'systemctl restart systemd-logind'; } # logind restarted in phase 2: a cancel; exactly the stopped units run again, and the next shutdown works
 check_logind_in_3() { logind_in_phase 3 'systemctl restart systemd-logind'; } # logind restarted in phase 3: a cancel; exactly the stopped units run again, and the next shutdown works
+check_logind_gone() { # logind killed in phase 2, and none comes back: a cancel all the same; no further phase, exactly the stopped units run again
+  local before
+  # db ends long after it is known that there is no logind.
+  up_with "$(config 'shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 3}, {priority: 1000, shutdownGracePeriodSeconds: 30}, {priority: 2000000000, shutdownGracePeriodSeconds: 2}]')
+    sed -i 's/shutdown-pod.pl db .*/shutdown-pod.pl db 8/; s/=6s/=60s/' /etc/systemd/system/db.service; systemctl daemon-reload; systemctl restart db; rm -f /run/lab-db-told"
+  before=$(pids)
+  go 'systemctl poweroff' "$(when_told web); systemctl mask -q --runtime systemd-logind; $(when_told db); systemctl kill -s KILL systemd-logind"
+  until_true 20 'phase 2' ns sh 'test -e /run/lab-db-told'
+  until_true 40 'all units are active again' is_active
+  undo_recorded
+  ! ns sh 'systemctl is-active systemd-logind' || fail 'logind came back: this proves nothing'
+  [ "$(status shutdown.running)" = null ] || fail "it says that a shutdown is in progress: $(status 'JSON.stringify(shutdown)')"
+  ns sh 'systemctl unmask -q --runtime systemd-logind; systemctl start systemd-logind'
+  is_undone "$before"
+  [ -z "$(at "$TIMELINE" dns told)" ] || fail 'dns was told'
+}
 # dbus restarted in phase $1: what logind makes of it is its own; down in time, or up with the cancel recorded
 dbus_in_phase() {
   local before

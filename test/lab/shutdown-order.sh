@@ -113,6 +113,21 @@ check_order_requires() { # Requires= across phases: the dependency is stopped wi
   nobody_untold web app base
   after web ends app told; after app ends base told
 }
+check_order_starting() { # a critical pod that is still starting, and requires a pod of priority 0: neither is stopped in the first phase
+  up_with "$ORDER only_ours; order_unit first 3; order_unit lo 1
+    order_pod first 0; order_pod lo 0; order_pod hi 2000000000; $(two_phases 10)
+    RESTART='Type=notify\nTimeoutStartSec=600\n' order_unit hi 1 Requires=lo.service After=lo.service
+    systemctl daemon-reload; systemctl start first lo"
+  # Not loaded before, so nothing that was asked before knows of it; it never says that it is ready.
+  ns sh 'systemctl start --no-block hi'
+  has_phase() { [ "$(status 'shutdown.phases.map(({ pods }) => pods).join()')" = 1,2 ]; }
+  if ! (until_true 20 'lo has the phase of hi' has_phase); then status 'JSON.stringify(shutdown.phases)'; fi
+  [ "$(ns sh 'systemctl is-active hi')" = activating ] || fail 'hi does not start any more: this proves nothing'
+  go 'systemctl poweroff'; gone
+  nobody_untold first hi lo
+  after first ends hi told; after hi ends lo told
+  [ -n "$(at "$TIMELINE" lo ends)" ] || fail 'lo did not end by itself'
+}
 check_order_unneeded() { # StopWhenUnneeded= across phases: the last unit that needs the pod is stopped in the pod's phase, others are not
   up_with "$ORDER only_ours; order_unit aid 1 StopWhenUnneeded=yes; order_unit early 1 Wants=aid.service After=aid.service; order_unit late 1 Wants=aid.service After=aid.service
     order_pod aid 1000; order_pod early 0; order_pod late 10; $(two_phases 6); systemctl daemon-reload; systemctl start early late"

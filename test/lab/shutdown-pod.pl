@@ -11,14 +11,16 @@ use Time::HiRes qw(time);
 $| = 1;
 my ($name, $after, $freezes) = @ARGV;
 my ($told, $ends) = (0, 0);
+# With its own time: the journal stamps a line when it reads it, and two that waited come in either order.
+sub say_it { printf "%s %d %s @%.3f\n", $name, $$, $_[0], time }
 $SIG{TERM} = sub {
   $told++;
-  print "$name $$ told $told\n";
+  say_it "told $told";
   # For who waits for this instant.
   if (open my $mark, '>', "/run/lab-$name-told") { close $mark }
   $ends ||= time + $after if $after ne 'never';
 };
-print "$name $$ runs\n";
+say_it "runs";
 if ($freezes) {
   select undef, undef, undef, 0.05 until $told;
   for (my $last = time; time - $last < 4; select undef, undef, undef, 0.05) { $last = time }
@@ -27,4 +29,4 @@ if ($freezes) {
 until ($ends && time >= $ends) {
   select undef, undef, undef, $ends ? $ends - time : 3600;
 }
-print "$name $$ ends\n";
+say_it "ends";

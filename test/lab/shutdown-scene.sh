@@ -65,7 +65,8 @@ timeline() {
     $3 ~ /^lab(\[|:)/ && $4 == "go" { go = $1 * 1000; down = 0; lines = 0; next }
     $3 ~ /^systemd-logind\[/ && (/ now!$/ || / (Powering off|Rebooting)\.\.\.$/) && !go { go = $1 * 1000 }
     $3 ~ /^systemd\[1\]/ && /: Stopping nodewarden.service/ && !go { go = $1 * 1000 }
-    { line = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", line); what = "" }
+    { line = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", line); what = ""; seconds = $1 }
+    $3 ~ /^lab-pod\[/ && match($0, / @[0-9.]+$/) { seconds = substr($0, RSTART + 2); $0 = substr($0, 1, RSTART - 1) }
     $3 ~ /^lab-pod\[/ { what = $4 " " $6 " " $5 " " $7 }
     $3 ~ /^(node|nodewarden)\[/ && match(line, /"event":"[a-z-]+"/) {
       event = substr(line, RSTART + 9, RLENGTH - 10); text = ""
@@ -77,7 +78,7 @@ timeline() {
     $3 ~ /^systemd-logind\[/ { what = "logind " line }
     # The lock is gone, or the time is over; or, past logind, systemd has begun to stop everything.
     go && !down && ($3 ~ /^systemd-logind\[/ && line ~ /^System is (powering down|rebooting|halting)/ || $3 ~ /^systemd\[1\]/ && line ~ /^Stopped target multi-user/) { what = "machine down"; down = 1 }
-    what != "" && go { said[++lines] = sprintf("%.0f %s", $1 * 1000 - go, what) }
+    what != "" && go { said[++lines] = sprintf("%.0f %s", seconds * 1000 - go, what) }
     END { for (i = 1; i <= lines; i++) print said[i] }'
 }
 

@@ -48,6 +48,7 @@ export function readSamples(file: string, reserveBytes: number): readonly Sample
       fileBytes: cached + buffers,
       activeFileBytes: activeFile,
       inactiveFileBytes: inactiveFile,
+      protectedFileBytes: 0,
       refaultBytesPerSecond: refaultRate(history),
     });
     const lives = rest.slice(FIELDS + 1).map((flag) => flag === 1);

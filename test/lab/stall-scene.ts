@@ -59,10 +59,10 @@ export const isActive = (unit: Unit): boolean => run('systemctl', 'is-active', u
 const kernelKills = (): number => Number(/^oom_kill (\d+)$/m.exec(fs.readFileSync('/proc/vmstat', 'latin1'))?.[1]);
 const reserve = (): number => {
   const procfs = createProcfs();
-  const bytes = procfs.reserveBytes('low');
+  const own = procfs.kernelsOwn();
   procfs.close();
-  if (!bytes.known) throw new Error(`${bytes.where}: ${bytes.detail}`);
-  return bytes.value;
+  if (!own.known) throw new Error(`${own.where}: ${own.detail}`);
+  return own.value.reserveBytes.low;
 };
 
 function writeUnit(unit: Unit): void {

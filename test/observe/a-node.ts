@@ -1,9 +1,9 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type BoundedCgroup, openBoundedCgroup } from '../../src/host/bounded-cgroup.ts';
-import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
+import { type BoundedCgroup, openBoundedCgroup } from '../../src/host/cgroup/bounded-cgroup.ts';
+import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
 import type { CgroupRef } from '../../src/ports.ts';
 

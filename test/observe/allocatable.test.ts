@@ -1,7 +1,7 @@
 import { mkdirSync, rmdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import { kubepodsPath } from '../../src/host/kubepods.ts';
+import { kubepodsPath } from '../../src/host/cgroup/kubepods.ts';
 import { createAllocatableMemory } from '../../src/observe/allocatable.ts';
 import { aCgroup, limitMemory, machine } from '../host/test-cgroup.ts';
 import { MIB } from './a-node.ts';

@@ -3,15 +3,11 @@ import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { DiskPaths } from '../../src/core/disk-paths.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { Signal } from '../../src/core/signal.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import {
-  createDiskSampler,
-  type DiskPaths,
-  type DiskSampler,
-  type LateDiskPaths,
-} from '../../src/observe/disk-sampler.ts';
+import { createDiskSampler, type DiskSampler, type LateDiskPaths } from '../../src/observe/disk-sampler.ts';
 import { mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
 import { someFindings, until } from './a-bound-pod.ts';
 

@@ -157,6 +157,29 @@ describe.skipIf(noCgroups !== null)(`what took the memory of a bounded node [${n
     expect(read.value.outsideBytes).toBeLessThan(MIB);
   });
 
+  it.each(['workingSet', 'reclaimable'] as const)(
+    'is nothing outside pods if a pod grew again after it was evicted, or another one in its place [%s]',
+    async (counted) => {
+      node.addPod('system.slice');
+      const [web, database] = ['web', 'database'].map((name) => node.addPod(`system.slice/${name}.service`));
+      if (web === undefined || database === undefined) throw new Error('no pods');
+      const child = await web.start(96 * MIB);
+      const growth = follow(
+        () => [web, database].map((pod, i) => aBoundPod({ name: `pod-${i}`, cgroup: known(pod.ref()) })),
+        counted,
+      );
+      await new Promise((resolve) => child.once('exit', resolve).kill('SIGKILL'));
+      rmdirSync(web.directory);
+      mkdirSync(web.directory);
+      const again = await web.start(96 * MIB);
+      await node.addPod('backup').start(8 * MIB);
+      expect(saidBy(growth)).toBe('');
+      await new Promise((resolve) => again.once('exit', resolve).kill('SIGKILL'));
+      await database.start(96 * MIB);
+      expect(saidBy(growth)).toBe('');
+    },
+  );
+
   it('is never what ended pods have left behind in the node', async () => {
     const [web, backup] = [node.addPod('web'), node.addPod('backup')];
     const left = `/dev/shm/nodewarden-test-${process.pid}`;

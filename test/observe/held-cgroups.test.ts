@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
-import { maxOpenFiles } from '../../src/host/open-files.ts';
+import type { CgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
+import { maxOpenFiles } from '../../src/host/own/open-files.ts';
 import { createHeldCgroups } from '../../src/observe/held-cgroups.ts';
 import type { CgroupRef } from '../../src/ports.ts';
 

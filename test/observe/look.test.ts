@@ -1,9 +1,11 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { reliefOf } from '../../src/core/eviction/relief.ts';
 import { known, unknown } from '../../src/core/reading.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createObserver, type ObserverNeeds, type OpenObserver } from '../../src/observe/look.ts';
 import type { BoundPod, Clock } from '../../src/ports.ts';
@@ -208,6 +210,96 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     ]);
   });
 
+  it('finds nothing that a pod would free of a file system that is read-only', async () => {
+    const mounted = join(disk, 'mounted');
+    mkdirSync(mounted);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'nodewarden-test', mounted]);
+    const web = aBoundPod({ name: 'web', cgroup: known({ path: '/', inode: rootInode() }), disk: aWalk });
+    const device = statSync(mounted).dev;
+    const directory = { path: mounted, device, inode: 1, ownBytes: 0, freshInodes: 0, linkedBytes: 0, linkedInodes: 0 };
+    const directories = [{ ...directory, bytes: 9 * MIB, inodes: 9, freshBytes: 9 * MIB }];
+    const found: BoundPod['disk'] = async () => known({ ...aDiskWalk(9 * MIB), directories });
+    const pod: BoundPod = { ...web, directories: [mounted], scratch: [mounted], disk: found };
+    const frees = async (): Promise<number | null> => {
+      let relief: number | null = null;
+      const observer = open({ pods: () => known([pod]), nodefsPath: mounted });
+      await until(() => {
+        const { pods } = observer.look(askFor('nodefs.available'), nothing);
+        const seen = pods.known ? pods.value[0]?.diskRelief : undefined;
+        const known = seen?.known === true && seen.value.scratch.bytes.known;
+        if (known && pods.known && pods.value[0] !== undefined) relief = reliefOf('nodefs.available', pods.value[0]);
+        return relief !== null;
+      }, 'a walk');
+      return relief;
+    };
+    try {
+      expect(await frees()).toBeGreaterThan(0);
+      // The agent's own mount of it may be read-only: others go on writing, and its emptying has another.
+      execFileSync('mount', ['-o', 'remount,bind,ro', mounted]);
+      expect(await frees()).toBeGreaterThan(0);
+      execFileSync('mount', ['-o', 'remount,bind,rw', mounted]);
+      execFileSync('mount', ['-o', 'remount,ro', mounted]);
+      expect(await frees()).toBe(0);
+    } finally {
+      for (const observer of opened.splice(0)) observer.close();
+      execFileSync('umount', ['-l', mounted]);
+    }
+  });
+
+  it('has no pods to choose from before any may be chosen, for a walk or for a reader, who still sees them; a shutdown has', async () => {
+    const web = aBoundPod({ name: 'web', cgroup: known({ path: '/', inode: rootInode() }), disk: aWalk });
+    let isSettled = false;
+    let wakes = 0;
+    const observer = open({
+      pods: () => known([{ ...web, directories: ['/srv/web'] }]),
+      wake: () => (wakes += 1),
+      podsUnsettled: (forWhat) =>
+        isSettled || forWhat === 'all' ? null : unknown('stale', 'units', 'systemd has not answered'),
+    });
+    const look = (want: Parameters<typeof observer.look>[0] = quiet) => observer.look(want, nothing).pods;
+    const forReader = { ...quiet, isForReader: true } as const;
+    const shown = { known: true, value: [{ name: 'web' }] };
+    expect(look(askFor('nodefs.available'))).toMatchObject({ why: 'stale' });
+    await until(() => wakes > 1, 'a walk');
+    expect([look(), look(forReader)]).toMatchObject([{ why: 'not-asked' }, { why: 'not-asked' }]);
+    expect(look(askFor('memory.available'))).toMatchObject({ why: 'stale' });
+    expect(observer.podsNow()).toMatchObject(shown);
+    isSettled = true;
+    // The result of the only walk was kept for this.
+    await until(() => look().known, 'the pods with the result of the walk');
+    expect(look()).toMatchObject({ why: 'not-asked' });
+    expect(look(forReader)).toMatchObject(shown);
+    isSettled = false;
+    expect([look(askFor('all')), look({ ...askFor('all'), isForReader: true })]).toMatchObject([shown, shown]);
+  });
+
+  it('has no pods to choose from if one of them is new, and not settled: they are read first, and that is asked of them', async () => {
+    const web = { ...aBoundPod({ name: 'web', cgroup: known({ path: '/', inode: rootInode() }), disk: aWalk }) };
+    let [isNew, isKnown, wakes] = [false, true, 0];
+    const observer = open({
+      pods: () => {
+        isKnown &&= !isNew;
+        return known([{ ...web, directories: ['/srv/web'] }]);
+      },
+      wake: () => (wakes += 1),
+      podsUnsettled: () => (isKnown ? null : unknown('stale', 'units', 'systemd has not answered')),
+    });
+    const look = (want: Parameters<typeof observer.look>[0] = quiet) => observer.look(want, nothing).pods;
+    const declare = (): void => {
+      [isNew, isKnown] = [true, true];
+    };
+    expect(look(askFor('memory.available')).known).toBe(true);
+    declare();
+    expect(look(askFor('memory.available'))).toMatchObject({ why: 'stale' });
+    declare();
+    expect(look({ ...quiet, isForReader: true })).toMatchObject({ why: 'not-asked' });
+    [isNew, isKnown] = [false, true];
+    look(askFor('nodefs.available'));
+    await until(() => wakes > 1, 'a walk');
+    declare();
+    expect(look()).toMatchObject({ why: 'not-asked' });
+  });
+
   it('keeps no descriptor once it is closed', async () => {
     const before = descriptors();
     const observer = open({ memoryAvailable: 'reclaimable' });
@@ -282,6 +374,34 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     const { memoryGrowth } = observer.look(askFor('all'), nothing);
     expect(memoryGrowth).toMatchObject({ known: true, value: { others: [{ where: 'backup' }] } });
     expect(observer.look(quiet, nothing)).not.toHaveProperty('memoryGrowth');
+  });
+
+  it.each([
+    ['reclaimable', true],
+    ['workingSet', false],
+  ] as const)(
+    'counts what is left in empty cgroups only where the kernel does not choose before: %s',
+    async (how, isCounted) => {
+      const [web, other] = [node.addPod('web'), node.addPod('other')];
+      const { pid } = await web.start(32 * MIB);
+      for (const mount of [node.mounts.memory, node.mounts.pids ?? ''])
+        writeFileSync(join(mount, other.ref().path, 'cgroup.procs'), String(pid));
+      const bound = [aBoundPod({ name: 'web', cgroup: known(web.ref()) })];
+      const observer = open({ cgroupRoot: node.path, pods: () => known(bound), memoryAvailable: how });
+      const { leftBytes = 0 } = observer.look(askFor('memory.available'), nothing);
+      expect(leftBytes >= 32 * MIB).toBe(isCounted);
+    },
+  );
+
+  it('shows what comes back of pods without processes, however available memory is counted', async () => {
+    const web = node.addPod('web');
+    const file = join('/dev/shm', `nodewarden-look-${process.pid}`);
+    onTestFinished(() => rmSync(file, { force: true }));
+    web.run(`head -c ${32 * MIB} /dev/zero > ${file}`);
+    const bound = [{ ...aBoundPod({ name: 'web', cgroup: known(web.ref()) }), comesBack: true } as const];
+    const observer = open({ cgroupRoot: node.path, pods: () => known(bound), memoryAvailable: 'workingSet' });
+    const { comesBack = [] } = observer.look(askFor('memory.available'), nothing);
+    expect(comesBack).toMatchObject([{ uid: bound[0]?.declared.uid }]);
   });
 
   it('has the limit of kubepods minus its working set as allocatable memory, even below zero', async () => {

@@ -3,19 +3,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
-import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { known, type Reading } from '../../src/core/reading.ts';
 import { initialState, type State } from '../../src/core/state/state.ts';
 import type { NextLook } from '../../src/core/verdict.ts';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
+import type { CgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
 import { createPodDisk } from '../../src/observe/pod-disk.ts';
 import type { BoundPod } from '../../src/ports.ts';
-import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI, NOT_ASKED } from '../a.ts';
 import { createVirtualClock } from '../virtual-node.ts';
 import { aBoundPod, aDiskWalk, someFindings } from './a-bound-pod.ts';
 
 const HERE = 41;
-const notAsked = unknown('not-asked', 'pods', 'no decision needs them');
 
 let mounts: CgroupMounts;
 beforeEach(() => {
@@ -51,10 +50,10 @@ async function evictedAtMs({ beside, walkMs, nodefs }: Case): Promise<number | n
   const findings = someFindings();
   const walks = createPodDisk({ clock, mounts, findings, pods: () => known([hog]), wake: () => undefined });
   const podsFor = (want: NextLook['pods']) => {
-    const notReady = want === null ? notAsked : walks.notReady(want);
+    const notReady = want === null ? NOT_ASKED : walks.notReady(want);
     if (notReady !== null) return notReady;
     const { usage, relief } = walks.on(hog, HERE);
-    const processes: Reading<number> = want === 'pid.available' ? known(1) : notAsked;
+    const processes: Reading<number> = want === 'pid.available' ? known(1) : NOT_ASKED;
     const pod = aPod({ name: 'hog', usage: { disk: usage, processes }, diskRelief: known(relief) });
     return known([{ ...pod, evictFor: ['disk'] as const }]);
   };

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import type { CgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createPodDisk, type PodDisk } from '../../src/observe/pod-disk.ts';
 import type { BoundPod, Clock } from '../../src/ports.ts';

@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { sayBytes } from '../../src/core/units/quantity.ts';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import type { CgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createDiskWalker, type DiskWalker } from '../../src/host/disk-walk.ts';
+import { createDiskWalker, type DiskWalker } from '../../src/host/disk/disk-walk.ts';
 import { createPodDisk, type PodDisk } from '../../src/observe/pod-disk.ts';
 import type { BoundPod, Findings } from '../../src/ports.ts';
-import { parseManifest } from '../../src/standalone/manifest.ts';
-import { podDisk } from '../../src/standalone/pod-disk.ts';
+import { parseManifest } from '../../src/standalone/manifests/manifest.ts';
+import { podDisk } from '../../src/standalone/pods/pod-disk.ts';
 import { hurried } from '../standalone/needs.ts';
 import { someFindings, until } from './a-bound-pod.ts';
 

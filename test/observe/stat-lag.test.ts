@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createProcfs } from '../../src/host/procfs.ts';
-import { createNodeMemory } from '../../src/observe/memory.ts';
-import { createStatLag, type StatLag } from '../../src/observe/stat-lag.ts';
+import { createNodeMemory, createStatLag, type StatLag } from '../../src/observe/memory.ts';
 import { MI } from '../a.ts';
 import { whenOpened } from '../host/a-pipe.ts';
 import { aTree } from '../host/tree.ts';

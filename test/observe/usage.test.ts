@@ -12,11 +12,11 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
-import { maxOpenFiles } from '../../src/host/open-files.ts';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { known, type Reading, unknown, valueOrNull } from '../../src/core/reading.ts';
+import type { CgroupMounts } from '../../src/host/cgroup/cgroup-mounts.ts';
+import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
+import { maxOpenFiles } from '../../src/host/own/open-files.ts';
 import { lifeOf, type PodWalk } from '../../src/observe/pod-disk.ts';
 import { createPodReader, type PodReader } from '../../src/observe/usage.ts';
 import type { BoundPod, Findings } from '../../src/ports.ts';
@@ -99,6 +99,71 @@ describe.skipIf(noCgroups !== null)(`pods in real cgroups [${noCgroups ?? 'root,
       parent.kill('SIGKILL');
     }
     await until(() => read(true).length === 0, 'it is reaped');
+  });
+
+  it('are presented with their unreaped dead processes if these are more than a few', async () => {
+    const pod = node.addPod('web');
+    const child = await pod.start(MIB);
+    pod.run(`perl -e 'for (1 .. 20) { fork or exit } sleep 1000' >/dev/null 2>&1 &`);
+    const dead = () => open(node.mounts).read([bound('web', node.mounts, pod.ref().path)], 'pid.available')[0]?.usage;
+    await until(
+      () => dead()?.deadHeld?.known === true && valueOrNull(dead()?.deadHeld ?? notWalked) === 20,
+      'they are dead',
+    );
+    expect(dead()).toMatchObject({ processes: known(2), pidsHeld: known(22) });
+    child.kill('SIGKILL');
+  });
+
+  it('leave memory that is counted while it is charged to their empty cgroup', async () => {
+    const [pod, other] = [node.addPod('web'), node.addPod('other')];
+    const child = await pod.start(32 * MIB);
+    const of = open(node.mounts);
+    const left = (): number => {
+      of.read([bound('web', node.mounts, pod.ref().path)], 'memory.available');
+      return of.leftBytes();
+    };
+    expect(left()).toBe(0);
+    for (const mount of [node.mounts.memory, node.mounts.pids ?? ''])
+      writeFileSync(join(mount, other.ref().path, 'cgroup.procs'), String(child.pid));
+    expect(left()).toBeGreaterThanOrEqual(32 * MIB);
+    child.kill('SIGKILL');
+    await until(() => left() === 0, 'it is free');
+  });
+
+  it('leave memory that comes back, if the mode says so: that of files, and only once they have no process', async () => {
+    const pod = node.addPod('web');
+    const child = await pod.start(MIB);
+    const file = join('/dev/shm', `nodewarden-test-${process.pid}`);
+    onTestFinished(() => rmSync(file, { force: true }));
+    pod.run(`head -c ${32 * MIB} /dev/zero > ${file}`);
+    const web = bound('web', node.mounts, pod.ref().path);
+    const of = open(node.mounts);
+    const left = (comesBack?: true) => {
+      of.read([comesBack ? { ...web, comesBack } : web], 'memory.available');
+      return { left: of.leftBytes() >= 32 * MIB, back: of.comesBack().map(({ uid }) => uid) };
+    };
+    expect(left(true)).toEqual({ left: false, back: [] });
+    child.kill('SIGKILL');
+    await until(() => left().left, 'it has no process');
+    expect(left(true)).toEqual({ left: false, back: [web.declared.uid] });
+    expect(of.comesBack()[0]?.memoryBytes).toBeGreaterThanOrEqual(32 * MIB);
+    rmSync(file);
+    await until(() => left(true).back.length === 0, 'it is free');
+  });
+
+  it('without processes show the files that go with them, if they are being removed and name no directories', () => {
+    const walk = aDiskWalk(5 * MIB);
+    const of = open(node.mounts, someFindings(), known({ ...walk, life: null, stops: 0 }));
+    const gone = aBoundPod({ name: 'gone', isTerminating: true });
+    const back = (pod: BoundPod, want: 'nodefs.available' | 'memory.available') => {
+      of.read([pod], want);
+      return of.comesBack();
+    };
+    const { uid } = gone.declared;
+    expect(back(gone, 'nodefs.available')).toEqual([{ uid, memoryBytes: 0, disk: walk.pod }]);
+    expect(back(gone, 'memory.available')).toEqual([]);
+    expect(back(aBoundPod({ name: 'pending' }), 'nodefs.available')).toEqual([]);
+    expect(back({ ...gone, directories: [] }, 'nodefs.available')).toEqual([]);
   });
 
   it('are no candidates if they are empty, gone, replaced or bound to nothing', async () => {
@@ -255,6 +320,21 @@ describe('pods in a tree of files', () => {
     writeFileSync(join(root, 'web/memory.usage_in_bytes'), 'garbage\n');
     expect(view()).toMatchObject({ limitedBy: 'maybe-empty', usage: { workingSetBytes: { why: 'malformed' } } });
     expect(findings.all()).toHaveLength(1);
+  });
+
+  it('are presented as maybe empty, with nothing known of them, if nobody has said where they run', () => {
+    const cgroup = unknown('not-asked', 'binding', 'not looked up yet');
+    const findings = someFindings();
+    const of = open(mounts, findings);
+    const pods = [{ ...aBoundPod({ name: 'web', cgroup }), isUnlocated: true as const }];
+    for (const want of ['memory.available', 'pid.available', 'all'] as const) {
+      const unreadable = { known: false, why: 'unreadable' };
+      expect(of.read(pods, want)).toMatchObject([
+        { limitedBy: 'maybe-empty', usage: { workingSetBytes: unreadable, processes: unreadable } },
+      ]);
+    }
+    expect(findings.all()).toEqual([]);
+    expect(of.read([aBoundPod({ name: 'web', cgroup })], 'memory.available')).toEqual([]);
   });
 
   it('have no last known usage that is within their request: since then, they may have exceeded it', () => {

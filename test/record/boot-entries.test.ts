@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Decision } from '../../src/core/decision.ts';
 import { type EntryBody, entryOf, sayEntry } from '../../src/record/entry.ts';
-import { readBootEntries } from '../../src/record/reading/boot-entries.ts';
+import { readBootEntries } from '../../src/record/reading/boot-report.ts';
 
 let directory: string;
 beforeEach(() => {

@@ -72,6 +72,20 @@ describe('the report of the last boot', () => {
     expect(report?.sentence).toContain('; nodewarden ended before it could stop the pods that these leave');
   });
 
+  it('names the pods for which it is a finding, although all phases were done', () => {
+    const again = boot.fact(118_000, { what: 'stopped-again', pod: 'shop/web', times: 3 });
+    const report = lastBoot([boot.started(1), ...aWholeShutdown(boot), again], 'now');
+    expect(report?.finding?.text).toBe(
+      'the last boot ended with a shutdown (reboot) of 3 pods: all phases were done after 22.5s; not in time: shop/db; ' +
+        'started again and left running: shop/web; see: nodewarden history --shutdowns',
+    );
+    const whole = aWholeShutdown(boot);
+    const survived = whole.map((entry, i) => (i === 9 ? boot.survived(122_500, 'b-3') : entry));
+    expect(lastBoot([boot.started(1), ...survived], 'now')?.finding?.text).toContain(
+      'not in time: shop/db; not ended: shop/dns; see',
+    );
+  });
+
   it('is about the previous boot, not an older one', () => {
     const older = aBoot('older', { bootWallMs: -3_600_000 });
     const report = lastBoot([...aWholeShutdown(older), boot.started(1), boot.stopped(9, 'stays')], 'now');

@@ -16,7 +16,7 @@ function aStop(id: string, graceSeconds: number): Decision {
 
 /** Each stop with when it ended, in ms after the decision, and how. */
 function seen(
-  stops: readonly (readonly [Decision, number, Via | 'survived' | 'dropped' | null])[],
+  stops: readonly (readonly [Decision, number, Via | 'noticed' | 'survived' | 'dropped' | null])[],
   dry = false,
   bound = {},
 ) {
@@ -28,7 +28,10 @@ function seen(
     if (how === 'survived')
       return [decided, { kind: 'outcome', outcome: { of, atMs, kind: how, left: [], detail: '' } }];
     if (how === 'dropped') return [decided, { kind: 'outcome', outcome: { of, atMs, kind: how, because: 'gone' } }];
-    return [decided, { kind: 'outcome', outcome: { of, atMs, kind: 'ended', via: how, releasedBytes } }];
+    const ended = { of, atMs, kind: 'ended', releasedBytes } as const;
+    if (how === 'noticed')
+      return [decided, { kind: 'outcome', outcome: { ...ended, via: 'sigterm', isNoticedLater: true } }];
+    return [decided, { kind: 'outcome', outcome: { ...ended, via: how } }];
   });
   const entries = bodies.map((body) => entryOf({ atWallMs: 0, bootId: 'boot', dry }, body));
   return observedStops(joinDecisions(entries), [{ uid: 'uid-web', ...bound }]).get('uid-web');
@@ -50,6 +53,10 @@ describe('the observed time that a pod takes to stop', () => {
     });
     expect(seen([[aStop('b-1', 20), 30_000, 'survived']])?.unfinishedMs).toBe(20_000);
     expect(seen([[aStop('b-1', 0), 2_010, 'sigkill']])?.unfinishedMs).toBe(2_000);
+  });
+
+  it('is not known of a stop whose end no agent saw', () => {
+    expect(seen([[aStop('b-1', 20), 7_000, 'noticed']])).toBeUndefined();
   });
 
   it('counts the time that it got if its grace period was cut', () => {

@@ -10,8 +10,7 @@ import {
 } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type EntryBody, entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
-import { readRecord } from '../../src/record/reading/record-file.ts';
-import { readRotated } from '../../src/record/reading/rotated.ts';
+import { readRecord, readRotated } from '../../src/record/reading/record-file.ts';
 import { MI } from '../a.ts';
 import { anEviction } from '../serve/a-report.ts';
 import { aRecorder, aStep } from './a-recorder.ts';

@@ -10,6 +10,22 @@ import { aRecorder, aStep, until } from './a-recorder.ts';
 const clock = createClock();
 const { at, openRecorder, openFiles } = aRecorder();
 
+const quantity = { nanos: '1', format: 'binary', text: null } as const;
+const threshold = { isHard: true, limit: quantity, target: quantity, available: 1, sinceMs: 1 } as const;
+const eviction = {
+  decision: 'boot-1',
+  decidedMs: 1_000,
+  victim: { uid: 'u', namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 },
+  graceEndsMs: 1_000,
+  deadlineMs: 11_000,
+  settledMs: null,
+  cause: {
+    kind: 'threshold',
+    threshold: { ...threshold, id: 'memory.available/evictionHard', signal: 'memory.available' },
+  },
+} as const;
+const underWay = { nextDecision: 2, act: { kind: 'evicting', evictions: [eviction] } } as const;
+
 describe('what the disk had not accepted when the agent was killed', () => {
   // The first agent's record lies where nothing can be written; it is not closed before the next one has read.
   const decideAndDie = async (): Promise<OpenRecorder> => {
@@ -85,21 +101,6 @@ const theEnd = {
 } as const;
 
 describe('an eviction that was in progress when the agent was killed', () => {
-  const quantity = { nanos: '1', format: 'binary', text: null } as const;
-  const threshold = { isHard: true, limit: quantity, target: quantity, available: 1, sinceMs: 1 } as const;
-  const eviction = {
-    decision: 'boot-1',
-    decidedMs: 1_000,
-    victim: { uid: 'u', namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 },
-    graceEndsMs: 1_000,
-    deadlineMs: 11_000,
-    settledMs: null,
-    cause: {
-      kind: 'threshold',
-      threshold: { ...threshold, id: 'memory.available/evictionHard', signal: 'memory.available' },
-    },
-  } as const;
-  const underWay = { nextDecision: 2, act: { kind: 'evicting', evictions: [eviction] } } as const;
   const adopted = { ...initialState('boot'), ...underWay };
 
   it('is known to the next run as far as it had come', async () => {
@@ -116,6 +117,59 @@ describe('an eviction that was in progress when the agent was killed', () => {
     // Also when its end is in the record, and the state was not written since.
     await recorder.close();
     expect(openRecorder({ adopted }).recorder.left('boot-1')).toMatchObject({ begunMs: 1_050, outcome: theEnd });
+  });
+
+  describe('beside a long record', () => {
+    const MIB = 2 ** 20;
+    /** The lines of the stop that began, and so many notes of this boot, a little longer than 1 KiB each. */
+    const begun = async (): Promise<string> => {
+      const { recorder } = openRecorder({ recordDirectory: '/dev/null/record' });
+      await recorder.intent(aStep('boot-1', underWay), 5);
+      recorder.began(theEvidence);
+      mkdirSync(at('record'));
+      return readFileSync(at('state.json.intents'), 'utf8');
+    };
+    const notes = (atWallMs: number, count: number): string => {
+      const note = { kind: 'start', version: 'x'.repeat(1024) };
+      return `${JSON.stringify({ schema: 1, atWallMs, bootId: 'boot', dry: false, kind: 'note', note })}\n`.repeat(
+        count,
+      );
+    };
+    const write = (name: string, text: string) => writeFileSync(at('record', name), text, { mode: 0o640 });
+    const bytesRead = (): number => Number(/^rchar: (\d+)$/m.exec(readFileSync('/proc/thread-self/io', 'latin1'))?.[1]);
+
+    it('is resumed without reading what is older', async () => {
+      write('record.jsonl', `${notes(1_000, 4_000)}${await begun()}`);
+      write('record.jsonl.1', notes(1_000, 8_000));
+      const before = bytesRead();
+      const { recorder } = openRecorder({ adopted });
+      expect(bytesRead() - before).toBeLessThan(3 * MIB);
+      expect(recorder.left('boot-1')).toMatchObject({ begunMs: 1_050 });
+    });
+
+    it.each(['the same file', 'a rotated one'])(
+      'is not recorded twice if its lines are far back in %s',
+      async (where) => {
+        const later = notes(clock.wallMs() + 1_000, 2_000);
+        const [lines, isRotated] = [await begun(), where !== 'the same file'];
+        write('record.jsonl', isRotated ? later : `${lines}${later}`);
+        if (isRotated) write('record.jsonl.1', `${notes(1_000, 2_000)}${lines}`);
+        await openRecorder({ adopted }).recorder.close();
+        const { entries } = readRecord(at('record'));
+        expect(entries.filter(({ kind }) => kind === 'decision')).toHaveLength(1);
+      },
+    );
+
+    it('is recorded if the record has its decision, and not the beginning of its stop', async () => {
+      const [decision = ''] = (await begun()).split(/(?<=\n)/);
+      write('record.jsonl', `${notes(1_000, 2_000)}${decision}${notes(clock.wallMs() + 1_000, 2_000)}`);
+      await openRecorder({ adopted }).recorder.close();
+      const { entries } = readRecord(at('record'));
+      const kinds = entries.filter(
+        ({ kind, ...entry }) => kind === 'decision' || JSON.stringify(entry).includes('evidence'),
+      );
+      expect(kinds.map(({ kind }) => kind)).toEqual(['decision', 'note']);
+    });
   });
 
   it('is forgotten next to the state once the state and the record no longer need it', async () => {
@@ -285,6 +339,27 @@ describe('parts that are rebuilt while the disk accepts nothing', () => {
   });
 });
 
+describe('a record in another directory', () => {
+  it('has the basis of an eviction that is not over yet, and the last decisions stay known', async () => {
+    const open = createRecorders();
+    const step = aStep('boot-1', underWay);
+    const decisions = [{ id: 'boot-1', atMs: 1_000, kind: 'announce-shutdown', totalMs: 1, byKubelet: false }] as const;
+    const first = openRecorder({}, open);
+    await first.recorder.intent({ ...step, verdict: { ...step.verdict, decisions } }, 2_000);
+    first.recorder.outcome(theEnd);
+    await first.recorder.close();
+    const second = openRecorder(
+      { recordDirectory: at('other'), adopted: { ...initialState('boot'), ...underWay } },
+      open,
+    );
+    expect(second.recorder.recent()).toMatchObject([{ decision: { id: 'boot-1' }, outcome: theEnd }]);
+    await second.recorder.close();
+    const [joined] = joinDecisions(readRecord(at('other')).entries);
+    expect(joined?.outcomes).toEqual([theEnd]);
+    expect(joined?.observation?.scenario?.pods).toMatchObject([{ metadata: { name: 'web' } }]);
+  });
+});
+
 describe('keeping the state', () => {
   const read = () => JSON.parse(readFileSync(at('state.json'), 'utf8'));
 
@@ -299,7 +374,8 @@ describe('keeping the state', () => {
     recorder.keep({ ...state, lastLookMs: 7, firstMetMs: { 'memory.available/evictionSoft': 6 } });
     expect(read()).toMatchObject({ lastLookMs: 7, firstMetMs: { 'memory.available/evictionSoft': 6 } });
 
-    recorder.keep({ ...state, lastLookMs: 9, firstMetMs: { 'memory.available/evictionSoft': 6 } });
+    // A soft timer stands still while its signal is unknown: that moves it at every look.
+    recorder.keep({ ...state, lastLookMs: 9, firstMetMs: { 'memory.available/evictionSoft': 8 } });
     expect(read().lastLookMs).toBe(7);
     await until(() => read().lastLookMs === 9);
   });

@@ -147,7 +147,7 @@ describe('a decision about a disk during memory pressure', () => {
     const history = { schema: 1, decisions, kernelOomKills: [], shutdowns: [], boots: [] } as const;
     const told = historyText(history, '', painter(false));
     expect(told).toContain('at least 2 GiB');
-    expect(told).toMatch(/uid-unwalked +not known +0 +at least 0 B/);
+    expect(told).toMatch(/default\/unwalked +not known +0 +at least 0 B/);
   });
 });
 

@@ -15,7 +15,7 @@ function amount(text: string) {
   return parsed.quantity;
 }
 
-/** What no choice of an eviction depends on. `inherited` is in the priority. */
+/** What no choice under a threshold depends on. `inherited` is in the priority. */
 type LeftOut =
   | 'boundTo'
   | 'cgroupInode'
@@ -23,6 +23,7 @@ type LeftOut =
   | 'inherited'
   | 'isGraceDefault'
   | 'takesAlong'
+  | 'limitSpares'
   | 'stopsAfter'
   | 'stopsAfterUnits'
   | 'leaves'
@@ -70,6 +71,8 @@ const FACTS: Required<Omit<PodView, LeftOut>> = {
   }),
   isBetweenRuns: true,
   isStalledByOwnLimit: true,
+  // A unit's name is nobody's business.
+  endsMachine: { what: '', afterMs: 30_000 },
 };
 
 describe('a pod in a recorded scenario', () => {

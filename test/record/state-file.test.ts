@@ -91,6 +91,10 @@ describe('the state file', () => {
     writeFileSync(record, line('old', 70) + line('boot', 7) + line('boot', 8) + note);
     expect(next()).toBe(9);
     // Of those that stand before more notes than are read first.
+    // One of a dry run has another number: history shows both.
+    writeFileSync(join(directory, 'record-dry.jsonl'), line('boot', 11));
+    expect(next()).toBe(12);
+    rmSync(join(directory, 'record-dry.jsonl'));
     writeFileSync(record, line('boot', 8) + note.repeat(20_000));
     expect(next()).toBe(9);
     // Of those in a file that was just rotated.

@@ -33,7 +33,7 @@ const STARTED = note(0, { kind: 'started' });
 const trial = (entries: readonly RecordEntry[], since: number | null = null) =>
   trialOf(entries, 0, since === null ? null : T0 + since * MINUTE);
 const text = (entries: readonly RecordEntry[], since: number | null = null): string =>
-  trialText(trial(entries, since), { directory: 'd', isWhole: true }, (_, said) => said);
+  trialText(trial(entries, since), { directory: 'd', isWhole: true, actedWallMs: null }, (_, said) => said);
 const codes = (entries: readonly RecordEntry[], since: number | null = null) =>
   trial(entries, since).advice.map(({ code }) => code);
 
@@ -113,6 +113,23 @@ describe('a trial', () => {
     expect(trial([...leak, pressure(2, false), kill(4), ...again, kill(9)]).advice).toMatchObject([{ count: 1 }]);
     // Without a transition period, the record does not show its end.
     expect(codes([STARTED, evicted(1, 'b-1'), kill(9)])).toEqual([]);
+  });
+
+  it('names what a stop over a storage limit would also have stopped', () => {
+    const { victim } = anEviction('b-1');
+    const over = decided(1, { kind: 'evict-over-limit', victim, limit: 'ephemeralpodfs', takesAlong: ['shop/till'] });
+    expect(trial([STARTED, over]).stops).toMatchObject([{ takesAlong: ['shop/till'] }]);
+  });
+
+  it('says of process IDs what the end of the pod would free, threads too, as far as that was read', () => {
+    const pids = { ...anEviction('b-1').threshold, id: 'pid.available/evictionHard', signal: 'pid.available' };
+    const atMost = (held: object) => {
+      const pod = { podRef: { uid: anEviction('b-1').victim.uid }, process_stats: { process_count: 1 }, ...held };
+      const scenario = { steps: [{ summary: { pods: [pod] } }] };
+      const seen = at(1, { kind: 'observation', of: ['b-1'], scenario } as never);
+      return trial([STARTED, evicted(1, 'b-1', { threshold: pids }), seen]).stops[0]?.causes[0]?.atMost;
+    };
+    expect([atMost({ pidsHeld: 3_000 }), atMost({})]).toEqual([3_000, 1]);
   });
 
   it('spans what the clock showed also if it was set back', () => {

@@ -40,7 +40,12 @@ export function aContext(rest: Partial<StatusContext> = {}): StatusContext {
     counts: createCounters(1_700_000_000_000).now(),
     findings: [],
     recent: [],
-    configFile: { path: '/etc/nodewarden/config.yaml', loadedWallMs: 1_700_000_000_000, lastReload: null },
+    configFile: {
+      path: '/etc/nodewarden/config.yaml',
+      podManifests: '/etc/nodewarden/pods.d',
+      loadedWallMs: 1_700_000_000_000,
+      lastReload: null,
+    },
     warnings: [],
     shutdown: NO_SHUTDOWN,
     ...rest,

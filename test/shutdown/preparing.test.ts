@@ -173,6 +173,26 @@ describe('a cancel', () => {
     expect(all.kinds()).toEqual(['lock-granted', 'preparing', 'cancelled']);
   });
 
+  it.each(['in its phases', 'after the release'])(
+    'follows %s from the end of logind, at once or by a look',
+    async (when) => {
+      for (const isHeard of [true, false]) {
+        const all = await armed();
+        await poweroff(all);
+        if (when === 'after the release') all.inhibitor.release();
+        all.now.isUp = false;
+        all.signal.ended();
+        await all.pass(20_000);
+        // It may only hang, or systemd may be stopping everything.
+        expect(all.kinds()).toEqual(['lock-granted', 'preparing']);
+        all.now.hasDied = true;
+        if (isHeard) all.signal.ended();
+        await all.pass(isHeard ? 0 : 2_000);
+        expect(all.kinds()).toEqual(['lock-granted', 'preparing', 'cancelled']);
+      }
+    },
+  );
+
   it('after the release has the lock taken again', async () => {
     const all = await armed();
     await poweroff(all);
@@ -187,16 +207,16 @@ describe('a cancel', () => {
   });
 
   it('of a shutdown that an earlier run of the agent had begun is reported', async () => {
-    const { inhibitor, pass, kinds } = kept({ wasPreparing: () => true });
-    inhibitor.want(30_000);
+    const { inhibitor, pass, kinds } = kept();
+    inhibitor.want(30_000, true);
     await pass(3_000);
     expect(kinds().filter((kind) => kind !== 'lock-granted')).toEqual(['cancelled']);
   });
 
   it('is not reported for one in progress that the earlier run had been told of', async () => {
-    const { inhibitor, now, pass, kinds } = kept({ wasPreparing: () => true });
+    const { inhibitor, now, pass, kinds } = kept();
     now.isPreparing = true;
-    inhibitor.want(30_000);
+    inhibitor.want(30_000, true);
     await pass(20_000);
     expect([kinds(), inhibitor.status().isPreparing]).toEqual([[], true]);
   });

@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import type { Decision } from '../../src/core/decision.ts';
 import type { Observation } from '../../src/core/observation.ts';
 import type { PodView } from '../../src/core/pod/pod.ts';
 import { known } from '../../src/core/reading.ts';
-import type { State } from '../../src/core/state/state.ts';
+import { initialState, type State } from '../../src/core/state/state.ts';
 import type { InhibitorStatus, RecordNote, ShutdownFact } from '../../src/ports.ts';
 import { createProgress, sayLock } from '../../src/shutdown/progress.ts';
-import { aPod } from '../a.ts';
-import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, web } from '../core/shutdown/a-shutdown.ts';
+import { aPod, NOT_ASKED } from '../a.ts';
+import { aCore, aShutdownConfig, CANCELLED, db, dns, LOCK, PREPARING, web } from '../core/shutdown/a-shutdown.ts';
 
 const STATUS: InhibitorStatus = {
   lock: { kind: 'off' },
@@ -18,13 +19,18 @@ const STATUS: InhibitorStatus = {
 const START = { shutdownEvents: [LOCK, PREPARING] };
 
 /** A core whose looks are followed; `facts` are those of the record, `lines` those that people see. */
-function followed(pods: readonly PodView[], config = aShutdownConfig(), hasEnded = (_: string) => false) {
+function followed(
+  pods: readonly PodView[],
+  config = aShutdownConfig(),
+  hasEnded = (_: string) => false,
+  earlier: { readonly state: State; readonly decisions: readonly Decision[] } | null = null,
+) {
   const facts: ShutdownFact[] = [];
   const lines: string[] = [];
   const logged: string[] = [];
   const log = ({ event }: { readonly event: string }) => void logged.push(event);
-  const core = aCore(config, pods);
-  const adopted: State['shutdown'] = { kind: 'unarmed', why: 'not started' };
+  const adopted = earlier?.state ?? initialState('boot');
+  const core = aCore(config, pods, adopted);
   const progress = createProgress({
     log: { debug: log, info: log, warn: log, error: log },
     note: (note: RecordNote) => void (note.kind === 'shutdown' && facts.push(note.fact)),
@@ -32,6 +38,7 @@ function followed(pods: readonly PodView[], config = aShutdownConfig(), hasEnded
     inhibitor: () => STATUS,
     hasEnded,
     adopted,
+    left: (of) => ({ decision: earlier?.decisions.find(({ id }) => id === of) ?? null }),
   });
   const look = (atMs: number, rest: Partial<Observation> = {}) => {
     const verdict = core.look(atMs, rest);
@@ -88,6 +95,17 @@ describe('a shutdown that is followed', () => {
     look(0, START);
     look(20_000);
     expect(lines).toContain('shutdown phase 1 is over after 20s: its time is used up; still running: default/web');
+  });
+
+  it('names the pods that still run when it is cancelled, also for a run of the agent that has not seen them', () => {
+    const said = 'shutdown phase 1 is over after 1s: the shutdown was cancelled; still running: default/web';
+    const { look, lines } = followed([web]);
+    const earlier = look(0, START);
+    look(1_000, { shutdownEvents: [CANCELLED], pods: NOT_ASKED });
+    expect(lines).toContain(said);
+    const next = followed([web], undefined, undefined, earlier);
+    next.look(1_000, { shutdownEvents: [CANCELLED], pods: NOT_ASKED });
+    expect(next.lines).toContain(said);
   });
 
   it('does not name a pod as still running that has ended since the look', () => {
@@ -175,6 +193,32 @@ describe('a shutdown that is followed', () => {
       { what: 'stopped-again', pod: 'default/web', times: 0 },
     ]);
     expect(logged.slice(-2)).toEqual(['not-armed', 'phase']);
+  });
+
+  it('names pods that have ended before their phase began', () => {
+    const { look, ended, facts, lines } = followed([web, db, dns]);
+    look(0, START);
+    look(1_000, { outcomes: [ended(web, 1_000)], pods: known([]) });
+    const gone = (phase: number, pod: string) => ({ what: 'gone', phase, pods: [pod] });
+    expect(facts.slice(2)).toMatchObject([
+      { what: 'phase-over', phase: 1 },
+      gone(2, 'default/db'),
+      gone(3, 'default/dns'),
+      { what: 'released' },
+    ]);
+    expect(lines).toContain('shutdown phase 2: ended before it: default/db');
+  });
+
+  it('names those of later phases when it is cancelled, but none that was stopped, or still runs', () => {
+    const { look, ended, facts } = followed([web, db, dns]);
+    look(0, START);
+    look(1_000, { outcomes: [ended(web, 1_000)], pods: known([db, dns]) });
+    look(2_000, { outcomes: [ended(db, 2_000)], pods: known([]), shutdownEvents: [CANCELLED] });
+    expect(facts.slice(-2)).toMatchObject([
+      { what: 'gone', phase: 3, pods: ['default/dns'] },
+      { what: 'cancelled', phase: 2 },
+    ]);
+    expect(facts.filter(({ what }) => what === 'gone')).toHaveLength(1);
   });
 });
 

@@ -5,12 +5,12 @@
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { ShutdownEvent } from '../../src/core/observation.ts';
-import { openSystemBus } from '../../src/host/bus.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { run } from '../../src/host/exec.ts';
-import { LOCK_WHO, takeInhibitLock } from '../../src/host/inhibit-child.ts';
-import { createLogind } from '../../src/host/logind.ts';
-import { createLogindDropIn } from '../../src/host/logind-drop-in.ts';
+import { openSystemBus } from '../../src/host/systemd/bus.ts';
+import { LOCK_WHO, takeInhibitLock } from '../../src/host/systemd/inhibit-child.ts';
+import { createLogind } from '../../src/host/systemd/logind.ts';
+import { createLogindDropIn } from '../../src/host/systemd/logind-drop-in.ts';
 import { keepInhibitor } from '../../src/shutdown/inhibitor.ts';
 
 const ROUNDS = 300;

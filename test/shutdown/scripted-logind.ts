@@ -1,7 +1,7 @@
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import type { LockChild, TakeLock } from '../../src/host/inhibit-child.ts';
-import type { InhibitorLock, Logind, ScheduledShutdown } from '../../src/host/logind.ts';
-import { createLogindDropIn, type LogindDropIn } from '../../src/host/logind-drop-in.ts';
+import type { LockChild, TakeLock } from '../../src/host/systemd/inhibit-child.ts';
+import type { InhibitorLock, Logind, ScheduledShutdown } from '../../src/host/systemd/logind.ts';
+import { createLogindDropIn, type LogindDropIn } from '../../src/host/systemd/logind-drop-in.ts';
 
 type Listeners<T> = { readonly add: (heard: (value: T) => void) => () => void; readonly tell: (value: T) => void };
 
@@ -29,6 +29,8 @@ export type ScriptedLogind = {
     isPreparing: boolean;
     schedule: ScheduledShutdown | null;
     isUp: boolean;
+    /** It has ended, and systemd carries out no shutdown. */
+    hasDied: boolean;
     doesReload: boolean;
     doesList: boolean;
     isKubeletArmed: boolean;
@@ -44,6 +46,7 @@ export type ScriptedLogind = {
     readonly type: (type: string) => void;
     readonly inhibitors: () => void;
     readonly schedule: () => void;
+    readonly ended: () => void;
     readonly restarted: () => void;
     readonly up: () => void;
   };
@@ -59,6 +62,7 @@ export function scriptedLogind(root: string): ScriptedLogind {
     isPreparing: false,
     schedule: null,
     isUp: true,
+    hasDied: false,
     doesReload: true,
     doesList: true,
     isKubeletArmed: false,
@@ -70,6 +74,7 @@ export function scriptedLogind(root: string): ScriptedLogind {
   const type = listeners<string>();
   const inhibitors = listeners<void>();
   const schedule = listeners<void>();
+  const ended = listeners<void>();
   const restarted = listeners<void>();
   const up = listeners<void>();
   let nextPid = 1_000;
@@ -82,7 +87,7 @@ export function scriptedLogind(root: string): ScriptedLogind {
   };
   const ask = <T>(name: string, value: () => T): Promise<Reading<T>> => {
     calls.push(name);
-    return Promise.resolve(now.isUp ? known(value()) : DOWN);
+    return Promise.resolve(now.isUp && !now.hasDied ? known(value()) : DOWN);
   };
 
   function aChild(): LockChild {
@@ -113,6 +118,7 @@ export function scriptedLogind(root: string): ScriptedLogind {
     logind: {
       inhibitDelayMaxMs: () => ask('delay', () => now.delayMs),
       preparingForShutdown: () => ask('preparing', () => now.isPreparing),
+      hasDied: async () => now.hasDied,
       inhibitors: () => ask('list', list),
       scheduledShutdown: () => ask('schedule', () => now.schedule),
       reload: () =>
@@ -125,6 +131,7 @@ export function scriptedLogind(root: string): ScriptedLogind {
       whenTypeTold: type.add,
       whenInhibitorsChange: inhibitors.add,
       whenScheduleChanges: schedule.add,
+      whenEnded: ended.add,
       whenRestarted: restarted.add,
       whenUp: up.add,
       isUp: () => now.isUp,
@@ -134,6 +141,7 @@ export function scriptedLogind(root: string): ScriptedLogind {
       type: type.tell,
       inhibitors: inhibitors.tell,
       schedule: schedule.tell,
+      ended: ended.tell,
       restarted: restarted.tell,
       up: up.tell,
     },

@@ -1,8 +1,8 @@
 import { Variant } from 'dbus-next';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { openSystemBus } from '../../src/host/bus.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
+import { openSystemBus } from '../../src/host/systemd/bus.ts';
+import { createSystemd, type Systemd } from '../../src/host/systemd/systemd.ts';
 import type { Clock } from '../../src/ports.ts';
 import { createSecondTier, type SecondTier } from '../../src/shutdown/second-tier.ts';
 import { type FakeSystemd, OWN_UNIT, openFakeSystemd } from '../host/fake-systemd.ts';
@@ -60,6 +60,29 @@ describe('the agent that is asked to stop', () => {
     const { comeBack } = await told({ state: 'running' });
     await comeBack();
     expect(fake.asked()).toEqual([`StartUnit ${OWN_UNIT}`]);
+  });
+
+  it.each([
+    ['is cancelled too', false, true],
+    ['is still queued', 'start', true],
+    ['gives way to a stop that somebody orders', true, false],
+  ] as const)('is started later by a unit of its own if that start %s: %s', async (_, hasJob, isStarted) => {
+    const { comeBackLater } = await told({ state: 'running' });
+    fake.units.set(OWN_UNIT, { ...unit, activeState: 'deactivating', hasJob });
+    await comeBackLater();
+    const asked = isStarted ? [`StartTransientUnit nodewarden-come-back-${process.pid}.service`] : [];
+    expect(fake.asked()).toEqual(asked);
+  });
+
+  it.each([
+    ['is restarted', 'restart', true],
+    ['is started while it stops', 'start', true],
+    ['is stopped', 'stop', false],
+    ['has no job', false, false],
+  ] as const)('knows whether another run follows if it %s', async (_, hasJob, isStarted) => {
+    const { isToStart } = await told({ state: 'running' });
+    fake.units.set(OWN_UNIT, { ...unit, activeState: 'deactivating', hasJob });
+    expect(await isToStart()).toBe(isStarted);
   });
 
   it('has no limit if its unit has none', async () => {

@@ -40,7 +40,7 @@ describe('the example scenarios of the guard', () => {
     const { summary } = JSON.parse(out);
     expect(summary).toMatchObject({ scenarios: yamlIn(directory).length, checked: summary.scenarios, malformed: 0 });
     expect(summary.scenarios).toBeGreaterThanOrEqual(25);
-  }, 120_000);
+  });
 
   it.each(yamlIn(directory))('%s begins with what it shows, and has its own name', (name) => {
     const text = readFileSync(join(directory, name), 'utf8');

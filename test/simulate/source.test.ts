@@ -70,7 +70,7 @@ describe('the documents of a file', () => {
     const text = '{"a": 1}\r\n\n  \n{"b": 2\n {"c": 3}';
     const expected = [
       [1, 1, { a: 1 }],
-      ['x.jsonl:4:8: not valid JSON: the text ends where a comma or } is expected'],
+      ['x.jsonl:4:8: not valid JSON: expected a comma or }, but the text ends'],
       [3, 5, { c: 3 }],
     ];
     expect(await read([written('x.jsonl', text)])).toEqual(expected);

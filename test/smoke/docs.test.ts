@@ -115,7 +115,7 @@ function sh(command: string, cwd: string, bin: string): readonly string[] {
 describe('what docs/troubleshooting.md quotes', () => {
   const program = ['src/words', 'src/cli', 'src/config', 'src/host', 'src/daemon', 'src/serve']
     .flatMap((tree) =>
-      readdirSync(path.join(ROOT, tree), { encoding: 'utf8' })
+      readdirSync(path.join(ROOT, tree), { recursive: true, encoding: 'utf8' })
         .filter((name) => name.endsWith('.ts'))
         .map((name) => read(path.join(tree, name))),
     )

@@ -41,7 +41,7 @@ describe('the sandbox of the unit', () => {
 
   it('is in docs/security.md, line by line', () => {
     const lines = readFileSync(UNIT, 'utf8').match(
-      /^(Protect|Private|Restrict|SystemCall|NoNew|Lock|Keyring|ReadWrite)\w+=|\bCAP_\w+/gm,
+      /^(Protect|Private|Restrict|Device|IPAddress|SystemCall|NoNew|Lock|Keyring|ReadWrite)\w+=|\bCAP_\w+/gm,
     );
     expect(lines).toContain('ProtectSystem=');
     expect([...new Set(lines)].filter((line) => !page.includes(line))).toEqual([]);

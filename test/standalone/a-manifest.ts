@@ -1,4 +1,4 @@
-import { type ManifestPod, parseManifest } from '../../src/standalone/manifest.ts';
+import { type ManifestPod, parseManifest } from '../../src/standalone/manifests/manifest.ts';
 
 /** With these annotations besides its binding. */
 export function podOf(name: string, annotations: readonly string[]): ManifestPod {

@@ -6,17 +6,17 @@ import { createHasten } from '../../src/act/hasten.ts';
 import { createClock, readBootId } from '../../src/host/clock.ts';
 import type { StopOrder } from '../../src/ports.ts';
 import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
-import { loadStops, type StoppedPod, saveStops } from '../../src/standalone/stops-file.ts';
+import { loadStops, type StoppedPod, saveStops } from '../../src/standalone/stop/stops-file.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
-import { type Answer, hasDbusDaemon, until } from '../host/private-bus.ts';
-import { heardParts } from './needs.ts';
+import { type Answer, orDbusDaemon, until } from '../host/private-bus.ts';
+import { heardParts, placedIn } from './needs.ts';
 
 export const clock = createClock();
 const boot = readBootId();
 export const bootId = boot.known ? boot.value : '';
 const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
-export const needs = needsCgroups !== '' ? needsCgroups : hasDbusDaemon ? '' : '[needs dbus-daemon]';
+export const needs = orDbusDaemon(needsCgroups);
 
 // Of the test that runs: made before it and removed after it, for whoever imports this file.
 export let directory: string;
@@ -25,16 +25,17 @@ export let cgroups: TestCgroup[];
 export let fake: FakeSystemd;
 export let standalone: Standalone;
 /** What a test wants systemd to do before it answers. */
-export const does: { react: (member: string, unit: string, body: readonly unknown[]) => Answer | null } = {
-  react: () => null,
-};
+export const does: { react: (member: string, unit: string, body: readonly unknown[], path?: string) => Answer | null } =
+  {
+    react: () => null,
+  };
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'nodewarden-shutdown-'));
   mkdirSync(join(directory, 'pods.d'));
   heard = heardParts();
   cgroups = [];
   does.react = () => null;
-  fake = await openFakeSystemd((member, unit, body) => does.react(member, unit, body));
+  fake = await openFakeSystemd((...asked) => does.react(...asked));
 });
 afterEach(async () => {
   await standalone.close();
@@ -66,9 +67,8 @@ export const podOf = (name: string) => {
 };
 export const openParts = async (dry: boolean): Promise<void> => {
   if (mounts === null) return;
-  const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
   const { systemd } = fake;
-  standalone = openStandalone({ ...heard, ...at, clock, mounts, systemd, wake: () => undefined, dry });
+  standalone = openStandalone({ ...heard, ...placedIn(directory), clock, mounts, systemd, dry });
   await standalone.pods.opened?.();
 };
 export const open = async (...names: readonly string[]): Promise<void> => {

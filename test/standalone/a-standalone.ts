@@ -3,17 +3,22 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach } from 'vitest';
 import { createHasten } from '../../src/act/hasten.ts';
-import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
+import type { SurvivorMemory } from '../../src/act/survivors.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
+import { openSystemBus, type SystemBus } from '../../src/host/systemd/bus.ts';
+import { createSystemd, type Systemd } from '../../src/host/systemd/systemd.ts';
+import type { CommandRunner } from '../../src/host/systemd/transient.ts';
 import type { BoundPod, Clock, StopOrder } from '../../src/ports.ts';
 import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
 import { makeCgroup, mounts, type TestCgroup } from '../act/a-cgroup.ts';
 import type { FakeSystemd } from '../host/fake-systemd.ts';
-import { heardParts } from './needs.ts';
+import { heardParts, placedIn } from './needs.ts';
 
 export const clock = createClock();
 export const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
+export const HELD_MIB = 40;
+/** The same with so much memory of its own. */
+export const HOLDS = `exec perl -e '$SIG{TERM} = "IGNORE"; $| = 1; my @held = map { "x" x ${1024 ** 2} } 1 .. ${HELD_MIB}; print "up\\n"; sleep 1000 while 1'`;
 
 /** Of the test that runs: made before it and removed after it, for whoever imports this file. */
 export let directory: string;
@@ -53,14 +58,15 @@ export const open = async (
     readonly wake?: () => void;
     readonly systemd?: Systemd;
     readonly cgroupRoot?: string;
+    readonly run?: CommandRunner;
+    readonly memory?: SurvivorMemory;
   } = {},
 ): Promise<void> => {
   if (mounts === null) return;
-  const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
   const systemd = createSystemd(bus);
-  const needs = { ...heard, ...at, clock, mounts, systemd, wake: () => undefined, dry: false };
-  standalone = openStandalone({ ...needs, ...more });
+  standalone = openStandalone({ ...heard, ...placedIn(directory), clock, mounts, systemd, ...more });
   await standalone.pods.opened?.();
+  standalone.looked?.();
 };
 export const pods = (): readonly BoundPod[] => {
   const reading = standalone.pods.pods();
@@ -71,12 +77,16 @@ export const podOf = (name: string): BoundPod => {
   if (found === undefined) throw new Error(`no pod ${name}`);
   return found;
 };
+/** False also while its manifest is not read yet. */
+export const runs = (name: string): boolean =>
+  pods().some(({ declared, cgroup }) => declared.name === name && cgroup.known);
 export const order = (name: string, more: Partial<StopOrder> = {}): StopOrder => {
-  const { cgroup: at, declared } = podOf(name);
+  const { cgroup: at, declared, isBetweenRuns } = podOf(name);
   const { uid, namespace, qos, priority, boundTo } = declared;
   const bound = boundTo === undefined ? {} : { boundTo };
   const measured = at.known ? { cgroupInode: at.value.inode, cgroupPath: at.value.path } : {};
-  const victim = { uid, namespace, name, qos, priority, ...bound, ...measured };
+  const waits = isBetweenRuns ? { isBetweenRuns } : {};
+  const victim = { uid, namespace, name, qos, priority, ...bound, ...measured, ...waits };
   return {
     decision: 'd1',
     victim,

@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import {
   appendFileSync,
   chmodSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -15,92 +16,18 @@ import { Variant } from 'dbus-next';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
 import { writeFirst } from '../../src/host/files.ts';
-import { type Adoption, adopt } from '../../src/standalone/adopt.ts';
-import { type Adopted, manifestFor, podNameFor, requestFor } from '../../src/standalone/adopt-manifest.ts';
-import { ofTheSystem, roleOf } from '../../src/standalone/adopt-role.ts';
-import { checkManifests } from '../../src/standalone/check-manifests.ts';
-import { parseManifest } from '../../src/standalone/manifest.ts';
+import { type Adoption, adopt } from '../../src/standalone/adopt/adopt.ts';
+import { type Adopted, manifestFor, podNameFor, requestFor } from '../../src/standalone/adopt/adopt-manifest.ts';
+import { checkManifests } from '../../src/standalone/manifests/check-manifests.ts';
+import { parseManifest } from '../../src/standalone/manifests/manifest.ts';
 import { aCommand } from '../cli/a-command.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { noHungMount } from '../host/hung-mount.ts';
 import { hasDbusDaemon } from '../host/private-bus.ts';
+import { mountSlowFileSystem } from '../host/slow-mount.ts';
 import { MIB, noCgroups, openTestNode, type TestNode } from '../observe/a-node.ts';
 
 const clock = createClock();
-
-describe('a role', () => {
-  it.each([
-    ['postgresql@15-main', 1_000],
-    ['nginx', 500],
-    ['nightly-backup', 0],
-    ['mysqld@replica01', 1_000],
-    ['docker_redis_1', 1_000],
-    ['app@my\\x2dredis', 1_000],
-    ['php8.2-fpm', 500],
-    ['crond', 0],
-    ['cronie', 0],
-    ['plocate-updatedb', 0],
-    ['lighttpd', 500],
-    ['phpfpm-shop', 500],
-    ['shop', 100],
-    ['redistribute', 100],
-    ['unnamed', 100],
-    ['rebuilder-reporter', 100],
-    ['micronaut', 100],
-  ])('for %s gives priority %i', (name, priority) => {
-    expect(roleOf(name).priority).toBe(priority);
-  });
-
-  it.each([
-    'init.scope',
-    'dbus.service',
-    'dbus-broker.service',
-    'nodewarden.service',
-    'systemd-logind.service',
-    'systemd-journald.service',
-    'systemd-udevd.service',
-    'ssh.service',
-    'sshd@3-1.2.3.4:22.service',
-    'getty@tty1.service',
-    'NetworkManager.service',
-    'tailscaled.service',
-    'keepalived.service',
-    'docker.service',
-    'user@1000.service',
-    'sssd.service',
-    'sssd-nss.service',
-    'winbind.service',
-    'gdm3.service',
-    'iscsid.service',
-    'open-iscsi.service',
-    'mdmon@md127.service',
-    'dm-event.service',
-    'rpc-statd.service',
-    'ovs-vswitchd.service',
-    'ModemManager.service',
-    'watchdog.service',
-    'watchdogd.service',
-    'wdmd.service',
-    'bmc-watchdog.service',
-    'corosync.service',
-    'sanlock.service',
-    'lvmlockd.service',
-    'pve-ha-lrm.service',
-    'gssproxy.service',
-    'ceph-fuse@-mnt-data.service',
-  ])('of the system: no manifest is proposed for %s', (unit) => {
-    expect(ofTheSystem(unit)).not.toBeNull();
-  });
-
-  it.each([
-    'shop.service',
-    'dockerish.service',
-    'gettysburg.service',
-    'zedboard.service',
-    `docker-${'a'.repeat(64)}.scope`,
-  ])('%s does not belong to the system', (unit) => {
-    expect(ofTheSystem(unit)).toBeNull();
-  });
-});
 
 const anAdopted: Adopted = {
   target: { kind: 'unit', unit: 'shop.service' },
@@ -196,7 +123,9 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
       )
         return null;
       const is = path.includes('db_2eservice');
-      const value = body[1] === 'DynamicUser' ? new Variant('b', is) : new Variant('as', is ? ['db'] : []);
+      const isLinked = path.includes('linked_2eservice') && body[1] !== 'LogsDirectory';
+      const names = is ? ['db'] : isLinked ? [`../..${directory}/link`] : [];
+      const value = body[1] === 'DynamicUser' ? new Variant('b', is) : new Variant('as', names);
       return { signature: 'v', body: [value] };
     });
   });
@@ -212,16 +141,17 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
     const controlGroup = `${node.path}/${name}`;
     fake.units.set(name, { activeState: 'active', invocation: 1, controlGroup, loadState: 'loaded', relations });
   }
+  const needs = () => ({
+    clock,
+    mounts: node.mounts,
+    systemd: fake.systemd,
+    cgroupRoot: '/',
+    podManifests: directory,
+    sampleMs: 0,
+    say: () => {},
+  });
   async function found(): Promise<Adoption> {
-    const adoption = await adopt({
-      clock,
-      mounts: node.mounts,
-      systemd: fake.systemd,
-      cgroupRoot: '/',
-      podManifests: directory,
-      sampleMs: 0,
-      say: () => {},
-    });
+    const adoption = await adopt(needs());
     if (!adoption.known) throw new Error(adoption.detail);
     return adoption.value;
   }
@@ -250,6 +180,81 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
     expect(parseManifest(db?.manifest ?? '', 'm').problems).toEqual([]);
   });
 
+  it('proposes where a symbolic link leads that is the state directory of a unit, and follows none to what would be emptied', async () => {
+    mkdirSync(join(directory, 'real'));
+    symlinkSync('real', join(directory, 'link'));
+    await unit('linked.service', 10 * MIB);
+    expect((await found()).proposals).toMatchObject([
+      { disk: [join(directory, 'real')], scratch: [`/var/cache/../..${directory}/link`] },
+    ]);
+  });
+
+  it('leaves out what resets the machine by its end, itself or through a unit that stops with it', async () => {
+    await unit('shop.service', 10 * MIB);
+    await unit('base.service', 10 * MIB, { RequiredBy: ['shop.service'] });
+    Object.assign(fake.units.get('shop.service') ?? {}, { actions: { FailureAction: 'reboot' } });
+    const why = 'its end may trigger FailureAction=reboot of shop.service';
+    expect(await found()).toMatchObject({
+      proposals: [],
+      leftOut: [
+        { name: 'base', why },
+        { name: 'shop', why },
+      ],
+    });
+  });
+
+  it('leaves out what was made by hand, which nothing would start again, but not containers', async () => {
+    const container = `docker-${'a'.repeat(64)}.scope`;
+    for (const name of ['migrate.service', 'job.scope', container, 'shop.service']) await unit(name, 10 * MIB);
+    for (const name of ['migrate.service', 'job.scope', container])
+      Object.assign(fake.units.get(name) ?? fail(), { isTransient: true });
+    const { proposals, leftOut } = await found();
+    expect(proposals.map(({ name }) => name).toSorted()).toEqual([container, 'shop']);
+    const why = 'it was started by hand (systemd-run or the like), and nothing would start it again';
+    expect(leftOut).toEqual([
+      { name: 'job.scope', why },
+      { name: 'migrate.service', why },
+    ]);
+  });
+
+  it('leaves out what a mount needs, or waits for', async () => {
+    await unit('store.service', 10 * MIB, { RequiredBy: ['srv-data.mount'] });
+    await unit('prepare.service', 10 * MIB, { Before: ['shutdown.target', 'dev-nbd0.swap'] });
+    await unit('shop.service', 10 * MIB, { After: ['srv-data.mount'] });
+    expect(await found()).toMatchObject({
+      proposals: [{ name: 'shop' }],
+      leftOut: [
+        { name: 'prepare', why: 'files depend on it: dev-nbd0.swap' },
+        { name: 'store', why: 'files depend on it: srv-data.mount' },
+      ],
+    });
+  });
+
+  it.skipIf(noHungMount !== null)(
+    `leaves out what serves files, whatever its name [${noHungMount ?? 'FUSE'}]`,
+    async () => {
+      const mounted = join(directory, 'mounted');
+      mkdirSync(mounted);
+      const { pid, release } = await mountSlowFileSystem(mounted);
+      try {
+        await unit('media.service', 0);
+        await unit('base.service', 10 * MIB, { RequiredBy: ['media.service'] });
+        await unit('shop.service', 10 * MIB);
+        writeFileSync(join(node.directory, 'media.service', 'cgroup.procs'), String(pid));
+        const why = `files depend on it: perl (process ${pid}) has /dev/fuse open`;
+        expect(await found()).toMatchObject({
+          proposals: [{ name: 'shop' }],
+          leftOut: [
+            { name: 'base', why: `systemd stops media.service with it: ${why}` },
+            { name: 'media', why },
+          ],
+        });
+      } finally {
+        release();
+      }
+    },
+  );
+
   it('leaves out what a manifest already declares, a slice whose units it proposes, and its own unit', async () => {
     await unit('shop.slice', 0);
     await unit('shop.slice/shop.service', 10 * MIB);
@@ -264,6 +269,21 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
       proposals: [],
       leftOut: [{ name: 'shop', why: 'it is declared already, in mine.yaml' }, { name: 'shop.slice' }],
     });
+  });
+
+  it('proposes nothing while a manifest has a mistake: what it binds would get a second one', async () => {
+    await unit('shop.service', 10 * MIB);
+    const mine = manifestFor(anAdopted).replace('annotations:', 'annotations:\n    nodewarden.dev/protect: true');
+    writeFileSync(join(directory, 'mine.yaml'), mine, { mode: 0o644 });
+    expect(await adopt(needs())).toMatchObject({
+      known: false,
+      where: expect.stringMatching(/\/mine\.yaml:7:29: .*expected text, not the boolean true/),
+      detail: expect.stringContaining('mend it first'),
+    });
+    writeFileSync(join(directory, 'mine.yaml'), 'apiVersion: [', { mode: 0o644 });
+    expect((await adopt(needs())).known).toBe(false);
+    rmSync(join(directory, 'mine.yaml'));
+    expect(await found()).toMatchObject({ proposals: [{ name: 'shop' }] });
   });
 
   it('leaves out what is in a slice that a manifest declares', async () => {
@@ -333,14 +353,21 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
   });
 
   it.each([
-    [false, /set dryRun: true first\.\n$/, /\nThey are in force now: the agent that runs here is no dry run\. /],
-    [true, /writes these files to \S+\.\n$/, /\nReview them, then: /],
-  ])('says what the agent does with what is written (a dry run: %s)', async (dryRun, before, after) => {
+    ['is no dry run', false, true],
+    ['is a dry run', true, true],
+    ['goes by other manifests, or by none beside a kubelet', false, false],
+  ])('says what the agent does with what is written if it %s', async (_, dryRun, isSame) => {
     children.push(await node.addPod('batch').start(20 * MIB));
     const text = `podManifests: ${directory}\ncgroupRoot: ${node.path}\n`;
     appendFileSync(command.path('config.yaml'), text);
-    await command.serve({ answer: () => ({ schema: 1, node: { dryRun } }) });
+    const config = { podManifests: isSame ? directory : null };
+    await command.serve({ answer: () => ({ schema: 1, node: { dryRun }, config }) });
     const args = ['adopt', ...command.config(), '--for', '0s'];
+    const isInForce = !dryRun && isSame;
+    const before = isInForce ? /set dryRun: true first\.\n$/ : /writes these files to \S+\.\n$/;
+    const after = isInForce
+      ? /\nThey are in force now: the agent that runs here is no dry run\. /
+      : /\nReview them, then: /;
     expect((await command.run(args)).out).toMatch(before);
     expect((await command.run([...args, '--write'])).out).toMatch(after);
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { nothingHeld, readHeld } from '../../src/standalone/held-file.ts';
+import { nothingHeld, readHeld } from '../../src/standalone/restart/held-file.ts';
 
 const unit = {
   unit: 'web.service',

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
-import { openLastGoodManifests } from '../../src/standalone/last-good-manifests.ts';
+import { openLastGoodManifests } from '../../src/standalone/manifests/last-good-manifests.ts';
 
 const clock = createClock();
 const KI = 1024;

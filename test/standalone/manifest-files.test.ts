@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { valueOrNull } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import type { Finding } from '../../src/ports.ts';
-import type { ManifestPod } from '../../src/standalone/manifest.ts';
-import { createManifestFiles, type ManifestFiles } from '../../src/standalone/manifest-files.ts';
+import type { ManifestPod } from '../../src/standalone/manifests/manifest.ts';
+import { createManifestFiles, type ManifestFiles } from '../../src/standalone/manifests/manifest-files.ts';
 
 const manifest = (name: string, priority = 0): string =>
   `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, annotations: { nodewarden.dev/cgroup: ${name} } }\nspec: { priority: ${priority}, containers: [{ name: main }] }\n`;
@@ -107,5 +107,27 @@ describe('manifests that appear right before a choice (D13)', () => {
     rmSync(at('again.yaml'));
     await files.read();
     expect([...findings.values()]).toEqual([]);
+  });
+
+  it('are named with what is hardly meant in them, until it is mended or the file is gone', async () => {
+    const doubts = () => [...findings.values()].map(({ text }) => text);
+    writeFileSync(at('hog.yaml'), manifest('hog').replace('priority', 'prioritty'));
+    await files.readNew();
+    await files.read();
+    const said = expect.stringMatching(
+      /hog\.yaml:4:9: spec\.prioritty: unknown field.*; the manifest is valid all the same$/,
+    );
+    expect(doubts()).toEqual([said]);
+    writeFileSync(at('hog.yaml'), manifest('hog', 10));
+    quiet();
+    await files.read();
+    expect(doubts()).toEqual([]);
+    writeFileSync(at('hog.yaml'), manifest('hog', 10).replace('priority', 'prioritty'));
+    quiet();
+    await files.read();
+    expect(doubts()).toEqual([said]);
+    rmSync(at('hog.yaml'));
+    await files.read();
+    expect(doubts()).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { sayProblem } from '../../src/document/problem.ts';
-import { type Manifest, parseManifest } from '../../src/standalone/manifest.ts';
+import { type Manifest, parseManifest } from '../../src/standalone/manifests/manifest.ts';
 
 const problemsOf = (text: string): readonly string[] => parseManifest(text, 'm.yaml').problems.map(sayProblem);
 function only({ pods, problems }: Manifest) {

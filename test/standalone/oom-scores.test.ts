@@ -4,19 +4,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { openSystemBus } from '../../src/host/bus.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { run as exec } from '../../src/host/exec.ts';
-import { createSystemd } from '../../src/host/systemd.ts';
-import { createCommandRunner } from '../../src/host/transient.ts';
-import type { UnitFacts } from '../../src/host/unit-facts.ts';
+import { openSystemBus } from '../../src/host/systemd/bus.ts';
+import { createSystemd } from '../../src/host/systemd/systemd.ts';
+import { createCommandRunner } from '../../src/host/systemd/transient.ts';
+import type { UnitFacts } from '../../src/host/systemd/unit-facts.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import {
   createOomScores,
   type OomScores,
   type OomScoresNeeds,
   putBackOomScores,
-} from '../../src/standalone/oom-scores.ts';
+} from '../../src/standalone/pods/oom-scores.ts';
 import {
   HEADLESS,
   isPidChosen,

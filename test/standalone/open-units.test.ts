@@ -1,14 +1,15 @@
-import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { openSystemBus } from '../../src/host/bus.ts';
+import { createHasten } from '../../src/act/hasten.ts';
 import { sleep } from '../../src/host/clock.ts';
-import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
-import { heldPath } from '../../src/standalone/held-file.ts';
-import { stopsPath } from '../../src/standalone/stops-file.ts';
-import { mounts, needsCgroups } from '../act/a-cgroup.ts';
+import { openSystemBus } from '../../src/host/systemd/bus.ts';
+import { createSystemd, type Systemd } from '../../src/host/systemd/systemd.ts';
+import type { Clock } from '../../src/ports.ts';
+import { stopsPath } from '../../src/standalone/stop/stops-file.ts';
+import { needsCgroups } from '../act/a-cgroup.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
-import { hasDbusDaemon, until } from '../host/private-bus.ts';
+import { orDbusDaemon, until } from '../host/private-bus.ts';
 import {
   cgroup,
   clock,
@@ -16,23 +17,29 @@ import {
   heard,
   IGNORES,
   open,
+  order,
   podOf,
+  runs,
   standalone,
   stop,
   useSystemd,
   write,
 } from './a-standalone.ts';
+import { hurried } from './needs.ts';
 
-const needs = needsCgroups !== '' ? needsCgroups : hasDbusDaemon ? '' : '[needs dbus-daemon]';
+const needs = orDbusDaemon(needsCgroups);
 
 describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
-  const UNIT = 'web.service';
+  /** Where systemd records which units run, any agent of this machine looks: no other test may mean the same one. */
+  const UNIT = `nodewarden-test-${process.pid}.service`;
   const RUNS = '/run/systemd/units';
+  type React = Parameters<typeof openFakeSystemd>[0];
   /** `isStuck`: its stop begins and does not end. */
-  const openUnit = async (isStuck = false): Promise<FakeSystemd> => {
-    const made = await openFakeSystemd((member, unit) => {
+  const openUnit = async (isStuck = false, react?: React, time: Clock = clock): Promise<FakeSystemd> => {
+    const made = await openFakeSystemd((...call) => {
+      const [member, unit] = call;
       const state = made.units.get(unit);
-      if (!isStuck || member !== 'StopUnit' || state === undefined) return null;
+      if (!isStuck || member !== 'StopUnit' || state === undefined) return react?.(...call) ?? null;
       state.activeState = 'deactivating';
       return { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] };
     });
@@ -46,14 +53,14 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
       since,
     });
     write('web', `systemd-unit: ${UNIT}`);
-    await open();
+    await open({ clock: time });
     return made;
   };
 
   it('are found by systemd, stopped through it, and held down', async () => {
     await cgroup(0).run(IGNORES);
     const { asked } = await openUnit();
-    await until(() => podOf('web').cgroup.known);
+    await until(() => runs('web'));
     expect(clock.wallMs() - (podOf('web').declared.startedAtWallMs ?? 0)).toBeGreaterThan(59_000);
     standalone.marks.setCondition('MemoryPressure', true, '');
     const { first, ...rest } = { first: 'sigkill' as const, graceMs: 60_000 };
@@ -62,93 +69,43 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     expect(asked()).toEqual([`StopUnit ${UNIT}`]);
   });
 
-  describe('that systemd is about to start again', () => {
-    const SLICE = `nodewardentest${process.pid}.slice`;
-    const slices = [mounts?.memory, mounts?.pids].map((root) => `${root}/${SLICE}`);
-    const removeSlices = (): void => {
-      for (const slice of slices) for (const of of [join(slice, UNIT), slice]) rmdirSync(of);
+  it('were ended by their stop, though it was quicker than the SIGKILL that follows it', async () => {
+    const web = await cgroup(0).run('echo up; exec sleep 1000');
+    const made = await openFakeSystemd(() => null);
+    useSystemd(made);
+    made.units.set(UNIT, { activeState: 'active', invocation: 1, controlGroup: cgroup(0).path, loadState: 'loaded' });
+    write('web', `systemd-unit: ${UNIT}`);
+    const real = createSystemd(made.bus);
+    // Between the request and the first signal, nothing else of this process runs.
+    let answered: Promise<unknown> = Promise.resolve();
+    const stopFirst: Systemd['stop'] = (...asked) => {
+      process.kill(web.pid, 'SIGKILL');
+      while (cgroup(0).pids().length > 0);
+      const answer = real.stop(...asked);
+      answered = answer;
+      return answer;
     };
-    let isSilent: boolean;
-    const openAgain = async (whenAsked = (): void => undefined): Promise<FakeSystemd> => {
-      isSilent = false;
-      const made = await openFakeSystemd((member) => {
-        if (member === 'StopUnit') whenAsked();
-        return isSilent ? 'silence' : null;
-      });
-      useSystemd(made);
-      const again = { activeState: 'activating', subState: 'auto-restart', controlGroup: '', slice: SLICE };
-      made.units.set(UNIT, { ...again, invocation: 1, loadState: 'loaded' });
-      write('web', `systemd-unit: ${UNIT}`);
-      await open();
-      await until(() => podOf('web').isBetweenRuns === true);
-      return made;
-    };
-
-    it('are kept down by their eviction', async () => {
-      const { asked } = await openAgain();
-      expect(await stop('web')).toMatchObject({ kind: 'ended', via: 'stop-unit', detail: /about to start it again/ });
-      expect(asked()).toEqual([`StopUnit ${UNIT}`]);
-      expect(readFileSync(heldPath(directory), 'utf8')).toContain(UNIT);
-    });
-
-    it('are not stopped if they have ended for good meanwhile', async () => {
-      const { asked, units } = await openAgain();
-      const unit = units.get(UNIT);
-      if (unit !== undefined) Object.assign(unit, { activeState: 'failed', subState: 'failed' });
-      expect(await stop('web')).toMatchObject({ kind: 'dropped', because: 'gone' });
-      expect(asked()).toEqual([]);
-    });
-
-    it('may be chosen in their next run if they start and end while they are stopped', async () => {
-      const { asked } = await openAgain(() => {
-        for (const slice of slices) mkdirSync(join(slice, UNIT), { recursive: true });
-      });
-      onTestFinished(removeSlices);
-      expect(await stop('web')).toMatchObject({ kind: 'ended', via: 'stop-unit' });
-      expect(asked()).toEqual([`StopUnit ${UNIT}`]);
-      expect(podOf('web').declared.isTerminating).toBe(false);
-    });
-
-    it('are neither stopped, held nor chosen again while systemd does not say what they do', async () => {
-      const made = await openAgain();
-      isSilent = true;
-      expect(await stop('web')).toMatchObject({ kind: 'dropped', because: 'unresolved' });
-      expect([made.asked(), existsSync(heldPath(directory)), podOf('web').isBetweenRuns]).toEqual([
-        [],
-        false,
-        undefined,
-      ]);
-    });
-
-    it('are stopped like any other if they start meanwhile', async () => {
-      const next = await cgroup(1).run(IGNORES);
-      const { asked } = await openAgain(() => {
-        for (const slice of slices) {
-          mkdirSync(join(slice, UNIT), { recursive: true });
-          writeFileSync(join(slice, UNIT, 'cgroup.procs'), String(next.pid));
-        }
-      });
-      onTestFinished(removeSlices);
-      expect(await stop('web')).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
-      await until(() => !next.isAlive());
-      expect(asked()[0]).toBe(`StopUnit ${UNIT}`);
-      expect(podOf('web').declared.isTerminating).toBe(false);
-    });
+    await open({ systemd: { ...real, stop: stopFirst, stopNow: stopFirst } });
+    await until(() => runs('web'));
+    const signals: string[] = [];
+    const chosen = order('web', { first: 'sigkill' });
+    const end = await standalone.killer.stop(chosen, createHasten(clock), (sent) => void signals.push(sent));
+    expect([end, signals]).toMatchObject([{ kind: 'ended', via: 'stop-unit' }, ['sigterm']]);
+    await answered;
   });
 
   it('are not terminating if systemd started them again before their end was proven', async () => {
     await cgroup(0).run("trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
-    const unit = `nodewarden-test-${process.pid}.service`;
     const made = await openFakeSystemd(() => null);
     useSystemd(made);
-    made.units.set(unit, { activeState: 'active', invocation: 1, controlGroup: cgroup(0).path, loadState: 'loaded' });
-    write('web', `systemd-unit: ${unit}`);
+    made.units.set(UNIT, { activeState: 'active', invocation: 1, controlGroup: cgroup(0).path, loadState: 'loaded' });
+    write('web', `systemd-unit: ${UNIT}`);
     await open();
     await until(() => podOf('web').declared.startedAtWallMs !== null);
     // The run that systemd has now.
     mkdirSync(RUNS, { recursive: true });
-    symlinkSync('2'.repeat(32), `${RUNS}/invocation:${unit}`);
-    onTestFinished(() => rmSync(`${RUNS}/invocation:${unit}`));
+    symlinkSync('2'.repeat(32), `${RUNS}/invocation:${UNIT}`);
+    onTestFinished(() => rmSync(`${RUNS}/invocation:${UNIT}`));
     expect(await stop('web', { first: 'sigkill' })).toMatchObject({ kind: 'ended' });
     await cgroup(0).run(IGNORES);
     expect(podOf('web').declared.isTerminating).toBe(false);
@@ -179,7 +136,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
   it('get StopUnit instead of SIGTERM, and SIGKILL after the grace period', async () => {
     await cgroup(0).run("trap 'echo term > /dev/null; exit 0' TERM; echo up; while :; do sleep 0.01; done");
     const { asked } = await openUnit(true);
-    await until(() => podOf('web').cgroup.known);
+    await until(() => runs('web'));
     const startMs = clock.monoMs();
     // The trap shows that nobody sent SIGTERM.
     expect(await stop('web', { graceMs: 400 })).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
@@ -187,10 +144,20 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     expect(asked()).toEqual([`StopUnit ${UNIT}`]);
   });
 
+  it('are stopped by signals if systemd refuses to stop them, and what Restart= starts then is the first start that counts', async () => {
+    await cgroup(0).run(IGNORES);
+    const refused = { error: 'org.freedesktop.systemd1.OnlyByDependency' };
+    const { asked } = await openUnit(false, (member) => (member === 'StopUnit' ? refused : null));
+    await until(() => runs('web'));
+    expect(await stop('web')).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
+    await until(() => asked().length > 1);
+    expect(asked()).toEqual([`StopUnit ${UNIT}`, `ResetFailed ${UNIT}`]);
+  });
+
   it('are stopped by signals if the bus is gone, with a finding', async () => {
     await cgroup(0).run(IGNORES);
     const { daemon } = await openUnit();
-    await until(() => podOf('web').cgroup.known);
+    await until(() => runs('web'));
     await daemon.kill();
     expect(await stop('web')).toMatchObject({ kind: 'ended' });
     expect(heard.present.get(`stop-unit/${UNIT}`)).toContain('Restart= may bring it back');
@@ -199,7 +166,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
   it('were ended by the shutdown whose stop an earlier run of the agent had begun', async () => {
     await cgroup(0).run(IGNORES);
     const { asked } = await openUnit(true);
-    await until(() => podOf('web').cgroup.known);
+    await until(() => runs('web'));
     const decidedMs = clock.monoMs();
     void stop('web', { why: 'shutdown', graceMs: 60_000 });
     // Until its answer is remembered, the next run cannot know that it was asked.
@@ -246,7 +213,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     const openAnew = async () => {
       await cgroup(0).run(IGNORES);
       const made = await openUnit(true);
-      await until(() => podOf('web').cgroup.known);
+      await until(() => runs('web'));
       await standalone.close();
       const before = createSystemd(made.bus);
       let now = before;
@@ -254,7 +221,7 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
       const whenUp: Systemd['whenUp'] = (run) => now.whenUp(run);
       const activeState: Systemd['activeState'] = (name) => now.activeState(name);
       await open({ systemd: { ...before, stop: stopUnit, activeState, isUp: () => now.isUp(), whenUp } });
-      await until(() => podOf('web').cgroup.known);
+      await until(() => runs('web'));
       const connect = (address: string): void => {
         const late = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: address });
         onTestFinished(late.close);
@@ -341,6 +308,20 @@ describe.skipIf(needs !== '')(`standalone pods that are units ${needs}`, () => {
     await until(() => !podOf('web').cgroup.known);
     expect([...heard.present.keys()]).toEqual([]);
     made.byOthers('start', UNIT);
-    await until(() => podOf('web').cgroup.known);
+    await until(() => runs('web'));
+  });
+
+  it('are let go without a finding once their manifest is gone, if somebody has masked them after their eviction', async () => {
+    await cgroup(0).run(IGNORES);
+    const made = await openUnit(false, undefined, hurried(clock, 20));
+    await until(() => runs('web'));
+    await stop('web', { first: 'sigkill' });
+    Object.assign(made.units.get(UNIT) ?? {}, { loadState: 'masked' });
+    await until(() => heard.present.has(`restart/${UNIT}`));
+    rmSync(join(directory, 'pods.d', 'web.yaml'));
+    const gone = `${UNIT} is no longer held: it is masked, and its manifest is gone`;
+    await until(() => heard.lines.includes(`restarted: ${gone}`));
+    expect(heard.present.has(`restart/${UNIT}`)).toBe(false);
+    expect(made.asked()).toEqual([`StopUnit ${UNIT}`]);
   });
 });

@@ -2,10 +2,8 @@ import { chmodSync, existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } fr
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createHasten } from '../../src/act/hasten.ts';
-import type { Outcome } from '../../src/core/outcome.ts';
 import { sleep } from '../../src/host/clock.ts';
 import { ENVIRONMENT } from '../../src/host/exec.ts';
-import { survivedId } from '../../src/words/finding-eviction.ts';
 import { mounts, needsCgroups, unreapedIn } from '../act/a-cgroup.ts';
 import { until } from '../host/private-bus.ts';
 import {
@@ -106,42 +104,6 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(await stop('one', told)).toMatchObject(end);
     expect(cgroup(0).pids()).not.toEqual([]);
     expect(await stop('one', { resumedFromMs: clock.monoMs() + 1_000 })).toMatchObject({ kind: 'ended' });
-  });
-
-  it('are not killed among the processes of another pod, and nobody is said to have ended', async () => {
-    const moved = await cgroup(0).run(IGNORES);
-    for (const [i, name] of ['one', 'two'].entries()) write(name, `cgroup: ${cgroup(i).path}`);
-    await open();
-    const became: Outcome[] = [];
-    const stopping = standalone.killer.stop(order('one', { graceMs: 300 }), createHasten(clock), undefined, (outcome) =>
-      became.push(outcome),
-    );
-    for (const root of cgroup(1).roots) writeFileSync(join(root, 'cgroup.procs'), String(moved.pid));
-    const where = `in ${cgroup(1).path}, which belongs to default/two`;
-    expect(await stopping).toMatchObject({ kind: 'survived', detail: expect.stringContaining(where) });
-    expect(moved.isAlive()).toBe(true);
-    // What the actor raises about it ends with it.
-    const finding = survivedId(order('one').victim.uid);
-    heard.findings.raise({ id: finding, text: 'it survived' });
-    process.kill(moved.pid, 'SIGKILL');
-    await until(() => !heard.present.has(finding));
-    expect(became).toMatchObject([{ of: 'd1', kind: 'ended', via: 'sigkill' }]);
-  });
-
-  it('are followed by what was known of them if they left while no agent ran', async () => {
-    const moved = await cgroup(0).run(`exec perl -e '$| = 1; my $held = "x" x 40_000_000; print "up\n"; sleep 1000'`);
-    write('one', `cgroup: ${cgroup(0).path}`);
-    await open();
-    const known = standalone.killer.largestProcesses(order('one').victim, 5, 1_000);
-    expect(known).toMatchObject({ known: true, value: [{ pid: moved.pid, startTicks: expect.any(Number) }] });
-    for (const root of cgroup(1).roots) writeFileSync(join(root, 'cgroup.procs'), String(moved.pid));
-    const resumed = { resumedFromMs: clock.monoMs(), sentBefore: 'sigterm', first: 'sigkill' } as const;
-    expect(await stop('one', { ...resumed, processes: known.known ? known.value : [] })).toMatchObject({
-      kind: 'ended',
-      via: 'sigkill',
-      detail: expect.stringContaining(cgroup(1).path),
-    });
-    await until(() => !moved.isAlive());
   });
 
   it.each([
@@ -266,6 +228,36 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     await open();
     expect(pods().map(({ cgroup: { known } }) => known)).toEqual([true, false, false]);
     expect(heard.present.get('binding/default/two')).toMatch(/two\.yaml:6:28: .*is bound at .*one\.yaml:6:28/);
+  });
+
+  it.each([
+    ['a higher priority', '', 'priority: 1000', 'priority: 100'],
+    ['a critical class', '', 'priorityClassName: system-node-critical', 'priority: 1000'],
+    ['fewer resources to be evicted for', 'evict-for: memory', 'priority: 100', 'priority: 1000'],
+    ['protection', 'protect: "true"', 'priority: 100', 'priority: 1000'],
+  ])('of one cgroup are in force by the manifest with %s, whatever its file is called', async (_, own, more, less) => {
+    const manifest = (name: string, annotation: string, spec: string): void =>
+      writeFileSync(
+        join(directory, 'pods.d', `${name}.yaml`),
+        `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, annotations: { nodewarden.dev/cgroup: ${cgroup(0).path}${annotation} } }\nspec: { ${spec}, containers: [{ name: a }] }\n`,
+      );
+    const inForce = () => pods().flatMap(({ cgroup: { known }, declared }) => (known ? [declared.name] : []));
+    const annotation = own === '' ? '' : `, nodewarden.dev/${own}`;
+    manifest('b', annotation, more);
+    manifest('c', '', less);
+    await open();
+    expect(inForce()).toEqual(['b']);
+    expect(heard.present.get('binding/default/c')).toMatch(
+      /b\.yaml:\d+:\d+: of the two manifests, this one is ignored/,
+    );
+    // Also one that appears later, whose file comes first.
+    manifest('a', '', less);
+    await until(() => pods().length === 3);
+    expect(inForce()).toEqual(['b']);
+    rmSync(join(directory, 'pods.d', 'b.yaml'));
+    manifest('d', annotation, more);
+    await until(() => pods().some(({ declared }) => declared.name === 'd'));
+    await until(() => inForce().join() === 'd');
   });
 
   it('never contain this program', async () => {

@@ -1,19 +1,21 @@
-import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { unknown } from '../../src/core/reading.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import type { Systemd } from '../../src/host/systemd.ts';
+import type { Systemd } from '../../src/host/systemd/systemd.ts';
+import { unitPath } from '../../src/host/systemd/unit-name.ts';
 import type { BoundPod, Clock } from '../../src/ports.ts';
 import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
-import { createPlaceMemory, type PlaceMemory } from '../../src/standalone/pod-place.ts';
+import { createPlaceMemory, type PlaceMemory } from '../../src/standalone/pods/pod-place.ts';
 import { mounts, needsCgroups } from '../act/a-cgroup.ts';
 import { type FakeSystemd, type FakeUnit, openFakeSystemd } from '../host/fake-systemd.ts';
-import { type Answer, hasDbusDaemon, until } from '../host/private-bus.ts';
-import { heardParts, hurried } from './needs.ts';
+import { type Answer, orDbusDaemon, until } from '../host/private-bus.ts';
+import { byHand, heardParts, hurried, placedIn } from './needs.ts';
 
 const clock = createClock();
-const why = needsCgroups || (hasDbusDaemon ? '' : '[needs dbus-daemon]');
+const why = orDbusDaemon(needsCgroups);
 let count = 0;
 
 describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
@@ -65,6 +67,14 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
     const off = { activeState: 'inactive', invocation: 1, controlGroup: '', loadState: 'loaded', slice };
     fake.units.set(name, { ...off, ...more });
   };
+  /** A bound unit that runs. `remove`: its cgroup. */
+  const runWeb = (): { readonly path: string; readonly remove: () => void } => {
+    const path = `/${slice}/web.service`;
+    const remove = make(path);
+    unit('web.service', { activeState: 'active', controlGroup: path });
+    bind('web');
+    return { path, remove };
+  };
   type More = {
     readonly wake?: () => void;
     readonly clock?: Clock;
@@ -74,10 +84,8 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
   };
   const open = async (more: More = {}): Promise<Standalone> => {
     if (mounts === null) throw new Error('no cgroups');
-    const base = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
     const { systemd } = fake;
-    const needs = { ...heard, ...base, clock, mounts, systemd, wake: () => undefined, dry: false, ...more };
-    const standalone = openStandalone(needs);
+    const standalone = openStandalone({ ...heard, ...placedIn(directory), clock, mounts, systemd, ...more });
     opened.push(standalone);
     await standalone.pods.opened?.();
     return standalone;
@@ -107,6 +115,19 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
     expect(podOf(standalone, 'job').cgroup).not.toEqual(before);
   });
 
+  it('is not guessed for a unit that is masked: systemd does not say any more in which slice it was', async () => {
+    make(`/${slice}`);
+    unit('job.service');
+    bind('job');
+    const standalone = await open({ cgroupRoot: `/${slice}` });
+    await until(() => standalone.isSettled());
+    expect([...heard.present.keys()]).toEqual([]);
+    unit('job.service', { loadState: 'masked', slice: '' });
+    fake.begin('job.service');
+    await until(() => heard.present.has('binding/default/job'));
+    expect(heard.present.get('binding/default/job')).toMatch(/cannot be resolved: job\.service: its unit is masked$/);
+  });
+
   it('is known for a unit that is only starting, without a query', async () => {
     unit('job.service');
     bind('job');
@@ -132,11 +153,43 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
     await until(() => !heard.present.has('binding/default/job'));
   });
 
+  it('is asked for seldom if systemd knows no such unit: it tells of a start, and thousands of such manifests cost a core', async () => {
+    const timed = byHand(clock);
+    const path = unitPath('job.service');
+    let asked = 0;
+    answer = (member, of) => {
+      if (member === 'GetAll' && of === path) asked += 1;
+      return null;
+    };
+    const complaint = (): string | undefined => heard.present.get('binding/default/job');
+    const atLine = async (line: number): Promise<void> =>
+      until(() => {
+        timed.pass(1_000);
+        return complaint()?.includes(`job.yaml:${line}:`) === true && complaint()?.includes('no such unit') === true;
+      });
+    bind('job');
+    const standalone = await open({ clock: timed.clock });
+    await atLine(6);
+    await until(() => standalone.isSettled());
+    // A manifest that is edited is no reason either, and what is said of it names its new line.
+    const file = join(directory, 'pods.d', 'job.yaml');
+    writeFileSync(file, `# A comment.\n${readFileSync(file, 'utf8')}`);
+    await atLine(7);
+    const before = asked;
+    for (let second = 0; second < 40; second += 1) {
+      timed.pass(1_000);
+      // Answered after everything that was asked before.
+      await fake.systemd.unit('other.service');
+    }
+    expect(asked - before).toBeLessThan(2);
+    await until(() => {
+      timed.pass(10_000);
+      return asked - before > 2;
+    });
+  });
+
   it('is not forgotten if systemd is slow, and a new run in it is still noticed', async () => {
-    const path = `/${slice}/web.service`;
-    const remove = make(path);
-    unit('web.service', { activeState: 'active', controlGroup: path });
-    bind('web');
+    const { path, remove } = runWeb();
     const fast = hurried(clock, 10);
     const standalone = await open({ clock: fast });
     await until(() => isThere(standalone, 'web'));
@@ -173,21 +226,50 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
   });
 
   it('is settled at once if cgroups show it, and known to rebuilt parts', async () => {
-    const path = `/${slice}/web.service`;
-    make(path);
-    unit('web.service', { activeState: 'active', controlGroup: path });
-    bind('web');
+    runWeb();
     const places = createPlaceMemory();
     const first = await open({ places });
     await until(() => isThere(first, 'web'));
     await first.close();
     answer = (member) => (member.startsWith('Get') ? 'silence' : null);
     const second = await open({ places });
-    expect(isThere(second, 'web')).toBe(true);
-    expect(unsettled(second)).toBeNull();
+    expect([isThere(second, 'web'), second.isSettled()]).toEqual([true, true]);
+    // Only what would stop along with it.
+    expect(unsettled(second)?.where).toBe('units');
     await second.close();
     const third = await open();
-    expect(unsettled(third)).not.toBeNull();
+    expect(unsettled(third)?.where).toBe('bindings');
+  });
+
+  it('is enough once systemd has said what stops along with it, or has not within a second, which is a finding until it does', async () => {
+    runWeb();
+    const places = createPlaceMemory();
+    const first = await open({ places });
+    await until(() => isThere(first, 'web') && unsettled(first) === null);
+    expect([...heard.present.keys()]).toEqual([]);
+    await first.close();
+    let isSilent = true;
+    const ties: Systemd['ties'] = async (name) =>
+      isSilent ? unknown('timed-out', name, 'no answer') : fake.systemd.ties(name);
+    let woken = 0;
+    const second = await open({ places, systemd: { ...fake.systemd, ties }, wake: () => (woken += 1) });
+    expect(unsettled(second)).toMatchObject({ known: false, detail: expect.stringContaining('stop along') });
+    // Nor is one chosen for a local storage limit, for which no signal asks.
+    expect(second.pods.unsettled?.(null)?.where).toBe('units');
+    // A shutdown does not wait for it.
+    expect(second.pods.unsettled?.('all')).toBeNull();
+    const before = woken;
+    await until(() => unsettled(second) === null);
+    expect(woken).toBeGreaterThan(before);
+    expect([...heard.present.keys()]).toEqual(['ties-unknown']);
+    isSilent = false;
+    fake.begin('web.service');
+    await until(() => heard.present.size === 0);
+    // A reload of the unit files may have changed it.
+    fake.reload(true);
+    await until(() => heard.present.has('ties-unknown'));
+    fake.reload(false);
+    await until(() => heard.present.size === 0);
   });
 
   it('is watched for while a victim is needed, and reported', async () => {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { type Reading, unknown } from '../../src/core/reading.ts';
 import { sleep } from '../../src/host/clock.ts';
-import type { Systemd } from '../../src/host/systemd.ts';
+import type { Systemd } from '../../src/host/systemd/systemd.ts';
 import { hasDbusDaemon, until } from '../host/private-bus.ts';
-import { clock, evict, fake, heard, held, manifest, open, restart, UNIT } from './a-restart.ts';
+import { clock, evict, fake, heard, held, hold, open, restart, UNIT } from './a-restart.ts';
 
 const LATE = unknown('timed-out', 'org.freedesktop.systemd1.Manager', 'no answer within 5000 ms');
 
@@ -20,10 +20,6 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, if systemd is 
   const isDown = (): boolean => fake.units.get(UNIT)?.activeState === 'inactive';
   const isUp = (): boolean => fake.units.get(UNIT)?.activeState === 'active';
   const stops = (): number => fake.asked().filter((call) => call === `StopUnit ${UNIT}`).length;
-  const holdNow = async (): Promise<void> => {
-    const facts = await fake.systemd.unit(UNIT);
-    restart.hold(manifest(), UNIT, facts.known ? facts.value : null);
-  };
   /** It is held while the condition lasts. */
   const evictUnderPressure = async (): Promise<void> => {
     restart.setCondition('MemoryPressure', true);
@@ -37,9 +33,32 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, if systemd is 
     if (unit !== undefined) unit.invocation += 1;
   };
 
+  it('is a finding if it runs again and cannot be asked to stop, until it can or need not', async () => {
+    let isRefused = true;
+    const refused = unknown('unreadable', 'StopUnit', 'unit web.service may be requested by dependency only');
+    await reopen({ stop: async (name) => (isRefused ? refused : fake.systemd.stop(name)) });
+    restart.setCondition('MemoryPressure', true);
+    await hold();
+    startAnew();
+    const id = `kept-starting/${UNIT}`;
+    await until(() => heard.present.has(id));
+    expect(heard.present.get(id)).toBe(
+      'web.service (default/web) was evicted and runs again, but systemd could not be asked to stop it (unit web.service may be requested by dependency only); retrying',
+    );
+    isRefused = false;
+    await until(() => !heard.present.has(id));
+    await until(isDown);
+    isRefused = true;
+    await sleep(clock, 100);
+    fake.byOthers('start', UNIT);
+    await until(() => heard.present.has(id));
+    restart.setCondition('MemoryPressure', false);
+    await until(() => !heard.present.has(id));
+  });
+
   it('comes back if Restart= answered the SIGKILL before the stop arrived', async () => {
     restart.setCondition('MemoryPressure', true);
-    await holdNow();
+    await hold();
     startAnew();
     await fake.systemd.stop(UNIT);
     await until(isDown);
@@ -50,7 +69,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, if systemd is 
   });
 
   it('comes back also if nothing forbids that run, while its stop is on its way', async () => {
-    await holdNow();
+    await hold();
     startAnew();
     await sleep(clock, 50);
     await fake.systemd.stop(UNIT);

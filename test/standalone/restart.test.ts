@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { sleep } from '../../src/host/clock.ts';
-import { loadHeld } from '../../src/standalone/held-file.ts';
-import { releaseHeld } from '../../src/standalone/release-held.ts';
+import { loadHeld, saveHeld } from '../../src/standalone/restart/held-file.ts';
+import { releaseHeld } from '../../src/standalone/restart/release-held.ts';
 import { hasDbusDaemon, until } from '../host/private-bus.ts';
 import {
   bootId,
@@ -15,6 +15,7 @@ import {
   fast,
   heard,
   held,
+  hold,
   manifest,
   open,
   restart,
@@ -89,8 +90,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
 
   it('does not count as stopped by somebody else when the stop of a killed agent ends under the next one', async () => {
     restart.setCondition('MemoryPressure', true);
-    const facts = await fake.systemd.unit(UNIT);
-    restart.hold(manifest(), UNIT, facts.known ? facts.value : null);
+    await hold();
     await restart.close();
     open();
     await sleep(clock, 100);
@@ -295,6 +295,42 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(await releaseHeld(needs)).toEqual({ started: [UNIT], left: [], problems: [] });
     expect(await releaseHeld(needs)).toEqual({ started: [], left: [], problems: [] });
     await until(() => fake.units.get(UNIT)?.activeState === 'active');
+  });
+
+  it.each([
+    ['another run', 7, null, [], ['web.service is not started: something else has started and stopped it since']],
+    [
+      'a run that the agent asked for',
+      7,
+      'start' as const,
+      [],
+      ['web.service is not started: it was started again already, and has ended since'],
+    ],
+    ['the same run', 1, null, [UNIT], []],
+    ['the same run, for which its start is still missing', 1, 'start' as const, [UNIT], []],
+  ])('is released on uninstall only if no other run ended last: %s', async (_, invocation, asked, started, left) => {
+    await evict();
+    await until(() => held()[0]?.asked === null);
+    await restart.close();
+    const { held: saved } = loadHeld(directory, bootId, clock);
+    saveHeld(directory, { ...saved, units: saved.units.map((unit) => ({ ...unit, asked })) });
+    fake.units.set(UNIT, { activeState: 'inactive', invocation, controlGroup: '/x', loadState: 'loaded' });
+    const needs = { clock, systemd: fake.systemd, runtimeDirectory: directory, bootId };
+    expect(await releaseHeld(needs)).toEqual({ started, left, problems: [] });
+  });
+
+  it('waits for the conditions of both evictions, with the next back-off, if it was started between them', async () => {
+    restart.setCondition('DiskPressure', true);
+    await evict();
+    await until(() => held()[0]?.asked === null);
+    // Before the agent has noticed its start.
+    fake.units.set(UNIT, { activeState: 'active', invocation: 2, controlGroup: '/x', loadState: 'loaded' });
+    restart.setCondition('DiskPressure', false);
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    expect(held()).toMatchObject([{ conditions: ['DiskPressure', 'MemoryPressure'], level: 1, dueMs: null }]);
+    await sleep(clock, 1_500);
+    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`, `StopUnit ${UNIT}`]);
   });
 
   it('is forgotten after a boot, and an invalid file is kept aside', async () => {

@@ -5,11 +5,13 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createDiskWalker } from '../../src/host/disk-walk.ts';
+import { createDiskWalker } from '../../src/host/disk/disk-walk.ts';
+import { isThreadFree } from '../../src/host/own/thread-pool.ts';
 import { createDiskFacts } from '../../src/observe/disk-facts.ts';
-import { podDisk } from '../../src/standalone/pod-disk.ts';
-import { createScratchPlaces, withSafeScratch } from '../../src/standalone/scratch-places.ts';
-import { createSeenDirectories } from '../../src/standalone/seen-directories.ts';
+import { podDisk } from '../../src/standalone/pods/pod-disk.ts';
+import { createScratchPlaces, withSafeScratch } from '../../src/standalone/pods/scratch-places.ts';
+import { createSeenDirectories } from '../../src/standalone/pods/seen-directories.ts';
+import { mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
 import { aBoundPod } from '../observe/a-bound-pod.ts';
 import { podOf } from './a-manifest.ts';
 import { heardParts } from './needs.ts';
@@ -146,6 +148,34 @@ describe("what a pod's end would free", () => {
     }
   });
 });
+
+const needs = noHungMount === null ? '' : ` [${noHungMount}]`;
+it.skipIf(noHungMount !== null)(
+  `is measured again and again on a file system that hangs without holding up all others${needs}`,
+  async () => {
+    const root = mkdtempSync(join(tmpdir(), 'nodewarden-scratch-'));
+    const clock = createClock();
+    const walker = createDiskWalker(clock, { silentMs: 100 });
+    const { release } = await mountHungFileSystem(root);
+    const manifest = podOf('web', [`scratch: "${join(root, 'tmp')}"`]);
+    const { disk } = podDisk({
+      walker,
+      mounts: {} as never,
+      manifest,
+      cgroup: unknown('absent', 'web', 'not running'),
+    });
+    // The pool of libuv has four threads, or so many.
+    const threads = Number(process.env['UV_THREADPOOL_SIZE'] ?? 4);
+    try {
+      for (let rounds = 0; rounds < threads; rounds++) expect((await disk(() => undefined)).known).toBe(false);
+      expect(await isThreadFree(clock)).toBe(true);
+    } finally {
+      walker.close();
+      await release();
+      rmSync(root, { recursive: true, force: true });
+    }
+  },
+);
 
 describe('which directory a pod has', () => {
   it('is noted when its manifest is read and when it is measured, and kept when it is gone', async () => {

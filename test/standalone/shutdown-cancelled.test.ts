@@ -6,7 +6,7 @@ import { stopForShutdown } from '../../src/act/shutdown-stop.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { turnOf } from '../../src/core/shutdown/chain.ts';
 import { sleep } from '../../src/host/clock.ts';
-import { startWorkload } from '../../src/host/workload.ts';
+import { startWorkload } from '../../src/host/process/workload.ts';
 import type { UndoneStops } from '../../src/mode.ts';
 import { mounts } from '../act/a-cgroup.ts';
 import { until } from '../host/private-bus.ts';
@@ -132,6 +132,45 @@ describe.skipIf(needs !== '')(`what a shutdown had not asked to stop when it was
     expect(cgroup.pids()).not.toEqual([]);
   });
 
+  it.each(['service', 'slice'])(
+    'is not stopped by the next run if the earlier one died before it asked: a %s',
+    async (of) => {
+      const cgroup = await addPod('web', 'unit', "trap '' TERM; echo up; while :; do sleep 0.01; done");
+      const unit = `web.${of}`;
+      const facts = { activeState: 'active', invocation: 1, controlGroup: cgroup.path, loadState: 'loaded' };
+      fake.units.set(unit, facts);
+      declare('web', unit, 1);
+      await open('web');
+      await reopen([noted('web', 'noted', { unit })], 'web');
+      standalone.setShuttingDown(false);
+      expect(await stop('web', { resumedFromMs: clock.monoMs() })).toMatchObject(SPARED);
+      expect(fake.asked()).toEqual([]);
+      expect(cgroup.pids()).not.toEqual([]);
+    },
+  );
+
+  it('is waited for if it is a slice that the earlier run had asked, and died before it had noted that', async () => {
+    const cgroup = await addPod('web', 'unit');
+    const facts = {
+      activeState: 'active',
+      invocation: 1,
+      controlGroup: cgroup.path,
+      loadState: 'loaded',
+      hasJob: true,
+    };
+    fake.units.set('web.slice', facts);
+    declare('web', 'web.slice', 1);
+    await open('web');
+    await reopen([noted('web', 'noted', { unit: 'web.slice' })], 'web');
+    standalone.setShuttingDown(false);
+    const stopped = stop('web', { resumedFromMs: clock.monoMs() });
+    await sleep(clock, 300);
+    expect(cgroup.pids()).not.toEqual([]);
+    for (const pid of cgroup.pids()) process.kill(pid, 'SIGKILL');
+    fake.byOthers('stop', 'web.slice');
+    expect(await stopped).toMatchObject({ kind: 'ended' });
+  });
+
   it('is started again if the earlier run had asked, and died before it had noted that', async () => {
     const cgroup = await addPod('web', 'unit');
     await open('web');
@@ -250,6 +289,24 @@ describe.skipIf(needs !== '')(`a unit without processes, after a cancel ${needs}
     expect(await ended).toMatchObject({ kind: 'ended', via: 'stop-unit' });
   });
 
+  it('has that also if the agent is restarted meanwhile, is killed at its end by the next run, and started again then', async () => {
+    const cgroup = await addPod('web', 'unit');
+    declare('web', 'web.service', 3);
+    await open('web');
+    const toldMs = clock.monoMs();
+    await reopen([noted('web', 'told', { toldMs, graceEndsMs: toldMs + 60_000 })], 'web');
+    const unit = fake.units.get('web.service');
+    if (unit !== undefined) unit.activeState = 'deactivating';
+    standalone.setShuttingDown(false);
+    const stopped = stop('web', { resumedFromMs: toldMs, graceMs: 300 });
+    const undone = standalone.undoStops();
+    expect(await stopped).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
+    expect(clock.monoMs() - toldMs).toBeGreaterThanOrEqual(3_000);
+    expect(cgroup.pids()).toEqual([]);
+    fake.byOthers('stop', 'web.service');
+    expect(await undone).toEqual({ started: ['web.service'], notUndone: [] });
+  });
+
   it('has the time of the next shutdown once that stops it, too', async () => {
     const { killedMs, ended } = await openIdle();
     await sleep(clock, 1_000);
@@ -271,8 +328,13 @@ describe.skipIf(needs !== '')(`a service in a slice that waits for its turn ther
     for (const root of roots) for (const path of [root, `${root}/inner.service`]) mkdirSync(path);
     const argv = ['/bin/sh', '-c', ENDS];
     const into = roots.map((root) => `${root}/inner.service`);
-    const inner = startWorkload({ argv, join: into, monoMs: clock.monoMs, line: () => undefined });
+    let isUp = false;
+    const line = (): void => {
+      isUp = true;
+    };
+    const inner = startWorkload({ argv, join: into, monoMs: clock.monoMs, line });
     if (typeof inner === 'string') throw new Error(inner);
+    await until(() => isUp);
     const facts = { activeState: 'active', invocation: 1, loadState: 'loaded' };
     fake.units.set(slice, { ...facts, controlGroup: `/${slice}` });
     fake.units.set('inner.service', { ...facts, controlGroup: `/${slice}/inner.service`, hasJob: true });

@@ -2,10 +2,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { sleep } from '../../src/host/clock.ts';
-import { saveStops, stopsPath } from '../../src/standalone/stops-file.ts';
+import { releaseHeld } from '../../src/standalone/restart/release-held.ts';
+import { saveStops, stopsPath } from '../../src/standalone/stop/stops-file.ts';
+import { type FakeUnit, OWN_UNIT } from '../host/fake-systemd.ts';
 import { until } from '../host/private-bus.ts';
 import {
   addPod,
+  bootId,
   clock,
   directory,
   does,
@@ -28,8 +31,7 @@ async function cancelledStop(more: Parameters<typeof stop>[1] = {}) {
   const ended = stop('web', more);
   await until(() => remembered()[0]?.stage === 'told');
   standalone.setShuttingDown(false);
-  void standalone.undoStops();
-  return { ended };
+  return { ended, undone: standalone.undoStops() };
 }
 
 describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the next run ${needs}`, () => {
@@ -74,6 +76,59 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     await stop('web', { graceMs: 100 });
     standalone.setShuttingDown(false);
     expect((await standalone.undoStops()).started.toSorted()).toEqual(['helper.service', 'web.service']);
+  });
+
+  it.each([
+    ['is stopping', 'deactivating', false],
+    ['waits for another one to stop', 'active', 'stop'],
+  ] as const)(
+    'restarts what %s along with a pod that was spared as soon as it has stopped',
+    async (_, state, hasJob) => {
+      await addPod('web', 'unit');
+      const web = fake.units.get('web.service');
+      if (web !== undefined) web.relations = { RequiredBy: ['helper.service'] };
+      const helper: FakeUnit = { activeState: 'active', invocation: 4, controlGroup: '/helper', loadState: 'loaded' };
+      fake.units.set('helper.service', helper);
+      await open('web');
+      await until(() => podOf('web')?.declared.takesAlong !== undefined);
+      standalone.setShuttingDown(true);
+      let looks = Number.NEGATIVE_INFINITY;
+      const atStart: string[] = [];
+      does.react = (member, first, _body, path) => {
+        if (member === 'StartUnit') atStart.push(helper.activeState);
+        // The pod's own stop waits for that of the other one.
+        if (member === 'StopUnit' && first === 'web.service') {
+          Object.assign(helper, { activeState: state, hasJob });
+          return { signature: 'o', body: ['/org/freedesktop/systemd1/job/99'] };
+        }
+        if (member === 'GetAll' && path?.endsWith('/helper_2eservice')) looks += 1;
+        if (looks >= 3) Object.assign(helper, { activeState: 'inactive', hasJob: false });
+        return null;
+      };
+      const { ended, undone } = await cancelledStop({ graceMs: 600_000 });
+      looks = 0;
+      expect(await ended).toMatchObject({ kind: 'dropped', because: 'cancelled' });
+      expect(await undone).toEqual({ started: ['helper.service'], notUndone: [] });
+      expect(atStart).toEqual(['inactive']);
+    },
+  );
+
+  it('also restarts the agent itself, which is still stopping then', async () => {
+    await addPod('web', 'unit', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
+    const web = fake.units.get('web.service');
+    if (web !== undefined) web.relations = { RequiredBy: [OWN_UNIT] };
+    const own = { activeState: 'active', invocation: 4, controlGroup: '/own', loadState: 'loaded' };
+    fake.units.set(OWN_UNIT, own);
+    await open('web');
+    await until(() => podOf('web')?.declared.takesAlong !== undefined);
+    standalone.setShuttingDown(true);
+    does.react = (member, first) => {
+      if (member === 'StopUnit' && first === 'web.service') own.activeState = 'deactivating';
+      return null;
+    };
+    await stop('web', { graceMs: 100 });
+    standalone.setShuttingDown(false);
+    expect((await standalone.undoStops()).started.toSorted()).toEqual([OWN_UNIT, 'web.service']);
   });
 
   it('stays down if the machine goes down after all, and is restarted after the cancel of that', async () => {
@@ -207,6 +262,16 @@ describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the
     await reopen([noted('web', 'ended')], 'web');
     standalone.setShuttingDown(true);
     expect(standalone.hasStops()).toBe(true);
+  });
+
+  it('is named by release-held, which starts none of it: the machine may be going down', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    saveStops(directory, bootId, [noted('web', 'ended')]);
+    const { left, ...rest } = await releaseHeld({ clock, systemd: fake.systemd, runtimeDirectory: directory, bootId });
+    expect(rest).toEqual({ started: [], problems: [] });
+    expect(left).toEqual([expect.stringMatching(/systemctl start nodewarden.*web\.service/)]);
+    expect(fake.asked()).toEqual([]);
   });
 
   it('of another boot is ignored, and an invalid file is kept aside', async () => {

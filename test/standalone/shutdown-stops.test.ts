@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { Variant } from 'dbus-next';
 import { describe, expect, it } from 'vitest';
 import { createHasten } from '../../src/act/hasten.ts';
+import { turnOfStop } from '../../src/core/shutdown/chain.ts';
 import { sleep } from '../../src/host/clock.ts';
-import { loadHeld } from '../../src/standalone/held-file.ts';
+import { loadHeld } from '../../src/standalone/restart/held-file.ts';
 import { type Answer, until } from '../host/private-bus.ts';
 import {
   addPod,
@@ -108,6 +109,20 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     await until(() => isToBeStopped() === false);
     expect(await stopped).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
     expect(clock.monoMs() - toldMs).toBeGreaterThanOrEqual(299);
+  });
+
+  it('is not asked out of turn in a phase without time, after which systemd stops it, and has its 2 s from its turn', async () => {
+    const cgroup = await addPod('web', 'unit');
+    await open('web');
+    const job = withWaitingJob('web.service');
+    const nowMs = clock.monoMs();
+    const stopped = stop('web', { turn: turnOfStop({ graceSeconds: 0, atMs: nowMs, endsMs: nowMs }) });
+    await sleep(clock, 2_500);
+    expect([fake.asked(), cgroup.pids().length > 0]).toEqual([['StopUnit web.service'], true]);
+    const toldMs = clock.monoMs();
+    job.runs();
+    expect(await stopped).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
+    expect(clock.monoMs() - toldMs).toBeGreaterThanOrEqual(1_999);
   });
 
   it('counts as asked when its stop began, even if it had ended before that was seen', async () => {
@@ -303,6 +318,26 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect([...unit.pids(), ...cgroup.pids()]).toEqual([]);
   });
 
+  it('has its grace period from when the run asked it that died, which is remembered', async () => {
+    await addPod('web', 'unit');
+    await addPod('batch', 'cgroup');
+    await open('web', 'batch');
+    const beganMs = clock.monoMs();
+    const turn = turnOfMs(30_000, 60_000);
+    void stop('batch', { graceMs: 30_000, turn });
+    await until(() => remembered()[0]?.toldMs !== undefined);
+    expect(remembered()[0]?.toldMs).toBeGreaterThanOrEqual(beganMs);
+    // Their grace periods were over while no agent ran.
+    const told = { toldMs: clock.monoMs() - 30_000 };
+    const left = [noted('web', 'told', told), ...remembered().map((pod) => ({ ...pod, ...told }))];
+    await reopen(left, 'web', 'batch');
+    const stopping = fake.units.get('web.service');
+    if (stopping !== undefined) stopping.activeState = 'deactivating';
+    const resumed = { resumedFromMs: clock.monoMs(), graceMs: 25_000, turn };
+    const killed = { kind: 'ended', via: expect.stringMatching(/kill/) };
+    expect(await Promise.all([stop('web', resumed), stop('batch', resumed)])).toMatchObject([killed, killed]);
+  });
+
   it('is asked by the next run if the agent died right before it asked', async () => {
     await addPod('web', 'unit');
     await addPod('db', 'unit');
@@ -399,6 +434,19 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     await stop('web');
     await until(() => heard.present.has(id));
     fake.endsByItself('web.service');
+    await until(() => !heard.present.has(id));
+  });
+
+  it('is no finding any more once Restart= has brought it back: what was signalled has ended', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    const id = 'stop-unit/web.service';
+    does.react = (member) => (member === 'StopUnit' ? { error: 'org.freedesktop.systemd1.OnlyByDependency' } : null);
+    await stop('web');
+    await until(() => heard.present.has(id));
+    fake.endsByItself('web.service');
+    const unit = fake.units.get('web.service');
+    if (unit !== undefined) Object.assign(unit, { activeState: 'active', invocation: 2 });
     await until(() => !heard.present.has(id));
   });
 

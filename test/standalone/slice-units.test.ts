@@ -1,6 +1,6 @@
 import { mkdirSync, rmdirSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { unitsIn } from '../../src/standalone/slice-units.ts';
+import { unitsIn } from '../../src/standalone/stop/slice-units.ts';
 import { mounts, needsCgroups } from '../act/a-cgroup.ts';
 
 it.skipIf(needsCgroups !== '')(`what runs in a slice is found from the cgroups in it ${needsCgroups}`, () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readStops } from '../../src/standalone/stops-file.ts';
+import { readStops } from '../../src/standalone/stop/stops-file.ts';
 
 const pod = {
   decision: 'd1',

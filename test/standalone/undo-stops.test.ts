@@ -1,30 +1,38 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import { createClock, sleep } from '../../src/host/clock.ts';
-import type { Systemd } from '../../src/host/systemd.ts';
+import { describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
+import type { Systemd } from '../../src/host/systemd/systemd.ts';
 import type { UndoneStops } from '../../src/mode.ts';
-import type { Clock, StopOrder } from '../../src/ports.ts';
-import { parseManifest } from '../../src/standalone/manifest.ts';
-import { createShutdownGrace } from '../../src/standalone/shutdown-grace.ts';
-import { createShutdownStops, type ShutdownStops } from '../../src/standalone/shutdown-stops.ts';
-import type { LivePod } from '../../src/standalone/source.ts';
-import { stopsPath } from '../../src/standalone/stops-file.ts';
-import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { stopsPath } from '../../src/standalone/stop/stops-file.ts';
 import { hasDbusDaemon, until } from '../host/private-bus.ts';
-import { heardParts, hurried } from './needs.ts';
+import {
+  addUnit,
+  alive,
+  byOthers,
+  directory,
+  fake,
+  heeded,
+  held,
+  isSeen,
+  live,
+  liveUnit,
+  type Others,
+  open,
+  order,
+  request,
+  stateOf,
+  stop,
+  toldStates,
+} from './an-undo.ts';
 
-const clock = createClock();
 const RUNNING = ['active', 'activating', 'reloading'];
 
 /** How a unit was, whether the shutdown stopped it, and what became of it before the cancel. */
 type Case = {
   readonly state: string;
   readonly isStopped: boolean;
-  readonly others: 'nothing' | 'stop' | 'start' | 'start and stop';
+  readonly others: Others;
   readonly isHeld: boolean;
   readonly loadState: string;
 };
@@ -37,118 +45,6 @@ const aCase: fc.Arbitrary<Case> = fc.record({
 });
 
 describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-daemon]', () => {
-  let fake: FakeSystemd;
-  let directory: string;
-  let opened: ShutdownStops[];
-  /** What each unit was last told to be, by name. */
-  let toldStates: Map<string, string>;
-  const held = new Set<string>();
-  const alive = new Set<string>();
-  beforeEach(async () => {
-    fake = await openFakeSystemd();
-    directory = mkdtempSync(join(tmpdir(), 'nodewarden-undo-'));
-    opened = [];
-    toldStates = new Map();
-    held.clear();
-    alive.clear();
-  });
-  afterEach(async () => {
-    for (const stops of opened) stops.close();
-    await fake.remove();
-    rmSync(directory, { recursive: true });
-  });
-
-  const heeded = (): Systemd => ({
-    ...fake.systemd,
-    unit: async (name) => {
-      const facts = await fake.systemd.unit(name);
-      if (facts.known) toldStates.set(name, facts.value.activeState);
-      return facts;
-    },
-    activeState: async (name) => {
-      const state = await fake.systemd.activeState(name);
-      if (state.known) toldStates.set(name, state.value);
-      return state;
-    },
-  });
-  const open = (more: { readonly clock?: Clock; readonly systemd?: Systemd } = {}): ShutdownStops => {
-    const restart = { isHeld: (unit: string) => held.has(unit) };
-    const isAlive = (uid: string): boolean => alive.has(uid);
-    const fixed = {
-      ...heardParts(),
-      runtimeDirectory: directory,
-      bootId: 'this-boot',
-      restart,
-      isAlive,
-      isIdle: () => false,
-      others: (unit: string) => (unit === 'shop.slice' ? ['till.service', 'guest.scope'] : []),
-    };
-    const stops = createShutdownStops({ clock, systemd: heeded(), ...fixed, ...more });
-    opened.push(stops);
-    return stops;
-  };
-  const live = async (name: string, annotation: string, unit: string | null): Promise<LivePod> => {
-    const text = `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  uid: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\nspec: { containers: [{ name: a }] }\n`;
-    const [manifest] = parseManifest(text, `${name}.yaml`).pods;
-    if (manifest === undefined) throw new Error('no pod');
-    const facts = unit === null ? null : await fake.systemd.unit(unit);
-    return {
-      manifest,
-      cgroup: unknown('absent', name, ''),
-      path: null,
-      unit,
-      facts: facts?.known ? facts.value : null,
-    };
-  };
-  const liveUnit = (name: string): Promise<LivePod> => live(name, `systemd-unit: ${name}.service`, `${name}.service`);
-  const order = ({ manifest: { declared } }: LivePod): StopOrder => ({
-    decision: `stop-${declared.name}`,
-    victim: declared,
-    graceMs: 1_000,
-    why: 'shutdown',
-    isHard: false,
-    resumedFromMs: null,
-    first: 'sigterm',
-    givesBack: 'memory',
-  });
-  const request = (stops: ShutdownStops, pod: LivePod): ReturnType<ShutdownStops['request']> => {
-    const needs = { clock, cancel: stops.cancel(), isAwaited: () => false, declaredMs: 0 };
-    return stops.request(pod, order(pod), createShutdownGrace(needs, order(pod)));
-  };
-  const addUnit = (name: string, activeState = 'active', loadState = 'loaded'): void =>
-    void fake.units.set(`${name}.service`, { activeState, invocation: 1, controlGroup: '/x', loadState });
-  const stateOf = (name: string): string => fake.units.get(`${name}.service`)?.activeState ?? '';
-  const isSeen = (name: string, state: string): boolean => toldStates.get(`${name}.service`) === state;
-
-  /** Stops it, and waits until it is down. */
-  const stop = async (stops: ShutdownStops, name: string): Promise<void> => {
-    const pod = await liveUnit(name);
-    await request(stops, pod)?.();
-    // What somebody else was stopping.
-    if (stateOf(name) === 'deactivating' && !fake.asked().includes(`StopUnit ${name}.service`)) {
-      fake.byOthers('stop', `${name}.service`);
-    }
-    await until(() => ['inactive', 'failed'].includes(stateOf(name)));
-    await until(() => isSeen(name, stateOf(name)));
-    stops.ended(order(pod), 'ended');
-  };
-  const byOthers = async (name: string, others: Case['others']): Promise<void> => {
-    const unit = `${name}.service`;
-    const jobs = { nothing: [], stop: ['stop'], start: ['start'], 'start and stop': ['start', 'stop'] } as const;
-    for (const job of jobs[others]) {
-      let isDone = false;
-      const end = fake.systemd.whenJobEnds((ended) => {
-        isDone ||= ended.unit === unit;
-      });
-      // Its answer comes once the rule for the signal is in force, and after the end of an earlier job.
-      await fake.systemd.activeState(unit);
-      isDone = false;
-      fake.byOthers(job, unit);
-      await until(() => isDone);
-      end();
-    }
-  };
-
   it('takes back a stop that waits for others to stop first', async () => {
     const takenBack: string[] = [];
     const cancelStop: Systemd['cancelStop'] = async (name) => {
@@ -255,31 +151,6 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     expect(stateOf('innocent')).toBe('active');
   });
 
-  it('starts no unit before systemd reports on those that the start may stop', async () => {
-    addUnit('web');
-    addUnit('rival', 'inactive');
-    const web = fake.units.get('web.service');
-    if (web !== undefined) web.relations = { Conflicts: ['rival.service'] };
-    let silent = 2;
-    const stops = open({
-      systemd: {
-        ...heeded(),
-        ties: async (name) => {
-          if (name !== 'rival.service') return heeded().ties(name);
-          if (silent-- > 0) return unknown('timed-out', name, 'no answer');
-          addUnit('rival');
-          return heeded().ties(name);
-        },
-      },
-    });
-    await stop(stops, 'web');
-    expect(await stops.undo()).toEqual({
-      started: [],
-      notUndone: ['default/web: rival.service runs, and systemd would stop it to start this unit'],
-    });
-    expect(silent).toBeLessThan(0);
-  });
-
   it('names a pod as restarted that systemd starts for another one', async () => {
     addUnit('db');
     addUnit('web');
@@ -312,64 +183,6 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     await until(() => isSeen('web', 'inactive') && isSeen('db', 'inactive'));
     await byOthers('db', 'stop');
     expect(await after.undo()).toEqual({ started: ['web.service'], notUndone: [] });
-  });
-
-  it('waits for a unit until its stop has ended, and for a lost stop at most its grace period and 10 s', async () => {
-    addUnit('web');
-    const fast = hurried(clock, 50);
-    const pod = await liveUnit('web');
-    const stops = open({ clock: fast });
-    await request(stops, pod)?.();
-    await until(() => stateOf('web') === 'inactive');
-    const beganMs = fast.monoMs();
-    expect(await stops.undo()).toEqual({ started: ['web.service'], notUndone: [] });
-    // What is left of its second of grace when the undo begins may be nothing.
-    expect(fast.monoMs() - beganMs).toBeGreaterThanOrEqual(10_000);
-  });
-
-  it('waits for a stop in progress, also beyond the grace period that was noted, and 10 s from its end', async () => {
-    addUnit('web');
-    const fast = hurried(clock, 20);
-    const pod = await liveUnit('web');
-    const stops = open({ clock: fast });
-    stops.began(order(pod));
-    await request(stops, pod)?.();
-    await until(() => stateOf('web') === 'inactive');
-    const undone = stops.undo();
-    await sleep(fast, 45_000);
-    expect(fake.asked()).toEqual(['StopUnit web.service']);
-    addUnit('web', 'deactivating');
-    stops.ended(order(pod), 'ended');
-    await sleep(fast, 1_000);
-    addUnit('web', 'inactive');
-    expect(await undone).toEqual({ started: ['web.service'], notUndone: [] });
-  });
-
-  it('names units that have not stopped, cannot be queried, or do not start', async () => {
-    const fast = hurried(clock, 50);
-    const failing = new Map<string, Reading<never>>();
-    const refusing: Systemd = {
-      ...fake.systemd,
-      unit: async (name) => failing.get(name) ?? fake.systemd.unit(name),
-      start: async (name) => (name === 'bad.service' ? unknown('unreadable', name, 'refused') : known(true)),
-    };
-    const stops = open({ clock: fast, systemd: refusing });
-    for (const name of ['slow', 'mute', 'bad']) {
-      addUnit(name);
-      const pod = await liveUnit(name);
-      await request(stops, pod)?.();
-      await until(() => stateOf(name) === 'inactive');
-      stops.ended(order(pod), 'ended');
-    }
-    addUnit('slow', 'deactivating');
-    failing.set('mute.service', unknown('timed-out', 'mute', 'no answer'));
-    const { started, notUndone } = await stops.undo();
-    expect(started).toEqual([]);
-    expect([...notUndone].sort()).toEqual([
-      'default/bad: bad.service could not be started: refused',
-      'default/mute: systemd does not report the state of mute.service: no answer',
-      'default/slow: slow.service has not stopped yet',
-    ]);
   });
 
   it('restarts what ran in a slice, and names what nobody can start', async () => {
@@ -411,9 +224,9 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     fake.units.set('again.slice', { activeState: 'active', invocation: 2, controlGroup: '/x', loadState: 'loaded' });
     const undone: UndoneStops = await stops.undo();
     expect(undone.started).toEqual([]);
-    expect(undone.notUndone).toEqual([
-      expect.stringMatching(/^default\/job: .*by signals/),
+    expect(undone.notUndone.toSorted()).toEqual([
       expect.stringMatching(/^default\/box: .*podman start box$/),
+      expect.stringMatching(/^default\/job: .*by signals/),
       expect.stringMatching(/^default\/pod: .*podman pod start pod$/),
       expect.stringMatching(/^default\/scope: .*only what created it can/),
     ]);

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { sayGuardReason, sayWhy } from '../../src/words/guard.ts';
 import { sayScope } from '../../src/words/guard-decision.ts';
 import { sayNotNow } from '../../src/words/guard-effects.ts';
+import { sayOrderAnswer } from '../../src/words/guard-gate.ts';
 import { aPodOn } from '../core/guard/a-machine.ts';
 import { NODE } from '../core/guard/a-turn.ts';
 
@@ -32,4 +33,9 @@ it('what outlasts drainWait is named with what holds it, and is not said to be t
   expect(sayGuardReason({ ...notDrained, left: { pods: [], attachments: [] } })).toBe(
     'w1: which pods and volumes are still there after drainWait is not known',
   );
+});
+
+it('an order that is refused before it is known whether a kubelet answered does not say that it did', () => {
+  const said = sayOrderAnswer({ isAccepted: false, gate: 'witness', why: 'kubelet-unheard' });
+  expect(said).toMatch(/^refused: .* does not know whether its kubelet has answered .* \(gate witness\)$/);
 });

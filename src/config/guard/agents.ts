@@ -24,6 +24,8 @@ type Row = readonly [agent: string, device: DeviceKind, line: number, note?: str
 
 const NOT_ON = 'every answer but "on" is off';
 const SUSPENDED = 'a suspended machine is off, though it can resume';
+/** All of kind `bmc` list the parameter and never read it: two machines behind one address would be one. */
+const NO_OUTLETS = 'the agent ignores it, and operates the machine that its address answers for';
 
 const POWER: readonly Row[] = [
   ['fence_aliyun', 'manager', 89],
@@ -43,7 +45,7 @@ const POWER: readonly Row[] = [
   ['fence_cisco_ucs', 'manager', 21, `a blade that is missing, or another than expected, is off; ${NOT_ON}`],
   ['fence_cyberpower_ssh', 'outlet', 20],
   ['fence_docker', 'manager', 13],
-  ['fence_drac', 'manager', 8],
+  ['fence_drac', 'manager', 8, null, { plug: NO_OUTLETS }],
   ['fence_drac5', 'manager', 21],
   ['fence_eaton_snmp', 'outlet', 118],
   ['fence_ecloud', 'manager', 78],
@@ -135,7 +137,7 @@ const agentOf =
     device,
     line,
     note,
-    refused,
+    refused: device === 'bmc' ? { plug: NO_OUTLETS, ...refused } : refused,
   });
 
 export const AGENTS: readonly Agent[] = [
@@ -182,6 +184,15 @@ export function refusal(agent: string, parameter: string, value: string): string
   const reasons = { ...RESERVED, ...agentNamed(agent)?.refused };
   if (Object.hasOwn(reasons, name)) return `${reasons[name]}; remove it`;
   return name.startsWith('verbose') || name.includes('debug') ? `${LOUD}; remove it` : null;
+}
+
+const WITH_MODULES = ['DRAC CMC', 'DRAC MC'];
+
+/** Why an outlet that is named may not be read; null: it is, or none is named. What it cannot tell, fence_drac5 takes for a DRAC 5. */
+export function ignoredOutlet(agent: string, parameters: { readonly [name: string]: string }): string | null {
+  const { plug, drac_version: version = '' } = parameters;
+  if (agent !== 'fence_drac5' || plug === undefined || WITH_MODULES.includes(version)) return null;
+  return `plug: the agent reads it only of a chassis, and else operates the machine that its address answers for; say drac_version: ${WITH_MODULES.join(' or ')}, or remove it`;
 }
 
 /** Names of parameters whose value is a secret; paths to files of secrets are none. */

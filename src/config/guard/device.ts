@@ -38,9 +38,10 @@ export function keyOf(template: string, { selectors }: Device): MethodKey {
   return [template, ...said].join(' ');
 }
 
-/** Address and outlet in one spelling: hosts as URLs write them, numbers without zeros before them. */
+/** Address, path and outlet in one spelling: hosts as URLs write them, numbers without zeros before them. */
 function spelled(name: string, value: string): string {
   if (name === 'ip') return hostOf(value);
+  if (name.endsWith('_uri')) return value.toLowerCase().replace(/\/+/g, '/').replace(/\/$/, '');
   if (!/^[0-9]+(:[0-9]+)?$/.test(value)) return value.toLowerCase();
   const plain = value.replace(/(^|:)0+(?=[0-9])/g, '$1');
   // Fence_apc and fence_apc_snmp take an outlet without a switch for one of the first switch.

@@ -122,6 +122,10 @@ function readNodesFile(own: YamlDocument, trust: Trust): NodesFile {
     const said = text === null ? `${path} does not exist` : text.text;
     return { document: null, problems: [own.problemAt(at, said)] };
   }
+  if (mayBeCut(text)) {
+    const said = `${path} has no line end at its end, as if it had been cut off while it was written`;
+    return { document: null, problems: [own.problemAt(at, said)] };
+  }
   const { documents, problems } = parseDocuments(text, path, 'ours', BOUNDS);
   const [document, second] = documents;
   if (document === undefined) {
@@ -130,3 +134,6 @@ function readNodesFile(own: YamlDocument, trust: Trust): NodesFile {
   const more = second === undefined ? [] : [second.problemAt([], 'a second document; only one is read')];
   return { document, problems: [...problems, ...more, ...check(nodesSchema, document).problems] };
 }
+
+/** In YAML, what is left of a value is a value, maybe the address of another machine. JSON that is cut off is none. */
+const mayBeCut = (text: string): boolean => text !== '' && !text.endsWith('\n') && !text.trimStart().startsWith('{');

@@ -1,4 +1,5 @@
 import { type MethodKey, withNodeName } from '../../core/guard/config.ts';
+import type { NodeRef } from '../../core/guard/record.ts';
 import { isObject } from '../../core/shape.ts';
 
 /** Text by name: parameters, or the names of files of secrets. */
@@ -18,16 +19,20 @@ type ByNode = { readonly [node: string]: ByKey };
 export type GuardMethods = {
   readonly listed: ByNode;
   readonly byDefault: ByKey;
-  /** Those of fencings that were open at the last reload. */
-  readonly kept: ByNode;
+  /** Those of fencings that were open at the last reload, by node uid: one may be open for a Node that was made anew since. */
+  readonly kept: { readonly [uid: string]: ByKey };
 };
 
 /**
  * How a method of a node's plan is carried out; null: the configuration has no such method for this node. A key that is
  * another node's is none: a record that somebody edited must not power off a machine that it is not about.
  */
-export function methodFor({ listed, byDefault, kept }: GuardMethods, node: string, key: MethodKey): GuardMethod | null {
-  const open = Object.hasOwn(kept, node) ? kept[node] : undefined;
+export function methodFor(
+  { listed, byDefault, kept }: GuardMethods,
+  { name: node, uid }: Pick<NodeRef, 'name' | 'uid'>,
+  key: MethodKey,
+): GuardMethod | null {
+  const open = Object.hasOwn(kept, uid) ? kept[uid] : undefined;
   if (open !== undefined && Object.hasOwn(open, key)) return open[key] ?? null;
   const own = Object.hasOwn(listed, node) ? listed[node] : undefined;
   if (own !== undefined) return Object.hasOwn(own, key) ? (own[key] ?? null) : null;

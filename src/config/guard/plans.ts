@@ -6,7 +6,7 @@ import { sayNotAmong, valueAt } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import type { Path, Problem } from '../../document/problem.ts';
 import { entryOf } from '../field.ts';
-import { agentNamed } from './agents.ts';
+import { agentNamed, ignoredOutlet } from './agents.ts';
 import { type Device, dependsOnNode, deviceOf, isSame, keyOf, mayCoincide, nodeWithDevice, shared } from './device.ts';
 import { type GuardMethod, type GuardMethods, sameMethod, type Texts, textsOf, withNode } from './method.ts';
 import { type MetadataOf, missingParameters } from './parameters.ts';
@@ -74,7 +74,7 @@ export function readPlans(
   };
 }
 
-const NO_METHOD: NodePlan = { isolation: [], levels: [] };
+export const NO_METHOD: NodePlan = { isolation: [], levels: [] };
 
 type ReadUse = (node: string, place: Place, level: number) => readonly Use[];
 
@@ -122,6 +122,8 @@ function createUseReader(
       said.add(`${name} ${needed}`);
       problem([], `${agent} needs ${needed}: write it here, or for all under fencing.templates.${name}`);
     }
+    const ignored = ignoredOutlet(agent, parameters);
+    if (ignored !== null) problem([], ignored);
     const device = deviceOf(agent, parameters);
     if (device === null) return problem([], 'names no device: it needs ip, plug, or what else the agent knows it by');
     const key = keyOf(name, device);
@@ -131,21 +133,25 @@ function createUseReader(
 }
 
 function plansOf(uses: readonly Use[]): { readonly [node: string]: NodePlan } {
-  const plans = new Map<string, { isolation: MethodKey[]; levels: MethodKey[][] }>();
-  for (const {
-    node,
-    level,
-    method: { key },
-  } of uses) {
-    const plan = plans.get(node) ?? { isolation: [], levels: [] };
+  const plans = new Map<string, { isolation: MethodKey[]; levels: MethodKey[][]; ofMachine: MethodKey[] }>();
+  for (const { node, level, method } of uses) {
+    const { key, agent } = method;
+    const plan = plans.get(node) ?? { isolation: [], levels: [], ofMachine: [] };
     plans.set(node, plan);
     if (level < 0) plan.isolation.push(key);
     else {
       while (plan.levels.length <= level) plan.levels.push([]);
       plan.levels[level]?.push(key);
+      const device = agentNamed(agent)?.device;
+      if (device === 'bmc' || device === 'manager') plan.ofMachine.push(key);
     }
   }
-  return Object.fromEntries(plans);
+  return Object.fromEntries([...plans].map(([node, plan]) => [node, withSeveralLevels(plan)]));
+}
+
+/** Within one level, each of them has to say off anyway. */
+function withSeveralLevels({ ofMachine, ...plan }: Required<NodePlan>): NodePlan {
+  return plan.levels.length > 1 && ofMachine.length > 0 ? { ...plan, ofMachine } : plan;
 }
 
 function methodsOf(uses: readonly Use[], problems: Problem[]): GuardMethods['listed'] {

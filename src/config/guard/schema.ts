@@ -92,7 +92,8 @@ const limits = {
       burst: z.prefault(
         z.strictObject({
           nodes: count('so many nodes that fall silent together have one cause', 3, 2, 1_000),
-          within: time('what counts as together', '30s', SECOND, 10 * MINUTE),
+          // Nodes that are cut off at one instant seem up to a renewal, a list and a look apart.
+          within: time('what counts as together', '30s', 20 * SECOND, 10 * MINUTE),
         }),
         {},
       ),

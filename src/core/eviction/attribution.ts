@@ -6,6 +6,8 @@ import { sayBytes } from '../units/quantity.ts';
 export type MemoryShares = {
   readonly atMs: MonoMs;
   readonly podsBytes: number;
+  /** The pods that were read one by one, by path. */
+  readonly eachPod?: ReadonlyMap<string, number>;
   /** Everything else: `system.slice`, `kernel`, … */
   readonly others: readonly MemoryShare[];
 };
@@ -13,7 +15,7 @@ export type MemoryShare = { readonly where: string; readonly bytes: number };
 /** How the shares changed; product.md section 8. */
 export type MemoryGrowth = {
   readonly overMs: number;
-  /** Negative if the pods shrank. */
+  /** Negative if the pods shrank by more than some of them grew. */
   readonly podsBytes: number;
   /** The growth of everything outside pods that grew. */
   readonly outsideBytes: number;
@@ -33,16 +35,19 @@ const MAX_GROWN = 3;
 /** Services vary by a few MiB: growth below this is not attributed. */
 const LEAST_BYTES = 4 * 2 ** 20;
 
-/** A new entry has grown from zero. */
+/** A new entry has grown from zero. A pod that ended does not hide how much another one, or its own next run, grew. */
 export function growthBetween(before: MemoryShares, now: MemoryShares): MemoryGrowth {
   const had = new Map(before.others.map(({ where, bytes }) => [where, bytes]));
   const grown = now.others
     .map(({ where, bytes }) => ({ where, bytes: bytes - (had.get(where) ?? 0) }))
     .filter(({ bytes }) => bytes > 0)
     .toSorted((a, b) => b.bytes - a.bytes);
+  const each = [...(now.eachPod ?? [])].map(([path, bytes]) => bytes - (before.eachPod?.get(path) ?? 0));
+  const risenBytes = each.reduce((sum, bytes) => sum + Math.max(0, bytes), 0);
+  const netBytes = now.podsBytes - before.podsBytes;
   return {
     overMs: Math.round(now.atMs - before.atMs),
-    podsBytes: now.podsBytes - before.podsBytes,
+    podsBytes: risenBytes > Math.abs(netBytes) ? risenBytes : netBytes,
     outsideBytes: grown.reduce((sum, { bytes }) => sum + bytes, 0),
     others: grown.slice(0, MAX_GROWN),
   };
@@ -50,7 +55,7 @@ export function growthBetween(before: MemoryShares, now: MemoryShares): MemoryGr
 
 /**
  * Whether most of the growth is outside pods: then evicting pods may not help, and the culprit is named. If the pods shrank
- * by more than that, a pod that ended hides how much another one grew: no culprit is named.
+ * by more than that, a pod that ended may hide how much another one grew that was not read by itself: no culprit is named.
  */
 export function isOutsidePods({ podsBytes, outsideBytes }: MemoryGrowth): boolean {
   return outsideBytes >= LEAST_BYTES && outsideBytes > Math.abs(podsBytes);

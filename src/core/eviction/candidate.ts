@@ -1,21 +1,17 @@
 import type { Difference } from '../decision.ts';
 import { mayGoFor } from '../pod/evict-for.ts';
 import { isAwaited, isBeingStopped, type PodUid, type PodView } from '../pod/pod.ts';
-import type { MonoMs } from '../reading.ts';
 import type { Reason } from '../reason.ts';
 import { hasRequest, isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
-import type { State } from '../state/state.ts';
 import { COMPARATORS } from './comparator.ts';
+import { blamedDead, type Held, NOTHING_HELD } from './escaped.ts';
 import { excessOf, firstOf, isOverRequest, isToBlame, mayBeToBlame, standsIn } from './give-way.ts';
 import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
 import { isAtLeast, isCutShort, isHelp, isReliefAtLeast, mostReliefOf, reliefOf } from './relief.ts';
 
 type Why = Extract<Reason, { code: 'passed-over' }>['because'];
-type Guard = { readonly kills: number; readonly windowMs: number } | null;
-type OwnerKills = State['ownerKills'];
 
-const OWNER_KILLS_KEPT = 200;
 const BUDGETS: readonly (Why | null)[] = ['budget-refused', 'budgets-refuse'];
 
 export type Choice = {
@@ -27,6 +23,8 @@ export type Choice = {
   readonly nobody: NonNullable<Extract<Reason, { code: 'no-candidate' }>['because']> | null;
   /** With `no-relief`: a pod that is passed over because it is not fully measured; null: none. */
   readonly unmeasured: PodUid | null;
+  /** No pod is a candidate, and none is spared for what others hold, or may hold. */
+  readonly isNobodyLeft: boolean;
   readonly differences: readonly Difference[];
 };
 
@@ -37,8 +35,8 @@ export type Choice = {
  * pods that stall in their own memory limit (D17). Only if no other pod is left, or may be: DaemonSet pods for
  * signals without a request (D8), then protected ones (D7). Nobody is chosen while a pod that is still to be named or
  * declared may be to blame instead (C9), nor a pod that is not known to be to blame while one that is not, or not fully,
- * measured may come before it (D13), nor one that is not known to be to blame while victims still hold what is lacking (D3,
- * `heldByVictims`). `lacking`: what the signal lacks.
+ * measured may come before it (D13), nor one that is not known to be to blame while others still hold what is lacking (D3,
+ * `heldOf`). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
   signal: Signal,
@@ -46,7 +44,7 @@ export function firstCandidate(
   underWay: readonly PodUid[],
   guarded: (pod: PodView) => boolean,
   lacking: number,
-  heldByVictims = 0,
+  held: Held = NOTHING_HELD,
 ): Choice {
   const isRequested = hasRequest(signal);
   const barred = new Map<PodUid, Why>();
@@ -55,19 +53,22 @@ export function firstCandidate(
     if (why !== null) barred.set(entry.pod.uid, why);
   }
   const free = ranking.filter(({ pod }) => !barred.has(pod.uid));
-  const isLate = (pod: PodView): boolean => pod.isDaemonSet && !isRequested;
+  const isLate = (pod: PodView): boolean => pod.isDaemonSet && !isRequested && blamedDead(pod, held) === 0;
   const turnOf = (pod: PodView): number => (pod.isProtected ? 2 : 0) + (isLate(pod) ? 1 : 0);
   const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
-  const awaited = ranking.filter(({ pod }) => isAwaited(barred.get(pod.uid)));
-  const allowed = firstOf({ signal, entries: pool, awaited, guarded, lacking, heldByVictims });
+  const awaited = ranking.filter(({ pod }) => {
+    const why = barred.get(pod.uid);
+    return isAwaited(why) || why === 'undeclared-holds-less';
+  });
+  const allowed = firstOf({ signal, entries: pool, awaited, guarded, lacking, held });
   const isRefused = ({ pod }: Ranked): boolean => BUDGETS.includes(barred.get(pod.uid) ?? null);
   const first = allowed !== null && isInsteadOfRefused(signal, allowed, ranking, isRefused, lacking) ? null : allowed;
   const because = (entry: Ranked): Why => {
     const { pod } = entry;
     const why = barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
     if (why !== 'guard' || guarded(pod)) return why;
-    return heldByVictims > 0 && allowed === null ? 'escaped' : insteadBecause(entry, first, allowed);
+    return held.amount > 0 && (allowed === null || !isRequested) ? 'escaped' : insteadBecause(entry, first, allowed);
   };
   /** It is barred only because too little is known of it. */
   const isUnsure = ({ pod }: Ranked): boolean => {
@@ -91,13 +92,14 @@ export function firstCandidate(
   const isUseless = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief';
   const nobodyBecause = (): Choice['nobody'] => {
     if (allowed === null && mayBeToBlame(signal, awaited, lacking)) return 'awaited';
-    if (allowed === null && heldByVictims > 0 && pool.length > 0) return 'escaped';
+    if (allowed === null && pool.length > 0) return held.amount > 0 ? 'escaped' : 'awaited';
     if (ranking.some(({ pod }) => pod.limitedBy === 'manifest-unread' && barred.has(pod.uid))) return 'manifest-unread';
     return ranking.some(isSpared) ? 'evict-for' : ranking.some(isUseless) ? 'no-relief' : null;
   };
   const nobody = first === null ? nobodyBecause() : null;
   const unmeasured = nobody === 'no-relief' ? (ranking.find(isUnsure)?.pod.uid ?? null) : null;
-  const choice = { ...explainChoice(ranking, first, because), nobody, unmeasured };
+  const isNobodyLeft = free.length === 0 && held.amount === 0 && !mayBeToBlame(signal, awaited, lacking);
+  const choice = { ...explainChoice(ranking, first, because), nobody, unmeasured, isNobodyLeft };
   return first === null || against === null
     ? { ...choice, unproven: null }
     : { ...choice, victim: null, unproven: { first, against } };
@@ -155,15 +157,15 @@ function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]
   // Another pod is left: one that is spared only until all is read, or one that is not known yet.
   if (isBlamed && pod.isProtected) return 'protected';
   if (pod.limitedBy !== null && pod.limitedBy !== 'restart-guard' && !isBlamed) return pod.limitedBy;
-  if (pod.unsaid?.why === 'undeclared' && !isWorthIt(signal, pod, lacking)) return 'declaration-unknown';
+  if (pod.unsaid?.why === 'undeclared') {
+    // Its end frees no file while it cannot be deleted.
+    if (isDisk(signal)) return 'declaration-unknown';
+    if (givesBack(pod, signal) < lacking) return 'undeclared-holds-less';
+  }
   if (SIGNAL_FACTS[signal].comesBack === 'stall' && pod.isStalledByOwnLimit) return 'own-limit';
   if (pod.isDaemonSet && hasRequest(signal) && !isOverRequest(entry)) return 'daemonset-within-request';
   return isHelp(signal, pod, lacking) ? null : 'no-relief';
 }
-
-/** C9: its end frees no file while it cannot be deleted; and if it uses less than is lacking, its declaration is awaited. */
-const isWorthIt = (signal: Signal, pod: PodView, lacking: number): boolean =>
-  !isDisk(signal) && givesBack(pod, signal) >= lacking;
 
 /**
  * beside-a-kubelet.md B1: a pod whose disruption budget has refused yields only to a pod that exceeds its request, so that
@@ -191,8 +193,8 @@ function isInsteadOfRefused(
  * little. `allowed`: the pod to evict if no budget had refused.
  */
 function insteadBecause(entry: Ranked, first: PodView | null, allowed: PodView | null): Why {
-  if (entry.pod.unsaid !== undefined) return 'declaration-unknown';
   if (isOverRequest(entry)) return 'too-little';
+  if (entry.pod.unsaid !== undefined) return 'declaration-unknown';
   if (allowed === null || first?.unsaid !== undefined) return 'not-over-request';
   return first?.isDeletedByOthers ? 'others-end' : 'budget-innocent';
 }
@@ -207,7 +209,7 @@ function explainChoice(
   ranking: readonly Ranked[],
   victim: PodView | null,
   because: (entry: Ranked) => Why,
-): Omit<Choice, 'unproven' | 'nobody' | 'unmeasured'> {
+): Pick<Choice, 'victim' | 'passedOver' | 'differences'> {
   const at = victim === null ? ranking.length : ranking.findIndex(({ pod }) => pod.uid === victim.uid);
   const before = ranking.slice(0, at).map((entry) => ({ uid: entry.pod.uid, because: because(entry) }));
   const differences = new Set<Difference>();
@@ -244,12 +246,16 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'own-limit': 'D17',
   'restart-guard': 'D13',
   'not-stoppable': 'D13',
+  'ends-machine': 'D13',
   'maybe-empty': 'D13',
   'between-runs': 'D13',
   'manifest-unread': 'D13',
   'declaration-unknown': 'D13',
+  'undeclared-holds-less': 'D13',
   unnamed: 'D13',
   'looked-up': 'D13',
+  finished: 'D3',
+  'maybe-finished': 'D3',
   'kubelet-evicting': 'D13',
   'budget-refused': 'D18',
   'budgets-refuse': 'D18',
@@ -258,24 +264,4 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
 /** beside-a-kubelet.md B11: a hard threshold overrides disruption budgets. */
 export function withoutBudgets(pods: readonly PodView[]): readonly PodView[] {
   return pods.map((pod) => (BUDGETS.includes(pod.limitedBy) ? { ...pod, limitedBy: null } : pod));
-}
-
-/**
- * Whether the pod's owner has lost its share of pods within the window (D6); false without an owner. Or whether the pod
- * itself was killed in vain because the API was away (B14).
- */
-export function isGuarded(pod: PodView, kills: OwnerKills, guard: Guard, atMs: MonoMs): boolean {
-  if (pod.limitedBy === 'restart-guard') return true;
-  if (guard === null || pod.ownerKey === null) return false;
-  if (pod.isGuarded) return true;
-  const lost = kills.filter((kill) => kill.ownerKey === pod.ownerKey && atMs - kill.atMs < guard.windowMs);
-  return lost.length >= guard.kills;
-}
-
-/** The owners' kills after this one: pruned to the window and to 200 entries. */
-export function guardAfter(kills: OwnerKills, victim: PodView | null, guard: Guard, atMs: MonoMs): OwnerKills {
-  if (guard === null) return [];
-  const recent = kills.filter((kill) => atMs - kill.atMs < guard.windowMs);
-  if (victim === null || victim.ownerKey === null) return recent.length === kills.length ? kills : recent;
-  return [...recent, { ownerKey: victim.ownerKey, atMs }].slice(-OWNER_KILLS_KEPT);
 }

@@ -138,7 +138,7 @@ export function measuredUsage(signal: Signal, pod: PodView, layout: FsLayout): R
   return counts === 'disk' ? map(disk, (used) => measuredDisk(signal, used, layout)) : countedOf(pod.usage, counts);
 }
 
-const measuredDisk = (signal: Signal, used: DiskUsage, layout: FsLayout): number =>
+export const measuredDisk = (signal: Signal, used: DiskUsage, layout: FsLayout): number =>
   usedOn(fileSystemOf(signal), SIGNAL_FACTS[signal].unit === 'inodes' ? 'inodes' : 'bytes', used, layout);
 
 /** kubelet-eviction.md 5.9: the kinds that are measured, by layout. Directories of a manifest have no kind. */

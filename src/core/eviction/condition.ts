@@ -9,19 +9,21 @@ type ConditionTimes = State['conditionLastMetMs'];
 
 /**
  * kubelet-eviction.md 4.5: a condition is true from the first crossing, soft thresholds included, as long as it was last met
- * strictly less than the transition period ago (with a period of 0 or less, never).
+ * strictly less than the transition period ago (with a period of 0 or less, never). D5: nor does it end while a threshold of
+ * it that was met cannot be read.
  */
 export function conditionsNow(
   before: ConditionTimes,
-  met: readonly Signal[],
+  { met, unread }: { readonly met: readonly Signal[]; readonly unread: readonly Signal[] },
   atMs: MonoMs,
   transitionMs: number,
 ): ConditionTimes {
   const now: { [C in NodeCondition]?: MonoMs } = {};
   for (const condition of CONDITIONS) {
-    const isSeen = met.some((signal) => SIGNAL_FACTS[signal].condition === condition);
-    const lastMs = isSeen ? atMs : before[condition];
-    if (lastMs !== undefined && atMs - lastMs < transitionMs) now[condition] = lastMs;
+    const isOf = (signal: Signal): boolean => SIGNAL_FACTS[signal].condition === condition;
+    const lastMs = met.some(isOf) ? atMs : before[condition];
+    const isKept = before[condition] !== undefined && unread.some(isOf);
+    if (lastMs !== undefined && (isKept || atMs - lastMs < transitionMs)) now[condition] = lastMs;
   }
   return now;
 }

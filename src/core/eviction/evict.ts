@@ -1,53 +1,45 @@
 import type { CoreConfig } from '../core-config.ts';
-import type { Decision, Difference } from '../decision.ts';
 import type { Observation } from '../observation.ts';
-import { effectiveGraceMs, graceOf, HARD_GRACE_SECONDS } from '../pod/grace.ts';
-import type { PodView } from '../pod/pod.ts';
+import { HARD_GRACE_SECONDS } from '../pod/grace.ts';
+import { valueOrNull } from '../reading.ts';
 import type { Reason } from '../reason.ts';
-import { type ReclaimCall, reclaimCalls } from '../reclaim/calls.ts';
-import { tiesOf } from '../shutdown/chain.ts';
-import { isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
-import type { Eviction, Reclaim, State } from '../state/state.ts';
+import { reclaimCalls } from '../reclaim/calls.ts';
+import { isDisk, type Signal } from '../signal.ts';
+import type { Eviction, LimitSpared, Reclaim, State } from '../state/state.ts';
 import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from '../step.ts';
-import { attribute } from './attribution.ts';
-import { guardAfter, orderUnproven } from './candidate.ts';
-import { isNotAsked } from './comparator.ts';
 import { CONDITIONS } from './condition.ts';
+import { type Acted, evictFor, NOBODY_PACE_MS, newEviction, withEviction } from './evict-for.ts';
 import {
-  atChoiceOf,
   cleanUpOf,
-  enoughComing,
   holderOf,
+  isActedOn,
   isFor,
-  joinedOf,
   VICTIM_PACE_MS,
   waitFor,
   waitOrHasten,
-  wasHeldBack,
   withHeldBack,
 } from './hold-back.ts';
-import { overLimits } from './over-limit.ts';
-import { evictionMessage } from './pod-status.ts';
-import { type Look, questionOf, stateAt } from './question.ts';
-import { type Shortage, shortageOf, shortfallOf } from './shortage.ts';
-import { compareRipe, firstSignal, type MetThreshold, type Threshold } from './threshold.ts';
-import { type Timers, timersNow } from './thresholds-met.ts';
-import { actOf, evictionsOf, sentByMs, settleEvictions } from './under-way.ts';
+import { limitSparedOf, type OverLimit, overLimits } from './over-limit.ts';
+import { type Look, stateAt } from './question.ts';
+import { type Shortage, shortageOf } from './shortage.ts';
+import { compareRipe, type MetThreshold, type Threshold } from './threshold.ts';
+import { type Timers, timersLeft, timersNow } from './thresholds-met.ts';
+import { evictionsOf, settleEvictions } from './under-way.ts';
 import { isReclaimOver, isReclaimVain, isStillShort, withReclaimed } from './vain-reclaim.ts';
 
+/** `ripe`: as for `ripeNow`. */
+type Judged = {
+  readonly timers: Timers;
+  readonly ripe: readonly MetThreshold[];
+  readonly all: readonly Threshold[];
+};
 type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
-type EvictDecision = Extract<Decision, { kind: 'evict' }>;
-/** `isAsking`: it has asked for the pods and waits for them. */
-type Acted = Step & { readonly isAsking: boolean };
 
-/** A reclaim ends within the operator's own timeouts; this ends the wait if its outcome is lost. */
+/** How long after the operator's own timeouts a wait ends if the outcome of the reclaim is lost. The runtime takes less. */
 const RECLAIM_DEADLINE_MS = 600_000;
 /** While a soft timer runs, looks are less than a second apart, so that one unmet look is not a recovery (D2). */
 const TIMER_PACE_MS = 250;
 const SAMPLE_PACE_MS = 100;
-const NOBODY_PACE_MS = 1_000;
-/** Somebody may be chosen as soon as more is known of a pod. */
-const AWAITED_PACE_MS = 100;
 
 /** kubelet-eviction.md section 4, one pass, with the differences of product.md section 6. */
 export function stepEviction(state: State, observation: Observation, config: CoreConfig, thresholds: Thresholds): Step {
@@ -55,7 +47,13 @@ export function stepEviction(state: State, observation: Observation, config: Cor
   const look: Look = { observation, config, layout };
   const timers = timersNow(state, observation, thresholds.now);
   const isAnyOver = state.reclaims.some((reclaim) => isReclaimOver(reclaim, observation));
-  const judged = isAnyOver ? judgeReclaim(state, look, timers, thresholds.all) : null;
+  const judged = isAnyOver
+    ? judgeReclaims(timersLeft(state, timers, observation), look, {
+        timers,
+        ripe: ripeNow(state, look, timers).ripe,
+        all: thresholds.all,
+      })
+    : null;
   // D3: while it waits for what a disk needs to know of the pods, the other resources do not.
   if (judged !== null && !(judged.isAsking && config.isLive)) return judged;
   const looked = conditionStep({ ...state, reclaims: judged?.state.reclaims ?? state.reclaims }, look, timers);
@@ -67,7 +65,13 @@ export function stepEviction(state: State, observation: Observation, config: Cor
     // A look that waits for the pods has not consumed its samples: the look that brings the pods uses them.
     state: step.isAsking ? { ...step.state, lastSample: state.lastSample } : step.state,
     decisions: [...looked.decisions, ...step.decisions],
-    reasons: [...timers.reasons, ...looked.reasons, ...(judged?.reasons ?? []), ...step.reasons],
+    reasons: [
+      ...timers.reasons,
+      ...looked.reasons,
+      ...(judged?.reasons ?? []),
+      ...(isOver ? [] : over.reasons),
+      ...step.reasons,
+    ],
     pods: step.isAsking ? step.pods : (judged?.pods ?? step.pods),
     heldToMs: least(least(step.heldToMs, looked.heldToMs), judged?.heldToMs ?? null),
     ...(isDiskShort(step.state, look, timers) ? { isDiskShort: true } : {}),
@@ -90,8 +94,8 @@ function conditionStep(state: State, look: Look, timers: Timers): Step {
     pods: null,
     heldToMs: Object.keys(timers.kept.firstMetMs).length > 0 ? TIMER_PACE_MS : null,
   };
-  for (const { decision, victim, signalledMs, settledMs } of evictionsOf(now)) {
-    if (signalledMs === undefined && settledMs !== null)
+  for (const { decision, victim, signalledMs, deadMs, settledMs } of evictionsOf(now)) {
+    if ((signalledMs ?? deadMs) === undefined && settledMs !== null)
       step = withReason(step, { code: 'not-signalled', eviction: decision, uid: victim.uid });
   }
   for (const condition of CONDITIONS) {
@@ -100,8 +104,9 @@ function conditionStep(state: State, look: Look, timers: Timers): Step {
     if (status !== (state.conditionLastMetMs[condition] !== undefined)) {
       step = withDecision(step, atMs, { kind: 'set-condition', condition, status });
     }
-    if (lastMs !== undefined && lastMs !== atMs) {
-      const remainingMs = config.pressureTransitionMs - (atMs - lastMs);
+    const remainingMs = lastMs === undefined ? 0 : config.pressureTransitionMs - (atMs - lastMs);
+    // None is left of one that is only kept because its signal cannot be read.
+    if (lastMs !== atMs && remainingMs > 0) {
       step = withReason(step, { code: 'transition-period', condition, remainingMs });
       step = { ...step, heldToMs: least(step.heldToMs, remainingMs) };
     }
@@ -110,13 +115,18 @@ function conditionStep(state: State, look: Look, timers: Timers): Step {
 }
 
 /** kubelet-eviction.md 4.6: every pod over a local storage limit, at once. */
-function overLimitStep(state: State, { observation, config, layout }: Look): Step {
-  if (config.localStorageLimits !== 'enforce' || !observation.pods.known) return waiting(state, null);
+function overLimitStep(state: State, { observation, config }: Look): Step {
+  const { limitSpared: before = [], ...rest } = state;
+  if (config.localStorageLimits !== 'enforce') return waiting(rest, null);
+  if (!observation.pods.known) return withSpared(waiting(rest, null), before);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
-  const all = overLimits(observation.pods.value, layout).filter(({ pod }) => !underWay.includes(pod.uid));
+  const all = overLimits(observation.pods.value, valueOrNull(observation.fsLayout)).filter(
+    ({ pod }) => !underWay.includes(pod.uid),
+  );
   const dryOverLimit = state.dryOverLimit.filter((uid) => all.some(({ pod }) => pod.uid === uid));
-  let step = waiting({ ...state, dryOverLimit }, VICTIM_PACE_MS);
-  for (const { pod, limit, message } of all.filter(({ pod }) => !dryOverLimit.includes(pod.uid))) {
+  let step = withSpared(waiting({ ...rest, dryOverLimit }, VICTIM_PACE_MS), limitSparedOf(all));
+  const isFree = ({ pod, spares }: OverLimit): boolean => spares === undefined && !dryOverLimit.includes(pod.uid);
+  for (const { pod, limit, message } of all.filter(isFree)) {
     const eviction = newEviction(step.state, observation, pod, HARD_GRACE_SECONDS * 1_000, {
       kind: 'over-limit',
       limit,
@@ -127,18 +137,30 @@ function overLimitStep(state: State, { observation, config, layout }: Look): Ste
       limit,
       graceSeconds: HARD_GRACE_SECONDS,
       message,
+      ...(pod.takesAlong === undefined ? {} : { takesAlong: pod.takesAlong }),
     });
   }
   return step;
 }
 
+/** Named at each look, not only at those that read the pods. */
+function withSpared(step: Step, spared: readonly LimitSpared[]): Step {
+  if (spared.length === 0) return step;
+  const reasons = spared.map((one): Reason => ({ code: 'limit-spared', ...one }));
+  return { ...step, state: { ...step.state, limitSpared: spared }, reasons };
+}
+
+/** Those that this look acts on, in order; `stale` wait for a new sample. `lastSample`: of the look before. */
+function ripeNow({ lastSample, dryDropped }: State, { observation }: Look, { ripe }: Timers) {
+  const stale = ripe.filter(({ signal }) => !isNewSample(observation, signal, lastSample));
+  const isDropped = ({ id }: MetThreshold): boolean => dryDropped.includes(id);
+  return { stale, ripe: ripe.filter((met) => !stale.includes(met) && !isDropped(met)).toSorted(compareRipe) };
+}
+
 /** kubelet-eviction.md 4.7 to 4.12: which threshold to act on, and how. */
 function pressureStep(state: State, look: Look, timers: Timers, lastSample: State['lastSample']): Acted {
   const { observation } = look;
-  const stale = timers.ripe.filter(({ signal }) => !isNewSample(observation, signal, lastSample));
-  const ripe = timers.ripe
-    .filter((threshold) => !stale.includes(threshold) && !state.dryDropped.includes(threshold.id))
-    .toSorted(compareRipe);
+  const { stale, ripe } = ripeNow({ ...state, lastSample }, look, timers);
   const reasons = stale.map(({ signal }): Reason => {
     return { code: 'sample-not-new', signal, sampledAtMs: lastSample[signal]?.sampledAtMs ?? observation.atMs };
   });
@@ -166,11 +188,12 @@ function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): Acted {
     const next = actOnShortage(acted.state, look, group);
     const isFirst = acted.heldToMs === null;
     // Two shortages that need different facts about the pods must not keep each other from waiting.
-    const heldToMs = next.isAsking && !isFirst ? Math.max(next.heldToMs ?? 0, VICTIM_PACE_MS) : next.heldToMs;
+    const leastMs = !isFirst ? VICTIM_PACE_MS : hadTurn(acted.state, look, group) ? TIMER_PACE_MS : 0;
+    const heldToMs = next.isAsking ? Math.max(next.heldToMs ?? 0, leastMs) : next.heldToMs;
     acted = {
       state: next.state,
       decisions: next.decisions,
-      reasons: [...acted.reasons, ...next.reasons],
+      reasons: reasonsOf(acted, next),
       pods: acted.isAsking ? acted.pods : (next.pods ?? acted.pods),
       heldToMs: least(acted.heldToMs, heldToMs),
       isAsking: acted.isAsking || next.isAsking,
@@ -178,6 +201,21 @@ function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): Acted {
     if (next.decisions.length > 0) break;
   }
   return acted;
+}
+
+/** The pods were read for another shortage after this one had its turn: it would ask for them again without end. */
+function hadTurn(state: State, { observation, layout }: Look, [first]: readonly MetThreshold[]): boolean {
+  const { atMs, podsFor = null } = observation;
+  if (first === undefined || podsFor === null || podsFor === 'all') return false;
+  const shortage = shortageOf(first.signal, layout);
+  if (shortageOf(podsFor, layout) === shortage) return false;
+  return first.sinceMs < atMs && !isActedOn(state, shortage, layout);
+}
+
+/** A decision names those that it passed over, not those that were passed over for another threshold. */
+function reasonsOf(before: Acted, { decisions, reasons }: Acted): readonly Reason[] {
+  const isKept = ({ code }: Reason): boolean => decisions.length === 0 || code !== 'passed-over';
+  return [...before.reasons.filter(isKept), ...reasons];
 }
 
 /** `ripe`: thresholds of one shortage, never empty. */
@@ -201,141 +239,91 @@ function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]):
     const pace = cleanUpPaceMs(shortage, cleanUp.remainingMs);
     return waits(withReason(waiting(withHeldBack(state, shortage, observation), pace), cleanUp));
   }
-  const calls = config.hasRuntime ? reclaimCalls(first.signal, layout) : [];
-  if (calls.length === 0 && !config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
-  const underWay = evictionsOf(state).find((eviction) => isFor(eviction, shortage, layout) || isOverLimit(eviction));
-  if (underWay !== undefined) return waits(waitFor(state, observation, underWay));
-  const reclaim = waits(reclaimFor(state, observation, first, calls));
-  if (!config.isLive || !isReclaimVain(state, shortage, observation)) return reclaim;
-  const without = evictFor(state, look, first);
-  return without.decisions.length > 0 ? reclaim : without;
+  const reclaim = reclaimFor(state, look, first);
+  // Nothing was freed the last times: only if a pod would be evicted otherwise.
+  const isVain = config.isLive && reclaim?.decisions.length === 1 && isReclaimVain(state, shortage, observation);
+  return reclaim === null || isVain ? evictForAny(state, look, ripe) : waits(reclaim);
 }
 
-type Calls = readonly ReclaimCall[];
-function reclaimFor(state: State, observation: Observation, threshold: MetThreshold, calls: Calls): Step {
-  const reclaim = { decision: nextId(state), threshold, deadlineMs: observation.atMs + RECLAIM_DEADLINE_MS };
+/**
+ * `ripe`: thresholds of one shortage. The kubelet acts only on the first. The next one has its turn if nobody is evicted for
+ * that one, except for memory and process IDs while pods are spared for what others hold: the kubelet would have evicted somebody.
+ */
+function evictForAny(state: State, look: Look, ripe: readonly MetThreshold[], before?: Acted): Acted {
+  let acted = before ?? { ...waiting(state, null), isAsking: false };
+  for (const threshold of ripe) {
+    const evicted = evictFor(state, look, threshold, acted.nobodyBy);
+    const reclaim = evicted.decisions.length > 0 ? reclaimFor(state, look, threshold) : null;
+    const next: Acted = reclaim === null ? evicted : { ...reclaim, isAsking: false };
+    acted = { ...next, reasons: reasonsOf(acted, next), heldToMs: least(acted.heldToMs, next.heldToMs) };
+    if (next.nobodyBy === undefined) break;
+  }
+  return acted;
+}
+
+/** null: nothing is reclaimed for it. No decision: it waits for a pod that is being stopped. */
+function reclaimFor(state: State, { observation, config, layout }: Look, threshold: MetThreshold): Step | null {
+  const { signal } = threshold;
+  const calls = config.hasRuntime && observation.fsLayout.known ? reclaimCalls(signal, layout) : [];
+  if (calls.length === 0 && !config.reclaimSignals.includes(signal)) return null;
+  const shortage = shortageOf(signal, layout);
+  const underWay = evictionsOf(state).find((eviction) => isFor(eviction, shortage, layout) || isOverLimit(eviction));
+  if (underWay !== undefined) return waitFor(state, observation, underWay);
+  const mostMs = (config.reclaimMs?.[signal] ?? 0) + RECLAIM_DEADLINE_MS;
+  const reclaim = { decision: nextId(state), threshold, deadlineMs: observation.atMs + mostMs };
   const reclaims = [...state.reclaims, reclaim];
-  const step = { ...waiting({ ...state, reclaims }, TIMER_PACE_MS), pods: threshold.signal };
+  const step = { ...waiting({ ...state, reclaims }, TIMER_PACE_MS), pods: signal };
   return withDecision(step, observation.atMs, { kind: 'reclaim', threshold, ...(calls.length === 0 ? {} : { calls }) });
+}
+
+/** One reclaim that is over. D3: one that waits for what its disk needs to know of the pods keeps no other from it. */
+function judgeReclaims(before: State, look: Look, thresholds: Judged): Acted {
+  const { observation, config, layout } = look;
+  // Each outcome arrives once: what this look does not judge, the next one must.
+  const isOver = (reclaim: Reclaim): boolean => isReclaimOver(reclaim, observation);
+  const reclaims = before.reclaims.map((reclaim) =>
+    isOver(reclaim) ? { ...reclaim, deadlineMs: observation.atMs } : reclaim,
+  );
+  const state = {
+    ...before,
+    ...settleEvictions(before, observation, thresholds.timers.met, layout, config.isLive),
+    reclaims,
+  };
+  const ofDisk = ({ threshold }: Reclaim): number => Number(isDisk(threshold.signal));
+  const over = reclaims.filter(isOver).toSorted((one, other) => ofDisk(one) - ofDisk(other));
+  const steps = over.map((judged) => judgeReclaim(state, judged, look, thresholds));
+  return steps.find(({ isAsking }) => !isAsking) ?? steps[0] ?? { ...waiting(state, 0), isAsking: false };
 }
 
 /**
  * kubelet-eviction.md 6.3: judges the reading after a reclaim. It was enough only if no threshold of any signal is met with
  * its min reclaim, whatever its grace period. Timers do not change (6.4).
  */
-function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly Threshold[]): Acted {
+function judgeReclaim(state: State, judged: Reclaim, look: Look, thresholds: Judged): Acted {
   const { observation, config, layout } = look;
-  const { signals, atMs } = observation;
-  // Each outcome arrives once: what this look does not judge, the next one must.
-  const isOver = (reclaim: Reclaim): boolean => isReclaimOver(reclaim, observation);
-  const reclaims = before.reclaims.map((reclaim) => (isOver(reclaim) ? { ...reclaim, deadlineMs: atMs } : reclaim));
-  const state = {
-    ...before,
-    ...settleEvictions(before, observation, timers.met, layout, config.isLive),
-    reclaims,
-  };
-  const judged = reclaims.find(isOver);
-  if (judged === undefined) return { ...waiting(state, 0), isAsking: false };
+  const { timers, ripe, all } = thresholds;
+  const { signals } = observation;
   const [threshold, signal] = [judged.threshold, judged.threshold.signal];
   const shortage = shortageOf(signal, layout);
   const asked = config.isLive ? all.filter((other) => shortageOf(other.signal, layout) === shortage) : all;
-  const isLeft = (reclaim: Reclaim): boolean => reclaim !== judged;
-  const judgedState = withReclaimed({ ...state, reclaims: reclaims.filter(isLeft) }, shortage, judged, observation);
+  const reclaims = state.reclaims.filter((reclaim) => reclaim !== judged);
+  const judgedState = withReclaimed({ ...state, reclaims }, shortage, judged, observation);
   const done = { ...waiting(judgedState, VICTIM_PACE_MS), isAsking: false };
   // D5: it may have freed enough.
   if (config.isLive && !signals[signal].known) return { ...done, reasons: timers.reasons };
   if (signals[signal].known && !isStillShort(observation, asked))
     return { ...done, reasons: [{ code: 'reclaim-sufficed', signal }] };
-  // The kubelet keeps the reading from before its reclaim.
-  const now = config.isLive ? timers.met.find(({ id }) => id === threshold.id) : undefined;
-  const step = evictFor(judgedState, look, now ?? threshold);
+  const others = ripe.filter((met) => met.id !== threshold.id && shortageOf(met.signal, layout) === shortage);
+  // The kubelet keeps the reading from before its reclaim. D15: what was short or had got worse as that began may be so no more.
+  const now = config.isLive ? timers.met.find(({ id }) => id === threshold.id) : threshold;
+  const short = now === undefined ? others : [now, ...others];
+  const cleanUp = config.isLive ? cleanUpOf(judgedState, observation, shortage, short) : null;
+  if (cleanUp !== null) return { ...done, reasons: [cleanUp] };
+  const first: Acted =
+    now === undefined ? { ...done, reasons: timers.reasons, nobodyBy: [] } : evictFor(judgedState, look, now);
+  const step = first.nobodyBy !== undefined ? evictForAny(judgedState, look, others, first) : first;
   // Without the pods, this judgement is repeated once they are there.
   return step.isAsking ? { ...step, state } : step;
-}
-
-/** kubelet-eviction.md 4.10 to 4.12: rank, choose, decide. */
-function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
-  const { observation, config } = look;
-  const { atMs, pods } = observation;
-  const asked: Acted = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal, isAsking: true };
-  // A shutdown that needs all pods has precedence: asking for others at once would get the same pods again.
-  if (pods.known && isOtherDisk(look, threshold))
-    return { ...asked, heldToMs: observation.podsFor === 'all' ? TIMER_PACE_MS : 0 };
-  if (pods.known && pods.value.some((pod) => isNotAsked(pod, threshold.signal))) return { ...asked, heldToMs: 0 };
-  if (!pods.known) {
-    if (pods.why === 'not-asked' || isUnknownForDisk(observation, threshold)) return { ...asked, heldToMs: 0 };
-    return { ...asked, heldToMs: TIMER_PACE_MS, reasons: [{ code: 'pods-unknown', unknown: pods }] };
-  }
-  const done = (step: Step): Acted => ({ ...step, isAsking: false });
-  const question = questionOf(state, look, shortfallOf(threshold));
-  const ranking = question.ranked(pods.value);
-  const { victim, passedOver, differences, unproven, unmeasured, nobody: why } = question.choose(ranking);
-  if (config.isLive) {
-    const joined = joinedOf(state, look, threshold, ranking, question.guarded);
-    if (joined !== null) return done(waitOrHasten(joined.state, observation, joined.eviction, [threshold]));
-    const coming = enoughComing(state, observation, threshold);
-    if (coming !== null) return done(waitFor(state, observation, coming));
-  }
-  if (victim === null) {
-    const { signal } = threshold;
-    const because = { ...(why === null ? {} : { because: why }), ...(unmeasured === null ? {} : { unmeasured }) };
-    const nobody: Reason =
-      unproven === null
-        ? { code: 'no-candidate', signal, threshold, ...because, ...growthOf(observation, threshold) }
-        : orderUnproven(signal, unproven);
-    const isAwaited = why === 'awaited' || why === 'manifest-unread' || (unproven !== null && !isDisk(signal));
-    const heldToMs = isAwaited ? AWAITED_PACE_MS : NOBODY_PACE_MS;
-    return done({ ...asked, heldToMs, reasons: [...passedOver, nobody] });
-  }
-  const graceSeconds = graceOf(threshold, victim, config);
-  const eviction = newEviction(state, observation, victim, effectiveGraceMs(threshold, graceSeconds), {
-    kind: 'threshold',
-    threshold,
-  });
-  const ownerKills = guardAfter(state.ownerKills, victim, config.guard, atMs);
-  const step = withEviction(waiting({ ...state, ownerKills }, VICTIM_PACE_MS), eviction);
-  return done(
-    withDecision({ ...step, reasons: passedOver }, atMs, {
-      kind: 'evict',
-      threshold,
-      victim: victimOf(victim),
-      ranking: ranking.map(({ row }) => row),
-      graceSeconds,
-      ...evictionMessage(threshold, victim),
-      differences: [...new Set([...differences, ...differencesInTime(state, look, threshold)])],
-      ...growthOf(observation, threshold),
-      ...tiesOf(victim),
-    }),
-  );
-}
-
-/** Differences that affect when, how or for what a pod is stopped, not which one. */
-function differencesInTime(state: State, look: Look, threshold: MetThreshold): readonly Difference[] {
-  const { observation, layout } = look;
-  const { difference } = SIGNAL_FACTS[threshold.signal];
-  const isHeldBack = wasHeldBack(state, shortageOf(threshold.signal, layout), observation);
-  return [
-    ...(firstSignal(threshold) === 'sigkill' ? (['D12'] as const) : []),
-    ...(isHeldBack ? (['D15'] as const) : []),
-    ...(difference === null ? [] : [difference]),
-  ];
-}
-
-/** product.md section 8; only for node memory. */
-function growthOf({ memoryGrowth }: Observation, { signal }: MetThreshold): Pick<EvictDecision, 'growth'> {
-  return signal === 'memory.available' && memoryGrowth !== undefined ? { growth: attribute(memoryGrowth) } : {};
-}
-
-/** D14's facts are about the file system for which the pods were read. */
-function isOtherDisk({ observation, layout }: Look, { signal }: MetThreshold): boolean {
-  const asked = observation.podsFor;
-  if (asked === undefined || !isDisk(signal)) return false;
-  return asked === null || asked === 'all' || shortageOf(asked, layout) !== shortageOf(signal, layout);
-}
-
-/** D3: the walks of their directories are not awaited for another resource. */
-function isUnknownForDisk({ podsFor = null }: Observation, { signal }: MetThreshold): boolean {
-  return podsFor !== null && podsFor !== 'all' && isDisk(podsFor) && !isDisk(signal);
 }
 
 /** kubelet-eviction.md 1.4.4. */
@@ -347,30 +335,7 @@ function isNewSample(observation: Observation, signal: Signal, lastSample: State
   return sample.value.sampledAtMs > before.sampledAtMs;
 }
 
-function newEviction(
-  state: State,
-  observation: Observation,
-  pod: PodView,
-  graceMs: number,
-  cause: Eviction['cause'],
-): Eviction {
-  return {
-    decision: nextId(state),
-    decidedMs: observation.atMs,
-    victim: victimOf(pod),
-    ...(cause.kind === 'threshold' ? atChoiceOf(cause.threshold, pod) : {}),
-    graceEndsMs: observation.atMs + graceMs,
-    deadlineMs: sentByMs({ cause }, observation.atMs),
-    settledMs: null,
-    cause,
-  };
-}
-
 const isOverLimit = ({ cause }: Eviction): boolean => cause.kind === 'over-limit';
 
 const cleanUpPaceMs = (shortage: Shortage, remainingMs: number): number =>
   Math.min(remainingMs, shortage === 'memory' || shortage === 'pids' ? VICTIM_PACE_MS : SAMPLE_PACE_MS);
-
-function withEviction(step: Step, eviction: Eviction): Step {
-  return { ...step, state: { ...step.state, act: actOf([...evictionsOf(step.state), eviction]) } };
-}

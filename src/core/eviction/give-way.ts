@@ -1,5 +1,6 @@
 import type { PodView } from '../pod/pod.ts';
 import { hasRequest, isDisk, type Signal } from '../signal.ts';
+import { blamedDead, type Held } from './escaped.ts';
 import { givesBack } from './gives-back.ts';
 import type { Ranked } from './rank.ts';
 
@@ -7,35 +8,43 @@ type Pool = {
   readonly signal: Signal;
   /** In the order of the ranking. */
   readonly entries: readonly Ranked[];
-  /** Pods that may not be evicted before more is known of them. */
+  /** Pods that may not be evicted before more is known of them, or for less than they hold. */
   readonly awaited: readonly Ranked[];
   readonly guarded: (pod: PodView) => boolean;
   readonly lacking: number;
-  /** D3: what they still hold; 0: less than is lacking. */
-  readonly heldByVictims: number;
+  /** D3. */
+  readonly held: Held;
 };
 
 /**
- * The pod of the pool to evict. First a pod known to exceed its request, unless pods of which less is known, or victims, hold
- * many times more. Then, unless awaited pods may be to blame, a pod with an unknown request, if it is the only one (C9). Then
- * the rest, beginning with those that others have deleted (C10). Null: none.
+ * The pod of the pool to evict. First a pod known to exceed its request, declared ones before others, unless pods of which less
+ * is known, or victims, hold many times more. For process IDs instead, the first pod that holds as many as one does that is to
+ * blame by its unreaped dead. Then, unless awaited pods may be to blame, a pod with an unknown request, if it is
+ * the only one of the pool (C9). Then the rest, beginning with those that others have deleted (C10). Null: none.
  */
 export function firstOf(pool: Pool): PodView | null {
-  const { signal, entries, awaited, guarded, lacking } = pool;
+  const { signal, entries, awaited, guarded, lacking, held } = pool;
   const said = entries.filter(({ pod }) => pod.unsaid === undefined);
-  const first = unguarded(said, signal, guarded);
+  const mostDead = Math.max(...entries.map(({ pod }) => blamedDead(pod, held)));
+  // Those that it passes over hold less, whatever they hold: the ranking leaves out threads and unreaped dead.
+  const holdsAsMany = ({ pod }: Ranked): boolean =>
+    givesBack(pod, signal) >= mostDead || blamedDead(pod, held) === mostDead;
+  const first = mostDead > 0 ? (said.find(holdsAsMany) ?? null) : unguarded(said, signal, guarded);
   const unsaid = entries
     .filter(({ pod }) => pod.unsaid !== undefined)
     .toSorted((a, b) => Number(guarded(a.pod)) - Number(guarded(b.pod)) || compareGiven(signal, a.pod, b.pod));
   const open = unsaid.filter((entry) => !isWithin(signal, entry, lacking));
   const suspects = [...open, ...awaited.filter((entry) => !isWithin(signal, entry, lacking))];
-  const mostHeld = Math.max(pool.heldByVictims, ...suspects.map((entry) => excessOf(signal, entry)));
+  const mostHeld = Math.max(held.isLeft ? 0 : held.amount, ...suspects.map((entry) => excessOf(signal, entry)));
   if (first !== null && standsIn(signal, first, mostHeld) && isToBlame(signal, first, lacking)) return first.pod;
-  const over = open.find((entry) => isToBlame(signal, entry, lacking));
-  if (over !== undefined) return over.pod;
-  if (pool.heldByVictims > 0 || mayBeToBlame(signal, awaited, lacking)) return null;
+  const over = open.filter((entry) => isToBlame(signal, entry, lacking));
+  const worthIt = over.find((entry) => standsIn(signal, entry, mostHeld));
+  if (worthIt !== undefined) return worthIt.pod;
+  if (held.amount > 0 || mayBeToBlame(signal, awaited, lacking)) return null;
   // Of several, it is unknown which one exceeds its request: the choice is left to the kernel and their oom_score_adj.
-  if (open.length > 0) return open.length === 1 ? (open[0]?.pod ?? null) : null;
+  const unclear = open.filter((entry) => !over.includes(entry));
+  if (unclear.length > 0) return unclear.length === 1 ? (unclear[0]?.pod ?? null) : null;
+  if (over[0] !== undefined) return over[0].pod;
   return first === null ? (unsaid[0]?.pod ?? null) : beforeInnocent(first, said, pool);
 }
 

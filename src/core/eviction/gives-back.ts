@@ -1,4 +1,5 @@
-import type { PodView } from '../pod/pod.ts';
+import type { Observation } from '../observation.ts';
+import type { PodUid, PodView } from '../pod/pod.ts';
 import { known, type Reading } from '../reading.ts';
 import { SIGNAL_FACTS, type Signal, type SignalFacts } from '../signal.ts';
 
@@ -17,4 +18,14 @@ const GIVES_BACK: { readonly [what in SignalFacts['comesBack']]: (usage: Usage) 
 export function givesBack({ usage }: PodView, signal: Signal): number {
   const held = GIVES_BACK[SIGNAL_FACTS[signal].comesBack](usage);
   return held?.known ? held.value : 0;
+}
+
+/** What comes back of such pods that have no process any more. */
+export function comesBackOf(
+  { comesBack = [] }: Pick<Observation, 'comesBack'>,
+  signal: Signal,
+  isOf: (uid: PodUid) => boolean = () => true,
+): number {
+  if (SIGNAL_FACTS[signal].comesBack !== 'memory') return 0;
+  return comesBack.reduce((sum, { uid, memoryBytes }) => (isOf(uid) ? sum + memoryBytes : sum), 0);
 }

@@ -11,4 +11,8 @@ export type Hasten = {
   /** The signal that it is to end by. */
   readonly first: () => 'sigterm' | 'sigkill';
   readonly whenCut: Promise<'hastened'>;
+  /** The phase that has cut it. Null: nothing has, or a hard threshold, which has precedence. */
+  readonly phase: () => PhaseCut | null;
 };
+/** `tier` present: the service manager has stopped the kubelet (beside-a-kubelet.md E12). */
+export type PhaseCut = { readonly graceMs: number; readonly endsMs: MonoMs; readonly tier?: 'stop' };

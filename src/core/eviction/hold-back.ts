@@ -6,13 +6,12 @@ import type { Reason } from '../reason.ts';
 import type { FsLayout, Signal } from '../signal.ts';
 import type { Eviction, State } from '../state/state.ts';
 import { type Step, waiting, withDecision, withReason } from '../step.ts';
-import { bytesUp } from '../units/quantity.ts';
 import { firstCandidate } from './candidate.ts';
-import { givesBack } from './gives-back.ts';
+import { comesBackOf, givesBack } from './gives-back.ts';
 import type { Ranked } from './rank.ts';
 import { lackingOf, type Shortage, shortageOf } from './shortage.ts';
 import { firstSignal, type MetThreshold } from './threshold.ts';
-import { actOf, CLEAN_UP_MS, evictionsOf, PROOF_MS, thresholdsOf, UNSENT_MS } from './under-way.ts';
+import { actOf, CLEAN_UP_MS, evictionsOf, isOverFor, PROOF_MS, thresholdsOf, UNSENT_MS } from './under-way.ts';
 import { isSoonZero, isWorse } from './usage-trend.ts';
 
 /** The pace of looks while waiting for a victim. */
@@ -23,10 +22,13 @@ const HELD_BACK_MS = 2_000;
 
 type CleanUp = Extract<Reason, { code: 'clean-up-wait' }>;
 
-/** D3: how long to wait for a victim after its SIGKILL, whatever the signal does meanwhile. */
+/** D3: how long to wait for a victim after its SIGKILL, or its end without one, whatever the signal does meanwhile. */
 const DYING_MS = 1_000;
 /** How long its memory counts as about to be freed: a victim that is still alive then is not merely short of CPU. */
 const COMING_MS = 3_000;
+
+/** Since when all that could be done to end it is done; undefined: it is not. */
+const doneMsOf = ({ killedMs, deadMs }: Eviction): MonoMs | undefined => killedMs ?? deadMs;
 
 /** D3: the eviction that the shortage waits for; null: the next one may be chosen. */
 export function holderOf(
@@ -37,8 +39,7 @@ export function holderOf(
 ): Eviction | null {
   const under = comingOf(state, observation);
   const isOvertaken = (eviction: Eviction): boolean =>
-    eviction.killedMs !== undefined &&
-    observation.atMs - eviction.killedMs >= DYING_MS &&
+    observation.atMs - (doneMsOf(eviction) ?? observation.atMs) >= DYING_MS &&
     ripe.some(({ signal }) => {
       const sample = observation.signals[signal];
       const coming = comingBack(under, observation, signal);
@@ -47,7 +48,7 @@ export function holderOf(
     });
   const shortages = new Set(ripe.map(({ signal }) => shortageOf(signal, layout)));
   const isForThem = (eviction: Eviction): boolean =>
-    [...shortages].some((shortage) => isFor(eviction, shortage, layout));
+    [...shortages].some((shortage) => isFor(eviction, shortage, layout) && !isOverFor(eviction, shortage));
   return (
     evictionsOf(state).find(
       (eviction) => eviction.settledMs === null && isForThem(eviction) && !isOvertaken(eviction),
@@ -61,22 +62,27 @@ export function holderOf(
  */
 export function enoughComing(state: State, observation: Observation, threshold: MetThreshold): Eviction | null {
   // What a soft eviction will free within its grace period comes too late under a hard threshold.
-  const coming = comingOf(state, observation).filter(({ killedMs }) => killedMs !== undefined || !threshold.isHard);
-  const amount = comingBack(coming, observation, threshold.signal);
-  if (threshold.available + amount < bytesUp(threshold.target)) return null;
+  const coming = comingOf(state, observation).filter(
+    (eviction) => doneMsOf(eviction) !== undefined || !threshold.isHard,
+  );
+  if (comingBack(coming, observation, threshold.signal) < lackingOf(threshold)) return null;
   return coming.find((eviction) => comingBack([eviction], observation, threshold.signal) > 0) ?? null;
 }
 
-function comingBack(coming: readonly Eviction[], { pods }: Observation, signal: Signal): number {
+function comingBack(coming: readonly Eviction[], observation: Observation, signal: Signal): number {
+  const { pods } = observation;
   if (!pods.known) return 0;
   const uids = new Set(coming.map(({ victim }) => victim.uid));
-  return pods.value.reduce((sum, pod) => (uids.has(pod.uid) ? sum + givesBack(pod, signal) : sum), 0);
+  const unmounting = comesBackOf(observation, signal, (uid) => uids.has(uid));
+  return pods.value.reduce((sum, pod) => (uids.has(pod.uid) ? sum + givesBack(pod, signal) : sum), unmounting);
 }
 
 function comingOf(state: State, { atMs }: Observation): readonly Eviction[] {
   return evictionsOf(state).filter(
-    ({ signalledMs, killedMs, deadlineMs }) =>
-      signalledMs !== undefined && atMs < deadlineMs && (killedMs === undefined || atMs - killedMs < COMING_MS),
+    (eviction) =>
+      (eviction.signalledMs ?? eviction.deadMs) !== undefined &&
+      atMs < eviction.deadlineMs &&
+      atMs - (doneMsOf(eviction) ?? atMs) < COMING_MS,
   );
 }
 
@@ -183,7 +189,9 @@ export function waitOrHasten(
   const soft = thresholdsOf(eviction).find(
     ({ signal, isHard }) => !isHard && ripe.some((met) => met.signal === signal),
   );
-  if (hard === undefined || soft === undefined) return waitFor(state, observation, eviction);
+  // Of one that has ended, nothing is left to cut.
+  if (hard === undefined || soft === undefined || eviction.deadMs !== undefined)
+    return waitFor(state, observation, eviction);
   const graceEndsMs = Math.min(eviction.graceEndsMs, hardEndMs(observation, hard));
   const { cause, alsoFor = [] } = eviction;
   const hastened: Eviction = {

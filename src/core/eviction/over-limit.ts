@@ -1,26 +1,44 @@
 import type { StorageLimit } from '../decision.ts';
-import { isBeingStopped, type PodView } from '../pod/pod.ts';
+import { actionWithin, HARD_GRACE_SECONDS } from '../pod/grace.ts';
+import { isBeingStopped, type PodView, podName } from '../pod/pod.ts';
 import type { Reading } from '../reading.ts';
 import type { FsLayout } from '../signal.ts';
+import type { LimitSpared } from '../state/state.ts';
 import { compareQuantity, isLess, type Quantity, quantityOfBytes } from '../units/quantity.ts';
 import { containerLimitMessage, emptyDirMessage, podLimitMessage } from './pod-status.ts';
 
-type OverLimit = { readonly pod: PodView; readonly limit: StorageLimit; readonly message: string };
+/** `spares`: its stop would also stop this pod (namespace/name), which must not go for it. Absent: it may be evicted. */
+export type OverLimit = {
+  readonly pod: PodView;
+  readonly limit: StorageLimit;
+  readonly message: string;
+  readonly spares?: string;
+};
 
 /**
  * kubelet-eviction.md 4.6: every pod that exceeds a local storage limit, in the order given; per pod the first rule
- * that matches: emptyDir, pod, container. Unknown usage counts as 0. Protected pods (4.11) never match.
+ * that matches: emptyDir, pod, container. Unknown usage counts as 0, and so do writable layers whose disk is not known
+ * (`layout` null). Protected pods (4.11) never match.
  */
-export function overLimits(pods: readonly PodView[], layout: FsLayout): readonly OverLimit[] {
+export function overLimits(pods: readonly PodView[], layout: FsLayout | null): readonly OverLimit[] {
   const found: OverLimit[] = [];
   for (const pod of pods) {
-    if (pod.isStaticCritical || isBeingStopped(pod) || !pod.usage.containers.known) continue;
+    const { limitSpares: spares } = pod;
+    const endsMachine = pod.limitedBy === 'ends-machine' || actionWithin(pod.endsMachine, HARD_GRACE_SECONDS) !== null;
+    const isExempt = (pod.isStaticCritical && spares === undefined) || endsMachine;
+    if (isExempt || isBeingStopped(pod) || !pod.usage.containers.known) continue;
     const over = overEmptyDir(pod) ?? overPod(pod) ?? overContainer(pod, layout);
-    if (over !== null) found.push({ pod, ...over });
+    if (over === null) continue;
+    found.push({ pod, ...over, ...(spares === undefined ? {} : { spares }) });
   }
   return found;
 }
-type Over = Omit<OverLimit, 'pod'> | null;
+
+export function limitSparedOf(all: readonly OverLimit[]): readonly LimitSpared[] {
+  return all.flatMap(({ pod, spares }) => (spares === undefined ? [] : [{ uid: pod.uid, pod: podName(pod), spares }]));
+}
+
+type Over = Omit<OverLimit, 'pod' | 'spares'> | null;
 
 function overEmptyDir(pod: PodView): Over {
   const usages = pod.usage.volumes;
@@ -41,7 +59,7 @@ function overPod(pod: PodView): Over {
   return { limit: 'ephemeralpodfs', message: podLimitMessage(limit) };
 }
 
-function overContainer(pod: PodView, layout: FsLayout): Over {
+function overContainer(pod: PodView, layout: FsLayout | null): Over {
   if (!pod.usage.containers.known) return null;
   for (const usage of pod.usage.containers.value) {
     const spec = pod.containers.find(({ name, kind }) => name === usage.name && kind === 'app');

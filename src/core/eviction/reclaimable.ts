@@ -19,6 +19,8 @@ export type MemoryFacts = {
   readonly fileBytes: number;
   readonly activeFileBytes: number;
   readonly inactiveFileBytes: number;
+  /** Clean file pages that `memory.min` keeps from being freed. */
+  readonly protectedFileBytes: number;
   /** File pages that came back from disk after eviction, per second over 10 s; null = not observed that long yet. */
   readonly refaultBytesPerSecond: number | null;
 };
@@ -48,7 +50,8 @@ export function reclaimableBytes(facts: MemoryFacts): number {
     facts.writebackBytes -
     facts.hugetlbPoolBytes -
     facts.reserveBytes -
-    activeInUse
+    // A page may be both.
+    Math.max(activeInUse, Math.min(facts.protectedFileBytes, facts.activeFileBytes + facts.inactiveFileBytes))
   );
 }
 

@@ -19,6 +19,9 @@ export function mostReliefOf(signal: Signal, pod: PodView): number {
   return (reliefOf(signal, pod) ?? 0) + (more === undefined ? 0 : amountOf(signal, more));
 }
 
+/** Only what it frees. Null: as above. */
+export const freedOf = (signal: Signal, pod: PodView): number | null => partsOf(signal, pod)?.freed ?? null;
+
 type Parts = { readonly freed: number; readonly saved: number };
 function partsOf(signal: Signal, { diskRelief }: PodView): Parts | null {
   if (diskRelief === undefined || !isDisk(signal)) return null;
@@ -35,18 +38,25 @@ const amountOf = (signal: Signal, of: Relief): number =>
 
 /** A pod whose end frees or saves less than this share of what the signal lacks is no help. */
 const LEAST_SHARE = 0.01;
-/** Who grows by less in a minute is none, who grows by as much as `most` is one, whatever is lacking: it goes on. */
-const GROWS = { bytes: { least: 64 * 1024, most: 1024 * 1024 }, inodes: { least: 64, most: 1_000 } };
+/**
+ * Who grows by less than `least` in a minute is none either, who grows by as much as `most` is one, whatever is lacking: it goes
+ * on. As a threshold is crossed, next to nothing is lacking: who frees less than `most` of a directory would end for whatever
+ * else fills the disk.
+ */
+const AMOUNTS = { bytes: { least: 64 * 1024, most: 1024 * 1024 }, inodes: { least: 64, most: 1_000 } };
 
 /** D14: whether its end is known to help. True if that is not measured. */
 export function isHelp(signal: Signal, pod: PodView, lacking: number): boolean {
   const parts = partsOf(signal, pod);
   if (parts === null) return true;
-  const least = lacking * LEAST_SHARE;
-  const grows = SIGNAL_FACTS[signal].unit === 'bytes' ? GROWS.bytes : GROWS.inodes;
-  const isGrowing = parts.saved >= Math.min(Math.max(least, grows.least), grows.most);
-  return isGrowing || (parts.freed > 0 && parts.freed >= least);
+  const share = lacking * LEAST_SHARE;
+  const { least, most } = SIGNAL_FACTS[signal].unit === 'bytes' ? AMOUNTS.bytes : AMOUNTS.inodes;
+  const isGrowing = parts.saved >= Math.min(Math.max(share, least), most);
+  return isGrowing || parts.freed >= Math.max(share, goesWhole(pod) ? least : most);
 }
+
+/** All that it has goes with it, by the kubelet's kinds. Otherwise it declares directories. */
+const goesWhole = ({ usage: { disk } }: PodView): boolean => disk.known && disk.value.isOfFileSystem !== true;
 
 /**
  * What the ranking compares is only a lower bound: the walk was cut short, or there was none, or what the pod has could not be

@@ -1,5 +1,5 @@
 import { type FsLayout, fileSystemOf, realFileSystem, SIGNAL_FACTS, type Signal } from '../signal.ts';
-import { bytesUp } from '../units/quantity.ts';
+import { bytesUp, isLess } from '../units/quantity.ts';
 import type { MetThreshold } from './threshold.ts';
 
 /** D3: one proven kill at a time for each of these. None waits for another. */
@@ -13,19 +13,23 @@ export function shortageOf(signal: Signal, layout: FsLayout): Shortage {
   return SIGNAL_FACTS[signal].unit === 'pids' ? 'pids' : 'memory';
 }
 
-/** The least by which the signal would have to rise. */
-export const lackingOf = ({ limit, available }: MetThreshold): number => bytesUp(limit) - available;
+/** The least by which the signal would have to rise: to its limit or, while only the min reclaim holds the threshold, above that. */
+export const lackingOf = ({ limit, target, available }: MetThreshold): number =>
+  bytesUp(isLess(available, limit) ? limit : target) - available;
 
 /** Why a pod is chosen; `lacking`: by how much the signal would have to rise. */
 export type Shortfall = {
   readonly signal: Signal;
   readonly isHard: boolean;
   readonly lacking: number;
+  /** Less than half of what the threshold keeps free is available. */
+  readonly isUrgent?: true;
   /** No threshold is met. */
   readonly isAhead?: true;
 };
 
 export function shortfallOf(threshold: MetThreshold): Shortfall {
-  const { signal, isHard } = threshold;
-  return { signal, isHard, lacking: lackingOf(threshold) };
+  const { signal, isHard, limit, available } = threshold;
+  const isUrgent = 2 * available < bytesUp(limit);
+  return { signal, isHard, lacking: lackingOf(threshold), ...(isUrgent ? { isUrgent } : {}) };
 }

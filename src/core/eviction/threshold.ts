@@ -15,6 +15,8 @@ export type ThresholdValue =
 export const plainOf = (value: ThresholdValue): PlainValue => (value.kind === 'raised' ? value.of : value);
 /** Key of every timer; survives a reload that leaves the threshold alone. An explicit allocatable threshold and its derived twin are two. */
 export type ThresholdId = `${Signal}/${'evictionHard' | 'evictionSoft'}${'' | '/twin'}`;
+// Every id begins with its signal.
+export const signalOf = (id: ThresholdId): Signal => id.split('/', 1)[0] as Signal;
 export const isSoft = (id: ThresholdId): boolean => id.includes('/evictionSoft');
 export type Threshold = {
   readonly id: ThresholdId;

@@ -5,7 +5,14 @@ import { SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample } from '../signal
 import type { State } from '../state/state.ts';
 import { addQuantity, isLess, type Quantity, quantityOfBytes } from '../units/quantity.ts';
 import { raisedBy } from './margin.ts';
-import { isSoft, type MetThreshold, type Threshold, type ThresholdId, type ThresholdValue } from './threshold.ts';
+import {
+  isSoft,
+  type MetThreshold,
+  signalOf,
+  type Threshold,
+  type ThresholdId,
+  type ThresholdValue,
+} from './threshold.ts';
 
 /** D2: a soft threshold has recovered when it was unmet at every look for this long. */
 const RECOVERED_AFTER_MS = 1_000;
@@ -77,8 +84,9 @@ export function timersNow(given: State, observation: Observation, thresholds: re
     if (now === 'unmet' && !isRecovering(state, threshold, atMs)) continue;
     if (now === 'not-applicable') continue;
     if (now === 'unmet' || now === 'unknown') {
-      // Not yet recovered (D2) or not readable (D5): every timer stays as it was.
-      if (before !== undefined) firstMetMs[id] = before;
+      // Not yet recovered (D2) or not readable (D5): every timer stays. A soft grace period counts no unread time.
+      const unreadMs = now === 'unknown' && isSoft(id) ? atMs - (state.lastLookMs ?? atMs) : 0;
+      if (before !== undefined) firstMetMs[id] = before + unreadMs;
       const unmetSince = state.unmetSinceMs[id] ?? (now === 'unmet' ? atMs : undefined);
       if (unmetSince !== undefined) unmetSinceMs[id] = unmetSince;
       if (isLatched) unresolved.push(id);
@@ -110,6 +118,16 @@ export function timersNow(given: State, observation: Observation, thresholds: re
     kept: { firstMetMs, metValues, unmetSinceMs, unresolved, failedLooks: failed.failedLooks, dryDropped },
     reasons: [...failed.reasons, ...reasons],
   };
+}
+
+/** After a look that changes no timer: none counts the time in which its signal could not be read, nor any time twice. */
+export function timersLeft(state: State, { kept }: Timers, { atMs }: Pick<Observation, 'atMs'>): State {
+  const firstMetMs: { [T in ThresholdId]?: MonoMs } = { ...state.firstMetMs };
+  for (const id of Object.keys(firstMetMs) as ThresholdId[]) {
+    const sinceMs = kept.firstMetMs[id];
+    if (sinceMs !== undefined) firstMetMs[id] = sinceMs;
+  }
+  return { ...state, firstMetMs, lastLookMs: atMs };
 }
 
 /** What is remembered of a threshold was about its value then. The kubelet restarts for another one, and forgets it too. */
@@ -186,15 +204,20 @@ export const SEEN_BETWEEN_LOOKS_MS = 1_000;
 /**
  * On a live node, a soft grace period counts only observed time, at most `seenMs` of the time since the last look.
  * While no agent ran, or it was stopped or starved, the signal may have recovered. The kubelet counts all of it, and so
- * does `simulate`, whose steps may be far apart. The deadline of an eviction counts no more of it.
+ * does `simulate`, whose steps may be far apart. The deadline of an eviction counts no more of it. If the signal cannot be
+ * read now, `timersNow` leaves out all of the time.
  */
-export function withoutUnseen(state: State, atMs: MonoMs, seenMs: number): State {
+export function withoutUnseen(
+  state: State,
+  { atMs, signals }: Pick<Observation, 'atMs' | 'signals'>,
+  seenMs: number,
+): State {
   const unseenMs = state.lastLookMs === null ? 0 : atMs - state.lastLookMs - seenMs;
   if (unseenMs <= 0) return state;
   const firstMetMs: { [T in ThresholdId]?: MonoMs } = { ...state.firstMetMs };
   for (const id of Object.keys(firstMetMs) as ThresholdId[]) {
     const sinceMs = firstMetMs[id];
-    if (isSoft(id) && sinceMs !== undefined) firstMetMs[id] = sinceMs + unseenMs;
+    if (isSoft(id) && signals[signalOf(id)].known && sinceMs !== undefined) firstMetMs[id] = sinceMs + unseenMs;
   }
   return { ...state, firstMetMs, act: withTime(state.act, unseenMs) };
 }

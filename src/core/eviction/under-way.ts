@@ -5,6 +5,7 @@ import type { MonoMs } from '../reading.ts';
 import { type FsLayout, isDisk, SIGNAL_FACTS } from '../signal.ts';
 import type { Eviction, Proof, State } from '../state/state.ts';
 import { escapedAfter } from './escaped.ts';
+import { withoutSpared } from './loop-guard.ts';
 import { SHORTAGES, type Shortage, shortageOf } from './shortage.ts';
 import type { MetThreshold, ThresholdId } from './threshold.ts';
 import { proofOf } from './usage-trend.ts';
@@ -23,13 +24,13 @@ export const EVIDENCE_MS = 6_000;
 /** D15, kubelet-eviction.md 4.13. */
 export const CLEAN_UP_MS = 30_000;
 
-type Settled = Pick<State, 'act' | 'proofs' | 'dryDropped' | 'dryOverLimit' | 'escaped'>;
+type Settled = Pick<State, 'act' | 'proofs' | 'dryDropped' | 'dryOverLimit' | 'escaped' | 'ownerKills'>;
 
 /**
  * D3: updates the evictions in progress. One with an outcome is over. One no longer holds back the next if its deadline has
  * passed, or if after its grace period no threshold of its shortage is met: as long as a soft threshold above the hard one
  * that chose it is still met, its memory counts as about to be freed. On a live node, it holds back again if a threshold is
- * met again.
+ * met again. For process IDs, it is over once it is dead.
  */
 export function settleEvictions(
   state: State,
@@ -43,27 +44,32 @@ export function settleEvictions(
     met.some(({ signal }) => shortageOf(signal, layout) === shortageOf(threshold.signal, layout)) ||
     !signals[threshold.signal].known;
   const proofs = new Map<Shortage, Proof>();
+  const nowOf = (shortage: Shortage) => proofOf(observation, (signal) => shortageOf(signal, layout) === shortage);
   for (const shortage of SHORTAGES) {
     const proof = state.proofs[shortage];
-    if (proof !== undefined && atMs - proof.atMs < CLEAN_UP_MS) proofs.set(shortage, proof);
+    if (proof === undefined || atMs - proof.atMs >= CLEAN_UP_MS) continue;
+    proofs.set(shortage, { ...proof, available: { ...nowOf(shortage).available, ...proof.available } });
   }
   const prove = (eviction: Eviction, outcome?: Outcome): void => {
     const gaveBack =
       outcome?.kind === 'ended' && outcome.releasedBytes.known ? { releasedBytes: outcome.releasedBytes.value } : {};
-    for (const shortage of shortagesOf(eviction, layout)) {
-      const proof = proofOf(observation, (signal) => shortageOf(signal, layout) === shortage);
-      proofs.set(shortage, { decision: eviction.decision, ...proof, ...gaveBack });
-    }
+    for (const shortage of shortagesOf(eviction, layout))
+      if (!isOverFor(eviction, shortage))
+        proofs.set(shortage, { decision: eviction.decision, ...nowOf(shortage), ...gaveBack });
   };
-  const takeBack = ({ decision }: Eviction): void => {
-    for (const [shortage, proof] of proofs) if (proof.decision === decision) proofs.delete(shortage);
+  const takeBack = (eviction: Eviction): void => {
+    for (const [shortage, proof] of proofs)
+      if (proof.decision === eviction.decision && !isOverFor(eviction, shortage)) proofs.delete(shortage);
   };
   let dryDropped = state.dryDropped.filter((id) => met.some((threshold) => threshold.id === id));
   let dryOverLimit: readonly PodUid[] = state.dryOverLimit;
   const left: Eviction[] = [];
+  let ownerKills = state.ownerKills;
   for (const eviction of state.act.kind === 'evicting' ? state.act.evictions : []) {
     const heard = observation.outcomes.filter(({ of }) => of === eviction.decision);
     const outcome = heard.find(isEnd);
+    if (outcome?.kind === 'dropped' && wasSpared(eviction, heard, outcome))
+      ownerKills = withoutSpared(ownerKills, eviction, outcome.because);
     if (outcome?.kind === 'ended' || outcome?.kind === 'unknown' || isLetGo(eviction, outcome))
       prove(eviction, outcome);
     else if (outcome !== undefined && isDryDrop(outcome)) {
@@ -71,6 +77,9 @@ export function settleEvictions(
       else dryOverLimit = [...dryOverLimit, eviction.victim.uid];
     } else if (outcome === undefined) {
       const signalled = withSignals(eviction, heard);
+      for (const shortage of shortagesOf(signalled, layout))
+        if (isOverFor(signalled, shortage) && !isOverFor(eviction, shortage))
+          proofs.set(shortage, { decision: eviction.decision, ...nowOf(shortage) });
       const settled = settle(signalled, atMs, isShort);
       if (settled === 'given-back') prove(signalled);
       if (settled === 'short-again' && isLive) {
@@ -86,6 +95,7 @@ export function settleEvictions(
     dryDropped: withOtherNames(dryDropped, met, layout),
     dryOverLimit,
     escaped,
+    ownerKills,
   };
 }
 
@@ -113,6 +123,10 @@ const evidenceMsOf = ({ cause }: Pick<Eviction, 'cause'>): number =>
 export const sentByMs = (eviction: Pick<Eviction, 'cause'>, atMs: MonoMs): MonoMs =>
   atMs + UNSENT_MS + evidenceMsOf(eviction);
 
+/** A dead victim has given back all its process IDs before its memory volumes are unmounted: nothing waits for that. */
+export const isOverFor = ({ deadMs }: Eviction, shortage: Shortage): boolean =>
+  shortage === 'pids' && deadMs !== undefined;
+
 /** The thresholds that wait for it; none if it was evicted only for a local storage limit. */
 export function thresholdsOf({ cause, alsoFor = [] }: Eviction): readonly MetThreshold[] {
   return cause.kind === 'threshold' ? [cause.threshold, ...alsoFor] : alsoFor;
@@ -131,7 +145,8 @@ function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
   for (const signal of heard) {
     if (signal.kind !== 'signalled') continue;
     const { atMs } = signal;
-    if (now.signalledMs === undefined) {
+    // It may have ended unasked.
+    if (now.signalledMs === undefined && signal.with !== 'unmount') {
       const graceEndsMs = atMs + Math.max(0, now.graceEndsMs - now.decidedMs);
       const deadlineMs = Math.max(now.deadlineMs - evidenceMsOf(now), graceEndsMs + PROOF_MS);
       now = { ...now, signalledMs: atMs, graceEndsMs, deadlineMs };
@@ -139,7 +154,9 @@ function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
     if (signal.with === 'sigkill' && now.killedMs === undefined) {
       now = { ...now, killedMs: atMs, deadlineMs: Math.max(now.deadlineMs, atMs + PROOF_MS) };
     }
-    if (signal.with === 'unmount') now = { ...now, deadlineMs: Math.max(now.deadlineMs, atMs + UNMOUNT_MS) };
+    if (signal.with === 'unmount') {
+      now = { ...now, deadMs: now.deadMs ?? atMs, deadlineMs: Math.max(now.deadlineMs, atMs + UNMOUNT_MS) };
+    }
   }
   return now;
 }
@@ -172,6 +189,17 @@ function settle(eviction: Eviction, atMs: number, isShort: (threshold: MetThresh
 function isLetGo({ signalledMs }: Eviction, outcome: Outcome | undefined): boolean {
   if (outcome?.kind === 'survived') return outcome.escaped !== undefined;
   return outcome?.kind === 'dropped' && outcome.because === 'rebound' && signalledMs !== undefined;
+}
+
+/** It was not asked to stop. A dry run counts what an armed agent would have killed. */
+function wasSpared(
+  eviction: Eviction,
+  heard: readonly Heard[],
+  outcome: Extract<Outcome, { kind: 'dropped' }>,
+): boolean {
+  // The run that resumed it has reported a first signal in any case.
+  if (outcome.because === 'stale') return true;
+  return !isDryDrop(outcome) && withSignals(eviction, heard).signalledMs === undefined;
 }
 
 /** A file system has several names, and live, one eviction serves all of them. */

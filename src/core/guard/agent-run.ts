@@ -1,6 +1,11 @@
 /** What an agent is asked about a machine (G3). Never `reboot`, which leaves nothing that could be proven. */
 export type AgentAction = 'status' | 'off' | 'on';
 
+/** The answer to a write is awaited for this long. */
+export const WRITE_DEADLINE_MS = 5_000;
+/** A command begins so soon after its record is known to be stored, or after the step before it has ended, or never. */
+export const BEGIN_WITHIN_MS = 3_000;
+
 /** `isCut`: there was more of it. */
 export type AgentOutput = { readonly stdout: string; readonly stderr: string; readonly isCut: boolean };
 

@@ -3,12 +3,12 @@ import type { Frees, GateRow } from './decision.ts';
 import { lackOfLevel, levelOffAlready, refOf, useOf } from './devices.ts';
 import { NOTHING_FREED, toBeFreed } from './freed.ts';
 import { type AtGate, atGate, firstShut, gatesOf, type Look } from './gates.ts';
-import { ageOf, isDead, TWO_LOOKS_MS } from './health.ts';
+import { ageOf, isDead, TWO_LOOKS_MS, wasHeard } from './health.ts';
 import { type Progress, withDecisions, withNewFencing } from './progress.ts';
 import { fencingsToday, isLoop } from './rate.ts';
 import type { FencingRecord, Phase } from './record.ts';
 import { levelToRehearse } from './rehearsal.ts';
-import { type Fencing, type GuardState, nodeOrSuccessor } from './state.ts';
+import { type Fencing, type GuardState, type HeldBy, nodeOrSuccessor } from './state.ts';
 import { isOrderedOn } from './turn.ts';
 import { FRESH_MS, freesOf, leftOf } from './worth.ts';
 
@@ -32,7 +32,11 @@ export function deadNodes(look: Look): readonly DeadNode[] {
   return dead;
 }
 
-function fencedUids({ fencings, dryFenced, nodes }: GuardState): ReadonlySet<string> {
+export function fencedUids({
+  fencings,
+  dryFenced,
+  nodes,
+}: Pick<GuardState, 'fencings' | 'dryFenced' | 'nodes'>): ReadonlySet<string> {
   return new Set([...[...fencings.values()].map((fencing) => uidOf(fencing, nodes)), ...dryFenced.keys()]);
 }
 
@@ -75,12 +79,10 @@ function weightOf({ memory, observation }: AtGate): { readonly priority: number;
 /** Kubernetes' priorities are 32 bits. */
 const LEAST_PRIORITY = -(2 ** 31);
 
-const NO_FREES: Frees = { pods: [], attachments: [] };
-
-/** What a fencing of the node would free, as far as it is known. */
-export function freesAt({ memory, observation }: AtGate): Frees {
+/** What a fencing of the node would free; null: not known. */
+export function freesAt({ memory, observation }: AtGate): Frees | null {
   const frees = freesOf(memory.object, observation, observation.atMs - FRESH_MS);
-  return frees.known ? frees.value : NO_FREES;
+  return frees.known ? frees.value : null;
 }
 
 /** The record with which a fencing begins. */
@@ -96,8 +98,12 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
     ? (levelToRehearse(object.uid, plan, state.devices, atMs) ?? -1)
     : plan.levels.findIndex((methods) => lackOfLevel(object.uid, methods, state.devices, atMs, use) === null);
   const stored = records.known ? records.value : [];
-  const isOneTooMany = isLoop(fencingsToday(stored, state.fencings, object.uid, wallMs), config);
+  const isOneTooMany = isLoop(
+    fencingsToday(stored, state.fencings, object.uid, { atMs, wallMs, ahead: state.ahead }),
+    config,
+  );
   const isAlive = !memory.isSuspect;
+  const frees = freesAt(at);
   return {
     schema: 1,
     id: `${object.key}-${nextCount(at)}`,
@@ -113,6 +119,8 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
     retries: 0,
     offSent: [],
     onSent: [],
+    cutWallMs: null,
+    offHeard: [],
     onAttempt: 0,
     renewed: isAlive ? null : (memory.lease?.renewed ?? null),
     order,
@@ -121,9 +129,10 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
     isAlive: false,
     why: already === null ? null : 'off-already',
     answers: [],
-    freed: isRehearsal ? NOTHING_FREED : toBeFreed(freesAt(at)),
+    freed: isRehearsal ? NOTHING_FREED : frees && toBeFreed(frees),
     steps: [{ phase: 'decided', wallMs }],
     silentMs: ageMs ?? 0,
+    wasHeard: ageMs !== null && wasHeard(memory),
   };
 }
 
@@ -139,9 +148,9 @@ function nextCount({ memory, observation: { records }, state }: AtGate): number 
 export function withHolds(progress: Progress, look: Look, all: readonly DeadNode[]): Progress {
   const before = look.state.held;
   const dead = all.filter((one) => !isBeingAsked(one, look));
-  const news = dead.filter(({ at, closed }) => before.get(at.memory.object.uid) !== whatHolds(closed));
+  const news = dead.filter(({ at, closed }) => !isSaid(before.get(at.memory.object.uid), closed));
   if (news.length === 0 && dead.length === before.size) return progress;
-  const held = new Map(dead.map(({ at, closed }) => [at.memory.object.uid, whatHolds(closed)]));
+  const held = new Map(dead.map(({ at, closed }) => [at.memory.object.uid, heldBy(closed)]));
   const shut = news.filter(({ closed }) => closed !== null);
   const bodies = shut.map(({ at }) => ({ kind: 'hold', node: refOf(at.memory), gates: gatesOf(at) }) as const);
   const told = withDecisions(progress, look, bodies);
@@ -159,4 +168,9 @@ function isBeingAsked({ at, closed }: DeadNode, { observation, config }: Look): 
 const NOT_KNOWN: ReadonlySet<GateRow['because']> = new Set(['witness-unknown', 'stuck-unknown', 'silent', 'not-asked']);
 const ASKED_WITHIN_MS = 10_000;
 
-const whatHolds = (closed: GateRow | null): string => (closed === null ? '' : `${closed.gate} ${closed.because}`);
+const isSaid = (said: HeldBy | null | undefined, closed: GateRow | null): boolean =>
+  said === null || closed === null || said === undefined
+    ? said === closed
+    : said.gate === closed.gate && said.because === closed.because;
+const heldBy = (closed: GateRow | null): HeldBy | null =>
+  closed === null ? null : { gate: closed.gate, because: closed.because };

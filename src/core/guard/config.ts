@@ -39,7 +39,7 @@ export type GuardConfig = {
   readonly plans: { readonly [node: string]: NodePlan };
   /** For nodes not in `plans`; each key contains `{node}`. Null: such nodes have no method and are never fenced. */
   readonly defaultPlan: NodePlan | null;
-  /** Names of nodes with an open fencing, of which a device is called otherwise by now, though its key is the same. */
+  /** The uids of nodes with an open fencing, of which a device is called otherwise by now, though its key is the same. */
   readonly outdated?: readonly string[];
 };
 
@@ -89,6 +89,11 @@ export type NodePlan = {
   readonly isolation: readonly MethodKey[];
   /** Tried in order. All methods of one level together prove that the machine is off. */
   readonly levels: readonly (readonly MethodKey[])[];
+  /**
+   * Those of its levels whose `on` says that the machine itself runs: that of an outlet says only that it is fed. Undefined: not
+   * known, or there is but one level.
+   */
+  readonly ofMachine?: readonly MethodKey[];
 };
 
 /** Stands for the name of the node in methods of the default plan. */
@@ -114,7 +119,9 @@ export function planOf({ plans, defaultPlan }: Plans, node: string): NodePlan | 
   if (defaultPlan === null || !isDnsName(node)) return null;
   const named = (keys: readonly MethodKey[]): readonly MethodKey[] =>
     keys.map((key) => key.replaceAll(NODE_PLACEHOLDER, node));
-  return { isolation: named(defaultPlan.isolation), levels: defaultPlan.levels.map(named) };
+  const { isolation, levels, ofMachine } = defaultPlan;
+  const plan = { isolation: named(isolation), levels: levels.map(named) };
+  return ofMachine === undefined ? plan : { ...plan, ofMachine: named(ofMachine) };
 }
 type Plans = Pick<GuardConfig, 'plans' | 'defaultPlan'>;
 

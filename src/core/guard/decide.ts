@@ -1,24 +1,29 @@
-import { stepAnswering } from './answering.ts';
+import { stepAnswering, stepCarried } from './accepted-orders.ts';
+import { stepAhead } from './ahead.ts';
+import { whyNotOff } from './before-an-off.ts';
 import { deadNodes, fenceOne, withHolds } from './candidates.ts';
-import { stepCarried } from './carried.ts';
 import type { GuardConfig } from './config.ts';
-import type { GuardReason, GuardVerdict } from './decision.ts';
+import type { Act, GuardReason, GuardVerdict } from './decision.ts';
 import { adoptDevices, stepDevices, withoutUnused } from './devices.ts';
 import { stepFencings } from './fencings.ts';
 import { authorityShut, type Look, lookOf } from './gates.ts';
-import { stepNodes } from './health.ts';
+import { stepNodes, withAnswered } from './health.ts';
+import { commonUuids, livingAs } from './living-as.ts';
 import { stepMarks } from './marks.ts';
 import { nextLook } from './next-look.ts';
 import type { GuardObservation } from './observation.ts';
 import { pruneOrders, stepOrders } from './orders.ts';
-import { stepPastHolds } from './past-holds.ts';
+import { hasUnknown, stepPastHolds } from './past-holds.ts';
 import { stepPatrol } from './patrol.ts';
 import { type Progress, withDecision } from './progress.ts';
-import { withExplained } from './rehearsal.ts';
-import { isAdopted, stepSelf, withSign } from './self.ts';
-import type { GuardState } from './state.ts';
+import { recordsOf } from './rate.ts';
+import type { FencingId } from './record.ts';
+import { withDeparted, withExplained } from './rehearsal.ts';
+import { hasJumped, isAdopted, stepSelf, withSign } from './self.ts';
+import type { DryFenced, GuardState, NodeMemory } from './state.ts';
 import { adoptHolds, isSameStorms, stepStorm } from './storm.ts';
-import { stepTurns } from './turns.ts';
+import { isOrderedOn, lifeSign, saysOn, type Turn } from './turn.ts';
+import { isUnderForeignTaint, stepTurns } from './turns.ts';
 
 /** A leader whose own node is suspect does not run for this long (guard.md 7.1). */
 const RESIGN_MS = 300_000;
@@ -29,7 +34,8 @@ const FORGET_MS = 60_000;
  * One look of the guard (guard.md 6): what it remembers, decides, and wants to know next. The same for the daemon, the
  * simulator and `explain`.
  */
-export function decideGuard(before: GuardState, observation: GuardObservation, config: GuardConfig): GuardVerdict {
+export function decideGuard(before: GuardState, seen: GuardObservation, config: GuardConfig): GuardVerdict {
+  const observation = hasJumped(before.self, seen) ? withoutAuthority(seen) : seen;
   const taken = takeIn(before, observation, config);
   const look = lookOf(taken.state, observation, config);
   const ordered = stepOrders(taken, look);
@@ -42,8 +48,16 @@ export function decideGuard(before: GuardState, observation: GuardObservation, c
   const { patrol, asks } =
     authorityShut(look) === null ? stepPatrol(resigned.state, observation, config) : IDLE(resigned.state);
   const next = nextLook(now, dead, turned.wanted, ordered.awaited, asks);
-  const state = { ...resigned.state, patrol, pastHolds: pastHoldsOf(before, resigned.state, observation) };
+  const state = { ...resigned.state, patrol, ...pastHoldsOf(before, resigned.state, observation) };
   return { ...resigned, state, next };
+}
+
+/** guard.md 7.1: who slept does not know whether it still leads, nor how old is what it read. */
+function withoutAuthority(observation: GuardObservation): GuardObservation {
+  const { atMs, self } = observation;
+  const { leadership } = self;
+  if (!leadership.isLeader) return observation;
+  return { ...observation, self: { ...self, leadership: { ...leadership, authorityUntilMs: atMs } } };
 }
 
 /** Only by who knows what was told before, and only when that changes: in a storm thousands are held. */
@@ -51,10 +65,12 @@ function pastHoldsOf(
   before: GuardState,
   state: GuardState,
   { wallMs, self }: GuardObservation,
-): GuardState['pastHolds'] {
-  const { held, holds, pastHolds } = state;
-  const isSame = isAdopted(before, self) && held === before.held && isSameStorms(holds, before.holds);
-  return isAdopted(state, self) && !isSame ? stepPastHolds(pastHolds, state, wallMs) : pastHolds;
+): Pick<GuardState, 'pastHolds' | 'isHoldUnknown'> {
+  const { held, holds, pastHolds: past, isHoldUnknown } = state;
+  const isNews = isHoldUnknown || held !== before.held || !isSameStorms(holds, before.holds);
+  if (!isAdopted(state, self) || state.self.readMs === null || !isNews) return { pastHolds: past, isHoldUnknown };
+  const pastHolds = stepPastHolds(past, before, state, wallMs);
+  return { pastHolds, isHoldUnknown: hasUnknown(pastHolds, state) };
 }
 
 const IDLE = ({ patrol }: GuardState) => ({ patrol, asks: [] });
@@ -65,16 +81,18 @@ export function takeIn(before: GuardState, observation: GuardObservation, config
   const own = stepSelf(before.self, observation, config);
   const settled = atMs >= own.self.settlesMs;
   const seen = stepNodes(before.nodes, observation, config, { isSettled: settled, startsAnew: own.startsAnew });
-  const signed = seen.hasSign ? withSign(own.self, atMs, config) : { ...own, startsAnew: false };
-  const { nodes } = signed.startsAnew
+  const signed = seen.hasSign ? withSign(own.self, atMs, before.nodes, config) : { ...own, startsAnew: false };
+  const stepped = signed.startsAnew
     ? stepNodes(before.nodes, observation, config, { isSettled: false, startsAnew: true })
     : seen;
+  const nodes = withAnswered(stepped.nodes, observation.asked);
   const kept = adoptKept({ ...before, self: signed.self, nodes }, observation);
   const adopted = stepCarried(stepAnswering(kept, observation.outcomes, atMs), observation.outcomes);
   const devices = stepDevices(adopted.devices, observation.answers, nodes, wallMs);
   const fencings = stepFencings(adopted, observation);
   const time = { atMs, asOfMs: observation.nodes.known ? observation.nodes.value.asOfMs : atMs, isSettled: settled };
-  const storm = stepStorm({ ...adopted, fencings: fencings.fencings }, time, config);
+  const named = livingAs(adopted, time.asOfMs);
+  const storm = stepStorm({ ...adopted, livingAs: named, fencings: fencings.fencings }, time, config);
   // In a large cluster, that takes a while.
   const forgets = observation.nodes.known && atMs - adopted.forgotMs >= FORGET_MS;
   const heard = { nodes, devices: devices.devices, fencings: fencings.fencings };
@@ -82,12 +100,18 @@ export function takeIn(before: GuardState, observation: GuardObservation, config
     ...adopted,
     forgotMs: forgets ? atMs : adopted.forgotMs,
     nodes: withExplained(nodes, adopted.fencings, fencings.fencings, wallMs),
+    commonUuids: forgets ? commonUuids(adopted.commonUuids, nodes) : adopted.commonUuids,
+    livingAs: named,
     devices: forgets ? withoutUnused(heard, config) : devices.devices,
-    fencings: fencings.fencings,
+    fencings: withDeparted(fencings.fencings, before.nodes, nodes, atMs),
     holds: storm.holds,
     // Unread orders are not gone: one that was answered would be carried out again.
     orders: observation.records.known ? pruneOrders(adopted, observation.orders) : adopted.orders,
-    dryFenced: stillSilent(adopted.dryFenced, nodes),
+    // Once it is armed, what it would have done is neither a fencing nor a power-off.
+    dryFenced: config.dryRun ? stillSilent(adopted.dryFenced, nodes) : NO_DRY,
+    ahead: observation.records.known
+      ? stepAhead(adopted.ahead, recordsOf(observation.records.value, fencings.fencings), observation)
+      : adopted.ahead,
     unreadable: unreadableOf(adopted, observation),
   };
   const reasons = [...settles(before, state), ...devices.reasons, ...fencings.reasons, ...storm.reasons];
@@ -100,11 +124,12 @@ function adoptKept(state: GuardState, { atMs, kept, self: { leadership } }: Guar
   return {
     ...state,
     self: { ...state.self, adoptedMs: leadership.sinceMs },
-    devices: adoptDevices(state.devices, kept.value.devices),
+    devices: adoptDevices(state.devices, kept.value.devices, atMs),
     paused: kept.value.state.paused,
     holds: adoptHolds(state.holds, kept.value.state.holds, atMs),
     releases: [],
     pastHolds: kept.value.state.past,
+    isHoldUnknown: true,
   };
 }
 
@@ -127,8 +152,18 @@ function newlyUnreadable({ unreadable }: GuardState, { records, self }: GuardObs
   );
 }
 
+const NO_DRY: GuardState['dryFenced'] = new Map();
+
+/** By a sign that this process saw: that its age began anew, as after an outage of the API server, is none. */
+export const livesSince = ({ signMs }: NodeMemory, { atMs }: DryFenced): boolean => signMs !== null && signMs > atMs;
+
 function stillSilent(dryFenced: GuardState['dryFenced'], nodes: GuardState['nodes']): GuardState['dryFenced'] {
-  return new Map([...dryFenced].filter(([uid]) => nodes.get(uid)?.isSuspect === true));
+  return new Map(
+    [...dryFenced].filter(([uid, fenced]) => {
+      const memory = nodes.get(uid);
+      return memory !== undefined && !livesSince(memory, fenced);
+    }),
+  );
 }
 
 function withResignation(progress: Progress, look: Look): Progress {
@@ -139,4 +174,32 @@ function withResignation(progress: Progress, look: Look): Progress {
       return isSuspect ? withDecision(progress, look, { kind: 'resign', forMs: RESIGN_MS }) : progress;
   }
   return progress;
+}
+
+/**
+ * The record of an act has been stored, which may have taken seconds: why the act must not begin any more, by what is known by
+ * now; null: it may. `before`: the state after the last look.
+ */
+export function whyNotNow(
+  before: GuardState,
+  observation: GuardObservation,
+  config: GuardConfig,
+  { fencing: id, act }: { readonly fencing: FencingId; readonly act: Act },
+): string | null {
+  // They take back, which is never wrong.
+  if (act.kind === 'untell' || act.kind === 'clear') return null;
+  if (hasJumped(before.self, observation)) return 'clock-jump';
+  const look = lookOf(takeIn(before, observation, config).state, observation, config);
+  const fencing = look.state.fencings.get(id);
+  if (fencing === undefined) return 'record-gone';
+  const memory = look.state.nodes.get(fencing.record.node.uid);
+  const meant = fencing.pending?.becomes ?? fencing.record;
+  if (act.kind === 'on') {
+    if (memory === undefined && !isOrderedOn(meant, look.state.nodes)) return 'node-deleted';
+    return isUnderForeignTaint(fencing, meant, look) ? 'foreign-taint' : null;
+  }
+  if (memory === undefined) return 'node-deleted';
+  const turn: Turn = { ...look, fencing, record: fencing.record, memory };
+  if (act.kind === 'off') return whyNotOff(turn, act.methods);
+  return lifeSign(turn) !== null || saysOn(turn) ? 'life' : null;
 }

@@ -33,7 +33,8 @@ export type GuardDecision = {
       readonly kind: 'fence';
       readonly node: NodeRef;
       readonly gates: readonly GateRow[];
-      readonly frees: Frees;
+      /** Null: not known. */
+      readonly frees: Frees | null;
       /** In dry run nothing is stored and nothing follows. */
       readonly isDry: boolean;
     } & Store)
@@ -131,6 +132,7 @@ export type Because =
   | 'no-sign-from-anybody'
   | 'own-node'
   | 'node-deleted'
+  | 'lives-as'
   | 'leaving'
   | 'excluded'
   | 'skip'
@@ -141,10 +143,14 @@ export type Because =
   | Announcement
   | 'cordon'
   | 'no-age'
+  | 'no-lease'
   | 'not-silent-enough'
   | 'seen-once'
+  | 'may-be-booting'
   | 'witness-unknown'
   | 'kubelet-answers'
+  | 'kubelet-answered'
+  | 'kubelet-unheard'
   | 'stuck-unknown'
   | 'nothing-to-free'
   | 'no-method'
@@ -175,6 +181,8 @@ export type GateRow = {
   readonly isOpen: boolean;
   readonly because: Because;
   readonly value: number | string | null;
+  /** `value` is only what this process saw of it: it is that or more. */
+  readonly isAtLeast: boolean;
   readonly limit: number | string | null;
   /** When it would open if nothing else changed; null: not by time alone. */
   readonly opensMs: MonoMs | null;
@@ -225,6 +233,8 @@ export type GuardReason =
       readonly detail: string;
     }
   | { readonly code: 'act-failed'; readonly node: NodeRef; readonly fencing: FencingId; readonly detail: string }
+  | { readonly code: 'not-told'; readonly node: NodeRef; readonly fencing: FencingId; readonly detail: string }
+  | { readonly code: 'still-ready'; readonly node: NodeRef; readonly fencing: FencingId }
   | { readonly code: 'not-proven'; readonly node: NodeRef; readonly fencing: FencingId; readonly lacks: string }
   | { readonly code: 'not-drained'; readonly node: NodeRef; readonly fencing: FencingId; readonly left: Frees }
   | { readonly code: 'foreign-taint'; readonly node: NodeRef; readonly value: string }
@@ -236,5 +246,6 @@ export type GuardReason =
       readonly phase: Phase;
       readonly by: string;
     }
+  | { readonly code: 'own-found'; readonly node: NodeRef; readonly fencing: FencingId }
   | { readonly code: 'unreadable-record'; readonly fencing: FencingId; readonly problem: string }
   | { readonly code: 'orphan-mark'; readonly node: NodeRef; readonly value: string };

@@ -38,7 +38,7 @@ export function stepDevices(
     const known = devices.get(key);
     const node = nodes.get(answer.node);
     const isFalse = known !== undefined && node !== undefined && isFalseOff(known, answer, node);
-    const heard = withAnswer(known, answer, wallMs);
+    const heard = withAnswer(known, answer, node, wallMs);
     if (!isFalse || heard.contradicted !== null) {
       devices.set(key, heard);
       continue;
@@ -62,9 +62,19 @@ function isFalseOff(
   return isBetween && begunMs - last.endedMs <= CONTRADICTED_WITHIN_MS;
 }
 
-function withAnswer(known: DeviceMemory | undefined, answer: DeviceAnswer, wallMs: number): DeviceMemory {
+function withAnswer(
+  known: DeviceMemory | undefined,
+  answer: DeviceAnswer,
+  memory: NodeMemory | undefined,
+  wallMs: number,
+): DeviceMemory {
   const { node, method, says, begunMs, endedMs } = answer;
   const recent = known?.recent ?? [];
+  const awayMs = known?.awayMs ?? null;
+  // Of one that was never seen alive: since it is known to be silent.
+  const fromMs = memory?.signMs ?? memory?.sinceMs ?? null;
+  const hasAnswered = fromMs !== null && (recent.at(-1)?.begunMs ?? fromMs) > fromMs;
+  const isBack = says === 'on' && awayMs !== null && awayMs > (fromMs ?? Number.NEGATIVE_INFINITY);
   return {
     node,
     method,
@@ -73,24 +83,46 @@ function withAnswer(known: DeviceMemory | undefined, answer: DeviceAnswer, wallM
     silentSinceMs: says === 'unknown' ? (known?.silentSinceMs ?? begunMs) : null,
     wallMs,
     recent: says === 'unknown' ? recent : [...recent, { says, begunMs, endedMs }].slice(-KEPT_ANSWERS),
+    awayMs: says === 'on' ? null : says === 'unknown' && hasAnswered ? awayMs : begunMs,
+    returnedMs: isBack ? begunMs : (known?.returnedMs ?? null),
+    offMs: says === 'off' ? begunMs : (known?.offMs ?? null),
     hasSaidOn: says === 'on' || known?.hasSaidOn === true,
     contradicted: known?.contradicted ?? null,
     rehearsedWallMs: known?.rehearsedWallMs ?? null,
   };
 }
 
-/** What an earlier leader kept, where this process knows nothing itself; what it holds against a device counts always. */
-export function adoptDevices(own: Devices, kept: readonly KeptDevice[]): Devices {
+/** Since when one of its devices says on again that was away, and it has not lived since: it may be booting. Null: none does. */
+export function returnedMs(
+  { object, signMs }: NodeMemory,
+  methods: readonly MethodKey[],
+  devices: Devices,
+): MonoMs | null {
+  const since = methods.map((method) => {
+    const device = devices.get(deviceKey(object.uid, method));
+    return device === undefined || device.says === 'off' ? null : device.returnedMs;
+  });
+  const last = Math.max(...since.map((ms) => ms ?? Number.NEGATIVE_INFINITY));
+  return last > (signMs ?? Number.NEGATIVE_INFINITY) ? last : null;
+}
+
+/**
+ * What an earlier leader kept, where this process knows nothing itself; what it holds against a device counts always. One that was
+ * away, or had just returned, counts as away until now.
+ */
+export function adoptDevices(own: Devices, kept: readonly KeptDevice[], atMs: MonoMs): Devices {
   const devices = new Map(own);
-  for (const device of kept) {
+  for (const { hasReturned, ...device } of kept) {
     const key = deviceKey(device.node, device.method);
     const known = devices.get(key);
+    const awayMs = hasReturned || device.says !== 'on' ? atMs : null;
     devices.set(
       key,
       known === undefined
-        ? { ...device, begunMs: null, silentSinceMs: null, recent: [] }
+        ? { ...device, begunMs: null, silentSinceMs: null, recent: [], awayMs, returnedMs: null, offMs: null }
         : {
             ...known,
+            awayMs: awayMs ?? known.awayMs,
             hasSaidOn: known.hasSaidOn || device.hasSaidOn,
             contradicted: known.contradicted ?? device.contradicted,
             rehearsedWallMs: device.rehearsedWallMs ?? known.rehearsedWallMs,
@@ -124,11 +156,12 @@ export function withoutUnused(state: Asked, config: GuardConfig): Devices {
 
 /** To be stored in `guard-devices`. */
 export function keptDevices(state: Asked, config: GuardConfig): readonly KeptDevice[] {
-  return devicesInUse(state, config).map(
-    ({ node, method, says, wallMs, hasSaidOn, contradicted, rehearsedWallMs }): KeptDevice => ({
-      ...{ node, method, says, wallMs, hasSaidOn, contradicted, rehearsedWallMs },
-    }),
-  );
+  return devicesInUse(state, config).map((device): KeptDevice => {
+    const { node, method, says, wallMs, hasSaidOn, contradicted, rehearsedWallMs } = device;
+    const memory = state.nodes.get(node);
+    const hasReturned = memory !== undefined && returnedMs(memory, [method], state.devices) !== null;
+    return { node, method, says, wallMs, hasSaidOn, hasReturned, contradicted, rehearsedWallMs };
+  });
 }
 
 /** Everything that was said by these methods of a node is not believed any more. */

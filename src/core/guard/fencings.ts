@@ -3,7 +3,7 @@ import type { GuardReason } from './decision.ts';
 import { withFreed } from './freed.ts';
 import type { DeviceAnswer, GuardObservation, GuardOutcome } from './observation.ts';
 import type { FencingId, FencingRecord, RecordedAnswer, StoredRecord } from './record.ts';
-import { type Fencing, type GuardState, nodeOrSuccessor } from './state.ts';
+import { type Fencing, type GuardState, nodeOrSuccessor, UNSEEN } from './state.ts';
 
 /** A record that this process stored may be missing for this long from what it reads. */
 const READ_LAG_MS = 10_000;
@@ -14,7 +14,7 @@ type FencingsStep = { readonly fencings: Fencings; readonly reasons: readonly Gu
 
 /** The open fencings after the outcomes, records and answers of this look. */
 export function stepFencings(
-  state: Pick<GuardState, 'fencings' | 'nodes'>,
+  state: Pick<GuardState, 'fencings' | 'nodes' | 'self'>,
   observation: GuardObservation,
 ): FencingsStep {
   const { atMs, wallMs, outcomes, records, answers, self } = observation;
@@ -29,7 +29,7 @@ export function stepFencings(
     dropDeleted(fencings, records.value, atMs);
   }
   for (const [id, fencing] of fencings) {
-    const heard = withFreed(withAnswers(fencing, answers, wallMs), observation);
+    const heard = withFreed(withAnswers(fencing, answers, wallMs), observation, state.self);
     fencings.set(id, withNode(heard, state, atMs));
   }
   return { fencings, reasons };
@@ -57,9 +57,14 @@ function settle(
   reasons.push(...failuresOf(becomes, act));
   fencings.set(id, {
     ...fencing,
-    record: { ...becomes, answers: withRuns(becomes, act, wallMs), offSent: sentOf(fencing.record, becomes, act) },
+    record: {
+      ...becomes,
+      answers: withRuns(becomes, act, wallMs),
+      ...(act?.kind === 'not-begun' && sentOf(fencing.record)),
+    },
     version: store.version,
     sinceMs: atMs,
+    phaseSinceMs: becomes.phase === fencing.record.phase ? fencing.phaseSinceMs : atMs,
     decidedMs: pending.atMs,
     isTakenOver: false,
     pending: null,
@@ -67,14 +72,29 @@ function settle(
     offBegunMs: fencing.offBegunMs ?? offBegunMs(becomes, act),
     offReturnedMs: becomes.phase === 'off-sent' && act?.kind === 'ran' ? atMs : fencing.offReturnedMs,
     failedMs: act?.kind === 'failed' || act?.kind === 'not-begun' ? atMs : null,
+    freedSinceMs: freedSinceMs(fencing, becomes, atMs),
     isOverdue: becomes.phase === fencing.record.phase && fencing.isOverdue,
     readyMs: null,
   });
 }
 
+/** Before its first taint nothing was freed; while it has `failed`, nobody looks. */
+function freedSinceMs(
+  { record, freedSinceMs: before }: Fencing,
+  { phase }: FencingRecord,
+  atMs: MonoMs,
+): MonoMs | null {
+  if (phase === 'failed') return null;
+  const isFirst = phase === 'proven' && !record.steps.some((step) => step.phase === 'proven');
+  return isFirst ? atMs : before;
+}
+
 /** What was stored as sent and was never begun was not sent. */
-const sentOf = (before: FencingRecord, becomes: FencingRecord, act: GuardOutcome['act']): FencingRecord['offSent'] =>
-  act?.kind === 'not-begun' ? before.offSent : becomes.offSent;
+const sentOf = ({ offSent, onSent, onAttempt }: FencingRecord): Partial<FencingRecord> => ({
+  offSent,
+  onSent,
+  onAttempt,
+});
 
 function offBegunMs({ phase }: FencingRecord, act: GuardOutcome['act']): MonoMs | null {
   if (act?.kind !== 'ran' || act.runs.length === 0 || phase === 'on-sent') return null;
@@ -139,22 +159,20 @@ function adopt(
     if (known.version !== version) fencings.set(id, { ...known, version });
     return;
   }
-  if (record.writer !== writer || known === undefined) {
+  if (record.writer === writer && known === undefined) {
+    reasons.push({ code: 'own-found', node: record.node, fencing: id });
+  } else if (record.writer !== writer) {
     reasons.push({ code: 'taken-over', node: record.node, fencing: id, phase: record.phase, by: record.writer });
   }
   fencings.set(id, {
     record,
     version,
     sinceMs: atMs,
+    phaseSinceMs: known?.record.phase === record.phase ? known.phaseSinceMs : atMs,
     decidedMs: atMs,
     isTakenOver: true,
     pending: null,
-    offBegunMs: null,
-    offReturnedMs: null,
-    acted: null,
-    failedMs: null,
-    isOverdue: false,
-    readyMs: null,
+    ...UNSEEN,
   });
 }
 
@@ -163,7 +181,7 @@ const isOlder = (record: FencingRecord, known: FencingRecord): boolean =>
 
 /** But for what this process has not stored yet, or what it stored as sent and was not begun. */
 const isSame = (record: FencingRecord, known: FencingRecord): boolean => {
-  const { answers, freed, offSent, ...stored } = record;
+  const { answers, freed, offSent, onSent, onAttempt, ...stored } = record;
   return Object.entries(stored).every(
     ([field, value]) => JSON.stringify(value) === JSON.stringify(known[field as keyof FencingRecord]),
   );

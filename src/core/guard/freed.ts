@@ -1,7 +1,7 @@
 import type { Frees } from './decision.ts';
 import type { GuardObservation, MemberAsk, MemberView } from './observation.ts';
 import type { Freed, FreedPod, Phase } from './record.ts';
-import type { Fencing } from './state.ts';
+import type { Fencing, SelfMemory } from './state.ts';
 import { readSince } from './worth.ts';
 
 /** A record has room for so many pods and volumes, and for names that are no longer than Kubernetes allows. */
@@ -30,35 +30,48 @@ export function toBeFreed({ pods, attachments }: Frees): Freed {
   };
 }
 
-/** The fencing after what was read of its pods, volumes and members, by the clock of who saw it. */
+/**
+ * The fencing after what was read of its pods, volumes and members, by the clock of who saw it. To who has just taken over, or
+ * leads again, what happened before seems to happen now.
+ */
 export function withFreed(
   fencing: Fencing,
-  observation: Pick<GuardObservation, 'asked' | 'attachments' | 'wallMs'>,
+  observation: Pick<GuardObservation, 'asked' | 'attachments' | 'wallMs' | 'atMs'>,
+  { electedMs }: Pick<SelfMemory, 'electedMs'>,
 ): Fencing {
-  const { record, sinceMs, isTakenOver } = fencing;
+  const { record } = fencing;
   const { freed: toFree } = record;
-  // To who has just taken over, what happened before seems to happen now.
-  if (isTakenOver || toFree === null || !FOLLOWED.has(record.phase)) return fencing;
-  const { wallMs, attachments } = observation;
+  if (toFree === null || !FOLLOWED.has(record.phase)) return fencing;
+  const { wallMs, atMs } = observation;
+  const ledMs = electedMs ?? fencing.sinceMs;
+  const sinceMs = Math.max(fencing.sinceMs, ledMs);
   const asked = observation.asked.get(record.node.uid);
   const pods = asked === undefined ? null : readSince(asked.pods, sinceMs, 'pods');
   const members = asked === undefined ? null : readSince(asked.members, sinceMs, 'members');
-  const attached = readSince(attachments, sinceMs, 'volumeattachments');
+  const attached = readSince(observation.attachments, sinceMs, 'volumeattachments');
   const left = new Set(pods?.known ? pods.value.map(({ uid }) => uid) : []);
   const held = new Set(attached.known ? (attached.value.get(record.node.name) ?? []).map(({ name }) => name) : []);
+  const isFollowed = fencing.freedSinceMs !== null && fencing.freedSinceMs >= ledMs;
+  const gone = { goneWallMs: wallMs, ...(isFollowed ? {} : { isGoneBy: true as const }) };
+  const ready = { readyWallMs: wallMs, ...(isFollowed ? {} : { isReadyBy: true as const }) };
   const freed: Freed = {
     pods: toFree.pods.map((pod) => ({
       ...pod,
-      goneWallMs: pod.goneWallMs ?? (pods?.known && !left.has(pod.uid) ? wallMs : null),
-      readyWallMs: pod.readyWallMs ?? (members?.known && isReadyAgain(pod, members.value) ? wallMs : null),
+      ...(pod.goneWallMs === null && pods?.known && !left.has(pod.uid) ? gone : {}),
+      ...(pod.readyWallMs === null && members?.known && isReadyAgain(pod, members.value) ? ready : {}),
     })),
     volumes: toFree.volumes.map((volume) => ({
       ...volume,
-      goneWallMs: volume.goneWallMs ?? (attached.known && !held.has(volume.name) ? wallMs : null),
+      ...(volume.goneWallMs === null && attached.known && !held.has(volume.name) ? gone : {}),
     })),
   };
-  return countKnown(freed) === countKnown(toFree) ? fencing : { ...fencing, record: { ...record, freed } };
+  const isWhole = pods?.known && attached.known && (members?.known || !toFree.pods.some(isAwaited));
+  const freedSinceMs = isFollowed || !isWhole ? fencing.freedSinceMs : atMs;
+  if (countKnown(freed) !== countKnown(toFree)) return { ...fencing, freedSinceMs, record: { ...record, freed } };
+  return freedSinceMs === fencing.freedSinceMs ? fencing : { ...fencing, freedSinceMs };
 }
+
+const isAwaited = ({ isMember, readyWallMs }: FreedPod): boolean => isMember && readyWallMs === null;
 
 /** Another pod has its name by now, and is Ready. */
 const isReadyAgain = ({ namespace, name, uid }: FreedPod, members: readonly MemberView[]): boolean =>
@@ -68,18 +81,12 @@ const isReadyAgain = ({ namespace, name, uid }: FreedPod, members: readonly Memb
 const FOLLOWED: ReadonlySet<Phase> = new Set(['tainted', 'untainting', 'on-sent', 'booting', 'left-off', 'not-back']);
 
 /** Members of StatefulSets that are to be looked for now. */
-export function membersToAsk(
-  { record, isTakenOver }: Fencing,
-  { atMs, wallMs, asked }: GuardObservation,
-): readonly MemberAsk[] {
-  const taintedMs = record.steps.find(({ phase }) => phase === 'tainted')?.wallMs;
-  if (isTakenOver || taintedMs === undefined || wallMs - taintedMs > FOLLOWED_MS || !FOLLOWED.has(record.phase))
-    return [];
+export function membersToAsk({ record }: Fencing, { atMs, wallMs, asked }: GuardObservation): readonly MemberAsk[] {
+  const taintedMs = record.steps.findLast(({ phase }) => phase === 'tainted')?.wallMs;
+  if (taintedMs === undefined || wallMs - taintedMs > FOLLOWED_MS || !FOLLOWED.has(record.phase)) return [];
   const last = asked.get(record.node.uid)?.members;
   if (last?.known && atMs - last.value.asOfMs < MEMBERS_AGAIN_MS) return [];
-  return (record.freed?.pods ?? [])
-    .filter(({ isMember, readyWallMs }) => isMember && readyWallMs === null)
-    .map(({ namespace, name }) => ({ namespace, name }));
+  return (record.freed?.pods ?? []).filter(isAwaited).map(({ namespace, name }) => ({ namespace, name }));
 }
 
 /** More of it is known than is stored, and no step is due that would store it. */

@@ -1,15 +1,25 @@
 import { type MonoMs, unknown } from '../reading.ts';
 import { type GuardConfig, meets, planOf } from './config.ts';
 import type { GateName, GateRow } from './decision.ts';
-import { IN_TIME_MS, lackOfPlan, levelOffAlready, slowestMs, useOf } from './devices.ts';
-import { isDead, TWO_LOOKS_MS } from './health.ts';
+import { IN_TIME_MS, lackOfPlan, levelOffAlready, returnedMs, slowestMs, useOf } from './devices.ts';
+import {
+  ageOf,
+  FRESH_CORDON_MS,
+  hasLease,
+  isDead,
+  isSkipped,
+  limitsOf,
+  plannedBy,
+  TWO_LOOKS_MS,
+  wasHeard,
+} from './health.ts';
+import { lives } from './living-as.ts';
 import type { GuardObservation } from './observation.ts';
-import { isSkipped, plannedBy } from './planned.ts';
 import { controlPlaneHold, cutsWallMs, inFlight, rateHold } from './rate.ts';
 import type { StoredRecord } from './record.ts';
-import { LEAST_AUTHORITY_MS, READ_AWAY_MS, STALE_MS, WRITE_AWAY_MS } from './self.ts';
+import { LEAST_AUTHORITY_MS, READ_AWAY_MS, staleMs, WRITE_AWAY_MS } from './self.ts';
 import { deviceKey, type GuardState, type NodeMemory } from './state.ts';
-import { holdOn, isReleased } from './storm.ts';
+import { holdOn, isReleased, wasOver } from './storm.ts';
 import { FRESH_MS, freesOf, isNothing, readSince } from './worth.ts';
 
 /** One look, after everything of it is taken in. */
@@ -42,31 +52,51 @@ const shut = (
   value: Shut['value'] = null,
   limit: Shut['limit'] = null,
   opensMs: MonoMs | null = null,
-): Shut => ({ because, value, limit, opensMs });
+): Shut => ({ because, value, isAtLeast: false, limit, opensMs });
+/** `isExact`: this process saw all of what is compared. */
+const orMore = (closed: Shut, isExact: boolean): Shut => ({ ...closed, isAtLeast: !isExact });
 
 /** guard.md 6.2: null = open. In the order of `GATES`, and the first closed one is the reason. */
 const RULES: { readonly [G in GateName]: (at: AtGate) => Shut | null } = {
   self: ({ self }) => self,
-  scope: ({ memory, state, observation, config }) =>
-    scopeShut(memory, state, observation, config) ?? recordShut(memory, observation),
+  scope: (at) => {
+    const { memory, state, observation, config } = at;
+    const scope = livesAsShut(at) ?? scopeShut(memory, state, observation, config);
+    const record = recordShut(memory, observation);
+    return scope === null ? record : { ...scope, opensMs: record === null ? scope.opensMs : null };
+  },
   planned: ({ memory, ageMs, observation: { atMs }, asOfMs, config: { plannedWaitMs } }) => {
     const by = plannedBy(memory, atMs);
     if (by === null || (ageMs ?? 0) >= plannedWaitMs) return null;
-    return shut(by, ageMs, plannedWaitMs, ageMs === null ? null : asOfMs - ageMs + plannedWaitMs);
+    const waitedMs = ageMs === null ? null : asOfMs - ageMs + plannedWaitMs;
+    const oldMs = by === 'cordon' && memory.cordonedMs !== null ? memory.cordonedMs + FRESH_CORDON_MS : null;
+    const opensMs = waitedMs === null || oldMs === null ? (waitedMs ?? oldMs) : Math.min(waitedMs, oldMs);
+    return orMore(shut(by, ageMs, plannedWaitMs, opensMs), wasHeard(memory));
   },
-  dead: ({ memory, ageMs, asOfMs, config }) => {
-    if (isDead(memory, asOfMs)) return null;
-    const limitMs = Math.max(config.deadAfterMs, memory.lease?.durationMs ?? 0);
-    if (ageMs === null) return shut('no-age', null, limitMs);
+  dead: (at) => {
+    const { memory, ageMs, asOfMs, config } = at;
+    if (isDead(memory, asOfMs)) return bootingShut(at);
+    const limitMs = limitsOf(memory.lease, config).deadAfterMs;
+    if (ageMs === null) return shut(hasLease(memory) ? 'no-age' : 'no-lease', null, limitMs);
     const because = memory.overdueMs === null ? 'not-silent-enough' : 'seen-once';
-    return shut(because, ageMs, limitMs, Math.max(asOfMs - ageMs + limitMs, memory.overdueMs ?? asOfMs) + TWO_LOOKS_MS);
+    const opensMs = Math.max(asOfMs - ageMs + limitMs, memory.overdueMs ?? asOfMs) + TWO_LOOKS_MS;
+    return orMore(shut(because, ageMs, limitMs, opensMs), wasHeard(memory));
   },
-  witness: ({ memory, observation, config: { kubeletAnswers } }) => {
-    if (kubeletAnswers === 'ignore') return null;
+  witness: ({ memory, state, observation, config, fencing }) => {
+    if (config.kubeletAnswers === 'ignore') return null;
     const asked = observation.asked.get(memory.object.uid)?.witness ?? unknown('not-asked', 'kubelet', '');
     const witness = readSince(asked, observation.atMs - FRESH_MS, 'kubelet');
     if (!witness.known) return shut('witness-unknown', witness.why);
-    return witness.value === 'answers' ? shut('kubelet-answers', witness.value) : null;
+    if (witness.value === 'answers') return shut('kubelet-answers', witness.value);
+    // It lives without the API: its kubelet may be away for as long as one that reaches the API. Who was not elected yet asked nobody;
+    // a fencing was begun by one who had.
+    const heardMs = memory.answeredMs ?? Number.NEGATIVE_INFINITY;
+    const sinceMs = fencing === null ? Math.max(heardMs, state.self.electedMs ?? heardMs) : heardMs;
+    const { deadAfterMs } = limitsOf(memory.lease, config);
+    const silentMs = observation.atMs - sinceMs;
+    if (silentMs >= deadAfterMs) return null;
+    const because = sinceMs === heardMs ? 'kubelet-answered' : 'kubelet-unheard';
+    return orMore(shut(because, silentMs, deadAfterMs, sinceMs + deadAfterMs), sinceMs === heardMs);
   },
   worth: ({ memory, observation, config: { fenceWhen } }) => {
     if (fenceWhen === 'always') return null;
@@ -89,10 +119,19 @@ const RULES: { readonly [G in GateName]: (at: AtGate) => Shut | null } = {
     if (hold === null || isOff(at)) return null;
     if (hold.endedMs === null) return shut(hold.kind, 'lasts');
     const { coolDownMs } = at.config.storm;
-    return shut('cool-down', atMs - hold.endedMs, coolDownMs, hold.endedMs + coolDownMs);
+    return orMore(shut('cool-down', atMs - hold.endedMs, coolDownMs, hold.endedMs + coolDownMs), !wasOver(hold));
   },
   rate: rateShut,
 };
+
+/** A machine that was switched on, or whose power came back, boots by itself if it is left alone. */
+export function bootingShut({ memory, state, observation, config }: Look & Pick<AtGate, 'memory'>): Shut | null {
+  const plan = planOf(config, memory.object.name);
+  const sinceMs = plan === null ? null : returnedMs(memory, plan.levels.flat(), state.devices);
+  const { bootTimeMs } = config.recovery;
+  if (sinceMs === null || observation.atMs - sinceMs >= bootTimeMs) return null;
+  return orMore(shut('may-be-booting', observation.atMs - sinceMs, bootTimeMs, sinceMs + bootTimeMs), false);
+}
 
 /** Every gate, open or closed, for a person to see. */
 export function gatesOf(at: AtGate): readonly GateRow[] {
@@ -112,7 +151,7 @@ const GATE_NAMES = Object.keys(RULES) as readonly GateName[];
 
 function rowOf(gate: GateName, closed: Shut | null): GateRow {
   if (closed !== null) return { gate, isOpen: false, ...closed };
-  return { gate, isOpen: true, because: 'open', value: null, limit: null, opensMs: null };
+  return { gate, isOpen: true, because: 'open', value: null, isAtLeast: false, limit: null, opensMs: null };
 }
 
 /** Whether this process may act at all; what is under way goes on behind this gate alone. */
@@ -135,7 +174,14 @@ function selfShut({ state, observation }: Pick<Look, 'state' | 'observation'>): 
   const epoch = epochShut({ observation });
   if (epoch !== null) return epoch;
   if (!kept.known) return shut('kept-unknown', kept.why);
-  if (atMs < settlesMs) return shut('settling', settlesFor, settlesMs - atMs, settlesMs);
+  const lasting = lastingShut({ state, observation });
+  if (atMs >= settlesMs) return lasting;
+  return shut('settling', settlesFor, settlesMs - atMs, lasting === null ? settlesMs : null);
+}
+
+/** What of itself no time alone mends. */
+function lastingShut({ state, observation }: Pick<Look, 'state' | 'observation'>): Shut | null {
+  const { atMs } = observation;
   if (state.paused !== null) return shut('paused', state.paused.by);
   const reads = readsShut({ state, observation });
   if (reads !== null) return reads;
@@ -152,10 +198,9 @@ export function readsShut({ state, observation: { atMs } }: Pick<Look, 'state' |
   if (readMs === null || atMs - readMs > READ_AWAY_MS) {
     return shut('api-reads', readMs === null ? null : atMs - readMs, READ_AWAY_MS);
   }
-  if (anySignMs === null || atMs - anySignMs > STALE_MS) {
-    return shut('no-sign-from-anybody', anySignMs === null ? null : atMs - anySignMs, STALE_MS);
-  }
-  return null;
+  const quietMs = anySignMs === null ? null : atMs - anySignMs;
+  const limitMs = staleMs(state.nodes);
+  return quietMs === null || quietMs > limitMs ? shut('no-sign-from-anybody', quietMs, limitMs) : null;
 }
 
 /** A record of a higher epoch: somebody else leads, whatever the lease says (guard.md 7.2). */
@@ -165,6 +210,32 @@ export function epochShut({ observation: { records, self } }: Pick<Look, 'observ
   const highest = records.value.reduce((most, { record }) => Math.max(most, record?.epoch ?? 0), 0);
   return highest > leadership.epoch ? shut('higher-epoch', highest, leadership.epoch) : null;
 }
+
+/**
+ * It may be the machine of another Node, the silence of which may be intended, or that of a switch: it is cut for none of its names
+ * that is not to be.
+ */
+function livesAsShut(at: AtGate): Shut | null {
+  const { state, asOfMs, observation, config } = at;
+  const memory = state.nodes.get(state.livingAs.get(at.memory.object.uid) ?? '');
+  if (memory === undefined) return null;
+  const { name, uid } = memory.object;
+  const fencing = [...state.fencings.values()].find(({ record }) => record.node.uid === uid);
+  // Its devices, or a person, said that it is off.
+  if (fencing?.record.phase === 'left-off') return null;
+  const isFenced = fencing !== undefined || state.dryFenced.has(uid);
+  const ageMs = ageOf(memory, asOfMs, observation.atMs >= state.self.settlesMs);
+  const other: AtGate = { ...at, memory, ageMs, fencing: null };
+  const mayLive =
+    lives(memory, asOfMs) ||
+    bootingShut(other) !== null ||
+    scopeShut(memory, state, observation, config) !== null ||
+    recordShut(memory, observation) !== null ||
+    MAY_LIVE.some((gate) => RULES[gate](other) !== null);
+  return isFenced || mayLive ? shut('lives-as', name) : null;
+}
+/** What else says that a machine may run though it is silent. */
+const MAY_LIVE = ['planned', 'witness', 'storm'] as const;
 
 /** Never the own node, nor one that is somebody else's (G9, guard.md 10). */
 export function scopeShut(
@@ -180,8 +251,13 @@ export function scopeShut(
   if (facts.isExcluded) return shut('excluded');
   if (isSkipped(memory, atMs)) {
     const endsMs = (skippedMs ?? atMs) + (facts.skipMs ?? 0);
-    return shut('skip', null, null, Number.isFinite(endsMs) ? endsMs : null);
+    const isLasting = !Number.isFinite(endsMs) || lastingScopeShut(memory, config) !== null;
+    return shut('skip', null, null, isLasting ? null : endsMs);
   }
+  return lastingScopeShut(memory, config);
+}
+
+function lastingScopeShut({ object, facts }: NodeMemory, config: GuardConfig): Shut | null {
   if (facts.isControlPlane && config.controlPlane === 'never') return shut('control-plane', 'never');
   if (!meets(object.labels, config.nodes)) return shut('outside-nodes');
   return facts.owner !== null && config.otherOwner === 'respect' ? shut('other-owner', facts.owner) : null;
@@ -223,8 +299,11 @@ function flyingShut({ state, config: { rate } }: Look, fencing: string | null): 
 function cutsShut({ state, observation, config }: Look, fencing: string | null): Shut | null {
   const { atMs, wallMs, records } = observation;
   if (!records.known) return shut('records-unknown', records.why);
-  const hold = rateHold(cutsWallMs(records.value, state, wallMs, fencing), wallMs, config.rate);
-  return hold === null ? null : shut(hold.because, hold.value, hold.limit, atMs + (hold.inMs ?? 0));
+  const hold = rateHold(cutsWallMs(records.value, state, observation, fencing), wallMs, config.rate);
+  if (hold === null) return null;
+  // Of one that a clock ahead has dated, only when this process first saw it is known.
+  const isExact = hold.because !== 'min-interval' || ![...state.ahead.values()].includes(atMs - hold.value);
+  return orMore(shut(hold.because, hold.value, hold.limit, atMs + (hold.inMs ?? 0)), isExact);
 }
 
 /** The node as it stands at its gates now. */

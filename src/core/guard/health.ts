@@ -1,9 +1,31 @@
 import type { MonoMs } from '../reading.ts';
 import type { GuardConfig } from './config.ts';
-import { factsOf } from './node-facts.ts';
-import type { GuardObservation, NodeObject, NodeView } from './observation.ts';
-import { isPlanned } from './planned.ts';
+import { type Announcement, factsOf } from './node-facts.ts';
+import type { GuardObservation, LeaseView, NodeObject, NodeView } from './observation.ts';
 import type { GuardState, NodeMemory } from './state.ts';
+
+/** A cordon that is older than this says nothing about the silence of now (guard.md 10). */
+export const FRESH_CORDON_MS = 30 * 60_000;
+
+/** What says that its silence is intended; null: nothing. A cordon of unknown age counts as fresh. */
+export function plannedBy({ announced, cordonedMs }: NodeMemory, atMs: MonoMs): Announcement | 'cordon' | null {
+  if (announced !== null) return announced;
+  return cordonedMs === null || isOldCordon(cordonedMs, atMs) ? null : 'cordon';
+}
+
+/** Whether it says nothing about a silence at that time any more. */
+export const isOldCordon = (cordonedMs: MonoMs | null, atMs: MonoMs): boolean =>
+  cordonedMs !== null && atMs - cordonedMs >= FRESH_CORDON_MS;
+
+/** Announced, and not yet silent for longer than such a shutdown may take. */
+export function isPlanned(memory: NodeMemory, ageMs: number, atMs: MonoMs, plannedWaitMs: number): boolean {
+  return ageMs < plannedWaitMs && plannedBy(memory, atMs) !== null;
+}
+
+/** Asked to be left alone, and the time it asked for is not over. */
+export function isSkipped({ facts, skippedMs }: NodeMemory, atMs: MonoMs): boolean {
+  return atMs - (skippedMs ?? atMs) < (facts.skipMs ?? 0);
+}
 
 /** guard.md 6.1. `new`: it has no age. `unhappy`: alive, but not Ready. */
 export const NODE_CLASSES = ['healthy', 'unhappy', 'suspect', 'dead', 'planned', 'new'] as const;
@@ -15,6 +37,36 @@ export const TWO_LOOKS_MS = 5_000;
 const STILL_COUNTS_MS = 30_000;
 
 type Limits = Pick<GuardConfig, 'suspectAfterMs' | 'deadAfterMs'>;
+
+/** Time between two renewals of a lease: the kubelet's nodeLeaseRenewIntervalFraction is 0.25. */
+export const renewalMs = (lease: LeaseView | null): number => (lease?.durationMs ?? 0) / 4;
+
+/** Of the kubelet's default of 40 s. */
+export const USUAL_RENEWAL_MS = 10_000;
+
+/** Beyond one renewal, all nodes of one failure are seen silent within this: lists and looks. */
+export const SEEN_WITHIN_MS = 20_000;
+
+/** Of a node without a lease: the kubelet's nodeStatusReportFrequency. */
+const STATUS_RENEWAL_MS = 300_000;
+
+/** After these, a lease that would still be renewed is seen to be. */
+export const renewalsMs = (lease: LeaseView | null, renewals: 1 | 2): number =>
+  renewals * Math.max(USUAL_RENEWAL_MS, renewalMs(lease));
+
+/** A node that lives is seen to have given as many signs within this. */
+export function signsWithinMs(lease: LeaseView | null, signs: 1 | 2): number {
+  return (hasLease({ lease }) ? renewalsMs(lease, signs) : signs * STATUS_RENEWAL_MS) + SEEN_WITHIN_MS;
+}
+
+/** When a node is suspect, and when it is dead: later by enough to see first how many fell silent with it (G5). */
+export function limitsOf(lease: LeaseView | null, { suspectAfterMs, deadAfterMs }: Limits): Limits {
+  const suspectMs = Math.max(suspectAfterMs, lease?.durationMs ?? 0);
+  return {
+    suspectAfterMs: suspectMs,
+    deadAfterMs: Math.max(deadAfterMs, suspectMs + renewalMs(lease) + SEEN_WITHIN_MS),
+  };
+}
 export type NodesStep = {
   readonly nodes: GuardState['nodes'];
   /** Some node gave a sign of life at this look. */
@@ -36,8 +88,12 @@ export function stepNodes(
   const memories: NodeMemory[] = [];
   let isSame = value.length === before.size;
   let hasSign = false;
+  // They come in the same order at almost every look.
+  const inOrder = before.values();
   for (const view of value) {
-    const known = before.get(view.object.uid);
+    const { uid } = view.object;
+    const next = inOrder.next().value;
+    const known = next?.object.uid === uid ? next : before.get(uid);
     const seen = known === undefined ? firstSeen(view, asOfMs, atMs) : withView(known, view, startsAnew, asOfMs, atMs);
     const memory = withAge(seen, ageOf(seen, asOfMs, isSettled), asOfMs, atMs, limits);
     if (memory.signMs !== null && memory.signMs !== known?.signMs) hasSign = true;
@@ -50,15 +106,32 @@ export function stepNodes(
   return { nodes: after, hasSign };
 }
 
+/** A kubelet that answered lived then, whatever it does now. */
+export function withAnswered(nodes: GuardState['nodes'], asked: GuardObservation['asked']): GuardState['nodes'] {
+  const news = [...asked].flatMap(([uid, { witness }]): readonly (readonly [string, NodeMemory])[] => {
+    const memory = nodes.get(uid);
+    if (memory === undefined || !witness.known || witness.value.value !== 'answers') return [];
+    const { asOfMs } = witness.value;
+    return memory.answeredMs === asOfMs ? [] : [[uid, { ...memory, answeredMs: asOfMs }]];
+  });
+  return news.length === 0 ? nodes : new Map([...nodes, ...news]);
+}
+
 /**
  * Age of the last sign of life at the last read, by the own clock (G7); null: it has none. A node without a lease that is
  * renewed is known by its status alone, which comes too rarely to be missed.
  */
-export function ageOf({ lease, signMs, sinceMs }: NodeMemory, asOfMs: MonoMs, isSettled: boolean): number | null {
-  if (lease === null || lease.renewed === null) return null;
-  const lastMs = signMs ?? (isSettled ? sinceMs : null);
+export function ageOf(memory: NodeMemory, asOfMs: MonoMs, isSettled: boolean): number | null {
+  if (!hasLease(memory)) return null;
+  const lastMs = memory.signMs ?? (isSettled ? memory.sinceMs : null);
   return lastMs === null ? null : Math.max(0, asOfMs - lastMs);
 }
+
+/** Its age is that of a sign of life that this process saw; else its silence began before that could be seen. */
+export const wasHeard = ({ signMs }: Pick<NodeMemory, 'signMs'>): boolean => signMs !== null;
+
+/** Without one that is renewed, nobody can tell that it is silent, nor that it is silent still. */
+export const hasLease = ({ lease }: Pick<NodeMemory, 'lease'>): boolean => lease !== null && lease.renewed !== null;
 
 /** Its class; `ageMs` as `ageOf` says. */
 export function classOf(
@@ -87,9 +160,11 @@ function firstSeen(view: NodeView, asOfMs: MonoMs, atMs: MonoMs): NodeMemory {
     readyToken: facts.readyToken,
     ownToken: facts.ownToken,
     signMs: null,
+    answeredMs: null,
     sinceMs: asOfMs,
     isSuspect: false,
     onsetMs: null,
+    livesMs: null,
     countsUntilMs: atMs,
     disturbedMs: null,
     explained: null,
@@ -111,7 +186,11 @@ function withView(
   const seen = withLease(object === known.object ? known : withObject(known, object, atMs), lease, atMs);
   // A change that happened some time since the last look is not one of now.
   return startsAnew
-    ? { ...seen, signMs: null, sinceMs: asOfMs, isSuspect: false, onsetMs: null, overdueMs: null, countsUntilMs: atMs }
+    ? {
+        ...seen,
+        ...{ signMs: null, sinceMs: asOfMs, isSuspect: false, onsetMs: null },
+        ...{ livesMs: null, overdueMs: null, countsUntilMs: atMs },
+      }
     : seen;
 }
 
@@ -142,16 +221,11 @@ function withLease(known: NodeMemory, lease: NodeView['lease'], atMs: MonoMs): N
   return isSame ? known : { ...known, lease };
 }
 
-function withAge(
-  memory: NodeMemory,
-  ageMs: number | null,
-  asOfMs: MonoMs,
-  atMs: MonoMs,
-  { suspectAfterMs, deadAfterMs }: Limits,
-): NodeMemory {
-  const leaseMs = memory.lease?.durationMs ?? 0;
-  const isSuspect = ageMs !== null && ageMs > Math.max(suspectAfterMs, leaseMs);
-  const isOverdue = ageMs !== null && ageMs > Math.max(deadAfterMs, leaseMs);
+function withAge(memory: NodeMemory, ageMs: number | null, asOfMs: MonoMs, atMs: MonoMs, limits: Limits): NodeMemory {
+  const { suspectAfterMs, deadAfterMs } = limitsOf(memory.lease, limits);
+  const isSuspect = ageMs !== null && ageMs > suspectAfterMs;
+  const livesMs = memory.isSuspect && !isSuspect ? memory.signMs : (memory.livesMs ?? memory.signMs);
+  const isOverdue = ageMs !== null && ageMs > deadAfterMs;
   const overdueMs = isOverdue ? (memory.overdueMs ?? asOfMs) : null;
   const countsUntilMs = memory.isSuspect && !isSuspect ? atMs + STILL_COUNTS_MS : memory.countsUntilMs;
   const onsetMs = isSuspect
@@ -159,12 +233,16 @@ function withAge(
     : memory.onsetMs !== null && atMs < countsUntilMs
       ? memory.onsetMs
       : null;
-  const disturbedMs = onsetMs === null ? memory.disturbedMs : Math.max(onsetMs, memory.disturbedMs ?? onsetMs);
+  // Also one that is not suspect for long yet, and is back before it is.
+  const isMissed = ageMs !== null && ageMs > signsWithinMs(memory.lease, 2);
+  const quietMs = isMissed ? (memory.signMs ?? memory.sinceMs) : onsetMs;
+  const disturbedMs = quietMs === null ? memory.disturbedMs : Math.max(quietMs, memory.disturbedMs ?? quietMs);
   const isSame =
     isSuspect === memory.isSuspect &&
+    livesMs === memory.livesMs &&
     disturbedMs === memory.disturbedMs &&
     overdueMs === memory.overdueMs &&
     countsUntilMs === memory.countsUntilMs &&
     onsetMs === memory.onsetMs;
-  return isSame ? memory : { ...memory, isSuspect, overdueMs, countsUntilMs, onsetMs, disturbedMs };
+  return isSame ? memory : { ...memory, isSuspect, livesMs, overdueMs, countsUntilMs, onsetMs, disturbedMs };
 }

@@ -5,6 +5,7 @@ import { MARK } from './node-facts.ts';
 import { type Progress, withDecision } from './progress.ts';
 import type { Phase } from './record.ts';
 import type { GuardState, NodeMemory } from './state.ts';
+import { seenSign } from './turn.ts';
 
 /** A mark of ours may stand for this long before it is known whose it is, and what removes it may take this long. */
 const SEEN_AGAIN_MS = 10_000;
@@ -54,6 +55,16 @@ const withReason = (progress: Progress, reason: GuardReason): Progress => ({
   ...progress,
   reasons: [...progress.reasons, reason],
 });
+
+/** It carries the out-of-service taint of the guard, and has shown life since its machine was proven off (G2). */
+export function livesTainted(memory: NodeMemory, { fencings }: Pick<GuardState, 'fencings'>): boolean {
+  const { facts, isSuspect, signMs } = memory;
+  const { outOfServiceBy } = facts;
+  if (outOfServiceBy === null) return false;
+  const record = fencings.get(outOfServiceBy)?.record;
+  if (record === undefined) return signMs !== null && !isSuspect;
+  return record.isAlive || seenSign(record, memory) !== null;
+}
 
 type Orphan = { readonly value: string; readonly act: { readonly kind: 'untell' | 'clear' } };
 

@@ -3,7 +3,9 @@ import { planOf } from './config.ts';
 import type { NextGuardLook, StatusAsk } from './decision.ts';
 import { dueStatus, refOf } from './devices.ts';
 import { authorityShut, type Look } from './gates.ts';
+import { isDead } from './health.ts';
 import type { Phase } from './record.ts';
+import type { NodeMemory } from './state.ts';
 import { ASK_AGAIN_MS, askedMs, type Wanted } from './turns.ts';
 
 /** A storm brings news of thousands of nodes: they wait together for this long after the last decision. */
@@ -42,11 +44,11 @@ export function nextLook(
       .slice(0, MAX_ASKED)
       .map(({ uid }) => uid);
   const pods = dueFor('pods');
-  const status = [...wanted.status, ...statusOf(look, dead, awaited), ...patrol];
   const { attachments } = observation;
   const isAttachmentsDue = !attachments.known || atMs - attachments.value.asOfMs >= ATTACHMENTS_AGAIN_MS;
   const isUnderWay = [...state.fencings.values()].some(({ record }) => !AT_REST.has(record.phase));
   const isHurried = suspects.length > 0 && suspects.length <= MAX_HURRIED;
+  const status = [...wanted.status, ...statusOf(look, dead, awaited, isHurried ? suspects : []), ...patrol];
   const isBusy = isUnderWay || isHurried || observation.orders.length > 0 || state.carried.size > 0;
   const quietMs = state.nodes.size > LARGE ? LARGE_LOOK_MS : LOOK_MS;
   return {
@@ -73,17 +75,34 @@ function suspectsOf({ state }: Look, awaited: ReadonlySet<string>): readonly str
   return uids;
 }
 
-/** The devices of nodes that would be fenced but for what their devices say: also in a storm they may be off already. */
-function statusOf(look: Look, dead: readonly DeadNode[], awaited: ReadonlySet<string>): readonly StatusAsk[] {
+/**
+ * The devices of nodes that would be fenced but for what their devices say: also in a storm they may be off already. And of a few
+ * `suspects`: power that is back before a node is dead was away all the same, and its machine may be booting.
+ */
+function statusOf(
+  look: Look,
+  dead: readonly DeadNode[],
+  awaited: ReadonlySet<string>,
+  suspects: readonly string[],
+): readonly StatusAsk[] {
   const { state, observation, config } = look;
-  const asked = dead.filter(({ closed }) => closed === null || LAST_GATES.has(closed.gate)).map(({ at }) => at.memory);
+  const isNear = ({ closed }: DeadNode): boolean => closed === null || LAST_GATES.has(closed.gate);
+  const near = dead.filter(isNear).map(({ at }) => at.memory);
   const ordered = [...awaited].flatMap((uid) => state.nodes.get(uid) ?? []);
   const due: StatusAsk[] = [];
-  for (const memory of [...ordered, ...asked]) {
-    if (due.length >= MAX_ASKED) break;
-    const methods = planOf(config, memory.object.name)?.levels.flat() ?? [];
-    due.push(...dueStatus(refOf(memory), methods, state.devices, observation.atMs, 'dead'));
+  const add = (memory: NodeMemory, reason: StatusAsk['for'], when: Parameters<typeof dueStatus>[5]): void => {
+    const methods = due.length >= MAX_ASKED ? [] : (planOf(config, memory.object.name)?.levels.flat() ?? []);
+    due.push(...dueStatus(refOf(memory), methods, state.devices, observation.atMs, reason, when));
+  };
+  for (const memory of [...ordered, ...near]) add(memory, 'dead', {});
+  for (const uid of suspects) {
+    const memory = state.nodes.get(uid);
+    if (memory !== undefined && !isDead(memory, look.asOfMs)) add(memory, 'dead', { sinceMs: memory.signMs });
   }
+  // Whether one was off or silent shows later that it may be booting, once nothing else holds its node.
+  const far = authorityShut(look) === null ? dead.filter((one) => !isNear(one)) : [];
+  for (const { at } of far) add(at.memory, 'patrol', { againMs: HELD_AGAIN_MS, sinceMs: at.memory.signMs });
   return due.slice(0, MAX_ASKED);
 }
-const LAST_GATES: ReadonlySet<string> = new Set(['device', 'storm', 'rate']);
+const LAST_GATES: ReadonlySet<string> = new Set(['dead', 'device', 'storm', 'rate']);
+const HELD_AGAIN_MS = 600_000;

@@ -1,8 +1,8 @@
 import type { MonoMs } from '../reading.ts';
 import type { Look } from './gates.ts';
-import type { Phase } from './record.ts';
+import { isUnsent, powerOn } from './phases-on.ts';
 import { type Fencing, nodeNamed } from './state.ts';
-import { ask, go, isOrderedOn, nodeDeleted, onAct, owedOn, saidSince, stay, type Turned } from './turn.ts';
+import { ask, go, isOrderedOn, ledForMs, nodeDeleted, owedOn, saidSince, stay, type Turned } from './turn.ts';
 
 const ABORTED_MS = 60_000;
 const SHOWN_MS = 3_600_000;
@@ -15,7 +15,7 @@ export function withoutNode(fencing: Fencing, look: Look): Turned {
     case 'closed':
       return stay();
     case 'aborted':
-      return until(sinceMs + ABORTED_MS, look, stay());
+      return until(sinceMs + ABORTED_MS, look, stay(), go('closed'));
     case 'on-sent':
     case 'booting':
       return isOrderedOn(record, look.state.nodes) ? switchedOn(fencing, look) : nodeDeleted(record);
@@ -27,8 +27,11 @@ export function withoutNode(fencing: Fencing, look: Look): Turned {
   }
 }
 
-const until = (dueMs: MonoMs, { observation: { atMs } }: Look, meanwhile: Turned, to: Phase = 'closed'): Turned =>
-  atMs < dueMs ? { ...meanwhile, dueMs } : go(to);
+/** Closed by time alone: nobody saw it come back. */
+const GONE = go('closed', { why: 'node-deleted' });
+
+const until = (dueMs: MonoMs, { observation: { atMs } }: Look, meanwhile: Turned, then = GONE): Turned =>
+  atMs < dueMs ? { ...meanwhile, dueMs } : then;
 
 /**
  * As long as a Node that was made anew with its name does not live, its machine may be off by this fencing. Only a person may
@@ -48,11 +51,11 @@ function left(fencing: Fencing, look: Look): Turned {
 }
 
 /** By a person's order, for the Node that was made anew. */
-function switchedOn({ record, acted, sinceMs, readyMs }: Fencing, look: Look): Turned {
-  if (acted?.kind === 'not-begun') return go('on-sent', {}, onAct(record));
-  if (record.phase === 'on-sent') return go('booting');
+function switchedOn(fencing: Fencing, look: Look): Turned {
+  const { record, sinceMs, readyMs } = fencing;
+  if (record.phase === 'on-sent') return isUnsent(fencing) ? powerOn(record, {}) : go('booting');
   return readyMs === null
-    ? until(sinceMs + look.config.recovery.bootTimeMs, look, stay(), 'not-back')
+    ? until(ledForMs(look.state, sinceMs, look.config.recovery.bootTimeMs), look, stay(), go('not-back'))
     : livesFor(readyMs, look);
 }
 

@@ -71,6 +71,10 @@ export type NodeObject = {
   readonly key: string;
   /** `status.nodeInfo.bootID`; '' if it says none. */
   readonly bootId: string;
+  /** `status.nodeInfo.systemUUID`, which stays when a machine is installed anew; '' if it says none. */
+  readonly systemUuid: string;
+  /** `metadata.creationTimestamp`, as written, in UTC; '' if there is none. */
+  readonly created: string;
   readonly isDeleting: boolean;
   readonly isUnschedulable: boolean;
   readonly labels: { readonly [key: string]: string };

@@ -1,13 +1,23 @@
-import { isPauseAnswered, withAnswering } from './answering.ts';
+import { isPauseAnswered, lostOf, NOT_STORED, withAnswering, withCarried, withoutCarried } from './accepted-orders.ts';
+import { ORDER_SKIPS } from './before-an-off.ts';
 import { freesAt, isSettled, recordOf } from './candidates.ts';
-import { lostOf, NOT_STORED, withCarried, withoutCarried } from './carried.ts';
 import { planOf } from './config.ts';
 import type { Because, GateName, GateRow, OrderAnswer, Refusal } from './decision.ts';
-import { atGate, authorityShut, epochShut, firstShut, gatesOf, type Look, recordShut, scopeShut } from './gates.ts';
-import { ageOf } from './health.ts';
+import { refOf } from './devices.ts';
+import {
+  type AtGate,
+  atGate,
+  authorityShut,
+  epochShut,
+  firstShut,
+  gatesOf,
+  type Look,
+  recordShut,
+  scopeShut,
+} from './gates.ts';
+import { ageOf, hasLease } from './health.ts';
 import type { Order, Witness } from './observation.ts';
 import { isProvenBefore } from './phase-proven.ts';
-import { ORDER_SKIPS } from './phases-off.ts';
 import { powerOn } from './phases-on.ts';
 import { nextId, type Progress, with_, withDecision, withMove, withNewFencing } from './progress.ts';
 import type { FencingRecord, Phase } from './record.ts';
@@ -183,6 +193,8 @@ const move = (look: Look, fencing: Fencing, arrow: Move): Result =>
 
 /** Passes over "dead", "nothing to free" and the storm; never over own health, G9 or proof. */
 function fence(order: Order, memory: NodeMemory, look: Look): Result {
+  // Its look before an `off` would find no lease, and nothing of it would be proven.
+  if (!hasLease(memory)) return refuse('no-lease', 'dead');
   const open = openFencing(look.state, memory.object.uid);
   if (open?.pending != null) return 'await';
   if (open !== undefined && !isBegunAgain(open)) return refuse('already-open');
@@ -190,8 +202,9 @@ function fence(order: Order, memory: NodeMemory, look: Look): Result {
   const closed = firstShut(at, ORDER_SKIPS.fence);
   if (closed !== null) return closedTo(order, closed, look);
   const said = saidBy(order, 'fence');
+  if (open === undefined && isUnread(at, order)) return 'await';
   if (open !== undefined) {
-    const change = { order: said, retries: 0, attempt: 0, why: null };
+    const change = { order: said, retries: 0, attempt: 0, why: null, isAlive: false };
     return move(look, open, { to: 'decided', change, act: null });
   }
   const record = recordOf(at, said);
@@ -199,13 +212,21 @@ function fence(order: Order, memory: NodeMemory, look: Look): Result {
     withNewFencing(progress, look, record, { gates: gatesOf(at), frees: freesAt(at) }),
   );
 }
-const isBegunAgain = ({ record }: Fencing): boolean =>
-  BEGUN_AGAIN.has(record.phase) && record.purpose === 'fence' && record.onSent.length === 0 && !isProvenBefore(record);
+const isBegunAgain = ({ record, isOverdue }: Fencing): boolean =>
+  (BEGUN_AGAIN.has(record.phase) || (record.phase === 'decided' && isOverdue)) &&
+  record.purpose === 'fence' &&
+  record.onSent.length === 0 &&
+  !isProvenBefore(record);
 const BEGUN_AGAIN: ReadonlySet<Phase> = new Set(['failed', 'stuck']);
+const seenSinceMs = ({ id }: Order, { state, observation }: Look): number =>
+  state.orders.get(id)?.seenMs ?? observation.atMs;
+
+/** What it frees is said when it begins, and followed: the order waits for that, though not for ever. */
+const isUnread = (at: AtGate, order: Order): boolean => freesAt(at) === null && !isLate(at, seenSinceMs(order, at));
+
 /** A device that was slow, maybe long ago, is asked once more: the order waits for that. */
-function closedTo({ id }: Order, { because, gate }: GateRow, look: Look): Result {
-  const seenMs = look.state.orders.get(id)?.seenMs ?? look.observation.atMs;
-  const isAwaited = NOT_ASKED.has(because) || (because === 'too-slow' && !isLate(look, seenMs));
+function closedTo(order: Order, { because, gate }: GateRow, look: Look): Result {
+  const isAwaited = NOT_ASKED.has(because) || (because === 'too-slow' && !isLate(look, seenSinceMs(order, look)));
   return isAwaited ? 'await' : refuse(because, gate);
 }
 /** Closed only because nobody was asked yet. */
@@ -216,6 +237,7 @@ function rehearse(order: Order, memory: NodeMemory, look: Look): Result {
   const { object, isSuspect, facts } = memory;
   if (openFencing(look.state, object.uid) !== undefined) return refuse('already-open');
   if (isSuspect || !facts.isReady) return refuse('not-ready');
+  if (!hasLease(memory)) return refuse('no-lease', 'dead');
   const left = leftOnIdle(memory, look);
   if (typeof left === 'string') return left === 'unknown' ? 'await' : refuse(left);
   const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), null, true);
@@ -234,8 +256,8 @@ function confirmOff(order: Extract<Order, { verb: 'confirm-off' }>, memory: Node
     return refuse('own-node', 'scope');
   }
   if (recordShut(memory, look.observation) !== null) return refuse('unreadable-record', 'scope');
-  if (!isSuspect) return refuse('alive', 'dead');
-  const sinceMs = look.state.orders.get(order.id)?.seenMs ?? look.observation.atMs;
+  if (!isSuspect) return refuse(hasLease(memory) ? 'alive' : 'no-lease', 'dead');
+  const sinceMs = seenSinceMs(order, look);
   const kubelet = kubeletWord(memory, look, sinceMs);
   if (kubelet === 'answers') return refuse('kubelet-answers', 'witness');
   const word = deviceWord(memory, look, sinceMs);
@@ -248,15 +270,29 @@ function confirmOff(order: Extract<Order, { verb: 'confirm-off' }>, memory: Node
   if (open !== undefined) {
     if (open.pending !== null) return 'await';
     if (!CONFIRMED.has(open.record.phase) || open.record.purpose !== 'fence') return refuse('already-open');
-    return move(look, open, { to: 'proving', change: { order: said, proof, why }, act: null, kind: 'confirm' });
+    const change = {
+      order: said,
+      proof,
+      why,
+      isAlive: false,
+      ...(open.record.phase === 'not-back' ? asNow(memory) : {}),
+    };
+    return move(look, open, { to: 'proving', change, act: null, kind: 'confirm' });
   }
   const at = atGate(look, memory, ageOf(memory, look.asOfMs, isSettled(look)), null);
+  if (isUnread(at, order)) return 'await';
   const record: FencingRecord = { ...recordOf(at, said), phase: 'proving', proof, why };
   return accept(record.id, (progress) =>
     withNewFencing(progress, look, record, { gates: gatesOf(at), frees: freesAt(at) }),
   );
 }
-const CONFIRMED: ReadonlySet<Phase> = new Set(['proving', 'failed', 'stuck']);
+const CONFIRMED: ReadonlySet<Phase> = new Set(['decided', 'proving', 'failed', 'stuck', 'not-back']);
+
+/** It was switched on, and may have lived since: the person speaks of the machine as it was last seen. */
+const asNow = (memory: NodeMemory): Pick<FencingRecord, 'node' | 'renewed'> => ({
+  node: refOf(memory),
+  renewed: memory.lease?.renewed ?? null,
+});
 
 /** Whoever answers at its kubelet's port runs. What is not known by the order's end is taken for silence. */
 function kubeletWord({ object }: NodeMemory, look: Look, sinceMs: number): Witness | 'await' {
@@ -280,7 +316,7 @@ const isLate = ({ observation: { atMs } }: Look, sinceMs: number): boolean =>
 /** So much before the order's end a silent device is taken for one that does not say on. */
 const AWAIT_RESERVE_MS = 5_000;
 
-/** For a machine that a fencing left off, or that is not back: after the taint, never under it (G2). */
+/** For a machine that a fencing left off, or failed to prove off, or that is not back: after the taint, never under it (G2). */
 function switchOn(memory: NodeMemory, look: Look): Result {
   const own = openFencing(look.state, memory.object.uid);
   const open = own ?? leftBehind(look.state, memory.object.name);
@@ -294,8 +330,11 @@ function switchOn(memory: NodeMemory, look: Look): Result {
   // A person may have said that it is off though no device switches it.
   if (record.plan.levels.length === 0) return refuse('no-method', 'device');
   const change = { why: 'power-on', staysOff: null } as const;
-  if (record.phase === 'tainted') return move(look, open, { to: 'untainting', change, act: { kind: 'untell' } });
-  if (!SWITCHED_ON.has(record.phase)) return refuse('wrong-phase');
+  // Where the proof was lost, the removal of the taint may be under way.
+  const mayBeTainted = record.phase === 'tainted' || (record.phase === 'failed' && isProvenBefore(record));
+  if (mayBeTainted) return move(look, open, { to: 'untainting', change, act: { kind: 'untell' } });
+  const isOurs = record.phase === 'failed' && record.offSent.length > 0;
+  if (!isOurs && !SWITCHED_ON.has(record.phase)) return refuse('wrong-phase');
   return move(look, open, powerOn({ ...record, ...change }, change).move);
 }
 const SWITCHED_ON: ReadonlySet<Phase> = new Set(['left-off', 'not-back', 'stuck']);

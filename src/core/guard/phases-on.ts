@@ -1,11 +1,16 @@
+import type { MonoMs } from '../reading.ts';
+import { type MethodKey, planOf } from './config.ts';
 import { isFreedNews } from './freed.ts';
-import { OUTDATED } from './outdated.ts';
-import { livesAfterProof, offKnownUntilMs, proofLost } from './phase-proven.ts';
-import type { FencingRecord, Phase, StaysOff } from './record.ts';
-import { liedOff, rehearsedBy } from './rehearsal.ts';
+import { OUTDATED } from './levels.ts';
+import { livesAfterProof, offKnownUntilMs, proofLost, untellFirst } from './phase-proven.ts';
+import type { FencingRecord, Phase } from './record.ts';
+import { hearsOthersUntilMs, liedOff, rehearsedBy } from './rehearsal.ts';
+import type { Fencing } from './state.ts';
 import {
+  answeredByMs,
   ask,
   go,
+  ledForMs,
   levelOf,
   lifeSign,
   livesOn,
@@ -16,12 +21,13 @@ import {
   owedOn,
   predecessorEndsMs,
   ROUND_MS,
+  refutersOf,
   saidSince,
   stay,
+  staysOff,
   type Turn,
   type Turned,
   WATCH_MS,
-  watchedOf,
 } from './turn.ts';
 import { isNothing, leftOf } from './worth.ts';
 
@@ -29,6 +35,8 @@ import { isNothing, leftOf } from './worth.ts';
 const UNTAINTED_MS = 25_000;
 /** Between two `on` of a device that says off. */
 const ON_AGAIN_MS = 60_000;
+/** An `off` of which nobody heard the end may take effect for so long after the `on` that followed it, as from the queue of a BMC. */
+const LATE_OFF_MS = 120_000;
 
 type OnPhase = Extract<Phase, 'tainted' | 'untainting' | 'on-sent' | 'booting' | 'left-off' | 'not-back' | 'closed'>;
 
@@ -45,14 +53,14 @@ export const ON_PHASES: { readonly [P in OnPhase]: (turn: Turn) => Turned } = {
 
 /** It stays until everything of the node is free. */
 function tainted(turn: Turn): Turned {
-  const { record, fencing, observation, config } = turn;
+  const { record, fencing, observation, config, state } = turn;
   const living = livesAfterProof(turn);
   if (living !== null) return living;
   const left = leftOf(record.node, observation, fencing.sinceMs);
   if (left.known && isNothing(left.value)) return go('untainting', {}, { kind: 'untell' });
   if (observation.atMs >= offKnownUntilMs(turn)) return proofLost(turn);
-  const dueMs = fencing.sinceMs + config.drainWaitMs;
-  const asks = { status: watchedOf(record), againMs: WATCH_MS, stuck: true };
+  const dueMs = ledForMs(state, fencing.sinceMs, config.drainWaitMs);
+  const asks = { status: refutersOf(record), againMs: WATCH_MS, stuck: true };
   if (observation.atMs < dueMs) return ask(asks, dueMs);
   const free = left.known ? left.value : { pods: [], attachments: [] };
   const reasons = [{ code: 'not-drained', node: record.node, fencing: record.id, left: free } as const];
@@ -61,27 +69,16 @@ function tainted(turn: Turn): Turned {
 }
 
 function untainting(turn: Turn): Turned {
-  const { record, fencing, observation } = turn;
-  if (fencing.acted?.kind !== 'patched') return go('untainting', {}, { kind: 'untell' });
+  const { record, fencing, observation, state } = turn;
+  const untold = untellFirst(turn);
+  if (untold !== null) return untold;
   const isAlive = record.isAlive || lifeSign(turn) !== null;
-  const dueMs = fencing.sinceMs + UNTAINTED_MS;
+  const dueMs = ledForMs(state, fencing.sinceMs, UNTAINTED_MS);
   if (!isAlive && observation.atMs < dueMs) return stay({ dueMs });
   if (isAlive) return owedOn(record).length > 0 ? powerOn(record, { isAlive }) : go('booting', { isAlive });
   const why = staysOff(record);
   if (why !== null) return go('left-off', { staysOff: why });
-  return isUnderForeignTaint(turn) ? stay() : powerOn(record, {});
-}
-
-/** Kubernetes deletes by force what starts under it. Whoever set it takes it back (G11). A living machine is not off. */
-export const isUnderForeignTaint = (turn: Turn): boolean =>
-  turn.memory.facts.foreignOutOfService !== null && !turn.record.isAlive && lifeSign(turn) === null;
-
-/** Why the machine is not to be switched on; null: it is. Only what this fencing switched off is switched on. */
-export function staysOff({ staysOff: said, proof, offSent, why }: FencingRecord): StaysOff | null {
-  if (why === 'power-on') return null;
-  if (said !== null) return said;
-  if (proof?.by === 'person') return 'person';
-  return offSent.length === 0 ? 'nothing-sent' : null;
+  return powerOn(record, {});
 }
 
 /** An `on` for everything that got an `off`; for a person's order also without one. */
@@ -91,46 +88,91 @@ export function powerOn(record: FencingRecord, change: Partial<FencingRecord>): 
   return { ...stay(), move };
 }
 
+/** It is to be sent still, by whoever leads. */
+export const isUnsent = ({ record, acted }: Fencing): boolean =>
+  record.onSent.length === 0 || acted?.kind === 'not-begun';
+
 function onSent(turn: Turn): Turned {
-  const { record, fencing, observation, config } = turn;
+  const { record, fencing, observation, config, state } = turn;
   const { atMs } = observation;
   const sinceMs = fencing.isTakenOver ? predecessorEndsMs(turn, stepsSent(record)) : fencing.sinceMs;
   if (atMs < sinceMs) return stay({ dueMs: sinceMs });
-  if (fencing.acted?.kind === 'not-begun') {
-    return isUnderForeignTaint(turn) ? stay() : go('on-sent', {}, onAct(record));
-  }
-  if (record.why === OUTDATED) return go('aborted');
-  const power = record.plan.levels.flat().filter((method) => record.onSent.includes(method));
-  const said = saidSince(turn, power, sinceMs);
-  if (said?.every(({ says }) => says === 'on') || lifeSign(turn) !== null) return go('booting');
-  const isOff = said?.some(({ says }) => says === 'off') === true;
+  if (isUnsent(fencing)) return powerOn(record, {});
+  const isOutdated = record.why === OUTDATED;
+  // Of its power, its life says more. What became of its storage only the fabric says.
+  const power = isOutdated || lifeSign(turn) !== null ? [] : record.plan.levels.flat();
+  const asked = [...fabricOf(turn), ...power.filter((method) => record.onSent.includes(method))];
+  const said = eachSaid(turn, asked, sinceMs);
+  if (said.every((says) => says === 'on')) return go(isOutdated ? 'aborted' : 'booting');
+  const isOff = said.includes('off');
   const againMs = sinceMs + (fencing.isTakenOver ? 0 : ON_AGAIN_MS);
   if (isOff && atMs >= againMs) {
     return record.onAttempt < config.recovery.attempts ? powerOn(record, {}) : go('not-back', { why: 'on-refused' });
   }
-  const givesUpMs = sinceMs + config.recovery.bootTimeMs;
+  const givesUpMs = Math.max(answeredByMs(turn, sinceMs), ledForMs(state, sinceMs, config.recovery.bootTimeMs));
   if (atMs >= givesUpMs) return go('not-back', { why: 'power-unknown' });
-  return ask({ status: power, againMs: ROUND_MS }, isOff ? againMs : givesUpMs);
+  return ask({ status: asked, againMs: ROUND_MS }, isOff ? againMs : givesUpMs);
 }
+
+/** What gives the machine its storage back: without it, a node that is Ready is not back. What left the configuration is let go. */
+function fabricOf({ record: { node, plan, onSent: sent }, config }: Turn): readonly MethodKey[] {
+  const now = planOf(config, node.name)?.isolation ?? [];
+  return plan.isolation.filter((method) => sent.includes(method) && now.includes(method));
+}
+
+/** What each of the methods said last to a status begun at `sinceMs` or later; null: neither on nor off. */
+const eachSaid = (turn: Turn, methods: readonly MethodKey[], sinceMs: MonoMs) =>
+  methods.map((method) => saidSince(turn, [method], sinceMs)?.[0]?.says ?? null);
 
 /** An `on` of isolation and power is one run after the other (see `onAct`), each up to its deadline. */
 const stepsSent = ({ plan, onSent: sent }: FencingRecord): number =>
   [plan.isolation, ...plan.levels].filter((step) => step.some((method) => sent.includes(method))).length;
 
 function booting(turn: Turn): Turned {
-  const { fencing, observation, config } = turn;
+  const { record, fencing, observation, config, state } = turn;
+  const { atMs } = observation;
+  const unheard = unheardOff(record);
+  const isOff = eachSaid(turn, unheard, fencing.sinceMs).includes('off');
+  const isAgain = isOff && atMs >= fencing.sinceMs + ON_AGAIN_MS;
+  if (isAgain && record.onAttempt < config.recovery.attempts) return powerOn(record, {});
   const back = backOf(turn);
-  if (back !== null) return back;
-  const dueMs = fencing.sinceMs + config.recovery.bootTimeMs;
-  return observation.atMs < dueMs ? stay({ dueMs }) : go('not-back', { why: 'not-ready' });
+  const watch = { status: unheard, againMs: WATCH_MS };
+  if (back?.move === null) return ask(watch, back.dueMs);
+  const dueMs = ledForMs(state, fencing.sinceMs, config.recovery.bootTimeMs);
+  const isLate = atMs >= dueMs;
+  if (back !== null && (isLate || isSurelyOn(turn, unheard))) return back;
+  return isLate ? go('not-back', { why: 'not-ready' }) : ask(watch, dueMs);
+}
+
+/** Methods of power that got an `off` of which nobody heard that it had its effect: it may have it yet. */
+const unheardOff = ({ plan, offSent, offHeard, proof }: FencingRecord): readonly MethodKey[] =>
+  proof !== null ? [] : plan.levels.flat().filter((method) => offSent.includes(method) && !offHeard.includes(method));
+
+/** No such `off` has struck since it was Ready: it lives, and its devices, as far as they answer, say on. */
+function isSurelyOn(turn: Turn, unheard: readonly MethodKey[]): boolean {
+  if (unheard.length === 0) return true;
+  const { fencing, memory, observation, config } = turn;
+  const readyMs = (fencing.readyMs ?? observation.atMs) + config.recovery.stableForMs;
+  const sinceMs = Math.max(readyMs, fencing.sinceMs + LATE_OFF_MS);
+  if (memory.signMs === null || memory.signMs < sinceMs) return false;
+  const said = eachSaid(turn, unheard, sinceMs);
+  return (
+    said.every((says) => says === 'on') || (!said.includes('off') && observation.atMs >= answeredByMs(turn, sinceMs))
+  );
 }
 
 /** Stays visible until the node is back by somebody else's hand. */
 function leftOff(turn: Turn): Turned {
-  const { record, fencing, observation } = turn;
+  const { record, fencing, observation, config } = turn;
   const owed = owedOn(record);
   if (owed.length > 0 && lifeSign(turn) !== null) return powerOn(record, { isAlive: true });
-  return backOf(turn) ?? (isFreedNews(fencing, observation) ? go(record.phase) : stay());
+  const back = backOf(turn);
+  if (back === null) return isFreedNews(fencing, observation) ? go(record.phase) : stay();
+  const fabric = fabricOf(turn);
+  const said = eachSaid(turn, fabric, fencing.sinceMs);
+  if (back.move === null || said.every((says) => says === 'on')) return back;
+  const isAgain = said.includes('off') && record.onAttempt < config.recovery.attempts;
+  return isAgain ? powerOn(record, {}) : ask({ status: fabric, againMs: ON_AGAIN_MS });
 }
 
 /** guard.md 9.3: Ready for long enough with another boot; the same one means that the machine never lost its power. */
@@ -142,6 +184,8 @@ function backOf(turn: Turn): Turned | null {
   const clear = { kind: 'clear' } as const;
   const isSameBoot = memory.object.bootId === record.node.bootId;
   if (!isSameBoot) {
+    const othersMs = hearsOthersUntilMs(turn);
+    if (othersMs !== null) return stay({ dueMs: othersMs });
     const why = rehearsedBy(turn);
     if (why === null) return go('closed', {}, clear);
     return go('closed', { why }, clear, { rehearsed: why === 'rehearsed' ? levelOf(record) : [] });

@@ -1,7 +1,7 @@
 import type { Frees, GateRow, GuardDecision, GuardReason, Store } from './decision.ts';
 import type { Look } from './gates.ts';
 import type { DecisionId, FencingId, FencingRecord, Phase } from './record.ts';
-import type { Fencing, GuardState } from './state.ts';
+import { type Fencing, type GuardState, UNSEEN } from './state.ts';
 import type { Move } from './turn.ts';
 
 /** One look so far. */
@@ -62,6 +62,8 @@ export function withMove(progress: Progress, look: Look, fencing: Fencing, move:
   const decided = withDecision(progress, look, { kind, node: record.node, from: record.phase, ...store });
   return withFencing(decided, record.id, {
     ...fencing,
+    // What is sent now is waited for no more.
+    isOverdue: fencing.isOverdue && move.to === record.phase && move.act?.kind !== 'on',
     pending: { decision: nextId(progress.state), atMs: look.observation.atMs, becomes },
   });
 }
@@ -71,27 +73,24 @@ export function withNewFencing(
   progress: Progress,
   look: Look,
   record: FencingRecord,
-  why: { readonly gates: readonly GateRow[]; readonly frees: Frees },
+  why: { readonly gates: readonly GateRow[]; readonly frees: Frees | null },
 ): Progress {
   const { atMs, wallMs } = look.observation;
   const isDry = look.config.dryRun;
   const store: Store = { fencing: record.id, record, replaces: null, act: null };
   const decided = withDecision(progress, look, { kind: 'fence', node: record.node, isDry, ...why, ...store });
   const { state } = decided;
-  if (isDry) return { ...decided, state: { ...state, dryFenced: with_(state.dryFenced, record.node.uid, { wallMs }) } };
+  if (isDry)
+    return { ...decided, state: { ...state, dryFenced: with_(state.dryFenced, record.node.uid, { atMs, wallMs }) } };
   return withFencing(decided, record.id, {
     record,
     version: null,
     sinceMs: atMs,
+    phaseSinceMs: atMs,
     decidedMs: atMs,
     isTakenOver: false,
     pending: { decision: nextId(progress.state), atMs, becomes: record },
-    offBegunMs: null,
-    offReturnedMs: null,
-    acted: null,
-    failedMs: null,
-    isOverdue: false,
-    readyMs: null,
+    ...UNSEEN,
   });
 }
 
@@ -104,15 +103,18 @@ export function with_<K, V>(map: ReadonlyMap<K, V>, key: K, value: V): ReadonlyM
   return new Map(map).set(key, value);
 }
 
-/** Who writes it, and when, beside what changes. What is only written down once more is no step. */
+/** Who writes it, and when, beside what changes. What is only written down, or patched, once more is no step. */
 function recordAfter(record: FencingRecord, { to, change, act }: Move, { observation }: Look): FencingRecord {
   const { leadership, writer } = observation.self;
-  const isStep = to !== record.phase || act !== null;
+  const isCommand = act?.kind === 'off' || act?.kind === 'on';
+  const isStep = to !== record.phase || isCommand;
   const steps = isStep ? [...record.steps, { phase: to, wallMs: observation.wallMs }] : record.steps;
   return {
     ...record,
     ...change,
     phase: to,
+    cutWallMs: act?.kind === 'off' ? observation.wallMs : record.cutWallMs,
+    offHeard: act?.kind === 'off' ? [] : (change.offHeard ?? record.offHeard),
     revision: record.revision + 1,
     epoch: leadership.isLeader ? leadership.epoch : record.epoch,
     writer,

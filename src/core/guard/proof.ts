@@ -1,29 +1,31 @@
 import type { MonoMs } from '../reading.ts';
 import type { Act } from './decision.ts';
 import { IN_TIME_MS, ROUND_VALID_MS } from './devices.ts';
+import { renewalsMs } from './health.ts';
 import type { FencingRecord } from './record.ts';
 import { deviceKey } from './state.ts';
 import {
   type Asks,
   answeredByMs,
   asksSinceMs,
-  isUnchanged,
-  levelOf,
+  changedIn,
   lookSince,
-  ROUND_MS,
+  refutersOf,
   roundsOff,
+  saysOnSince,
   type Turn,
   watchedOf,
 } from './turn.ts';
-
-/** A node that was alive at the decision has missed two renewals of its lease. */
-const TWO_RENEWALS_MS = 20_000;
 
 /** What of guard.md 8.3 holds: `rounds` lack, or came `too-slow` to count, something else is awaited, or all of it. */
 export type ProofStep =
   | { readonly kind: 'rounds' | 'too-slow' }
   | { readonly kind: 'wait'; readonly asks: Partial<Asks>; readonly dueMs: MonoMs | null }
+  /** All but that no node controller has marked its Node. */
+  | { readonly kind: 'ready'; readonly asks: Partial<Asks>; readonly change: Partial<FencingRecord> }
   | { readonly kind: 'life' }
+  /** Nobody can tell whether it lives. */
+  | { readonly kind: 'no-lease' }
   | { readonly kind: 'gone' }
   /** The lease's token is taken only now, because the node was alive at the decision. */
   | { readonly kind: 'baseline'; readonly renewed: string }
@@ -38,12 +40,12 @@ export function proofOf(turn: Turn, roundsSinceMs: MonoMs, lookSinceMs: MonoMs):
   const { atMs } = observation;
   if (record.proof?.by === 'person') {
     const dueMs = heardByMs(turn);
-    if (atMs < dueMs) return { kind: 'wait', asks: { status: watchedOf(record) }, dueMs };
+    if (atMs < dueMs) return { kind: 'wait', asks: { status: refutersOf(record) }, dueMs };
     return looked(turn, Math.max(lookSinceMs, atMs - ROUND_VALID_MS), null);
   }
-  const status = levelOf(record);
+  const status = refutersOf(record);
   const rounds = roundsOff(turn, roundsSinceMs);
-  if (rounds === null) return { kind: 'rounds' };
+  if (rounds === null || saysOnSince(turn, roundsSinceMs)) return { kind: 'rounds' };
   const validUntilMs = rounds.begunMs + ROUND_VALID_MS;
   const isTooSlow = rounds.endedMs - rounds.begunMs > IN_TIME_MS;
   if (atMs >= validUntilMs) return isTooSlow ? { kind: 'too-slow' } : { kind: 'wait', asks: { status }, dueMs: null };
@@ -68,23 +70,23 @@ function heardByMs(turn: Turn): MonoMs {
 /** (d): the same lease and boot, and Ready no longer True: Kubernetes frees nothing before (k/k podgc, gcTerminating). */
 function looked(turn: Turn, sinceMs: MonoMs, validUntilMs: MonoMs | null): ProofStep {
   const { record, fencing, observation } = turn;
-  const asks: Partial<Asks> = { look: true, status: watchedOf(record) };
-  const quietMs = wasAlive(record) && record.renewed !== null ? fencing.sinceMs + TWO_RENEWALS_MS : sinceMs;
+  const asks: Partial<Asks> = { look: true, status: refutersOf(record) };
+  const quietMs =
+    wasAlive(turn) && record.renewed !== null ? fencing.sinceMs + renewalsMs(turn.memory.lease, 2) : sinceMs;
   const look = lookSince(turn, Math.max(sinceMs, quietMs));
   if (look === null) {
     const isEarly = observation.atMs < quietMs;
     return { kind: 'wait', asks: { ...asks, look: !isEarly }, dueMs: isEarly ? quietMs : null };
   }
   if (look.node === null) return { kind: 'gone' };
-  if (!isUnchanged(record, look)) return { kind: 'life' };
+  const changed = changedIn(record, look);
+  if (changed !== null) return { kind: changed };
   const renewed = look.lease?.renewed ?? null;
   if (record.renewed === null && renewed !== null) return { kind: 'baseline', renewed };
   const ready = look.node.conditions.find(({ type }) => type === 'Ready');
-  if (ready?.status === 'True' && record.purpose === 'fence') {
-    return { kind: 'wait', asks, dueMs: observation.atMs + ROUND_MS };
-  }
-  const notAfterMs = validUntilMs ?? observation.atMs + ROUND_VALID_MS;
   const proof = record.proof?.by === 'person' ? record.proof : ({ by: 'devices', level: record.level } as const);
+  if (ready?.status === 'True' && record.purpose === 'fence') return { kind: 'ready', asks, change: { proof } };
+  const notAfterMs = validUntilMs ?? observation.atMs + ROUND_VALID_MS;
   return {
     kind: 'proven',
     change: { proof },
@@ -93,4 +95,5 @@ function looked(turn: Turn, sinceMs: MonoMs, validUntilMs: MonoMs | null): Proof
 }
 
 /** A person had a living node switched off. */
-const wasAlive = ({ silentMs, order }: FencingRecord): boolean => order !== null && silentMs < TWO_RENEWALS_MS;
+const wasAlive = (turn: Turn): boolean =>
+  turn.record.order !== null && turn.record.silentMs < renewalsMs(turn.memory.lease, 2);

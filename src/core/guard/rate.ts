@@ -1,5 +1,7 @@
+import { asPast, type WallTime } from './ahead.ts';
 import type { GuardConfig, RateLimits } from './config.ts';
 import type { Because } from './decision.ts';
+import type { GuardObservation } from './observation.ts';
 import type { FencingRecord, Phase, StoredRecord } from './record.ts';
 import type { Fencing, GuardState } from './state.ts';
 
@@ -9,34 +11,37 @@ const DAY_MS = 24 * HOUR_MS;
 /** guard.md 4.1: decided, but not yet drained. */
 const IN_FLIGHT: ReadonlySet<Phase> = new Set(['decided', 'isolating', 'off-sent', 'proving', 'proven', 'tainted']);
 
-/**
- * When power was cut, or is about to be, by the wall clocks of those who did it, newest first. A time in the future is one of
- * just now (G7): against acting.
- */
+/** When power was cut, or is about to be, by the wall clocks of those who did it, newest first; none in the future (G7). */
 export function cutsWallMs(
   records: readonly StoredRecord[],
-  { fencings, dryFenced }: Pick<GuardState, 'fencings' | 'dryFenced'>,
-  wallMs: number,
+  { fencings, dryFenced, ahead }: Pick<GuardState, 'fencings' | 'dryFenced' | 'ahead'>,
+  { atMs, wallMs }: Pick<GuardObservation, 'atMs' | 'wallMs'>,
   except: string | null,
 ): readonly number[] {
-  const own = [...fencings.values()].map(({ record }) => record);
-  const cuts = recordsOf(records, own).flatMap((record) => (record.id === except ? [] : cutsOf(record)));
-  const dry = [...dryFenced.values()].map((fenced) => fenced.wallMs);
-  return [...cuts, ...dry].map((cutMs) => Math.min(cutMs, wallMs)).sort((a, b) => b - a);
+  const now = { atMs, wallMs, ahead };
+  const cuts = recordsOf(records, fencings).flatMap((record) =>
+    record.id === except ? [] : cutsOf(record).map((cutMs) => asPast(record.id, cutMs, now)),
+  );
+  const dry = [...dryFenced.values()].map((fenced) => wallMs - (atMs - fenced.atMs));
+  return [...cuts, ...dry].sort((a, b) => b - a);
 }
 
-/** Each record once; what this process stored itself is the newer one. */
-function recordsOf(records: readonly StoredRecord[], own: readonly FencingRecord[]): readonly FencingRecord[] {
+/** Each record once; what this process stored itself, or is about to, is the newer one. */
+export function recordsOf(
+  records: readonly StoredRecord[],
+  fencings: GuardState['fencings'],
+): readonly FencingRecord[] {
+  const own = [...fencings.values()].map(({ record, pending }) => pending?.becomes ?? record);
   const ids = new Set(own.map(({ id }) => id));
   return [...own, ...records.flatMap(({ record }) => (record === null || ids.has(record.id) ? [] : [record]))];
 }
 
 /** One for each fencing, however often it was sent. */
-function cutsOf({ steps, phase }: FencingRecord): readonly number[] {
+function cutsOf({ cutWallMs, steps, phase }: FencingRecord): readonly number[] {
   const cut = steps.findLast((step) => step.phase === 'isolating' || step.phase === 'off-sent');
   const meant = phase === 'decided' ? steps.at(-1) : undefined;
-  const at = cut ?? meant;
-  return at === undefined ? [] : [at.wallMs];
+  const atMs = cutWallMs ?? (cut ?? meant)?.wallMs;
+  return atMs === undefined ? [] : [atMs];
 }
 
 export function inFlight(fencings: GuardState['fencings'], except: string | null): number {
@@ -45,7 +50,6 @@ export function inFlight(fencings: GuardState['fencings'], except: string | null
   return count;
 }
 
-/** One that is not drained for so long that a person has to see to it no longer stands in the way of others. */
 const isInFlight = ({ record, isOverdue }: Fencing): boolean => IN_FLIGHT.has(record.phase) && !isOverdue;
 
 /** How many fencings of the node were decided within the last day, without the one named. */
@@ -53,12 +57,12 @@ export function fencingsToday(
   records: readonly StoredRecord[],
   fencings: GuardState['fencings'],
   uid: string,
-  wallMs: number,
+  now: WallTime,
 ): number {
-  const own = [...fencings.values()].map(({ record }) => record);
-  return recordsOf(records, own).filter(
-    ({ node, purpose, offSent, steps }) =>
-      node.uid === uid && purpose === 'fence' && offSent.length > 0 && wallMs - (steps[0]?.wallMs ?? wallMs) < DAY_MS,
+  const isToday = ({ id, steps: [first] }: FencingRecord): boolean =>
+    first === undefined || now.wallMs - asPast(id, first.wallMs, now) < DAY_MS;
+  return recordsOf(records, fencings).filter(
+    (record) => record.node.uid === uid && record.purpose === 'fence' && record.offSent.length > 0 && isToday(record),
   ).length;
 }
 
@@ -69,32 +73,32 @@ export type RateHold = {
   readonly inMs: number | null;
 };
 
-/** The first limit that is reached; null: none. */
+/** The first limit that is reached, and when none will be; null: none is. */
 export function rateHold(
   cuts: readonly number[],
   wallMs: number,
   { minIntervalMs, maxPerHour }: RateLimits,
 ): RateHold | null {
   const sinceMs = wallMs - (cuts[0] ?? Number.NEGATIVE_INFINITY);
-  if (sinceMs < minIntervalMs) {
-    return { because: 'min-interval', value: sinceMs, limit: minIntervalMs, inMs: minIntervalMs - sinceMs };
-  }
   const hour = cuts.filter((cutMs) => wallMs - cutMs < HOUR_MS);
-  if (hour.length < maxPerHour) return null;
+  const isFull = hour.length >= maxPerHour;
   const freedByMs = hour[maxPerHour - 1] ?? wallMs;
-  return { because: 'max-per-hour', value: hour.length, limit: maxPerHour, inMs: HOUR_MS - (wallMs - freedByMs) };
+  const inMs = Math.max(minIntervalMs - sinceMs, isFull ? HOUR_MS - (wallMs - freedByMs) : 0);
+  if (sinceMs < minIntervalMs) return { because: 'min-interval', value: sinceMs, limit: minIntervalMs, inMs };
+  return isFull ? { because: 'max-per-hour', value: hour.length, limit: maxPerHour, inMs } : null;
 }
 
 /** G9: control-plane nodes one at a time, with a healthy majority left. */
 export function controlPlaneHold(
-  { nodes, fencings }: Pick<GuardState, 'nodes' | 'fencings'>,
+  { nodes, livingAs, fencings }: Pick<GuardState, 'nodes' | 'livingAs' | 'fencings'>,
   uid: string,
 ): Omit<RateHold, 'inMs'> | null {
   const fenced = new Set([...fencings.values()].map(({ record }) => record.node.uid));
   let total = 0;
   let healthy = 0;
   for (const { facts, object, isSuspect, onsetMs } of nodes.values()) {
-    if (!facts.isControlPlane) continue;
+    // A machine counts by the name under which it was heard of last.
+    if (!facts.isControlPlane || (livingAs.has(object.uid) && object.uid !== uid)) continue;
     total += 1;
     if (object.uid !== uid && !isSuspect && onsetMs === null && facts.isReady && !fenced.has(object.uid)) healthy += 1;
   }

@@ -29,6 +29,13 @@ export const PHASES = [
 ] as const;
 export type Phase = (typeof PHASES)[number];
 
+/** It does not go on by itself, and its node may be gone for good: a person must look. */
+export const needsPerson = (phase: Phase): boolean => phase === 'stuck' || phase === 'not-back';
+
+/** Not in dry run. In the others, nothing is done until a try is due, its node is back, or a person has looked. */
+export const goesOn = (phase: string): boolean => !AT_REST.has(phase);
+const AT_REST: ReadonlySet<string> = new Set(['failed', 'stuck', 'aborted', 'left-off', 'not-back']);
+
 /**
  * The contents of one ConfigMap (guard.md 7.2). Plain JSON, without secrets. Stored before every act: whoever reads it
  * knows what may have been done.
@@ -54,9 +61,13 @@ export type FencingRecord = {
   readonly attempt: number;
   /** How often it was begun again after `failed`. */
   readonly retries: number;
-  /** Methods that may have been sent `off`, and `on`; never shortened (G4). */
+  /** Methods that may have been sent `off`, and `on`; never shortened (G4) but by what is known not to have been begun. */
   readonly offSent: readonly MethodKey[];
   readonly onSent: readonly MethodKey[];
+  /** When it last stored that an `off` is sent; null: it did not, or an earlier version did, whose steps say it. */
+  readonly cutWallMs: number | null;
+  /** Methods that were heard to say off since then. */
+  readonly offHeard: readonly MethodKey[];
   /** The count of `on` commands. */
   readonly onAttempt: number;
   /** The lease's token for "no sign of life since"; null: to be taken after the power-off, because it was alive. */
@@ -77,14 +88,16 @@ export type FencingRecord = {
   /** Answers of its devices since the decision, at most 40, the oldest dropped. */
   readonly answers: readonly RecordedAnswer[];
   /**
-   * What it was to free at its decision, and when its leaders saw it go and come back; for people alone. Null: an earlier
-   * version, which did not say it, decided.
+   * What it was to free at its decision, and when its leaders saw it go and come back; for people alone. Null: that was not
+   * known, or an earlier version, which did not say it, decided.
    */
   readonly freed: Freed | null;
   /** The phases so far; `wallMs` for display and the limits per hour and day. */
   readonly steps: readonly RecordedStep[];
   /** From the last sign of life to the decision. */
   readonly silentMs: number;
+  /** That sign was seen; else it was silent for longer, from before its guard could hear it. */
+  readonly wasHeard: boolean;
 };
 
 /** `person`: a named person said so (`confirm-off`). */
@@ -104,18 +117,28 @@ export type RecordedAnswer = {
   readonly tookMs: number;
 };
 export type Freed = { readonly pods: readonly FreedPod[]; readonly volumes: readonly FreedVolume[] };
-/** `isMember`: of a StatefulSet, so that its successor has its name. Null: not seen. */
+/**
+ * `isMember`: of a StatefulSet, so that its successor has its name. Null: not seen. `isGoneBy`, `isReadyBy`: so it was when it was
+ * first looked for, and may have been long before.
+ */
 export type FreedPod = {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   readonly isMember: boolean;
   readonly goneWallMs: number | null;
+  readonly isGoneBy?: true;
   /** A successor was Ready. */
   readonly readyWallMs: number | null;
+  readonly isReadyBy?: true;
 };
 /** `name`: of its VolumeAttachment. */
-export type FreedVolume = { readonly name: string; readonly volume: string; readonly goneWallMs: number | null };
+export type FreedVolume = {
+  readonly name: string;
+  readonly volume: string;
+  readonly goneWallMs: number | null;
+  readonly isGoneBy?: true;
+};
 export type RecordedStep = { readonly phase: Phase; readonly wallMs: number };
 
 /**
@@ -140,6 +163,8 @@ export type KeptDevice = {
   readonly wallMs: number;
   /** It said on for this node once. */
   readonly hasSaidOn: boolean;
+  /** It says on again, was away before, and its node has not lived since. */
+  readonly hasReturned: boolean;
   /** What it said cannot be true. */
   readonly contradicted: Contradiction | null;
   /** When a rehearsal last proved its wiring. */
@@ -157,13 +182,15 @@ export type KeptState = {
 };
 /**
  * What held nodes back, by the wall clock of who led. `what`: why the gate of a node is closed (`Because`), or the kind of a
- * storm. `scope`: nodes by their names. `untilWallMs` null: it lasts.
+ * storm. `scope`: nodes by their names. `untilWallMs` null: its end is not on record. `isAtMost`: it was over by then, and who led
+ * did not see when.
  */
 export type PastHold = {
   readonly what: string;
   readonly scope: HoldScope;
   readonly fromWallMs: number;
   readonly untilWallMs: number | null;
+  readonly isAtMost?: true;
 };
 /** A storm: open, or in its cool-down. */
 export type KeptHold = { readonly kind: StormKind; readonly scope: HoldScope };

@@ -24,6 +24,9 @@ export type GuardState = {
   readonly self: SelfMemory;
   /** By node uid. */
   readonly nodes: ReadonlyMap<string, NodeMemory>;
+  /** By uid of a silent node, a uid: as `livingAs` says. */
+  readonly livingAs: ReadonlyMap<string, string>;
+  readonly commonUuids: ReadonlySet<string>;
   /** Not closed, by id. */
   readonly fencings: ReadonlyMap<FencingId, Fencing>;
   /** By `deviceKey`. The leader stores it in `guard-devices` when it changed, at most once a minute. */
@@ -36,16 +39,20 @@ export type GuardState = {
   readonly releases: readonly Release[];
   /** The leader stores it beside the holds. */
   readonly pastHolds: readonly PastHold[];
+  /** Of one of them it may not be known whether it holds still. */
+  readonly isHoldUnknown: boolean;
   /** By order id: when it was first seen, and whether it was answered. */
   readonly orders: ReadonlyMap<string, { readonly seenMs: MonoMs; readonly isAnswered: boolean }>;
   /** By the decision that answers it: what an accepted order brings by itself, once its answer is known to be stored. */
   readonly answering: ReadonlyMap<DecisionId, Answering>;
   /** By order id: accepted orders of which it is not known that they are carried out. */
   readonly carried: ReadonlyMap<string, Carried>;
-  /** By node uid: what would have been fenced in dry run, until it lives again. */
-  readonly dryFenced: ReadonlyMap<string, { readonly wallMs: number }>;
-  /** By node uid: the gate that was last told to hold it, so that it is told once. */
-  readonly held: ReadonlyMap<string, string>;
+  /** By node uid: what would have been fenced in dry run, until it lives again or the guard is armed. */
+  readonly dryFenced: ReadonlyMap<string, DryFenced>;
+  /** By record and time: a time of a record that is ahead of the own wall clock, or was, and when this process first saw it. */
+  readonly ahead: ReadonlyMap<string, MonoMs>;
+  /** By node uid of each dead node: the gate that was last told to hold it, so that it is told once; null: none does. */
+  readonly held: ReadonlyMap<string, HeldBy | null>;
   /** By node uid: a mark of ours or a foreign one, and when what shows it was first read. */
   readonly marks: ReadonlyMap<string, { readonly what: string; readonly asOfMs: MonoMs }>;
   /** Records that cannot be read, as told by this leader. */
@@ -89,6 +96,10 @@ export type SelfMemory = {
   readonly anySignMs: MonoMs | null;
   /** When it was last elected; null: never. */
   readonly electedMs: MonoMs | null;
+  /** Until when it is known to have led last; null: it never did. */
+  readonly ledUntilMs: MonoMs | null;
+  /** From the end of one leadership to the next election, oldest first: the last of them. */
+  readonly away: readonly { readonly fromMs: MonoMs; readonly untilMs: MonoMs }[];
   /** `electedMs` of the leadership for which the kept memory was adopted; null: none was. */
   readonly adoptedMs: MonoMs | null;
 };
@@ -104,14 +115,18 @@ export type NodeMemory = {
   readonly ownToken: string;
   /** When this process saw the last change of a token; null: never. */
   readonly signMs: MonoMs | null;
+  /** When its kubelet was last asked and answered, while it was silent; null: never. */
+  readonly answeredMs: MonoMs | null;
   /** Since when it is watched without a gap. */
   readonly sinceMs: MonoMs;
   readonly isSuspect: boolean;
   /** When it fell silent, as long as it counts in a storm; null: it does not. */
   readonly onsetMs: MonoMs | null;
+  /** When it was first seen to live, the last time that it came to, after it was suspect or watched with a gap; null: not yet. */
+  readonly livesMs: MonoMs | null;
   /** Until then it counts as suspect in a storm, though it shows life. */
   readonly countsUntilMs: MonoMs;
-  /** When it last fell silent, or was last seen with another boot; it stays when the node is back. Null: never. */
+  /** When it last fell silent for two renewals, or was last seen with another boot; it stays when the node is back. Null: never. */
   readonly disturbedMs: MonoMs | null;
   /** `disturbedMs` as it was when this process last ended a fencing of it, which explains it, and when. Null: it ended none. */
   readonly explained: { readonly disturbedMs: MonoMs | null; readonly wallMs: number } | null;
@@ -130,6 +145,8 @@ export type Fencing = {
   readonly version: string | null;
   /** When this process saw its present revision stored. */
   readonly sinceMs: MonoMs;
+  /** When this process first saw it in its present phase, however often that was stored since. */
+  readonly phaseSinceMs: MonoMs;
   /** When this process decided its present revision, if not another one did. What is heard from then on is not known in it. */
   readonly decidedMs: MonoMs;
   /** Another process wrote the present revision. */
@@ -144,11 +161,27 @@ export type Fencing = {
   readonly acted: ActResult | null;
   /** When a store or an act last failed, so that it is tried again a second later; null: it did not. */
   readonly failedMs: MonoMs | null;
-  /** It is not drained in time. */
+  /** Since when this process knows what of what it frees is left, so far as it has led since; null: it does not. */
+  readonly freedSinceMs: MonoMs | null;
+  /** What it waits for does not come in time: it stands in no other one's way. */
   readonly isOverdue: boolean;
   /** Since when it has been Ready and alive; null: it is not. */
   readonly readyMs: MonoMs | null;
+  /** Of a rehearsal: other nodes that were deleted meanwhile and may speak against it, and when that was seen. */
+  readonly departed: readonly { readonly memory: NodeMemory; readonly atMs: MonoMs }[];
 };
+
+/** Of one that this process has just come to know. */
+export const UNSEEN = {
+  offBegunMs: null,
+  offReturnedMs: null,
+  acted: null,
+  failedMs: null,
+  freedSinceMs: null,
+  isOverdue: false,
+  readyMs: null,
+  departed: [],
+} satisfies Partial<Fencing>;
 
 export type DeviceMemory = {
   readonly node: string;
@@ -161,10 +194,24 @@ export type DeviceMemory = {
   readonly wallMs: number;
   /** The last answers on or off, at most 8, oldest first. */
   readonly recent: readonly { readonly says: PowerState; readonly begunMs: MonoMs; readonly endedMs: MonoMs }[];
+  /**
+   * When a status was begun to which it did not say on, though not if it had said so since its node last lived: then silence is none
+   * of a machine without power. Null: it said on since.
+   */
+  readonly awayMs: MonoMs | null;
+  /** When the status was begun to which it said on again, after its node fell silent and it was away; null: it never did. */
+  readonly returnedMs: MonoMs | null;
+  /** When the last status was begun that it answered with off, however long ago; null: this process heard none. */
+  readonly offMs: MonoMs | null;
   readonly hasSaidOn: boolean;
   readonly contradicted: Contradiction | null;
   readonly rehearsedWallMs: number | null;
 };
+
+/** `GateRow`'s. */
+export type HeldBy = { readonly gate: string; readonly because: string };
+
+export type DryFenced = { readonly atMs: MonoMs; readonly wallMs: number };
 
 /** A storm. `endedMs` null: it lasts; else its cool-down runs from then. */
 export type Hold = {
@@ -215,9 +262,13 @@ export function initialGuardState(atMs: MonoMs, settleMs: number): GuardState {
       readMs: null,
       anySignMs: null,
       electedMs: null,
+      ledUntilMs: null,
+      away: [],
       adoptedMs: null,
     },
     nodes: new Map(),
+    livingAs: new Map(),
+    commonUuids: new Set(),
     fencings: new Map(),
     devices: new Map(),
     forgotMs: atMs,
@@ -225,13 +276,21 @@ export function initialGuardState(atMs: MonoMs, settleMs: number): GuardState {
     holds: [],
     releases: [],
     pastHolds: [],
+    isHoldUnknown: false,
     orders: new Map(),
     answering: new Map(),
     carried: new Map(),
     dryFenced: new Map(),
+    ahead: new Map(),
     held: new Map(),
     marks: new Map(),
     unreadable: [],
     patrol: { askedMs: null, at: 0 },
   };
 }
+
+/** To be stored in `guard-state`. */
+export const keptState = ({ paused, holds, pastHolds }: GuardState): KeptState => ({
+  ...{ paused, past: pastHolds },
+  holds: holds.map(({ kind, scope }) => ({ kind, scope })),
+});

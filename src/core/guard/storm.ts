@@ -1,8 +1,7 @@
 import type { MonoMs } from '../reading.ts';
 import type { GuardConfig, StormLimits } from './config.ts';
 import type { GuardReason } from './decision.ts';
-import { ageOf } from './health.ts';
-import { isPlanned, isSkipped } from './planned.ts';
+import { ageOf, isPlanned, isSkipped, renewalMs, USUAL_RENEWAL_MS } from './health.ts';
 import { GROUPS, type Group, type HoldScope, type KeptHold, type StormKind } from './record.ts';
 import type { GuardState, Hold, NodeMemory, Release } from './state.ts';
 
@@ -11,7 +10,7 @@ const DOMAIN_MORE_THAN = 2;
 
 /** The nodes of one group or domain. `unhealthy`: suspects, nodes in a fencing, and nodes left off. */
 type Count = { total: number; unhealthy: number };
-/** `isCounted`: nothing says that its silence is intended, or that it is none of our business. */
+/** `isCounted`: nothing says that its silence is intended, none of our business, or that of a machine that counts by another name. */
 type Member = {
   readonly memory: NodeMemory;
   readonly group: Group;
@@ -19,7 +18,7 @@ type Member = {
   readonly isCounted: boolean;
 };
 
-export type StormView = Pick<GuardState, 'nodes' | 'fencings' | 'holds'>;
+export type StormView = Pick<GuardState, 'nodes' | 'livingAs' | 'fencings' | 'holds'>;
 export type StormTime = { readonly atMs: MonoMs; readonly asOfMs: MonoMs; readonly isSettled: boolean };
 type StormConfig = Pick<GuardConfig, 'storm' | 'domainLabels' | 'plannedWaitMs'>;
 
@@ -68,7 +67,10 @@ export function adoptHolds(holds: readonly Hold[], kept: readonly KeptHold[], at
   return [...own, ...adopted];
 }
 
-/** The first hold on a node that no person has released; null: none. */
+/** It was over when this process came to know of it: since when, nobody here has seen. */
+export const wasOver = ({ sinceMs, endedMs }: Hold): boolean => endedMs === sinceMs;
+
+/** Of the holds on a node that no person has released, the one that lasts longest; null: none. */
 export function holdOn(
   { object: { name, uid, labels }, facts }: NodeMemory,
   { holds, releases }: Pick<GuardState, 'holds' | 'releases'>,
@@ -76,7 +78,9 @@ export function holdOn(
 ): Hold | null {
   if (holds.length === 0 || isReleased({ name, labels }, releases, atMs)) return null;
   const group = groupOf(facts);
-  return holds.find(({ scope }) => isIn(scope, uid, labels, group)) ?? null;
+  const on = holds.filter(({ scope }) => isIn(scope, uid, labels, group));
+  const endMs = ({ endedMs }: Hold): number => endedMs ?? Number.POSITIVE_INFINITY;
+  return on.reduce<Hold | null>((last, hold) => (last === null || endMs(hold) > endMs(last) ? hold : last), null);
 }
 
 /** A person released the node, its domain, or all. */
@@ -170,6 +174,8 @@ function mayBeSilent(scope: HoldScope, nodes: GuardState['nodes']): boolean {
 /** What a burst held once it holds until it is over. */
 function joined(held: HoldScope, now: HoldScope): HoldScope {
   if (held.kind !== 'nodes' || now.kind !== 'nodes') return now;
+  const isSame = held.nodes.length === now.nodes.length && held.nodes.every((uid, at) => uid === now.nodes[at]);
+  if (isSame) return held;
   return { kind: 'nodes', nodes: [...new Set([...held.nodes, ...now.nodes])] };
 }
 
@@ -179,8 +185,7 @@ export function stormsNow(state: StormView, time: StormTime, config: StormConfig
   const members = membersOf(state, time, config);
   // Whatever is planned, or left to others, is no storm by itself.
   if (!members.some(isUnexplained)) return [];
-  const counted = members.filter(({ isCounted }) => isCounted);
-  const question: Question = { members, counted, groups: countBy(counted, ({ group }) => group), state, config };
+  const question: Question = { members, groups: groupsOf(members), state, config };
   return Object.values(STORMS).flatMap((storm) => storm(question));
 }
 
@@ -196,7 +201,7 @@ const isUnexplained = ({ isCounted, isUnhealthy }: Member): boolean => isCounted
 type Question = {
   /** Every node: G5 asks who is silent, whatever its labels, plans and wishes. */
   readonly members: readonly Member[];
-  readonly counted: readonly Member[];
+  /** Of those that count. */
   readonly groups: ReadonlyMap<Group, Count>;
   readonly state: StormView;
   readonly config: StormConfig;
@@ -229,19 +234,27 @@ function isAll(group: Group, { total, unhealthy }: Count): boolean {
 }
 
 /** Its domains of which too many are silent: of the workers that count, or of all nodes but the control plane. */
-function disruptedBy(label: string, { members, counted, config: { storm } }: Question): readonly string[] {
-  const domain = ({ memory }: Member): string => domainOf(memory.object.labels, label);
-  const nodes = members.filter(({ group }) => group !== 'control-plane');
-  const unexplained = new Set(nodes.filter(isUnexplained).map(domain));
-  const workers = countBy(
-    counted.filter(({ group }) => group === 'workers'),
-    domain,
+function disruptedBy(label: string, { members, config: { storm } }: Question): readonly string[] {
+  const domains = new Map<string, { readonly all: Count; readonly workers: Count; isUnexplained: boolean }>();
+  for (const member of members) {
+    const { memory, group } = member;
+    if (group === 'control-plane') continue;
+    const value = domainOf(memory.object.labels, label);
+    const domain = domains.get(value) ?? { all: none(), workers: none(), isUnexplained: false };
+    if (domain.all.total === 0) domains.set(value, domain);
+    count(domain.all, member);
+    if (group === 'workers' && member.isCounted) count(domain.workers, member);
+    domain.isUnexplained ||= isUnexplained(member);
+  }
+  return [...domains].flatMap(([value, { all, workers, isUnexplained }]) =>
+    isUnexplained && (isDisrupted(all, storm) || isDisrupted(workers, storm)) ? [value] : [],
   );
-  return [...countBy(nodes, domain)].flatMap(([value, count]) => {
-    const ofWorkers = workers.get(value);
-    const isStorm = isDisrupted(count, storm) || (ofWorkers !== undefined && isDisrupted(ofWorkers, storm));
-    return isStorm && unexplained.has(value) ? [value] : [];
-  });
+}
+
+const none = (): Count => ({ total: 0, unhealthy: 0 });
+function count(into: Count, { isUnhealthy }: Member): void {
+  into.total += 1;
+  if (isUnhealthy) into.unhealthy += 1;
 }
 
 /** k/k's partial disruption of a zone (nodelifecycle controller, ComputeZoneState), and full disruption with it. */
@@ -252,41 +265,57 @@ function isDisrupted({ total, unhealthy }: Count, { domainShare }: StormLimits):
 /** uids of nodes that fell silent with so many others, not all of them explained, that it was not each by itself. */
 function burstOf(question: Question): readonly string[] {
   const onsets = onsetsOf(question);
-  const { nodes, withinMs } = question.config.storm.burst;
+  const ends = onsets.toSorted((a, b) => a.togetherUntilMs - b.togetherUntilMs).values();
+  let ending = ends.next().value;
+  let near = 0;
+  /** Those of them that are not yet known to be in a burst. */
+  const alone = new Set<Onset>();
+  let counted = 0;
   const inBurst: string[] = [];
-  let first = 0;
-  /** Those before it are in a burst, or in none. */
-  let next = 0;
-  let lastCounted = -1;
-  for (let last = 0; last < onsets.length; last += 1) {
-    if (onsets[last]?.isCounted === true) lastCounted = last;
-    while (onsetAt(onsets, last) - onsetAt(onsets, first) > withinMs) first += 1;
-    if (last - first + 1 < nodes || lastCounted < first) continue;
-    for (const { uid } of onsets.slice(Math.max(first, next), last + 1)) inBurst.push(uid);
-    next = last + 1;
+  for (const onset of onsets) {
+    for (; ending !== undefined && ending.togetherUntilMs < onset.onsetMs; ending = ends.next().value) {
+      near -= 1;
+      alone.delete(ending);
+      if (ending.isCounted) counted -= 1;
+    }
+    near += 1;
+    alone.add(onset);
+    if (onset.isCounted) counted += 1;
+    if (near < question.config.storm.burst.nodes || counted === 0) continue;
+    for (const { uid } of alone) inBurst.push(uid);
+    alone.clear();
   }
   return inBurst;
 }
 
-type Onset = { readonly uid: string; readonly onsetMs: MonoMs; readonly isCounted: boolean };
+/** `togetherUntilMs`: who falls silent by then may have done so at the same moment. */
+type Onset = {
+  readonly uid: string;
+  readonly onsetMs: MonoMs;
+  readonly togetherUntilMs: MonoMs;
+  readonly isCounted: boolean;
+};
 
-function onsetsOf({ members, state }: Question): readonly Onset[] {
+function onsetsOf({ members, state, config }: Question): readonly Onset[] {
   const proven = new Set(
     [...state.fencings.values()].filter(({ record }) => record.proof !== null).map(({ record }) => record.node.uid),
   );
   const onsets: Onset[] = [];
   for (const { memory, isCounted } of members) {
-    const { object, onsetMs, signMs } = memory;
+    const { object, lease, onsetMs, signMs } = memory;
     // When it fell silent is not known, but why is.
     const isExplained = signMs === null && proven.has(object.uid);
-    if (onsetMs !== null && !isExplained) onsets.push({ uid: object.uid, onsetMs, isCounted });
+    if (onsetMs === null || isExplained) continue;
+    // One that renews less often than usual was heard longer before its end.
+    const unheardMs = Math.max(0, renewalMs(lease) - USUAL_RENEWAL_MS);
+    const togetherUntilMs = onsetMs + config.storm.burst.withinMs + unheardMs;
+    onsets.push({ uid: object.uid, onsetMs, togetherUntilMs, isCounted });
   }
   return onsets.sort((a, b) => a.onsetMs - b.onsetMs);
 }
-const onsetAt = (onsets: readonly { readonly onsetMs: MonoMs }[], at: number): MonoMs => onsets[at]?.onsetMs ?? 0;
 
 function membersOf(
-  { nodes, fencings }: StormView,
+  { nodes, livingAs, fencings }: StormView,
   { atMs, asOfMs, isSettled }: StormTime,
   { plannedWaitMs }: StormConfig,
 ): readonly Member[] {
@@ -294,7 +323,7 @@ function membersOf(
   const members: Member[] = [];
   for (const memory of nodes.values()) {
     const isFenced = fenced.has(memory.object.uid);
-    const isLeft = memory.facts.isExcluded || isSkipped(memory, atMs);
+    const isLeft = memory.facts.isExcluded || isSkipped(memory, atMs) || livingAs.has(memory.object.uid);
     const isIntended = !isFenced && isPlanned(memory, ageOf(memory, asOfMs, isSettled) ?? 0, atMs, plannedWaitMs);
     const isUnhealthy = isFenced || memory.onsetMs !== null;
     members.push({ memory, group: groupOf(memory.facts), isUnhealthy, isCounted: !isLeft && !isIntended });
@@ -302,14 +331,13 @@ function membersOf(
   return members;
 }
 
-function countBy<K>(members: readonly Member[], keyFor: (member: Member) => K): ReadonlyMap<K, Count> {
-  const counts = new Map<K, Count>();
+function groupsOf(members: readonly Member[]): ReadonlyMap<Group, Count> {
+  const groups = new Map<Group, Count>();
   for (const member of members) {
-    const key = keyFor(member);
-    const count = counts.get(key) ?? { total: 0, unhealthy: 0 };
-    if (count.total === 0) counts.set(key, count);
-    count.total += 1;
-    if (member.isUnhealthy) count.unhealthy += 1;
+    if (!member.isCounted) continue;
+    const ofGroup = groups.get(member.group) ?? none();
+    if (ofGroup.total === 0) groups.set(member.group, ofGroup);
+    count(ofGroup, member);
   }
-  return counts;
+  return groups;
 }

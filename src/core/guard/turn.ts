@@ -1,11 +1,12 @@
 import type { MonoMs } from '../reading.ts';
+import { BEGIN_WITHIN_MS, WRITE_DEADLINE_MS } from './agent-run.ts';
 import type { MethodKey } from './config.ts';
 import type { Act, GuardReason } from './decision.ts';
 import { lackOfLevel, offTwice, type Rounds, useOf } from './devices.ts';
 import type { Look } from './gates.ts';
 import type { ConsistentLook } from './observation.ts';
-import type { Contradiction, FencingRecord, NodeRef, Phase } from './record.ts';
-import { deviceKey, type Fencing, type GuardState, type NodeMemory, nodeNamed } from './state.ts';
+import type { Contradiction, FencingRecord, NodeRef, Phase, StaysOff } from './record.ts';
+import { type DeviceMemory, deviceKey, type Fencing, type GuardState, type NodeMemory, nodeNamed } from './state.ts';
 
 /** One open fencing at one look. */
 export type Turn = Look & {
@@ -53,8 +54,6 @@ const NOTHING: Asks = { look: false, status: [], againMs: 0, stuck: false, witne
 export const ROUND_MS = 6_000;
 /** A failed write is tried again after this. */
 const AGAIN_MS = 1_000;
-/** What a predecessor's command may take beyond its deadline (guard.md 7.3). */
-export const DEADLINE_RESERVE_MS = 5_000;
 /** guard.md 9.2: how often power is asked while the taint stands. */
 export const WATCH_MS = 10_000;
 /** Answers of a device are awaited for this long after the deadline of its status. */
@@ -104,11 +103,22 @@ export const retriesMs = ({ failedMs }: Fencing): MonoMs | null => (failedMs ===
 
 /** Until then a command of the process that wrote this phase may run (G8), the `steps` of which follow each other. */
 export const predecessorEndsMs = ({ fencing, config }: Turn, steps = 1): MonoMs =>
-  fencing.sinceMs + steps * config.deadlineMs + DEADLINE_RESERVE_MS;
+  fencing.sinceMs + WRITE_DEADLINE_MS + steps * (BEGIN_WITHIN_MS + config.deadlineMs);
 
-/** Since when this process may have asked what the phase wants to know: a standby knows its record, and asks nobody. */
+/** Since when this process may have asked what the revision wants to know: a standby knows its record, and asks nobody. */
 export const asksSinceMs = ({ fencing, state }: Pick<Turn, 'fencing' | 'state'>): MonoMs =>
   Math.max(fencing.sinceMs, state.self.electedMs ?? fencing.sinceMs);
+
+/**
+ * When this process will have led for `waitMs` since `sinceMs`. While it is a standby, or has lost its lease in an outage of the
+ * API, it knows a record and does nothing, so that is no part of the wait. But no election makes it begin anew, else who is
+ * elected again and again would never go on: it gives the time to see what happened meanwhile.
+ */
+export function ledForMs({ self: { away, electedMs } }: GuardState, sinceMs: MonoMs, waitMs: number): MonoMs {
+  const awayMs = away.reduce((sum, { fromMs, untilMs }) => sum + Math.max(0, untilMs - Math.max(fromMs, sinceMs)), 0);
+  return Math.max(sinceMs + awayMs + waitMs, (electedMs ?? sinceMs) + Math.min(waitMs, SEES_MS));
+}
+const SEES_MS = 60_000;
 
 /** By then, devices have answered that were asked at `sinceMs`, or as soon as this process asked. */
 export const answeredByMs = (turn: Turn, sinceMs: MonoMs): MonoMs =>
@@ -119,13 +129,18 @@ export type LifeSign = 'lease' | 'boot' | 'power';
 
 export function lifeSign(turn: Turn): LifeSign | null {
   const { memory, record } = turn;
-  const listed = changeOf(record, memory.object.bootId, memory.lease?.renewed ?? null);
-  if (listed !== null) return listed;
+  const seen = seenSign(record, memory);
+  if (seen !== null) return seen;
   const look = lookSince(turn, turn.fencing.sinceMs);
   if (look === null || look.node === null) return null;
   return changeOf(record, look.node.bootId, look.lease?.renewed ?? null);
 }
 
+/** That which its Node and its lease show, as last seen. */
+export const seenSign = (record: FencingRecord, { object, lease }: NodeMemory): LifeSign | null =>
+  changeOf(record, object.bootId, lease?.renewed ?? null);
+
+/** What of these is another one than the record's. */
 function changeOf({ node, renewed }: FencingRecord, bootId: string, token: string | null): LifeSign | null {
   if (bootId !== node.bootId) return 'boot';
   return renewed !== null && token !== null && token !== renewed ? 'lease' : null;
@@ -143,11 +158,13 @@ export function lookSince({ record, observation }: Turn, sinceMs: MonoMs): Consi
   return value.node === null || value.node.uid === record.node.uid ? value : { ...value, node: null };
 }
 
-/** Whether the lease and the boot are still those of the record. Only a person may have had a living node switched off. */
-export function isUnchanged({ node, renewed, order }: FencingRecord, look: ConsistentLook): boolean {
-  if (look.node?.bootId !== node.bootId) return false;
-  if (look.lease === null || look.lease.renewed === null) return false;
-  return renewed === null ? order !== null : look.lease.renewed === renewed;
+/** What a look shows instead of the lease and the boot of the record; null: they are the same. */
+export function changedIn({ node, renewed, order }: FencingRecord, look: ConsistentLook): 'life' | 'no-lease' | null {
+  if (look.node?.bootId !== node.bootId) return 'life';
+  if (look.lease === null || look.lease.renewed === null) return 'no-lease';
+  // Only a person may have had a living node switched off.
+  const isSame = renewed === null ? order !== null : look.lease.renewed === renewed;
+  return isSame ? null : 'life';
 }
 
 export const levelOf = ({ plan, level }: FencingRecord): readonly MethodKey[] => plan.levels[level] ?? [];
@@ -161,14 +178,6 @@ export function roundsOff({ record, state }: Turn, sinceMs: MonoMs): Rounds | nu
     return device?.hasSaidOn === true && (device.contradicted === null || record.purpose === 'rehearse');
   });
   return isBelieved ? offTwice(uid, level, state.devices, sinceMs) : null;
-}
-
-/** One of the methods said off to a status begun at `sinceMs` or later, and says on by now. */
-export function isSwitchedOnSince({ record, state }: Turn, methods: readonly MethodKey[], sinceMs: MonoMs): boolean {
-  return methods.some((method) => {
-    const device = state.devices.get(deviceKey(record.node.uid, method));
-    return device?.says === 'on' && device.recent.some(({ says, begunMs }) => says === 'off' && begunMs >= sinceMs);
-  });
 }
 
 /** What each of the methods said last to a status begun at `sinceMs` or later; null: one has not said on or off. */
@@ -188,19 +197,36 @@ export function saidSince(
   return said;
 }
 
-/** Devices whose `on` ends what stands on its being off: of the level that proved it; if a person did, all they did not overrule. */
+/** Devices whose word proves it off: of its level; if a person did, all they did not overrule. */
 export function watchedOf(record: FencingRecord): readonly MethodKey[] {
   if (record.proof?.by !== 'person') return levelOf(record);
   return record.why === DEVICE_IS_WRONG ? [] : record.plan.levels.flat();
 }
 export const DEVICE_IS_WRONG = 'device-is-wrong';
 
-/** One of them said so since this phase was decided, whenever it was asked. */
-export const saysOn = ({ record, fencing, state }: Turn): boolean =>
-  watchedOf(record).some((method) => {
-    const device = state.devices.get(deviceKey(record.node.uid, method));
-    return device?.says === 'on' && (device.recent.at(-1)?.endedMs ?? Number.NEGATIVE_INFINITY) >= fencing.decidedMs;
+/**
+ * Devices whose `on` ends what stands on its being off, whatever the others say: those, and what of another level speaks of the
+ * machine itself. The silence of the latter means nothing.
+ */
+export const refutersOf = (record: FencingRecord): readonly MethodKey[] =>
+  record.why === DEVICE_IS_WRONG ? [] : [...new Set([...watchedOf(record), ...(record.plan.ofMachine ?? [])])];
+
+/** One of them said so since this phase was decided, asked after the last `off`. */
+export const saysOn = (turn: Turn): boolean =>
+  refutersOf(turn.record).some((method) => {
+    const last = lastOn(turn, method);
+    const { decidedMs, offReturnedMs } = turn.fencing;
+    return last !== null && last.endedMs >= decidedMs && last.begunMs >= (offReturnedMs ?? last.begunMs);
   });
+
+/** One of them says so, asked at `sinceMs` or later. */
+export const saysOnSince = (turn: Turn, sinceMs: MonoMs): boolean =>
+  refutersOf(turn.record).some((method) => (lastOn(turn, method)?.begunMs ?? Number.NEGATIVE_INFINITY) >= sinceMs);
+
+function lastOn({ record, state }: Turn, method: MethodKey): DeviceMemory['recent'][number] | null {
+  const device = state.devices.get(deviceKey(record.node.uid, method));
+  return device?.says === 'on' ? (device.recent.at(-1) ?? null) : null;
+}
 
 /** Everything that its gates depend on. */
 export const askGates = ({ record }: Turn): Turned =>
@@ -236,4 +262,12 @@ export function onAct({ plan, offSent: sent }: FencingRecord): {
 }
 export function onChange(record: FencingRecord): Pick<FencingRecord, 'onSent' | 'onAttempt'> {
   return { onSent: [...new Set([...record.onSent, ...record.offSent])], onAttempt: record.onAttempt + 1 };
+}
+
+/** Why the machine is not to be switched on; null: it is. Only what this fencing switched off is switched on. */
+export function staysOff({ staysOff: said, proof, offSent, why }: FencingRecord): StaysOff | null {
+  if (why === 'power-on') return null;
+  if (said !== null) return said;
+  if (proof?.by === 'person') return 'person';
+  return offSent.length === 0 ? 'nothing-sent' : null;
 }

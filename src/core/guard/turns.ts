@@ -1,14 +1,15 @@
+import { isHeld } from './before-an-off.ts';
 import type { NextGuardLook } from './decision.ts';
 import { contradict, dueStatus, rehearsed } from './devices.ts';
 import { membersToAsk } from './freed.ts';
 import { authorityShut, epochShut, type Look } from './gates.ts';
 import { withoutNode } from './node-deleted.ts';
-import { isHeld, OFF_PHASES } from './phases-off.ts';
+import { OFF_PHASES } from './phases-off.ts';
 import { ON_PHASES } from './phases-on.ts';
 import { type Progress, withFencing, withMove } from './progress.ts';
-import type { Phase } from './record.ts';
-import type { Fencing } from './state.ts';
-import { retriesMs, type Turn, type Turned } from './turn.ts';
+import type { FencingRecord, Phase } from './record.ts';
+import { type Fencing, nodeOrSuccessor } from './state.ts';
+import { go, lifeSign, retriesMs, stay, type Turn, type Turned } from './turn.ts';
 
 /** guard.md 7.3, one row for each phase. */
 const RULES: { readonly [P in Phase]: (turn: Turn) => Turned } = { ...OFF_PHASES, ...ON_PHASES };
@@ -38,7 +39,8 @@ export function stepTurns(before: Progress, look: Look): { readonly progress: Pr
       dueMs = Math.min(dueMs, retryMs);
       continue;
     }
-    const turned = turnOf(fencing, look);
+    // Each sees what was decided before it: together they keep the limits, too.
+    const turned = turnOf(fencing, { ...look, state: progress.state });
     progress = withTurned(progress, look, fencing, turned);
     const { asks } = turned;
     const { node } = fencing.record;
@@ -78,7 +80,25 @@ export function askedMs({ asked }: Look['observation'], uid: string, what: 'witn
 /** What a fencing does at this look. */
 export function turnOf(fencing: Fencing, look: Look): Turned {
   const turn = turnWithNode(fencing, look);
-  return turn === null ? withoutNode(fencing, look) : RULES[turn.record.phase](turn);
+  const turned = turn === null ? withoutNode(fencing, look) : RULES[turn.record.phase](turn);
+  const { move } = turned;
+  const waits = move?.act?.kind === 'on' && isUnderForeignTaint(fencing, { ...fencing.record, ...move.change }, look);
+  if (!waits) return turned;
+  const { phase, onSent } = fencing.record;
+  // Who leads after this one is to know that it was never sent.
+  if (phase === 'on-sent' && onSent.length === 0 && fencing.acted?.kind === 'not-begun') return go('on-sent');
+  // It stands in no other one's way meanwhile.
+  return stay({ isOverdue: true });
+}
+
+/**
+ * Before every `on`: Kubernetes deletes by force what starts under it, and whoever set it takes it back (G11). A living machine is
+ * not off. Of a Node that was made anew, no life is known to be that of the machine.
+ */
+export function isUnderForeignTaint(fencing: Fencing, { node, isAlive }: FencingRecord, look: Look): boolean {
+  if ((nodeOrSuccessor(node, look.state.nodes)?.facts.foreignOutOfService ?? null) === null) return false;
+  const turn = turnWithNode(fencing, look);
+  return turn === null || (!isAlive && lifeSign(turn) === null);
 }
 
 /** An `off` may be its next step, and none would be sent. */

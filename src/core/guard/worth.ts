@@ -23,6 +23,10 @@ export const freesOf = (node: Node, asked: Asked, sinceMs: MonoMs): Reading<Free
 export const leftOf = (node: Node, asked: Asked, sinceMs: MonoMs): Reading<Frees> =>
   onNode(node, asked, sinceMs, isToGo);
 
+/** What is on it, whatever it tolerates. */
+export const presentOn = (node: Node, asked: Asked, sinceMs: MonoMs): Reading<Frees> =>
+  onNode(node, asked, sinceMs, isPresent);
+
 function onNode(
   { uid, name }: Node,
   { asked, attachments }: Asked,
@@ -38,8 +42,9 @@ function onNode(
 }
 
 /** One that has finished is replaced without any help, unless somebody waits for its deletion. */
-const isToGo = ({ toleratesTaint, isFinished, isTerminating }: PodOnNode): boolean =>
-  !toleratesTaint && (isTerminating || !isFinished);
+const isPresent = ({ isFinished, isTerminating }: PodOnNode): boolean => isTerminating || !isFinished;
+
+const isToGo = (pod: PodOnNode): boolean => !pod.toleratesTaint && isPresent(pod);
 
 /** Nobody else would free it. */
 export function isStuck(pod: PodOnNode): boolean {

@@ -53,6 +53,13 @@ export type PodView = {
   readonly inherited?: Inherited;
   /** What is running and stops with it: pods as namespace/name, else units by name; absent: nothing known. */
   readonly takesAlong?: readonly string[];
+  /** A pod that stops with it and must not go because this one is over a storage limit, as namespace/name; absent: none. */
+  readonly limitSpares?: string;
+  /**
+   * What the service manager does to the machine if its stop triggers that: it is not evicted, and in a shutdown it is left to the
+   * service manager. Absent: nothing known.
+   */
+  readonly endsMachine?: MachineAction;
   /** The pods that the service manager stops before it if it stops both; absent: none. */
   readonly stopsAfter?: readonly PodUid[];
   /** Units other than pods that the service manager stops before it if it stops both; absent: none. */
@@ -80,6 +87,8 @@ export type PodView = {
      * The process IDs that its end frees, including those of threads and unreaped processes. Absent: not read.
      */
     readonly pidsHeld?: Reading<number>;
+    /** Those of its unreaped dead processes among them. 0: few. Absent: not read. */
+    readonly deadHeld?: Reading<number>;
     readonly disk: Reading<DiskUsage>;
     /** What the pod's ephemeral-storage limit bounds (kubelet-eviction.md 5.8). */
     readonly ephemeralStorageBytes: Reading<number>;
@@ -94,7 +103,7 @@ export type PodView = {
  */
 export type PodTrait = 'serves-to-the-end' | 'uses-volumes' | 'csi-plugin';
 /**
- * beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; then B1 and B11: its disruption budget refused its eviction
+ * beside-a-kubelet.md B16, B14, C9, F6 (i), in this order; then B1 and B11: its disruption budget refused its eviction
  * recently, or those of three other pods did. `unnamed`: neither the API server nor the
  * container runtime has said which pod it is; `looked-up`: the API server has just been asked for it by name.
  */
@@ -103,10 +112,16 @@ export type CandidateLimit =
   | 'maybe-empty'
   /** Standalone: another pod may exist whose manifest is not read yet. It goes only if it is known to be to blame. */
   | 'manifest-unread'
-  | 'restart-guard'
   | 'not-stoppable'
+  /** Standalone: see `endsMachine`. */
+  | 'ends-machine'
+  | 'restart-guard'
   | 'unnamed'
   | 'looked-up'
+  /** Beside a kubelet: its containers have ended for good, and the kubelet has some time to free what it holds (D3). */
+  | 'finished'
+  /** Beside a kubelet: so they may have, or one is started again: nobody has said how the last one has ended. */
+  | 'maybe-finished'
   | 'kubelet-evicting'
   | 'budget-refused'
   | 'budgets-refuse';
@@ -180,19 +195,33 @@ export type DiskRelief = {
   /** Writes to the device during the last 10 s, as attributed by the kernel (v2 `io.stat`). */
   readonly writtenBytes: Reading<number>;
 };
+/**
+ * `what`: `FailureAction=reboot of web.service` and the like. `afterMs`: only if the stop takes that long; 0: however long it takes.
+ */
+export type MachineAction = { readonly what: string; readonly afterMs: number };
 /** D16: among the pods that its stop also stops, the one with the highest priority above its own. */
 export type Inherited = { readonly priority: number; readonly from: string };
 export type Victim = Pick<
   PodView,
-  'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo' | 'cgroupInode' | 'cgroupPath' | 'unsaid'
+  | 'uid'
+  | 'namespace'
+  | 'name'
+  | 'qos'
+  | 'priority'
+  | 'boundTo'
+  | 'cgroupInode'
+  | 'cgroupPath'
+  | 'isBetweenRuns'
+  | 'unsaid'
 >;
-/** `startTicks`: when it started, in clock ticks since boot; with its pid, the identity of a process. */
-export type ProcessId = { readonly pid: number; readonly startTicks: number };
+/** Null: unknown. */
+export const saidPriority = ({ priority, unsaid }: Pick<Victim, 'priority' | 'unsaid'>): number | null =>
+  unsaid?.priority ? null : priority;
 export type ProcessView = {
   readonly pid: number;
   readonly name: string;
   readonly rssBytes: number;
-  /** Absent: not read. */
+  /** When it started, in clock ticks since boot. Absent: not read. */
   readonly startTicks?: number;
 };
 

@@ -89,7 +89,11 @@ export type Turn = {
   readonly graceMs: number;
   readonly beforeMs: number;
   readonly restMs: number;
+  /** Its phase has no time: nothing waits for it. */
+  readonly isUnawaited?: true;
 };
+/** How long it may wait for its turn then. */
+const UNAWAITED_MS = 30_000;
 
 export function turnOf(
   graceSeconds: number,
@@ -112,14 +116,16 @@ export function turnOfStop({
   graceSeconds,
   chain,
   atMs,
-  endsMs = atMs,
+  endsMs,
 }: {
   readonly graceSeconds: number;
   readonly chain?: StopChain;
   readonly atMs: MonoMs;
   readonly endsMs?: MonoMs;
 }): Turn {
-  return turnOf(graceSeconds, chain, { atMs, endsMs: Math.max(endsMs, atMs + givenSeconds(graceSeconds) * 1_000) });
+  const leastMs = atMs + givenSeconds(graceSeconds) * 1_000;
+  const turn = turnOf(graceSeconds, chain, { atMs, endsMs: Math.max(endsMs ?? atMs, leastMs) });
+  return endsMs === undefined || endsMs > atMs ? turn : { ...turn, isUnawaited: true };
 }
 
 /**
@@ -127,6 +133,7 @@ export function turnOfStop({
  * late, through no fault of its own, it gets what it would have had at the latest time: its phase ends without it.
  */
 export function graceFrom(turn: Turn, toldMs: MonoMs): number {
+  if (turn.isUnawaited) return turn.graceMs;
   return Math.min(turn.graceMs, shareMs(turn, Math.min(toldMs, tellByMs(turn))));
 }
 
@@ -136,7 +143,8 @@ export function shareMs({ graceMs, restMs, endsMs }: Turn, nowMs: MonoMs): numbe
 }
 
 /** The latest time to signal it, whatever it still waits for, so that it is not killed without warning. */
-export function tellByMs({ periodMs, endsMs, beforeMs, restMs }: Turn): MonoMs {
+export function tellByMs({ periodMs, endsMs, beforeMs, restMs, isUnawaited }: Turn): MonoMs {
+  if (isUnawaited) return endsMs + UNAWAITED_MS;
   const shareMs = restMs * Math.min(1, periodMs / Math.max(1, beforeMs + restMs));
   return endsMs - Math.max(Math.min(shareMs / 2, LAST_WORD_MS), shareMs / 4);
 }

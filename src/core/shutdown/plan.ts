@@ -1,4 +1,5 @@
 import type { CoreConfig, ShutdownPhase } from '../core-config.ts';
+import { actionWithin } from '../pod/grace.ts';
 import type { PodUid, PodView, Victim } from '../pod/pod.ts';
 import { chainsOf, priorityOf, type StopChain } from './chain.ts';
 
@@ -13,6 +14,7 @@ type ShutdownPod = Pick<
   | 'stopsAfter'
   | 'stopsAfterUnits'
   | 'leaves'
+  | 'endsMachine'
 >;
 export type PlannedStop = {
   readonly pod: ShutdownPod;
@@ -44,6 +46,20 @@ export function assign(phases: readonly ShutdownPhase[], pods: readonly Shutdown
 }
 
 /**
+ * Why a pod is stopped in no phase, but left to the service manager: its end may begin another shutdown in the middle of this
+ * one, without phases. Null: it is not. The time of its job begins with its phase. Until the phases are over it may wait
+ * for its turn, and if the shutdown is cancelled then, it gets the whole time that it declares.
+ */
+export function leftBecause(
+  pod: Pick<PodView, 'endsMachine' | 'terminationGraceSeconds' | 'stopsAfter' | 'stopsAfterUnits'>,
+  phases: readonly ShutdownPhase[],
+): string | null {
+  const mayWait = [...(pod.stopsAfter ?? []), ...(pod.stopsAfterUnits ?? [])].length > 0;
+  const longestSeconds = mayWait ? phases.reduce((sum, { periodSeconds }) => sum + waitSeconds(periodSeconds), 0) : 0;
+  return actionWithin(pod.endsMachine, longestSeconds + pod.terminationGraceSeconds);
+}
+
+/**
  * kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given, with D16 and
  * chains. Pods in `assigned` keep their phase, even if their priority has changed, unless a pod of a later phase has come to
  * depend on them since: that one would be stopped along with them.
@@ -55,6 +71,7 @@ export function planShutdown(
 ): readonly ShutdownGroup[] {
   const groups = phases.map((phase, index) => ({ ...phase, phase: index + 1, stops: [] as PlannedStop[] }));
   for (const pod of pods) {
+    if (leftBecause(pod, phases) !== null) continue;
     const group = groups[assignedPhase(phases, pod, assigned) - 1];
     group?.stops.push(planStop(pod, group.periodSeconds));
   }
@@ -84,9 +101,13 @@ export function planStop(pod: ShutdownPod, periodSeconds: number): PlannedStop {
     pod,
     graceSeconds,
     effectiveGraceSeconds: pod.isTerminating ? null : Math.max(LEAST_GRACE_SECONDS, graceSeconds),
-    waitMs: Math.max(LEAST_WAIT_SECONDS, graceSeconds + Math.floor(graceSeconds / 2)) * 1_000,
+    waitMs: waitSeconds(graceSeconds) * 1_000,
   };
 }
+
+/** The longest wait of a phase for a stop with that grace period. */
+const waitSeconds = (graceSeconds: number): number =>
+  Math.max(LEAST_WAIT_SECONDS, graceSeconds + Math.floor(graceSeconds / 2));
 
 function phaseNumber(phases: readonly ShutdownPhase[], pod: ShutdownPod): number {
   return pod.leaves === 'last' ? phases.length : phaseIndex(phases, priorityOf(pod)) + 1;

@@ -9,7 +9,7 @@ import { nextId, type Step, waiting, withDecision, withReason } from '../step.ts
 import { lastMs, timeOf, totalMs, withoutReserve } from './phase-time.ts';
 import { assign, neededTotalMs, planShutdown, planStop, withChains } from './plan.ts';
 import { alive, isEveryPod, stopAgain, stopLeft, stopPods } from './stop-pods.ts';
-import { isInPhase, setShutdown, withShutdown } from './stopping.ts';
+import { isByLogind, isInPhase, isUnderWay, phasesOf, setShutdown, withShutdown } from './stopping.ts';
 import { answered, beginConfirm, endTierWait, kubeletReleased } from './tiers.ts';
 
 /** kubelet-shutdown.md 5.3. */
@@ -30,7 +30,7 @@ const MAX_WHY = 200;
  */
 export function stepShutdown(state: State, observation: Observation, config: CoreConfig): Step {
   const heard = afterPause(state, observation);
-  const settled = stopLeft(settleStops(heard, observation), observation);
+  const settled = stopLeft(settleStops(heard, observation, config), observation);
   let step = endTierWait(endPhase(stopAgain(settled, observation), observation), observation);
   for (const event of observation.shutdownEvents) step = hear(step, event, observation, config);
   return holdUntil(beginPhases(step, observation, config), observation.atMs);
@@ -46,7 +46,7 @@ export function withStopsTerminating(observation: Observation, stops: readonly S
 }
 
 /** Removes stops that have ended, and no longer waits for those that exceeded their wait. */
-function settleStops(state: State, observation: Observation): Step {
+function settleStops(state: State, observation: Observation, { tiers }: CoreConfig): Step {
   const { atMs, outcomes, pods } = observation;
   const step = waiting(state, null);
   if (state.stops.length === 0) return step;
@@ -55,7 +55,10 @@ function settleStops(state: State, observation: Observation): Step {
   // If the phase ends at the same instant, that is what ends the wait, as recorded from the kubelet.
   const phaseEndsMs = shutdown.kind === 'stopping' ? shutdown.phaseEndsMs : atMs;
   const ended = new Map(outcomes.filter(isEnd).map((outcome) => [outcome.of, outcome]));
-  const alive = pods.known && isEveryPod(observation) ? new Set(pods.value.map(({ uid }) => uid)) : null;
+  const graceMs = new Map(pods.known ? pods.value.map((pod) => [pod.uid, pod.terminationGraceSeconds * 1_000]) : []);
+  const isGone = (uid: PodUid): boolean => pods.known && isEveryPod(observation) && !graceMs.has(uid);
+  // What a cancel gives it more, so that it is resumed if the agent is restarted meanwhile. Beside a kubelet, none does.
+  const moreMs = (uid: PodUid): number => (tiers === undefined ? (graceMs.get(uid) ?? Number.POSITIVE_INFINITY) : 0);
   const exceeded: PodUid[] = [];
   const stops: ShutdownStop[] = [];
   for (const stop of state.stops) {
@@ -64,7 +67,7 @@ function settleStops(state: State, observation: Observation): Step {
     if (end !== undefined && !isLeft(end, stop, shutdown)) pending.delete(stop.uid);
     // The outcome of a pod that is gone, or of a cancelled shutdown, may have been lost with an earlier run of the agent.
     if (end !== undefined) continue;
-    if (isPending || ((alive === null || alive.has(stop.uid)) && !isStaying(shutdown, stop, atMs))) stops.push(stop);
+    if (isPending || !(isGone(stop.uid) || isStaying(shutdown, stop, atMs - moreMs(stop.uid)))) stops.push(stop);
     if (
       isPending &&
       pending.has(stop.uid) &&
@@ -88,8 +91,8 @@ function isLeft({ kind }: Outcome, { decidedMs }: ShutdownStop, shutdown: State[
 }
 
 /** If the machine stays up, a pod that survived its stop may be chosen for eviction again. */
-function isStaying({ kind }: State['shutdown'], stop: ShutdownStop, atMs: number): boolean {
-  return (kind === 'armed' || kind === 'unarmed') && atMs >= stop.waitEndsMs;
+function isStaying(shutdown: State['shutdown'], stop: ShutdownStop, atMs: number): boolean {
+  return !isUnderWay(shutdown) && atMs >= stop.waitEndsMs;
 }
 
 /** kubelet-shutdown.md 5.1 to 5.4: ends the running phase if it is over. */
@@ -228,14 +231,15 @@ function prepare(
 const withoutStops = ({ state, ...step }: Step): Step => ({ ...step, state: { ...state, stops: [] } });
 
 /** product.md section 9, second tier: the same phases within the agent's own stop timeout. */
-function prepareLate(step: Step, leftMs: number, observation: Observation, { phases, tiers }: CoreConfig): Step {
+function prepareLate(step: Step, leftMs: number, observation: Observation, config: CoreConfig): Step {
   const { atMs } = observation;
+  const { tiers } = config;
   const { shutdown } = step.state;
+  const phases = phasesOf(shutdown, config.phases);
   const endMs = atMs + leftMs;
   const mustEndMs = leftMs < totalMs(phases) ? endMs : null;
   const late = { tier: 'stop', atMs, phases, delayMaxMs: null, mustEndMs } as const;
-  const isFirstTier = shutdown.kind === 'released' || (shutdown.kind === 'stopping' && shutdown.tier === 'logind');
-  if (tiers !== undefined && isFirstTier && phases.length > 0) {
+  if (tiers !== undefined && isByLogind(shutdown) && phases.length > 0) {
     const isRunning = shutdown.kind === 'stopping' && isInPhase(shutdown);
     const over = isRunning ? phaseOver(step, shutdown, 'period', observation) : step;
     return begin(over, late);
@@ -361,8 +365,16 @@ function beginPhase(step: Step, shutdown: Stopping, observation: Observation, co
   return running.kind === 'stopping' && endsMs <= atMs ? phaseOver(told, running, 'period', observation) : told;
 }
 
-function release(step: Step, { cancelledMs }: Stopping, why: 'all-phases-done' | 'out-of-time', atMs: number): Step {
-  const released = withDecision(setShutdown(step, { kind: 'released', atMs }), atMs, { kind: 'release-lock', why });
+function release(
+  step: Step,
+  { cancelledMs, phases }: Stopping,
+  why: 'all-phases-done' | 'out-of-time',
+  atMs: number,
+): Step {
+  const released = withDecision(setShutdown(step, { kind: 'released', atMs, phases }), atMs, {
+    kind: 'release-lock',
+    why,
+  });
   return cancelledMs === null ? released : undoStops(retakeLock(released, atMs), atMs);
 }
 

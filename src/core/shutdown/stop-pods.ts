@@ -36,7 +36,7 @@ export function stopPods(step: Step, planned: readonly PlannedStop[], { phase, a
       ? { graceEndsMs: atMs + graceSeconds * 1_000, waitEndsMs: atMs + waitMs }
       : { graceEndsMs: endsMs, waitEndsMs: Math.max(endsMs, atMs + waitMs) };
     const stop = { decision: nextId(told.state), decidedMs: atMs, uid, ...times, ...inTier };
-    stops.push(chain === undefined ? stop : { ...stop, ...own });
+    stops.push(isWaiting ? { ...stop, ...own } : { ...stop, endsMs });
     told = withDecision(told, atMs, {
       kind: 'stop-for-shutdown',
       victim: victimOf(pod),

@@ -1,6 +1,6 @@
 import { SHORTAGES } from '../eviction/shortage.ts';
 import type { MetThreshold } from '../eviction/threshold.ts';
-import type { ProcessId, Unsaid, Victim } from '../pod/pod.ts';
+import type { Unsaid, Victim } from '../pod/pod.ts';
 import {
   listOf as anyListOf,
   type Check,
@@ -15,7 +15,18 @@ import {
 } from '../shape.ts';
 import { SIGNAL_FACTS, SIGNALS, type SignalSample } from '../signal.ts';
 import type { Quantity } from '../units/quantity.ts';
-import type { EscapedFrom, Eviction, Point, Proof, Reclaim, ShutdownStop, State, Stopping } from './state.ts';
+import type {
+  EscapedFrom,
+  Eviction,
+  LimitSpared,
+  OwnerKill,
+  Point,
+  Proof,
+  Reclaim,
+  ShutdownStop,
+  State,
+  Stopping,
+} from './state.ts';
 
 /** What a saved state must look like to be trusted; anything else is a corrupt file. Bounds as in the docstrings of State. */
 export function readState(json: unknown): State | null {
@@ -35,6 +46,7 @@ const LIST_MAX = 10_000;
 const isText: Check = (value) => typeof value === 'string' && value.length <= 4_096;
 const listOf = (check: Check): Check => anyListOf(check, LIST_MAX);
 const isNumberOrNull = orNull(isNumber);
+const isPhases = listOf(shape({ fromPriority: isNumber, periodSeconds: isNumber }));
 
 const isSignalName = isOneOf(...SIGNALS);
 const isThresholdName = isOneOf(
@@ -70,6 +82,7 @@ const isEviction = shape<Eviction>({
     boundTo: optional(isText),
     cgroupInode: optional(isNumber),
     cgroupPath: optional(isText),
+    isBetweenRuns: optional(isOneOf(true)),
     unsaid: optional(shape<Unsaid>({ why: isOneOf('undeclared', 'unreadable'), priority: isFlag, requests: isFlag })),
   }),
   atChoice: optional(
@@ -77,6 +90,7 @@ const isEviction = shape<Eviction>({
   ),
   signalledMs: optional(isNumber),
   killedMs: optional(isNumber),
+  deadMs: optional(isNumber),
   graceEndsMs: isNumber,
   deadlineMs: isNumber,
   settledMs: isNumberOrNull,
@@ -110,6 +124,7 @@ const isState = shape<State>({
   spent: listOf(shape({ atMs: isNumber, cpuMs: isNumber })),
   dryDropped: listOf(isThresholdName),
   dryOverLimit: listOf(isText),
+  limitSpared: optional(listOf(shape<LimitSpared>({ uid: isText, pod: isText, spares: isText }))),
   act: union<State['act']>({
     idle: {},
     evicting: { evictions: listOf(isEviction) },
@@ -134,12 +149,11 @@ const isState = shape<State>({
       shape<EscapedFrom>({
         decision: isText,
         cgroup: shape<EscapedFrom['cgroup']>({ path: isText, inode: isNumber }),
-        processes: listOf(shape<ProcessId>({ pid: isNumber, startTicks: isNumber })),
         isUnreaped: optional(isOneOf(true)),
       }),
     ),
   ),
-  ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
+  ownerKills: listOf(shape<OwnerKill>({ ownerKey: isText, atMs: isNumber, spared: optional(isText) })),
   stops: listOf(
     shape<ShutdownStop>({
       decision: isText,
@@ -158,7 +172,7 @@ const isState = shape<State>({
     armed: { delayMaxMs: isNumber },
     stopping: {
       startedMs: isNumber,
-      phases: listOf(shape({ fromPriority: isNumber, periodSeconds: isNumber })),
+      phases: isPhases,
       delayMaxMs: isNumberOrNull,
       tier: isOneOf('logind', 'stop'),
       mustEndMs: isNumberOrNull,
@@ -181,6 +195,6 @@ const isState = shape<State>({
       confirm: optional(shape<NonNullable<Stopping['confirm']>>({ ms: isNumber, latestMs: isNumber })),
       byKubelet: optional(isOneOf('holds', 'released')),
     },
-    released: { atMs: isNumber },
+    released: { atMs: isNumber, phases: optional(isPhases) },
   }),
 });

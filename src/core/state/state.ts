@@ -33,6 +33,8 @@ export type State = {
   readonly dryDropped: readonly ThresholdId[];
   /** Pods over a local storage limit whose eviction dry run dropped; silent until they are below it. */
   readonly dryOverLimit: readonly PodUid[];
+  /** Pods over a local storage limit whose stop would also stop another one that must not go for it. Absent: none. */
+  readonly limitSpared?: readonly LimitSpared[];
   /** At most one for each shortage is awaited (D3). */
   readonly act: { readonly kind: 'idle' } | { readonly kind: 'evicting'; readonly evictions: readonly Eviction[] };
   /** Node-level reclaims in progress, at most one per file system. */
@@ -47,14 +49,15 @@ export type State = {
   readonly trail: { readonly [S in Signal]?: readonly Point[] };
   /** What victims still hold outside their cgroups, or by their unreaped dead, as long as it is anything; the last 16. */
   readonly escaped: readonly EscapedFrom[];
-  readonly ownerKills: readonly { readonly ownerKey: string; readonly atMs: MonoMs }[];
+  readonly ownerKills: readonly OwnerKill[];
   /** Stops for a shutdown in progress, of every phase. They outlast a cancelled shutdown. */
   readonly stops: readonly ShutdownStop[];
   readonly shutdown:
     | { readonly kind: 'unarmed'; readonly why: string }
     | { readonly kind: 'armed'; readonly delayMaxMs: number }
     | ({ readonly kind: 'stopping' } & Stopping)
-    | { readonly kind: 'released'; readonly atMs: MonoMs };
+    /** `phases`: its own, for the second tier. Absent: an older version wrote it. */
+    | { readonly kind: 'released'; readonly atMs: MonoMs; readonly phases?: readonly ShutdownPhase[] };
 };
 /** A shutdown in progress (kubelet-shutdown.md section 5). */
 export type Stopping = {
@@ -104,13 +107,14 @@ export type ShutdownStop = {
   readonly decision: DecisionId;
   readonly decidedMs: MonoMs;
   readonly uid: PodUid;
-  /** When its grace period is over. */
+  /** When its grace period is over; the end of its phase for one that waits for its turn. */
   readonly graceEndsMs: MonoMs;
   /** kubelet-shutdown.md 5.2: when its phase no longer waits for it. */
   readonly waitEndsMs: MonoMs;
   readonly tier?: 'stop';
-  /** As in the decision; only for a pod in a chain. */
+  /** As in the decision; only for a pod that waits for its turn. */
   readonly graceSeconds?: number;
+  /** When its phase is over. Absent: an older version wrote it. */
   readonly endsMs?: MonoMs;
   readonly chain?: StopChain;
 };
@@ -119,8 +123,12 @@ export type Reclaim = {
   readonly threshold: MetThreshold;
   readonly deadlineMs: MonoMs;
 };
+/** D6. `spared`: this pod was chosen, and could not be asked to stop. Absent: one was asked. */
+export type OwnerKill = { readonly ownerKey: string; readonly atMs: MonoMs; readonly spared?: PodUid };
+/** `pod` and `spares` as namespace/name. */
+export type LimitSpared = { readonly uid: PodUid; readonly pod: string; readonly spares: string };
 export type Point = { readonly atMs: MonoMs; readonly available: number };
-/** `available`: the value of each signal of the shortage at the proof. */
+/** `available`: the value of each signal of the shortage at the proof, or the first one after it that could be read. */
 export type Proof = {
   readonly decision: DecisionId;
   readonly atMs: MonoMs;
@@ -139,6 +147,8 @@ export type Eviction = {
   /** When its first request to end and its first SIGKILL were sent; absent: not yet. */
   readonly signalledMs?: MonoMs;
   readonly killedMs?: MonoMs;
+  /** Since when only the unmount of its memory volumes is awaited; absent: it is not known to have ended. */
+  readonly deadMs?: MonoMs;
   /** Counts from the first signal or, until that is sent, from the decision. */
   readonly graceEndsMs: MonoMs;
   /** The deadline for its first signal; once that is sent, for the proof of its end. */

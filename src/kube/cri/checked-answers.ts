@@ -1,6 +1,5 @@
 import { known, type Reading, unknown } from '../../core/reading.ts';
 import { escapeUnsafe } from '../../core/units/escape.ts';
-import type { RuntimeContainer, RuntimeFilesystems, RuntimeSandbox } from '../runtime.ts';
 import {
   CgroupDriver,
   type Container,
@@ -11,6 +10,7 @@ import {
   type PodSandbox,
   PodSandboxState,
 } from './cri_pb.ts';
+import type { RuntimeContainer, RuntimeFilesystems, RuntimeSandbox } from './runtime.ts';
 
 /** A checked list. `ignored`: the number of entries with an id or a name that no kubelet assigns. */
 type Checked<T> = { readonly items: readonly T[]; readonly ignored: number };

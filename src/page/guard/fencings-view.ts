@@ -1,6 +1,8 @@
+import { needsPerson } from '../../core/guard/record.ts';
 import { sayTenths } from '../../core/units/duration.ts';
-import type { GuardLive, Listed, PastFencing, ShownFencing } from '../../guard/shown.ts';
-import { sayDue } from '../../words/guard.ts';
+import type { GuardLive, Listed, ShownFencing, ShownRecord } from '../../guard/shown.ts';
+import { sayDue, sayStopped, sayWhy } from '../../words/guard.ts';
+import { sayFreed, sayPhaseOf, sayProof, sayPurpose, saySilence, sayStepsOf } from '../../words/guard-history.ts';
 import { barOf, ticksOf, trackOf } from '../both-pages.ts';
 import {
   bodyOf,
@@ -33,7 +35,7 @@ export function showFencings({ fencings, status, nodesUnknown, past }: GuardLive
           el('p', { class: 'lead warn' }, 'Would be fenced, but this is a dry run:'),
           el('ul', { class: 'plain' }, ...would),
         ];
-  const content = [...dry, ...fencings.rows.map((one) => fencingOf(one, nowWallMs))];
+  const content = [...dry, ...fencings.rows.map((one) => fencingOf(one, nowWallMs, status.dryRun))];
   const isUnknown = nodesUnknown !== null || typeof past === 'string';
   const none = isUnknown
     ? emptyNote('The fencings are not known.', typeof past === 'string' ? past : (nodesUnknown ?? ''))
@@ -41,8 +43,12 @@ export function showFencings({ fencings, status, nodesUnknown, past }: GuardLive
   keep(byId('fencings-body'), content.length === 0 ? [none] : [...content, ...moreOf(fencings, 'see guard status')]);
 }
 
-function fencingOf(fencing: ShownFencing, nowWallMs: number): HTMLElement {
-  const { node, what, id, text, why, isBad, level, attempt, silentMs, steps, dueWallMs, freed } = fencing;
+function fencingOf({ record, dueWallMs }: ShownFencing, nowWallMs: number, isDry: boolean): HTMLElement {
+  const { node, id, phase, why, level, attempt, silentMs, wasHeard } = record;
+  const isBad = needsPerson(phase);
+  const what = sayPurpose(record);
+  const said = sayStepsOf(record);
+  const steps = last(record.steps.map((step, at) => ({ ...step, text: said[at] ?? step.phase })));
   const beganWallMs = steps.rows[0]?.wallMs ?? nowWallMs;
   const startWallMs = beganWallMs - silentMs;
   const dueMs = dueWallMs === null ? null : between(startWallMs, dueWallMs);
@@ -78,7 +84,7 @@ function fencingOf(fencing: ShownFencing, nowWallMs: number): HTMLElement {
     '',
     rowHead('row', '', steps.leftOut === 0 ? 'Silent' : `Silent, and ${steps.leftOut} earlier steps`),
     cell('axis', trackOf([barOf('silent-bar', 0, silentMs, endMs)])),
-    cell('verdict-of', el('span', {}, sayFor(silentMs))),
+    cell('verdict-of', el('span', {}, `${wasHeard ? '' : 'at least '}${sayFor(silentMs)}`)),
   );
   const tries = attempt > 1 || level > 0 ? `, attempt ${attempt} of level ${level + 1}` : '';
   return el(
@@ -87,11 +93,11 @@ function fencingOf(fencing: ShownFencing, nowWallMs: number): HTMLElement {
     el(
       'p',
       { class: `lead ${isBad ? 'bad' : 'warn'}` },
-      nameOf(node),
-      `: ${text}${why === null ? '' : ` (${why})`}${tries}`,
+      nameOf(node.name),
+      `: ${sayStopped(phase, isDry) ?? sayPhaseOf(record, phase)}${why === null ? '' : ` (${sayWhy(why)})`}${tries}`,
     ),
-    tableOf('plan', `The ${what} of ${node}, step by step`, heads, [bodyOf([silent, ...rows])]),
-    ...freedOf(freed),
+    tableOf('plan', `The ${what} of ${node.name}, step by step`, heads, [bodyOf([silent, ...rows])]),
+    ...freedOf(record),
     el('p', { class: 'note' }, `${capital(what)}; record `, el('code', {}, `fencing-${id}`)),
   );
 }
@@ -99,13 +105,23 @@ function fencingOf(fencing: ShownFencing, nowWallMs: number): HTMLElement {
 const dueText = (phase: string, dueWallMs: number, nowWallMs: number): string =>
   sayDue(phase, dueWallMs > nowWallMs ? `in ${sayFor(dueWallMs - nowWallMs)}` : null);
 
-const freedOf = (freed: Listed<string>): readonly HTMLElement[] =>
-  freed.rows.length === 0
-    ? []
-    : [
-        el('ul', { class: 'freed' }, ...freed.rows.map((line) => el('li', {}, line))),
-        ...moreOf(freed, 'see guard history'),
-      ];
+const MOST = 40;
+/** The last ones. */
+function last<T>(all: readonly T[]): Listed<T> {
+  const rows = all.slice(-MOST);
+  return { rows, leftOut: all.length - rows.length };
+}
+
+/** Pods and volumes. */
+function freedOf(record: ShownRecord): readonly HTMLElement[] {
+  const freed = sayFreed(record);
+  if (freed.length === 0) return [];
+  const items = freed.slice(0, MOST).map((line) => el('li', {}, line));
+  return [
+    el('ul', { class: 'freed' }, ...items),
+    ...moreOf({ leftOut: freed.length - items.length }, 'see guard history'),
+  ];
+}
 
 export function showPast({ past }: GuardLive, nowWallMs: number): void {
   keep(byId('past-body'), pastContent(past, nowWallMs));
@@ -121,7 +137,8 @@ function pastContent(past: GuardLive['past'], nowWallMs: number): readonly HTMLE
   return [el('ul', { class: 'decisions' }, ...items), ...moreOf(past, 'see guard history')];
 }
 
-function pastOf({ node, what, silence, proof, steps, freed }: PastFencing, nowWallMs: number): HTMLElement {
+function pastOf(record: ShownRecord, nowWallMs: number): HTMLElement {
+  const steps = last(record.steps);
   const [first] = steps.rows;
   const beganMs = first?.wallMs ?? 0;
   const said = steps.rows.map(({ phase, wallMs }) => `${phase} +${sayTenths(between(beganMs, wallMs))}`);
@@ -129,8 +146,13 @@ function pastOf({ node, what, silence, proof, steps, freed }: PastFencing, nowWa
     'li',
     {},
     el('p', { class: 'when' }, ...(first === undefined ? [] : [timeOf(beganMs, sayWhen(beganMs, nowWallMs))])),
-    el('p', { class: 'text' }, nameOf(node), `: ${what}, ${proof}; ${silence}`),
+    el(
+      'p',
+      { class: 'text' },
+      nameOf(record.node.name),
+      `: ${sayPurpose(record)}, ${sayProof(record)}; ${saySilence(record)}`,
+    ),
     el('p', { class: 'outcome' }, `${steps.leftOut === 0 ? '' : '… '}${said.join(', ')}`),
-    ...freedOf(freed),
+    ...freedOf(record),
   );
 }

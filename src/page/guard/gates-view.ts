@@ -1,5 +1,5 @@
 import type { GuardLive, GuardReport, ShownGate } from '../../guard/shown.ts';
-import { sayStormKind } from '../../words/guard-decision.ts';
+import { sayStormKind, sayStormTimes } from '../../words/guard-decision.ts';
 import { counted } from '../../words/phrases.ts';
 import { bodyOf, byId, cell, columnHead, el, keep, rowHead, rowOf, tableOf } from '../dom.ts';
 import { capital, sayFor } from '../say.ts';
@@ -42,8 +42,7 @@ function whyOf({ why, opensWallMs }: ShownGate, nowWallMs: number): readonly str
 
 const stormsOf = ({ storms }: GuardReport): readonly string[] =>
   storms.map(
-    ({ kind, scope, forMs, overMs }) =>
-      `${scope}: ${sayStormKind(kind)}, for ${sayFor(forMs)}${overMs === null ? '' : `; over for ${sayFor(overMs)}: cool-down`}`,
+    ({ kind, scope, forMs, overMs }) => `${scope}: ${sayStormKind(kind)}, ${sayStormTimes({ forMs, overMs }, sayFor)}`,
   );
 
 /** Of one node, only the first closed gate counts. */

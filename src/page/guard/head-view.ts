@@ -1,5 +1,6 @@
+import { needsPerson } from '../../core/guard/record.ts';
 import { READ_AWAY_MS } from '../../core/guard/self.ts';
-import type { GuardLive, GuardReport } from '../../guard/shown.ts';
+import type { GuardLive, GuardReport, ShownRecord } from '../../guard/shown.ts';
 import { counted, sayCode } from '../../words/phrases.ts';
 import { type Said, sayVerdict, tile, type Verdict } from '../both-pages.ts';
 import { byId, el, keep, nameOf, setText } from '../dom.ts';
@@ -49,8 +50,9 @@ function asLeader(answer: GuardLive, why: readonly string[]): Verdict {
   const { status, fencings, gates, nodesUnknown } = answer;
   const [self] = gates;
   const lasting = status.storms.filter(({ overMs }) => overMs === null);
-  const bad = fencings.rows.filter(({ isBad }) => isBad);
-  const open = fencings.rows.filter(({ phase }) => phase !== 'left-off' && phase !== 'aborted');
+  const records = fencings.rows.map(({ record }) => record);
+  const bad = records.filter(({ phase }) => needsPerson(phase));
+  const open = records.filter(({ phase }) => phase !== 'left-off' && phase !== 'aborted');
   const nothingNew = self?.isOpen === false ? [`Nothing new is begun: ${self.why ?? ''}.`] : [];
   const storm =
     lasting.length === 0
@@ -88,9 +90,9 @@ function asLeader(answer: GuardLive, why: readonly string[]): Verdict {
   };
 }
 
-const names = (fencings: readonly { readonly node: string }[]): string =>
+const names = (records: readonly ShownRecord[]): string =>
   some(
-    fencings.map(({ node }) => node),
+    records.map(({ node }) => node.name),
     ', ',
   );
 

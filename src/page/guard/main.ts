@@ -1,4 +1,5 @@
 import type { GuardLive } from '../../guard/shown.ts';
+import { sayPhaseOf } from '../../words/guard-history.ts';
 import { showFindings } from '../both-pages.ts';
 import { createNews } from '../dom.ts';
 import { createLive, every, LIVE_MS } from '../live.ts';
@@ -27,7 +28,10 @@ const live = createLive<GuardLive>({
     showPast(answer, now);
     showFindings({ findings: [...status.findings, ...sayNotBelieved(status)], warnings: [] });
     hear([
-      ...answer.fencings.rows.map(({ id, node, phase, text }) => ({ key: `${id} ${phase}`, text: `${node}: ${text}` })),
+      ...answer.fencings.rows.map(({ record }) => ({
+        key: `${record.id} ${record.phase}`,
+        text: `${record.node.name}: ${sayPhaseOf(record, record.phase)}`,
+      })),
       ...status.storms.map(({ kind, scope, overMs }) => ({
         key: `${kind} ${scope} ${overMs === null}`,
         text: `Storm (${scope}) ${overMs === null ? 'began' : 'is over'}`,

@@ -1,5 +1,6 @@
 import { NODE_CLASSES, type NodeClass } from '../../core/guard/health.ts';
 import type { GuardLive, GuardReport, Listed, ShownDomain, ShownNode } from '../../guard/shown.ts';
+import { saySilentFor } from '../../words/guard-history.ts';
 import {
   bodyOf,
   byId,
@@ -35,7 +36,11 @@ function nodesOf(answer: GuardLive, nowWallMs: number): readonly HTMLElement[] {
   ];
 }
 
-function rowOfNode({ name, domains, health, ageMs, ...held }: ShownNode, answer: GuardLive, nowWallMs: number) {
+function rowOfNode(
+  { name, domains, health, ageMs, wasHeard, ...held }: ShownNode,
+  answer: GuardLive,
+  nowWallMs: number,
+) {
   return rowOf(
     '',
     rowHead(
@@ -47,15 +52,16 @@ function rowOfNode({ name, domains, health, ageMs, ...held }: ShownNode, answer:
     cell(
       '',
       el('span', { class: `tag ${LEVEL[health] ?? ''}` }, health),
-      el('span', { class: 'sub' }, signOf(health, ageMs)),
+      el('span', { class: 'sub' }, signOf({ health, ageMs, wasHeard })),
     ),
     cell('why', ...whyOf(held, answer, nowWallMs)),
   );
 }
 
-function signOf(health: ShownNode['health'], ageMs: number | null): string {
-  if (ageMs === null) return 'no sign of life seen';
-  return health === 'unhappy' ? `heard ${sayFor(ageMs)} before` : `silent for ${sayFor(ageMs)}`;
+function signOf({ health, ageMs, wasHeard }: Pick<ShownNode, 'health' | 'ageMs' | 'wasHeard'>): string {
+  if (ageMs === null) return 'how long it is silent is not known';
+  if (health === 'unhappy' && wasHeard) return `heard ${sayFor(ageMs)} before`;
+  return saySilentFor({ wasHeard }, sayFor(ageMs));
 }
 
 function whyOf(
@@ -122,8 +128,8 @@ export function sayClasses(nodes: GuardReport['nodes']): string {
 
 /** What the classes mean, by the limits in force. */
 const sayLimits = ({ limits: { suspectAfterMs, deadAfterMs } }: GuardLive): string =>
-  `Unhappy: alive, but not Ready. Suspect: silent for more than ${sayFor(suspectAfterMs)}. Dead: for more than ${sayFor(deadAfterMs)}. Planned: its silence was announced. New: not seen alive yet.`;
+  `Unhappy: alive, but not Ready. Suspect: silent for more than ${sayFor(suspectAfterMs)}. Dead: for more than ${sayFor(deadAfterMs)}. Planned: its silence was announced. New: how long it is silent is not known.`;
 
 /** How many more there are. */
-export const moreOf = ({ leftOut }: Listed<unknown>, what: string): readonly HTMLElement[] =>
+export const moreOf = ({ leftOut }: Pick<Listed<unknown>, 'leftOut'>, what: string): readonly HTMLElement[] =>
   leftOut === 0 ? [] : [el('p', { class: 'note' }, `and ${leftOut} more; ${what}`)];

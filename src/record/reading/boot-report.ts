@@ -1,8 +1,12 @@
+import { known, type Reading } from '../../core/reading.ts';
+import { RECORD_KEPT, RECORD_MAX_BYTES } from '../../host/own/record-disk.ts';
+import { type HeldText, holdText, linesOf } from '../../host/text-stream.ts';
 import type { Finding } from '../../ports.ts';
 import { lastBootUnclean } from '../../words/finding-own.ts';
 import { type LastShutdown, sayLastBoot } from '../../words/last-boot.ts';
-import type { RecordEntry } from '../entry.ts';
-import { type BootRecord, isToBeContinued } from './boots.ts';
+import { parseEntry, type RecordEntry } from '../entry.ts';
+import { type BootRecord, isToBeContinued, leftRunning, unended } from './boots.ts';
+import { recordName } from './record-file.ts';
 import type { ShutdownRecord } from './shutdown-record.ts';
 import { shutdownsOf } from './shutdowns.ts';
 
@@ -49,6 +53,8 @@ function summaryOf(shutdown: ShutdownRecord): LastShutdown {
     pods: pods.filter(({ isAgain }) => !isAgain).length,
     late: namesOf(pods.filter(({ isLate }) => isLate)),
     lost: namesOf(pods.filter((stop) => stop.end.kind === 'cut-off' && !stop.isLate)),
+    unended: namesOf(unended([shutdown]).filter(({ end: { kind }, isLate }) => kind !== 'cut-off' && !isLate)),
+    leftRunning: [...new Set(leftRunning(shutdown))],
     released:
       end.kind === 'released' && released !== null
         ? {
@@ -68,4 +74,56 @@ function howReleased({
 }: NonNullable<ShutdownRecord['released']>): NonNullable<LastShutdown['released']>['how'] {
   if (why === 'out-of-time' || delayMs !== undefined) return 'out-of-time';
   return isOvertaken === true ? 'overtaken' : 'done';
+}
+
+/** Boots and shutdowns leave few lines; a report reads no more than this. */
+const ENTRIES_MAX = 20_000;
+/** The heads of the lines of interest. The basis of decisions is most of the record, and is skipped unread. */
+const WANTED =
+  /"kind":"(?:note|outcome)"|"kind":"decision".{0,120}"kind":"(?:stop-for-shutdown|release-lock|take-lock|undo-stops)"/;
+const HEAD_CHARS = 400;
+
+/**
+ * The entries about how boots ended, of the real record followed by the dry one: a reload changes from one to the other. Of
+ * each, the two newest files, oldest first. They are read line by line, so that this affects neither memory nor looks.
+ * Unknown: a file exists but cannot be read.
+ */
+export async function readBootEntries(directory: string): Promise<Reading<readonly RecordEntry[]>> {
+  const real = await readOne(directory, false);
+  if (!real.known) return real;
+  const dry = await readOne(directory, true);
+  return dry.known ? known([...real.value, ...dry.value]) : dry;
+}
+
+const FILES = 2;
+
+async function readOne(directory: string, dry: boolean): Promise<Reading<readonly RecordEntry[]>> {
+  const held: HeldText[] = [];
+  try {
+    // Newest first: a file that is renamed meanwhile moves to a name that is yet to come, and is found there.
+    for (let n = 0; n <= RECORD_KEPT && held.length < FILES; n++) {
+      const file = await holdText(`${directory}/${recordName(dry)}${n === 0 ? '' : `.${n}`}`);
+      if (!file.known && file.why !== 'absent') return file;
+      if (!file.known) continue;
+      if (held.some(({ ino }) => ino === file.value.ino)) await file.value.close();
+      else held.push(file.value);
+    }
+    return await entriesOf(held.toReversed());
+  } finally {
+    await Promise.all(held.map(({ close }) => close()));
+  }
+}
+
+async function entriesOf(oldestFirst: readonly HeldText[]): Promise<Reading<readonly RecordEntry[]>> {
+  const entries: RecordEntry[] = [];
+  for (const { pieces } of oldestFirst) {
+    for await (const line of linesOf(pieces, 2 * RECORD_MAX_BYTES)) {
+      if (!line.known) return line;
+      const { text } = line.value;
+      const entry = WANTED.test(text.slice(0, HEAD_CHARS)) ? parseEntry(text) : null;
+      if (entry !== null) entries.push(entry);
+      if (entries.length > 2 * ENTRIES_MAX) entries.splice(0, ENTRIES_MAX);
+    }
+  }
+  return known(entries.slice(-ENTRIES_MAX));
 }

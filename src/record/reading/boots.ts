@@ -109,11 +109,19 @@ function whatItCameTo(last: ShutdownRecord, before: ShutdownRecord | undefined, 
 /** `before`: the phases after logind's signal, which `last` completed. */
 function isComplete(last: ShutdownRecord, before: ShutdownRecord | undefined): boolean {
   if (isToBeContinued(last) || last.released?.why === 'out-of-time') return false;
-  if (last.startedAgain.some(({ times }) => times >= STOPS_AGAIN)) return false;
-  const stops = [before, last].flatMap((part) => part?.phases.flatMap(({ pods }) => pods) ?? []);
+  return leftRunning(last).length === 0 && unended([before, last]).length === 0;
+}
+
+/** Pods that were started again too often to be stopped. */
+export const leftRunning = ({ startedAgain }: ShutdownRecord): readonly string[] =>
+  startedAgain.flatMap(({ pod, times }) => (times >= STOPS_AGAIN ? [pod] : []));
+
+/** Pods that it had to stop, and whose end it has not seen. */
+export function unended(parts: readonly (ShutdownRecord | undefined)[]): readonly PodStop[] {
+  const stops = parts.flatMap((part) => part?.phases.flatMap(({ pods }) => pods) ?? []);
   // A pod that is stopped again counts as it ended then.
   const lastStops = new Map(stops.map((stop) => [stop.uid ?? stop.pod, stop]));
-  return [...lastStops.values()].every(hasEnded);
+  return [...lastStops.values()].filter((stop) => !hasEnded(stop));
 }
 
 /** Beside a kubelet, the phases after logind's signal are announced, and leave pods that are stopped with the agent (E14). */

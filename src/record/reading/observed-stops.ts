@@ -50,6 +50,7 @@ function stopOf({ decision, outcomes, evidence }: DecisionRecord): Stop | null {
   if (decision.kind === 'evict' && firstSignal(decision.threshold) === 'sigkill') return null;
   const outcome = outcomes.find(({ kind }) => kind === 'ended' || kind === 'survived');
   if (outcome === undefined) return null;
+  if (outcome.kind === 'ended' && outcome.isNoticedLater) return null;
   const toldMs = 'toldMs' in outcome ? outcome.toldMs : undefined;
   // A pod that was not signalled was not asked to stop.
   if (toldMs === null) return null;

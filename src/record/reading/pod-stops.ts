@@ -1,7 +1,7 @@
 import type { DecisionId } from '../../core/decision.ts';
 import { groupBy } from '../../core/group-by.ts';
 import type { Outcome } from '../../core/outcome.ts';
-import { type PodUid, podName } from '../../core/pod/pod.ts';
+import { type PodUid, podName, saidPriority } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import { graceFrom, turnOfStop } from '../../core/shutdown/chain.ts';
 import type { FactAt, Part, Stop } from './shutdown-part.ts';
@@ -9,7 +9,7 @@ import type { FactAt, Part, Stop } from './shutdown-part.ts';
 export type PodStop = {
   /** namespace/name. */
   readonly pod: string;
-  /** `uid`, `priority`, `graceSeconds` and `decision` are null if its decision is lost: only the phase names it. */
+  /** `uid`, `priority`, `graceSeconds` and `decision` are null if its decision is lost: only the phase names it. `priority`: also if it was unknown. */
   readonly uid: PodUid | null;
   readonly priority: number | null;
   readonly graceSeconds: number | null;
@@ -82,7 +82,8 @@ type How = { readonly isAgain: boolean; readonly ended: FactAt<'phase-over'> | u
 
 function podStopOf({ decision, outcomes }: Stop, { isAgain, ended, otherEnd }: How): PodStop {
   const { id, atMs, victim, graceSeconds } = decision;
-  const { uid, priority } = victim;
+  const { uid } = victim;
+  const priority = saidPriority(victim);
   const pod = podName(victim);
   const outcome = outcomes.at(-1);
   const isOutlasted = ended !== undefined && (outcome === undefined || outcome.atMs > ended.atMs);

@@ -1,8 +1,8 @@
 import type { DecisionId } from '../../core/decision.ts';
-import { readTail } from '../../host/files.ts';
-import { RECORD_MAX_BYTES } from '../../host/record-disk.ts';
+import type { Reading } from '../../core/reading.ts';
+import { type HeldFile, holdFile, listDirectory, readTail } from '../../host/files.ts';
+import { RECORD_KEPT, RECORD_MAX_BYTES } from '../../host/own/record-disk.ts';
 import { parseEntry, type RecordEntry } from '../entry.ts';
-import { eachLine, readRotated } from './rotated.ts';
 
 /** A dry run has a record of its own. */
 export function recordName(dry: boolean): string {
@@ -101,4 +101,88 @@ function numbersOf(entries: readonly RecordEntry[], bootId: string): readonly nu
 export function numberOf(id: DecisionId): number {
   const number = Number(id.slice(id.lastIndexOf('-') + 1));
   return Number.isSafeInteger(number) ? number : 0;
+}
+
+/**
+ * Which of these lines the record of this boot has, none of them older than `sinceWallMs`. Nothing observes during the start:
+ * it reads from the end, and no further than such a line may be.
+ */
+export function recordedOf(
+  lines: ReadonlySet<string>,
+  directory: string,
+  { dry, bootId, sinceWallMs }: { readonly dry: boolean; readonly bootId: string; readonly sinceWallMs: number },
+): ReadonlySet<string> {
+  const found = new Set<string>();
+  /** Whether what precedes this text need not be read. */
+  const isEnough = (text: Reading<string>): boolean => {
+    let first: RecordEntry | null = null;
+    eachLine(text.known ? text.value : '', (line) => {
+      first ??= parseEntry(line);
+      if (lines.has(line)) found.add(line);
+    });
+    const isBefore = ({ atWallMs, ...entry }: RecordEntry) => entry.bootId !== bootId || atWallMs < sinceWallMs;
+    return found.size === lines.size || (first !== null && isBefore(first));
+  };
+  if (isEnough(readTail(`${directory}/${recordName(dry)}`, TAIL_BYTES))) return found;
+  const { oldestFirst } = holdRotated(directory, recordName(dry));
+  oldestFirst.toReversed().some((file) => isEnough(file.text(2 * RECORD_MAX_BYTES)));
+  for (const file of oldestFirst) file.close();
+  return found;
+}
+
+const DIRECTORY_ENTRIES_MAX = 10_000;
+
+type Held = { readonly oldestFirst: readonly HeldFile[]; readonly unreadable: string[] };
+
+/** A record and its rotated files, also while they are rotated, and what exists and could not be opened, with the reason. */
+function holdRotated(directory: string, name: string): Held {
+  const names = listDirectory(directory, DIRECTORY_ENTRIES_MAX);
+  const unreadable: string[] = [];
+  if (!names.known) {
+    if (names.why !== 'absent') unreadable.push(`${directory}: ${names.detail}`);
+    return { oldestFirst: [], unreadable };
+  }
+  const heldFirst = (path: string, held: readonly HeldFile[]): readonly HeldFile[] => {
+    const file = holdFile(path);
+    if (file.known && held.every(({ ino }) => ino !== file.value.ino)) return [file.value, ...held];
+    if (file.known) file.value.close();
+    else if (file.why !== 'absent') unreadable.unshift(`${path}: ${file.detail}`);
+    return held;
+  };
+  // Newest first: a file that is renamed meanwhile moves to a name that is yet to come, and is found there.
+  const newestFirst = [name, ...Array.from({ length: RECORD_KEPT }, (_, i) => `${name}.${i + 1}`)];
+  const oldestFirst = newestFirst.reduce<readonly HeldFile[]>(
+    (held, file) => heldFirst(`${directory}/${file}`, held),
+    [],
+  );
+  return { oldestFirst, unreadable };
+}
+
+/**
+ * Gives `each` the lines of a record and its rotated files, oldest first. A line may exceed the size at which a file is rotated,
+ * so twice that is read of a file. Returns what exists and could not be read, with the reason.
+ */
+export function readRotated(
+  directory: string,
+  name: string,
+  rotatedBytes: number,
+  each: (line: string) => void,
+): readonly string[] {
+  const { oldestFirst, unreadable } = holdRotated(directory, name);
+  for (const file of oldestFirst) {
+    const text = file.text(2 * rotatedBytes);
+    file.close();
+    if (text.known) eachLine(text.value, each);
+    else unreadable.push(`${text.where}: ${text.detail}`);
+  }
+  return unreadable;
+}
+
+/** One by one: splitting a file that consists of line ends would take 300 MiB. */
+function eachLine(text: string, each: (line: string) => void): void {
+  for (let from = 0, end = 0; end < text.length; from = end + 1) {
+    end = text.indexOf('\n', from);
+    if (end < 0) end = text.length;
+    if (end > from) each(text.slice(from, end));
+  }
 }

@@ -25,6 +25,8 @@ export type ShutdownRecord = {
   readonly confirmed?: { readonly atMs: MonoMs; readonly tookMs: number; readonly left: Unconfirmed | null };
   /** Pods that were started meanwhile and stopped again. `times`: earlier stops; from 3 on, it is left running. */
   readonly startedAgain: readonly { readonly atMs: MonoMs; readonly pod: string; readonly times: number }[];
+  /** Pods of a phase that ran when the first one began, and had ended before their own. */
+  readonly gone: readonly { readonly atMs: MonoMs; readonly phase: number; readonly pods: readonly string[] }[];
   readonly lockLost: readonly { readonly atMs: MonoMs; readonly phase: number; readonly detail: string }[];
   /** An agent that was started during the shutdown continued it. */
   readonly resumed: readonly { readonly atMs: MonoMs; readonly phase: number }[];
@@ -112,6 +114,7 @@ function recordOf(part: Part, of: { readonly bootId: string; readonly dry: boole
       ? {}
       : { confirmed: { atMs: confirmed.atMs, tookMs: confirmed.fact.tookMs, left: confirmed.fact.left } }),
     startedAgain: factsOf(facts, 'stopped-again').map(({ atMs, fact: { pod, times } }) => ({ atMs, pod, times })),
+    gone: factsOf(facts, 'gone').map(({ atMs, fact: { phase, pods } }) => ({ atMs, phase, pods })),
     lockLost: factsOf(facts, 'lock-lost').map((lost) => {
       return { atMs: lost.atMs, phase: phaseAt(part, lost.atMs), detail: lost.fact.detail };
     }),

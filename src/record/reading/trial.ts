@@ -120,7 +120,7 @@ const isSound = soundBy({
       ranking: listOf(shape({ uid: isText, values: VALUES })),
       takesAlong: optional(isTexts),
     },
-    'evict-over-limit': VICTIM,
+    'evict-over-limit': { ...VICTIM, takesAlong: optional(isTexts) },
     reclaim: THRESHOLD,
     'set-condition': { condition: isText, status: isFlag },
   },
@@ -204,7 +204,7 @@ function runsOf(entries: readonly RecordEntry[]): readonly TrialRun[] {
 function stopsOf(evicted: readonly Evicted[]): readonly TrialStop[] {
   const byPod = grouped(evicted, ({ decision }) => podName(decision.victim));
   const stops = [...byPod].map(([pod, records]): TrialStop => {
-    const along = records.flatMap(({ decision }) => (decision.kind === 'evict' ? (decision.takesAlong ?? []) : []));
+    const along = records.flatMap(({ decision }) => decision.takesAlong ?? []);
     return {
       pod,
       times: records.length,
@@ -255,7 +255,7 @@ function heldBy({ decision, observation }: Evicted, signal: Signal): number | nu
     case 'swap':
       return at('swap', 'swapUsageBytes');
     case 'process-ids':
-      return at('process_stats', 'process_count');
+      return at('pidsHeld') ?? at('process_stats', 'process_count');
     case 'stall':
       return null;
     case 'nothing': {

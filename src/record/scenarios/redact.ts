@@ -42,7 +42,10 @@ function redactState(state: Recorded, names: Names): Recorded {
     ...eviction,
     victim: redactNames(eviction.victim, names),
   }));
-  const ownerKills = state.ownerKills.map((kill) => ({ ...kill, ownerKey: of(names.owners, kill.ownerKey) }));
+  const ownerKills = state.ownerKills.map(({ ownerKey, atMs, spared }) => {
+    const isSpared = spared === undefined ? {} : { spared: of(names.uids, spared) };
+    return { ownerKey: of(names.owners, ownerKey), atMs, ...isSpared };
+  });
   return { act: actOf(evictions), ownerKills };
 }
 

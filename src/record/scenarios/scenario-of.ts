@@ -1,11 +1,12 @@
 import type { CoreConfig } from '../../core/core-config.ts';
 import type { MemoryGrowth } from '../../core/eviction/attribution.ts';
-import { isGuarded } from '../../core/eviction/candidate.ts';
+import { isGuarded } from '../../core/eviction/loop-guard.ts';
 import { shortageOf } from '../../core/eviction/shortage.ts';
 import { type MetThreshold, plainOf, type Threshold, type ThresholdValue } from '../../core/eviction/threshold.ts';
 import { isMetWithMinReclaim, resolvedBy } from '../../core/eviction/thresholds-met.ts';
 import { underWay } from '../../core/eviction/under-way.ts';
 import type { Observation } from '../../core/observation.ts';
+import { withMachineActions } from '../../core/pod/grace.ts';
 import { type CandidateLimit, isBeingStopped, type PodUid, type PodView } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import { fileSystemOf, SIGNAL_FACTS, SIGNALS, type SignalFacts, type SignalSample } from '../../core/signal.ts';
@@ -95,8 +96,10 @@ export function scenarioPods(input: ScenarioInput): readonly PodView[] {
   const isSoft = acted !== null && !acted.isHard;
   const recorded = recordedPods(input, config).filter(({ limitedBy }) => !(isSoft && SOFT_LIMITS.includes(limitedBy)));
   const byUid = new Map(recorded.map((pod) => [pod.uid, pod]));
-  const pods = observation.pods.known ? observation.pods.value : [];
-  return pods.flatMap((pod) => byUid.get(pod.uid) ?? (victims.includes(pod.uid) ? pod : []));
+  const all = observation.pods.known ? observation.pods.value : [];
+  const pods = all.flatMap((pod) => byUid.get(pod.uid) ?? (victims.includes(pod.uid) ? pod : []));
+  // A soft threshold is written as a hard one.
+  return acted === null ? pods : withMachineActions(pods, acted, config);
 }
 
 /** scenarios.md 2.1. `acted`: the only threshold that is written as it was, not as configured. */

@@ -3,8 +3,7 @@ import type { MonoMs } from '../../core/reading.ts';
 import type { BootEndSaid, Clock, Findings, Log, RecordNote } from '../../ports.ts';
 import { lastBootUnreadable } from '../../words/finding-own.ts';
 import type { RecordEntry } from '../entry.ts';
-import { readBootEntries } from '../reading/boot-entries.ts';
-import { lastBoot } from '../reading/boot-report.ts';
+import { lastBoot, readBootEntries } from '../reading/boot-report.ts';
 import { recordName } from '../reading/record-file.ts';
 import type { ShutdownRecord } from '../reading/shutdown-record.ts';
 

@@ -1,7 +1,7 @@
 import type { MonoMs } from '../../core/reading.ts';
-import { sayDuration } from '../../core/units/duration.ts';
 import type { Clock, Finding, Findings, Log, Recorder, RecordNote } from '../../ports.ts';
 import { tooManyFindings } from '../../words/finding-own.ts';
+import { sayToSecond } from '../../words/phrases.ts';
 
 type FindingsNeeds = { readonly clock: Clock; readonly log: Log };
 export type OpenFindings = Findings & {
@@ -43,7 +43,7 @@ export function createFindings({ clock, log }: FindingsNeeds): OpenFindings {
     if (episode.unreported === 0) return;
     episode.unreported = 0;
     const { finding, times, sinceMs } = episode;
-    const span = sayDuration(Math.round((clock.monoMs() - sinceMs) / 1_000) * 1_000);
+    const span = sayToSecond(clock.monoMs() - sinceMs);
     const how = `raised ${times} times in ${span}`;
     if (present.has(finding.id)) {
       log.warn({ event: 'finding', finding: finding.id, times }, `still present (${how}): ${finding.text}`);

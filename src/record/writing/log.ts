@@ -1,6 +1,6 @@
 import { pino, stdTimeFunctions } from 'pino';
 import { escapeUnsafe } from '../../core/units/escape.ts';
-import type { Stdout } from '../../host/stdout.ts';
+import type { Stdout } from '../../host/own/stdout.ts';
 import type { Log, LogFields } from '../../ports.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';

@@ -6,7 +6,7 @@ import { appendText, readText, writeAtomic } from '../../host/files.ts';
 import type { Findings, Left, RecordNote } from '../../ports.ts';
 import { INTENT_FILE, intentsNotSaved } from '../../words/finding-own.ts';
 import { parseEntry, type RecordEntry, rungOf } from '../entry.ts';
-import { numberOf, readRecord } from '../reading/record-file.ts';
+import { numberOf, recordedOf } from '../reading/record-file.ts';
 
 /**
  * Lines that the record's disk has not accepted yet, and those of decisions for which the state still waits. They are next to
@@ -117,12 +117,13 @@ export function openPendingLines(needs: UnsettledNeeds): {
 
 const charsOf = (kept: readonly Kept[]): number => kept.reduce((sum, { lines }) => sum + lines.length, 0);
 
-function idsOf(state: State): ReadonlySet<DecisionId> {
+/** Those for which the state waits. */
+export function idsOf(state: State): ReadonlySet<DecisionId> {
   return new Set([...evictionsOf(state), ...state.reclaims, ...state.stops].map(({ decision }) => decision));
 }
 
 function leftOf(of: DecisionId, kept: readonly Kept[]): Left {
-  let left: Left = { decision: null, begunMs: null, usedBefore: null, processes: [], rungs: [], outcome: null };
+  let left: Left = { decision: null, begunMs: null, usedBefore: null, rungs: [], outcome: null };
   for (const { ids, lines } of kept) {
     if (!ids.includes(of)) continue;
     for (const { entry } of entriesOf(lines)) {
@@ -137,8 +138,8 @@ function leftOf(of: DecisionId, kept: readonly Kept[]): Left {
 
 function noted(note: RecordNote, { rungs }: Left): Partial<Left> {
   if (note.kind === 'evidence') {
-    const { stopBeganAtMs, usedBytes = null, largestProcesses: largest } = note;
-    return { begunMs: stopBeganAtMs, usedBefore: usedBytes, processes: largest.known ? largest.value : [] };
+    const { stopBeganAtMs, usedBytes = null } = note;
+    return { begunMs: stopBeganAtMs, usedBefore: usedBytes };
   }
   return note.kind === 'rung' ? { rungs: withRung(rungs, rungOf(note)) } : {};
 }
@@ -159,12 +160,9 @@ function leftBy({ path, recordDirectory, dry, adopted }: UnsettledNeeds): readon
   const wanted = entries.filter(({ entry }) => idsIn(entry).some(isKnown));
   if (wanted.length === 0) return [];
   const sinceWallMs = Math.min(...wanted.map(({ entry }) => entry.atWallMs));
-  const recorded = new Set(readRecord(recordDirectory, { dry, sinceWallMs }).entries.map(keyOf));
-  return wanted.map(({ line, entry }) => ({
-    ids: idsIn(entry),
-    lines: `${line}\n`,
-    isRecorded: recorded.has(keyOf(entry)),
-  }));
+  const lines = new Set(wanted.map(({ line }) => line));
+  const recorded = recordedOf(lines, recordDirectory, { dry, bootId: adopted.bootId, sinceWallMs });
+  return wanted.map(({ line, entry }) => ({ ids: idsIn(entry), lines: `${line}\n`, isRecorded: recorded.has(line) }));
 }
 
 function entriesOf(lines: string): readonly { readonly line: string; readonly entry: RecordEntry }[] {
@@ -190,10 +188,4 @@ function idsIn(entry: RecordEntry): readonly DecisionId[] {
   if (entry.kind === 'outcome') return [entry.outcome.of];
   const isOfOne = entry.kind === 'note' && (entry.note.kind === 'evidence' || entry.note.kind === 'rung');
   return isOfOne ? [entry.note.of] : [];
-}
-
-/** A rung has two entries, without and with its answer; a decision may have several outcomes. */
-function keyOf(entry: RecordEntry): string {
-  const said = entry.kind === 'note' ? entry.note : entry.kind === 'outcome' ? entry.outcome : null;
-  return JSON.stringify([entry.kind, entry.bootId, idsIn(entry), said]);
 }

@@ -9,14 +9,14 @@ import type { State } from '../../core/state/state.ts';
 import type { Verdict } from '../../core/verdict.ts';
 import { within } from '../../host/clock.ts';
 import { writeAtomic } from '../../host/files.ts';
-import { openRecordDisk } from '../../host/record-disk.ts';
-import { isThreadFree } from '../../host/thread-pool.ts';
+import { openRecordDisk } from '../../host/own/record-disk.ts';
+import { isThreadFree } from '../../host/own/thread-pool.ts';
 import type { Clock, Findings, Left, Recorder } from '../../ports.ts';
 import { recordDamaged, STATE_FILE, stateNotSaved } from '../../words/finding-own.ts';
 import { type EntryBody, entryOf, LINE_START, type RecordEntry, sayEntry } from '../entry.ts';
 import { recordName } from '../reading/record-file.ts';
 import { scenarioOf, scenarioPods } from '../scenarios/scenario-of.ts';
-import { openPendingLines, pendingLinesPath } from './pending-lines.ts';
+import { idsOf, openPendingLines, pendingLinesPath } from './pending-lines.ts';
 import { createSpool } from './spool.ts';
 
 export type RecorderNeeds = {
@@ -43,6 +43,8 @@ type RecentDecision = {
   /** For an eviction: right before its first signal; null: not known yet. */
   readonly stopBeganAtMs: MonoMs | null;
 };
+/** `bases`: the entries with the basis of decisions for which the state still waits. */
+type HandedOver = { readonly recent: readonly RecentDecision[]; readonly bases: readonly string[] };
 type PartsNeeds = Pick<RecorderNeeds, 'findings' | 'config' | 'onRecordLost'>;
 type Lines = { readonly lines: string; readonly ids: readonly DecisionId[]; readonly recorded: () => void };
 type Observed = (step: { readonly observation: Observation; readonly verdict: Verdict }) => void;
@@ -57,6 +59,8 @@ export type OpenRecorder = Recorder & {
   readonly close: () => Promise<void>;
   /** After close: continues for rebuilt parts, with what the disk has not accepted yet. */
   readonly reopen: (parts: PartsNeeds) => void;
+  /** What a recorder in another directory continues with. */
+  readonly handOver: () => HandedOver;
   /** The files next to the state were lost: writes them again. */
   readonly rewrite: () => void;
   /** Checks that the record's file is still in its place, independent of writes. */
@@ -80,17 +84,19 @@ const EVIDENCE_MS = 20;
  */
 export function createRecorders(): (needs: RecorderNeeds) => OpenRecorder {
   const opened = new Map<string, OpenRecorder>();
+  const lastOf = new Map<string, OpenRecorder>();
   return (needs) => {
     const key = JSON.stringify([needs.stateFile, needs.recordDirectory, needs.dry]);
     const earlier = opened.get(key);
     earlier?.reopen(needs);
-    const recorder = earlier ?? createRecorder(needs);
+    const recorder = earlier ?? createRecorder(needs, lastOf.get(needs.stateFile)?.handOver());
     opened.set(key, recorder);
+    lastOf.set(needs.stateFile, recorder);
     return recorder;
   };
 }
 
-export function createRecorder(needs: RecorderNeeds): OpenRecorder {
+export function createRecorder(needs: RecorderNeeds, before?: HandedOver): OpenRecorder {
   const { clock, bootId, dry } = needs;
   let parts: PartsNeeds = needs;
   let isOpen = true;
@@ -121,8 +127,14 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
   });
   const { pending, lost } = openPendingLines({ ...needs, path: pendingLinesPath(needs.stateFile), findings });
   for (const { line, recorded } of lost) spool.put(line, (how) => how !== 'waiting' && recorded());
-  const stateFile = keepState({ ...needs, findings }, pending.follow);
-  let recent: readonly RecentDecision[] = [];
+  for (const line of before?.bases ?? []) spool.put(line);
+  let bases: readonly { readonly of: readonly DecisionId[]; readonly line: string }[] = [];
+  const stateFile = keepState({ ...needs, findings }, (state) => {
+    pending.follow(state);
+    const awaited = idsOf(state);
+    bases = bases.filter(({ of }) => of.some((id) => awaited.has(id)));
+  });
+  let recent: readonly RecentDecision[] = before?.recent ?? [];
   /** The basis of the last decisions, written once the first signals are sent. */
   const evidence: (() => void)[] = [];
   const putEvidenceSoon = (put: () => void): void => {
@@ -154,7 +166,11 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
         ...recent,
       ].slice(0, RECENT_MAX);
       const config = parts.config();
-      putEvidenceSoon(() => spool.put(say(evidenceOf(observation, verdict, config))));
+      putEvidenceSoon(() => {
+        const line = say(evidenceOf(observation, verdict, config));
+        bases = [...bases, { of: ids, line }];
+        spool.put(line);
+      });
       return putWithin({ lines, ids, recorded }, deadlineMs);
     },
     keep: stateFile.keep,
@@ -174,6 +190,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       else spool.put(line, (how) => how !== 'waiting' && recorded?.());
     },
     recent: () => recent,
+    handOver: () => ({ recent, bases: bases.map(({ line }) => line) }),
     rehearse: ({ observation, verdict }) => {
       const { decisions, reasons, state } = verdict;
       const moment = { atWallMs: clock.wallMs(), bootId, dry };
@@ -330,8 +347,12 @@ function isCalm({ firstMetMs, conditionLastMetMs, failedLooks, act, reclaims, sh
   );
 }
 
-/** Everything except samples, paces and the conditions' last instants, which may be older. New fields of the state count. */
+/**
+ * Everything except samples, paces and the instants of conditions and timers, which may be older: after a restart, the time
+ * since that look is left out of a timer. New fields of the state count.
+ */
 function urgentPart(state: State): string {
-  const { lastLookMs, lastSample, spent, heldBackMs, trail, conditionLastMetMs, failedLooks, ...urgent } = state;
-  return JSON.stringify([urgent, Object.keys(conditionLastMetMs), Object.keys(failedLooks)]);
+  const { lastLookMs, lastSample, spent, heldBackMs, trail, firstMetMs, conditionLastMetMs, failedLooks, ...urgent } =
+    state;
+  return JSON.stringify([urgent, ...[firstMetMs, conditionLastMetMs, failedLooks].map(Object.keys)]);
 }

@@ -1,5 +1,5 @@
 import type { Reading } from '../../core/reading.ts';
-import type { RecordDisk } from '../../host/record-disk.ts';
+import type { RecordDisk } from '../../host/own/record-disk.ts';
 import type { Clock, Findings } from '../../ports.ts';
 import { RECORD, recordHangs, recordHeldUp, recordRefused } from '../../words/finding-own.ts';
 
@@ -18,7 +18,7 @@ type SpoolNeeds = {
   readonly clock: Clock;
   readonly disk: RecordDisk;
   readonly findings: Findings;
-  /** False: the disk of the record may not even have been asked (host/thread-pool.ts). */
+  /** False: the disk of the record may not even have been asked (host/own/thread-pool.ts). */
   readonly isThreadFree: () => Promise<boolean>;
   /** The line that says how many were dropped. */
   readonly sayLost: (entries: number) => string;

@@ -1,8 +1,7 @@
-import { valueOrNull } from '../../core/reading.ts';
 import { adoptState } from '../../core/state/adopt.ts';
 import { readState } from '../../core/state/read.ts';
 import { initialState, type Reclaim, type State } from '../../core/state/state.ts';
-import { keepAside, readOwnFile } from '../../host/own-file.ts';
+import { keepAside, readOwnFile } from '../../host/own/own-file.ts';
 import type { Clock, Finding } from '../../ports.ts';
 import { SHUTDOWN_INTERRUPTED, stateUnusable } from '../../words/finding-own.ts';
 import { lastDecisionNumber } from '../reading/record-file.ts';
@@ -48,17 +47,8 @@ export function loadState(path: string, bootId: string, clock: Clock, loading: L
   return { state: { ...state, ...undropped, measured }, cutOff, findings: isInterrupted ? [SHUTDOWN_INTERRUPTED] : [] };
 }
 
-function lastDecision(path: string, bootId: string, { recordDirectory, dry }: Loading): number {
-  return Math.max(lastDecisionNumber(recordDirectory, bootId, dry), lastPendingNumber(pendingLinesPath(path), bootId));
-}
-
-/**
- * Whether the last run of this boot was in the middle of a shutdown that logind had announced. Only reads; `loadState`
- * reports problems with the file.
- */
-export function wasPreparing(path: string, bootId: string): boolean {
-  const saved = valueOrNull(readOwnFile(path, readState));
-  if (saved === null || saved.bootId !== bootId) return false;
-  const { shutdown } = saved;
-  return shutdown.kind === 'released' || (shutdown.kind === 'stopping' && shutdown.tier === 'logind');
+/** Also that of a dry run before, or beside it: `history` shows the decisions of both. */
+function lastDecision(path: string, bootId: string, { recordDirectory }: Loading): number {
+  const recorded = [false, true].map((dry) => lastDecisionNumber(recordDirectory, bootId, dry));
+  return Math.max(...recorded, lastPendingNumber(pendingLinesPath(path), bootId));
 }

@@ -3,10 +3,10 @@ import { givesBack } from '../../core/eviction/gives-back.ts';
 import type { MetThreshold, ThresholdId } from '../../core/eviction/threshold.ts';
 import { actOf, evictionsOf, PROOF_MS } from '../../core/eviction/under-way.ts';
 import type { Observation } from '../../core/observation.ts';
-import type { CandidateLimit, PodView, Unsaid } from '../../core/pod/pod.ts';
+import type { CandidateLimit, PodUid, PodView, Unsaid } from '../../core/pod/pod.ts';
 import { known, type MonoMs } from '../../core/reading.ts';
 import { isObject } from '../../core/shape.ts';
-import { type FsLayout, SIGNAL_FACTS, SIGNALS, type Signal } from '../../core/signal.ts';
+import { type FsLayout, isDisk, SIGNAL_FACTS, SIGNALS, type Signal } from '../../core/signal.ts';
 import type { Eviction, State } from '../../core/state/state.ts';
 import { quantityOfBytes } from '../../core/units/quantity.ts';
 import type { EvictionScenario, EvictionStep, Json, Stopping } from '../scenario.ts';
@@ -16,8 +16,11 @@ const BY_NAME: { readonly [L in CandidateLimit]: true } = {
   'manifest-unread': true,
   'restart-guard': true,
   'not-stoppable': true,
+  'ends-machine': true,
   unnamed: true,
   'looked-up': true,
+  finished: true,
+  'maybe-finished': true,
   'kubelet-evicting': true,
   'budget-refused': true,
   'budgets-refuse': true,
@@ -27,7 +30,7 @@ const isLimit = (value: unknown): value is CandidateLimit => LIMITS.some((limit)
 
 /** What a recorded look knew of a pod, other than figures, in keys of our own. Its shape was checked. */
 export function recordedOf(entry: Json): Partial<PodView> {
-  const { unsaid, limitedBy } = entry;
+  const { unsaid, limitedBy, endsMachineAfterMs: afterMs } = entry;
   const is = (key: string): boolean => entry[key] === true;
   return {
     ...(is('isBetweenRuns') ? { isBetweenRuns: true } : {}),
@@ -37,6 +40,7 @@ export function recordedOf(entry: Json): Partial<PodView> {
     ...(is('isAwaited') ? { limitedBy: 'unnamed' } : {}),
     ...(is('isMaybeEmpty') ? { limitedBy: 'maybe-empty' } : {}),
     ...(isLimit(limitedBy) ? { limitedBy } : {}),
+    ...(typeof afterMs === 'number' ? { endsMachine: { what: '', afterMs } } : {}),
     ...(is('isDeletedByOthers') ? { isTerminating: true, isDeletedByOthers: true } : {}),
     ...(is('hasSurvived') ? { isTerminating: true, hasSurvived: true } : {}),
     ...(is('isGuarded') ? { isGuarded: true } : {}),
@@ -83,10 +87,14 @@ function metFor(signal: Signal, sinceMs: MonoMs): MetThreshold {
 /** Whether `capture` wrote it: recorded usage cannot react to simulated kills. */
 export const isCapture = ({ labels }: Pick<EvictionScenario, 'labels'>): boolean => labels['recorded'] === 'capture';
 
-/** The signals without what `killed` still use in the recording. */
+/**
+ * The signals without what `killed` still use in the recording. `filesOf`: their last views with a known disk usage, because a
+ * pod that ended by itself in the recording left its files.
+ */
 export function withFreed(
   signals: Observation['signals'],
   killed: readonly PodView[],
+  filesOf: ReadonlyMap<PodUid, PodView>,
   layout: FsLayout,
 ): Observation['signals'] {
   if (killed.length === 0) return signals;
@@ -95,7 +103,8 @@ export function withFreed(
     const reading = signals[signal];
     if (!reading.known) continue;
     const { available, capacity } = reading.value;
-    const amount = killed.reduce((sum, pod) => sum + freedBy(signal, pod, layout), 0);
+    const from = (pod: PodView): PodView => (isDisk(signal) ? (filesOf.get(pod.uid) ?? pod) : pod);
+    const amount = killed.reduce((sum, pod) => sum + freedBy(signal, from(pod), layout), 0);
     freed[signal] = known({ ...reading.value, available: Math.min(capacity, available + amount) });
   }
   return freed;

@@ -4,7 +4,7 @@ import type { Decision } from '../../core/decision.ts';
 import { type ThresholdId, withContainerfs } from '../../core/eviction/threshold.ts';
 import type { Observation } from '../../core/observation.ts';
 import type { Outcome } from '../../core/outcome.ts';
-import { podName } from '../../core/pod/pod.ts';
+import { type PodUid, type PodView, podName } from '../../core/pod/pod.ts';
 import { known, type MonoMs, unknown } from '../../core/reading.ts';
 import type { Reason } from '../../core/reason.ts';
 import { isObject } from '../../core/shape.ts';
@@ -55,6 +55,8 @@ type World = {
   readonly active: readonly ScenarioPod[];
   /** The pods whose recorded usage counts as freed. */
   readonly killed: readonly ScenarioPod[];
+  /** The last view of each of them with a known disk usage: files outlive the pod. */
+  readonly filesOf: ReadonlyMap<PodUid, PodView>;
   /** The outcomes of the previous look, seen by the next one that has stats. */
   readonly outcomes: readonly Outcome[];
   readonly observed: typeof NOTHING_OBSERVED;
@@ -86,6 +88,7 @@ export function* runEviction(
     summary: {},
     active: scenario.pods,
     killed: [],
+    filesOf: new Map(),
     outcomes: [],
     observed: NOTHING_OBSERVED,
   };
@@ -117,7 +120,8 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
   const pods = stats.viewsOf(before.summary, before.active);
   const times = step.stats.kind === 'same' ? 'fresh' : 'named';
   const killed = before.killed.length === 0 ? [] : stats.viewsOf(before.summary, killedIn(before));
-  const signals = withFreed(stats.signalsOf(before.summary, step.atMs, times), killed, layout);
+  const filesOf = new Map([...before.filesOf, ...killed.filter(hasFiles).map((view) => [view.uid, view] as const)]);
+  const signals = withFreed(stats.signalsOf(before.summary, step.atMs, times), killed, filesOf, layout);
   const observation: Observation = {
     ...BLANK_OBSERVATION,
     atMs: step.atMs,
@@ -139,6 +143,7 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
   const gone = new Set(evictions.flatMap(({ victim }) => (fails(podName(victim)) ? [] : [victim.uid])));
   const isGone = ({ declared }: ScenarioPod): boolean => gone.has(declared.uid);
   const active = gone.size === 0 ? before.active : before.active.filter((pod) => !isGone(pod));
+  for (const view of pods) if (gone.has(view.uid) && hasFiles(view)) filesOf.set(view.uid, view);
   const nowKilled = run.isReacting && gone.size > 0 ? before.active.filter(isGone) : [];
   return {
     world: {
@@ -146,6 +151,7 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
       state: (second ?? first).state,
       active,
       killed: [...before.killed, ...nowKilled],
+      filesOf,
       outcomes,
       observed,
     },
@@ -180,6 +186,8 @@ function secondLook(
   const outcomes: readonly Outcome[] = [{ of: reclaim.id, atMs: step.atMs, kind: 'reclaimed', freed }];
   return decide(first.state, { ...observation, signals, outcomes }, run.config);
 }
+
+const hasFiles = ({ usage: { containers, disk } }: PodView): boolean => containers.known && disk.known;
 
 /** An entry without a uid is about the pod that has the name now. */
 function killedIn({ active, killed }: World): readonly ScenarioPod[] {

@@ -3,7 +3,7 @@ import { known, type MonoMs, type Reading, unknown } from '../../core/reading.ts
 import { isObject } from '../../core/shape.ts';
 import { forEachSignal, SIGNAL_FACTS, type Signal, type SignalFacts, type SignalSample } from '../../core/signal.ts';
 import { type Json, noUsage, type ScenarioPod } from '../scenario.ts';
-import { among, count, flag, listOf, readCount, readTime, type Shape, text, theirs, time } from '../shape.ts';
+import { among, count, flag, listOf, readCount, readTime, type Shape, text, theirs, time, whole } from '../shape.ts';
 import { LIMITS, recordedOf } from './recorded.ts';
 
 type Signals = { readonly [S in Signal]: Reading<SignalSample> };
@@ -158,7 +158,7 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
     const memory = sectionIn(entry, 'memory');
     const swap = sectionIn(entry, 'swap');
     const unattributed = sectionIn(entry, 'diskUnattributed');
-    const pidsHeld = numbers(entry, 'pidsHeld');
+    const [pidsHeld, deadHeld] = [numbers(entry, 'pidsHeld'), numbers(entry, 'deadHeld')];
     const unmeasured = listIn(entry, 'unmeasured');
     const isUnmeasured = (part: string): boolean => unmeasured.includes(part);
     const memoryBytes = memory === null ? ABSENT : known(orZero(memory, 'workingSetBytes'));
@@ -171,6 +171,7 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
         ? UNMEASURED
         : reading(sectionIn(entry, 'process_stats'), 'process_count'),
       ...(pidsHeld === null ? {} : { pidsHeld: known(pidsHeld) }),
+      ...(deadHeld === null ? {} : { deadHeld: known(deadHeld) }),
       disk:
         entry['hasNoDirectory'] === true
           ? NO_DIRECTORY
@@ -326,11 +327,13 @@ const pod = theirs(
     isStalledByOwnLimit: flag,
     unsaid: theirs({ why: text, priority: flag, requests: flag }),
     limitedBy: among(LIMITS),
+    endsMachineAfterMs: whole,
     isAwaited: flag,
     isMaybeEmpty: flag,
     hasSurvived: flag,
     isGuarded: flag,
     pidsHeld: count,
+    deadHeld: count,
     isDeletedByOthers: flag,
     hasNoDirectory: flag,
     diskIsOfFileSystem: flag,

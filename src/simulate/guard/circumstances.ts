@@ -7,6 +7,8 @@ import type { GuardScenario, ScenarioNode } from './scenario.ts';
 /** What the invariants must know of a scenario beside its facts. */
 export type Circumstances = {
   readonly config: GuardConfig;
+  /** Between two renewals of a lease. */
+  readonly leaseEveryMs: number;
   /** Counted in a share: never planned, left alone, excluded or labelled anew. */
   readonly workers: Counted;
   /** The same of nodes that are labelled to be counted apart. */
@@ -27,7 +29,7 @@ const EXCLUDED = 'remediation.medik8s.io/exclude-from-remediation';
 const EXCLUDING: readonly string[] = ['announce', 'annotate', 'label', 'taint', 'cordon', 'deleteNode'];
 
 export function circumstancesOf(scenario: GuardScenario): Circumstances {
-  const { nodes, guards, config, untilMs } = scenario;
+  const { nodes, guards, config, world, untilMs } = scenario;
   const touched = namedBy(scenario, EXCLUDING);
   const relabelled = namedBy(scenario, ['label']);
   const counted = (isOne: (node: ScenarioNode) => boolean, unless: ReadonlySet<NodeName>): Counted => ({
@@ -42,6 +44,7 @@ export function circumstancesOf(scenario: GuardScenario): Circumstances {
   };
   return {
     config,
+    leaseEveryMs: world.leaseEvery,
     workers: counted(({ labels }) => isWorker(labels) && !Object.hasOwn(labels, APART), touched),
     apart: counted(({ labels }) => isWorker(labels) && Object.hasOwn(labels, APART), touched),
     domains: config.domainLabels.flatMap(domainsBy),

@@ -113,7 +113,7 @@ export type DecidedFact = Actor & {
   readonly isDry: boolean;
   /** A person ordered it, or lifted a hold: storm limits do not hold it. */
   readonly isStormExempt: boolean;
-  readonly frees: Frees;
+  readonly frees: Frees | null;
   readonly record: FencingRecord;
 };
 

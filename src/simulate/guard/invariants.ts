@@ -4,7 +4,7 @@ import type { Circumstances } from './circumstances.ts';
 import { type Fact, factsOf, guardOf, type KindOf, type NodeName } from './facts.ts';
 import { both, type Interval, intervalsOf, joined, lengthOf } from './intervals.ts';
 import { OUT_OF_SERVICE } from './kubernetes.ts';
-import { nothingFencedInAStorm, SEEN_AFTER_MS } from './storm-invariant.ts';
+import { nothingFencedInAStorm, seenAfterMs } from './storm-invariant.ts';
 
 /** What must hold in every world (guard.md 12.3, and G1, G9), whatever a scenario expects. */
 export type Violation = { readonly invariant: string; readonly at: MonoMs; readonly text: string };
@@ -34,6 +34,7 @@ export const INVARIANTS: { readonly [name: string]: Invariant } = {
   'one-actor': oneActor,
   'no-act-without-authority': noActWithoutAuthority,
   'no-foreign-mark-removed': noForeignMarkRemoved,
+  'no-on-under-foreign-taint': noOnUnderForeignTaint,
   'nothing-fenced-in-a-storm': nothingFencedInAStorm,
   'not-its-own-node': notItsOwnNode,
   'control-plane-one-at-a-time': controlPlaneOneAtATime,
@@ -47,7 +48,9 @@ export function violationsOf(facts: readonly Fact[], circumstances: Circumstance
     .toSorted((a, b) => a.at - b.at);
 }
 
-const isOwnTaint = (fact: Fact): fact is KindOf<'taint-added' | 'taint-removed'> =>
+type TaintChange = KindOf<'taint-added' | 'taint-removed'>;
+
+const isOwnTaint = (fact: Fact): fact is TaintChange =>
   (fact.kind === 'taint-added' || fact.kind === 'taint-removed') &&
   fact.key === OUT_OF_SERVICE &&
   MARK.test(fact.value);
@@ -300,6 +303,25 @@ export function noForeignMarkRemoved(facts: readonly Fact[]): ReturnType<Invaria
   });
 }
 
+/** G11: beyond one watch, nothing is switched on under it but what has shown life since it was decided on. */
+export function noOnUnderForeignTaint(facts: readonly Fact[], circumstances: Circumstances): ReturnType<Invariant> {
+  const working = workingTimes(facts, circumstances);
+  return factsOf(facts, 'command').flatMap(({ atMs, action, node, fencing }) => {
+    if (action !== 'on') return [];
+    const last = factsOf(facts, 'taint-added', 'taint-removed', 'node-deleted').findLast(
+      (fact) => fact.node === node && fact.atMs <= atMs && (fact.kind === 'node-deleted' || isForeign(fact)),
+    );
+    if (last?.kind !== 'taint-added') return [];
+    const decidedMs = factsOf(facts, 'decided').findLast((one) => one.fencing === fencing)?.atMs ?? 0;
+    const seen = both([{ fromMs: last.atMs, toMs: atMs }], working);
+    const alive = both([{ fromMs: decidedMs, toMs: atMs }], talkingTimes(facts, node));
+    if (lengthOf(seen) <= WATCH_MS || alive.length > 0) return [];
+    return [{ at: atMs, text: `${node} was switched on under an out-of-service taint of somebody else` }];
+  });
+}
+
+const isForeign = ({ key, value }: TaintChange): boolean => key === OUT_OF_SERVICE && !MARK.test(value);
+
 /** G9 */
 export function notItsOwnNode(facts: readonly Fact[], { homes }: Circumstances): ReturnType<Invariant> {
   return factsOf(facts, 'command').flatMap(({ atMs, action, guard, node }) => {
@@ -312,8 +334,7 @@ export function notItsOwnNode(facts: readonly Fact[], { homes }: Circumstances):
 export function controlPlaneOneAtATime(facts: readonly Fact[], around: Circumstances): ReturnType<Invariant> {
   const { config, controlPlane } = around;
   const silent = new Map<NodeName, MonoMs>();
-  const isSilent = (node: NodeName, atMs: MonoMs): boolean =>
-    atMs - (silent.get(node) ?? atMs) >= config.suspectAfterMs + SEEN_AFTER_MS;
+  const isSilent = (node: NodeName, atMs: MonoMs): boolean => atMs - (silent.get(node) ?? atMs) >= seenAfterMs(around);
   return facts.flatMap((fact) => {
     if (fact.kind === 'silent') silent.set(fact.node, fact.sinceMs);
     if (fact.kind === 'heard' || fact.kind === 'node-deleted') silent.delete(fact.node);

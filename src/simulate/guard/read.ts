@@ -234,6 +234,7 @@ export function withDevices(rules: GuardRules, deadlineMs: number, nodes: readon
     plans[name] = {
       isolation: keyed.filter(({ kind }) => kind === 'fabric').map(({ key }) => key),
       levels: levels.map((level) => power.filter((device) => device.level === level).map(({ key }) => key)),
+      ofMachine: power.filter(({ kind }) => kind === 'bmc').map(({ key }) => key),
     };
   }
   return { ...rules, deadlineMs, plans, defaultPlan: null };

@@ -24,6 +24,9 @@ export type GuardScenario = ScenarioHead & {
   readonly expect: Json | null;
 };
 
+/** In the duration of a lease, as kubelets have it. */
+export const RENEWALS = 4;
+
 export type WorldTimes = { readonly [T in keyof typeof WORLD_DEFAULTS]: number };
 /** guard.md 12.1, and what devices and machines take. */
 export const WORLD_DEFAULTS = {

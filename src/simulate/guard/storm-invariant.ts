@@ -1,9 +1,13 @@
 import type { MonoMs } from '../../core/reading.ts';
 import type { Circumstances, Counted } from './circumstances.ts';
 import { type Fact, factsOf, type NodeName } from './facts.ts';
+import { RENEWALS } from './scenario.ts';
 
-/** How long after the limits say so a guard must have seen it: a lease's period, a list's, and a look. */
-export const SEEN_AFTER_MS = 22_000;
+/** A list's period, a look, and what a renewal comes late. */
+const LISTED_MS = 12_000;
+/** How long after it was last heard a guard must have seen that a node is suspect. */
+export const seenAfterMs = ({ config, leaseEveryMs }: Circumstances): number =>
+  Math.max(config.suspectAfterMs, RENEWALS * leaseEveryMs) + leaseEveryMs + LISTED_MS;
 /** guard.md 6.3: a domain is disrupted from more than this many on. */
 const DOMAIN_MORE_THAN = 2;
 /** 0.3 x 10 is 3, whatever binary fractions say. */
@@ -31,7 +35,7 @@ export function nothingFencedInAStorm(
       begun.add(fact.fencing);
       if (exempt.has(fact.fencing)) return [];
       const isSeen = ([node, sinceMs]: readonly [NodeName, MonoMs]): boolean =>
-        !deleted.has(node) && fact.atMs - sinceMs >= around.config.suspectAfterMs + SEEN_AFTER_MS;
+        !deleted.has(node) && fact.atMs - sinceMs >= seenAfterMs(around);
       const seen = new Map([...silent].filter(isSeen));
       const storm = stormOn(fact.node, seen, silent.get(fact.node), around);
       return storm === null ? [] : [{ at: fact.atMs, text: `${fact.node} was fenced while ${storm}` }];

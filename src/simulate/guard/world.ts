@@ -1,4 +1,5 @@
 import { type GuardConfig, planOf } from '../../core/guard/config.ts';
+import { hashOf } from '../../core/hash.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import { type Agenda, createAgenda } from './agenda.ts';
 import { createDevice, type Device } from './device.ts';
@@ -22,6 +23,7 @@ export type World = {
   readonly api: Api;
   /** `renewTime` of a node's lease as the API server has it now; null: there is no such lease. */
   readonly renewTime: (node: NodeName) => string | null;
+  readonly leaseEveryMs: number;
   /** The clock of a machine was set. */
   readonly stepClock: (node: NodeName, ms: number) => void;
   /** Called whenever a machine changed: what runs on it may have ended. */
@@ -126,6 +128,7 @@ export function createWorld(scenario: GuardScenario): World {
       { agenda, tell, store, renewTime, kubernetes, machines },
     ),
     renewTime,
+    leaseEveryMs: times.leaseEvery,
     stepClock: (node, ms) => void steps.set(node, [...(steps.get(node) ?? []), { atMs: agenda.now(), ms }]),
     onChange: (listener) => void listeners.push(listener),
     onFact: (listener) => void tellers.push(listener),
@@ -233,11 +236,4 @@ function place({ name, pods }: ScenarioNode, store: Store, machine: Machine | un
     }
     machine?.start(uid, pod.name);
   }
-}
-
-/** FNV-1a, 32 bits: spreads names evenly, and the same in every run. */
-export function hashOf(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193) >>> 0;
-  return hash;
 }

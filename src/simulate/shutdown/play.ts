@@ -8,6 +8,7 @@ import { known, unknown } from '../../core/reading.ts';
 import type { Reason } from '../../core/reason.ts';
 import { graceFrom, tellByMs, turnOfStop } from '../../core/shutdown/chain.ts';
 import { planStop } from '../../core/shutdown/plan.ts';
+import { isUnderWay } from '../../core/shutdown/stopping.ts';
 import { initialState, type State } from '../../core/state/state.ts';
 import type { Verdict } from '../../core/verdict.ts';
 import { BLANK_CONFIG, BLANK_OBSERVATION, noUsage } from '../scenario.ts';
@@ -96,10 +97,10 @@ export function playFrom(scenario: Playable, heard: readonly ShutdownEvent[]): P
       if (reason.code === 'shutdown-phase-over') phases.push({ ...reason, ...world.leftOf(reason, atMs), endMs: atMs });
       else if (reason.code === 'shutdown-wait-exceeded') exceeded.push({ ...reason, atMs });
     }
-    const isUnderWay = state.shutdown.kind === 'stopping' || state.shutdown.kind === 'released';
-    if (!isUnderWay) reopenedMs = atMs;
+    const goesDown = isUnderWay(state.shutdown);
+    if (!goesDown) reopenedMs = atMs;
     const next = nextMs(atMs, verdict, world.nextEndMs(), isCancelled ? null : cancelAtMs);
-    if (!isUnderWay || next === null) break;
+    if (!goesDown || next === null) break;
     atMs = next;
   }
   return { signalled: world.signalled(), phases, exceeded, releasedMs, retakenMs, reopenedMs };
@@ -172,7 +173,9 @@ function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 
   function beginInTurn(stop: Stop, life: Life): void {
     const turn = turnOfStop(stop);
     const endedMs = turn.after.map((uid) => lives.get(uid)?.times?.stoppedMs ?? stop.atMs);
-    const afterMs = life.pod.isHeldUp === true ? Number.POSITIVE_INFINITY : Math.max(stop.atMs, ...endedMs);
+    const { isTold } = life.pod;
+    const inTurnMs = isTold === 'late' ? Number.POSITIVE_INFINITY : Math.max(stop.atMs, ...endedMs);
+    const afterMs = isTold === 'at-once' ? stop.atMs : inTurnMs;
     const toldMs = Math.max(stop.atMs, Math.min(tellByMs(turn), afterMs));
     const graceSeconds = graceFrom(turn, toldMs) / 1_000;
     note(stop, life, { graceSeconds, times: stopTimes(life.pod.behaviour, toldMs, graceSeconds, 0) });

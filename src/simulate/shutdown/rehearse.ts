@@ -8,8 +8,7 @@ export type RehearsedPod = {
   readonly declared: Omit<PodView, 'usage'>;
   /** How long it takes to stop; null: until its grace is over. */
   readonly stopMs: number | null;
-  /** It waits for units that are not pods, as long as it can. */
-  readonly isHeldUp?: boolean;
+  readonly isTold?: ShutdownScenarioPod['isTold'];
 };
 /** The trigger: logind's signal with the delay it grants, or the stop of the agent with the time systemd leaves it. */
 export type RehearsedStart =
@@ -63,12 +62,12 @@ function heardAt(start: RehearsedStart): readonly ShutdownEvent[] {
   return [{ kind: 'lock-granted', delayMaxMs: start.grantedMs }, { kind: 'preparing' }];
 }
 
-function scenarioPod({ declared, stopMs, isHeldUp = false }: RehearsedPod): ShutdownScenarioPod {
+function scenarioPod({ declared, stopMs, isTold }: RehearsedPod): ShutdownScenarioPod {
   return {
     name: podName(declared),
     declared,
     isStopped: true,
-    isHeldUp,
+    ...(isTold === undefined ? {} : { isTold }),
     behaviour: {
       containers: [{ stopAfterMs: stopMs, preStopMs: null }],
       sidecars: [],

@@ -63,10 +63,10 @@ export type ShutdownScenarioPod = {
   readonly isStopped: boolean;
   readonly behaviour: PodBehaviour;
   /**
-   * It waits for units that are not pods and may never end, until its latest time to be signalled. Absent: it waits for
-   * nothing else.
+   * `late`: it waits for units that are not pods and may never end, until its latest time to be signalled. `at-once`: its time
+   * begins with its phase. Absent: it waits for the pods before it alone.
    */
-  readonly isHeldUp?: boolean;
+  readonly isTold?: 'late' | 'at-once';
 };
 
 const delay: Shape = (value, at) => {

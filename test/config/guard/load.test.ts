@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { methodFor } from '../../../src/config/guard/method.ts';
+import { type GuardMethods, methodFor } from '../../../src/config/guard/method.ts';
 import { planOf } from '../../../src/core/guard/config.ts';
 import { effective, load, problems, warnings } from './a-guard-config.ts';
 
@@ -18,6 +18,8 @@ const method = (text: string): string => plan(`{power: [[${text}]]}`);
 const at = (path: string) =>
   expect.stringMatching(new RegExp(`^g\\.yaml:\\d+:\\d+: ${path.replace(/[.[\]]/g, '\\$&')}: `));
 
+const methodOf = (methods: GuardMethods, name: string, key: string) => methodFor(methods, { name, uid: 'u' }, key);
+
 describe('what is refused: the fields', () => {
   it.each([
     ['', 'dryRun: missing: say true (decide and tell, touch nothing) or false (armed)'],
@@ -35,6 +37,7 @@ describe('what is refused: the fields', () => {
     ['settle: 10s', 'settle: must be at least 30s, not 10s'],
     ['storm: {maxUnhealthy: 0%}', 'storm.maxUnhealthy: must be a percentage above 0%'],
     ['storm: {burst: {nodes: 1}}', 'storm.burst.nodes: must be at least 2, not 1'],
+    ['storm: {burst: {within: 19s}}', 'storm.burst.within: must be at least 20s, not 19s'],
     ['storm: {coolDown: 0s}', 'storm.coolDown: must be at least 1m0s, not 0s'],
     ['patrol: {every: 5s}', 'patrol.every: must be at least 1m, or 0 for never, not 5s'],
     ['controlPlane: always', 'controlPlane: must be one of never, oneAtATime, not "always"'],
@@ -58,6 +61,25 @@ describe('what is refused: the fields', () => {
   });
 });
 
+describe('an outlet that fence_drac5 reads of a chassis only', () => {
+  const blades = (version: string): readonly string[] =>
+    problems(`dryRun: true
+fencing:
+  templates: {t: {agent: fence_drac5, parameters: {ip: 10.0.9.10, username: fencer${version}}}}
+  nodes: {h0: {power: [[{template: t, parameters: {plug: server-1}}]]}, h1: {power: [[{template: t, parameters: {plug: server-2}}]]}}
+`);
+  it.each(['', ', drac_version: DRAC 5', ', drac_version: CMC'])('is refused: "%s"', (version) => {
+    expect(blades(version)).toEqual(
+      ['h0', 'h1'].map((node) =>
+        expect.stringContaining(`nodes.${node}.power[0][0]: plug: the agent reads it only of a chassis`),
+      ),
+    );
+  });
+  it.each([', drac_version: DRAC CMC', ', drac_version: DRAC MC'])('is taken: "%s"', (version) => {
+    expect(blades(version)).toEqual([]);
+  });
+});
+
 describe('what is refused: nodes', () => {
   it.each(
     [
@@ -75,6 +97,11 @@ describe('what is refused: nodes', () => {
         plan('{isolation: [{template: pdu, parameters: {plug: "1"}}], power: [[{template: vm}]]}'),
         'nodes.host0.isolation[0]',
         'fence_apc_snmp cuts power, not storage: move it to power',
+      ],
+      [
+        method('{template: bmc, parameters: {ip: 10.0.9.10, plug: "1"}}'),
+        'nodes.host0.power[0][0].parameters.plug',
+        'the agent ignores it, and operates the machine that its address answers for; remove it',
       ],
       [
         method('{template: bmc}'),
@@ -124,6 +151,7 @@ describe('what is refused: nodes', () => {
   it.each([
     ['{ip: 10.0.9.10}', '{ip: 10.0.9.10}'],
     ['{ip: BMC7.lan}', '{ip: bmc7.lan.}'],
+    ['{ip: a, systems_uri: /redfish/v1/Systems/1}', '{ip: a, systems_uri: /redfish/v1//Systems/1/}'],
     ['{ip: "fd00::1"}', '{ip: "fd00:0::01"}'],
     ['{ip: 10.0.9.10}', '{ip: 10.0.9.10, ipport: "623"}'],
     ['{ip: 10.0.9.10, plug: "1"}', '{ip: 10.0.9.10, plug: "01"}'],
@@ -134,8 +162,9 @@ describe('what is refused: nodes', () => {
     ['{ip: 10.0.9.10, plug: "1"}', '{ip: 10.0.9.10}'],
     ['{ip: 10.0.9.10}', '{ip: 10.0.9.10, plug: "1"}'],
   ])('two nodes with one device: %s and %s', (one, other) => {
+    const template = `${one}${other}`.includes('plug') ? 'pdu' : 'bmc';
     const nodes = [one, other].map(
-      (parameters, i) => `    h${i}: {power: [[{template: bmc, parameters: ${parameters}}]]}`,
+      (parameters, i) => `    h${i}: {power: [[{template: ${template}, parameters: ${parameters}}]]}`,
     );
     expect(problems(fencing(`  nodes:\n${nodes.join('\n')}`))).toEqual([
       expect.stringMatching(
@@ -162,8 +191,9 @@ fencing:
     ['{ip: x, plug: "1", switch: "1"}', '{ip: x, plug: "1", switch: "2"}'],
     ['{ip: x, ipport: "6230"}', '{ip: x, ipport: "6231"}'],
   ])('but not two devices: %s and %s', (one, other) => {
+    const template = `${one}${other}`.includes('plug') ? 'pdu' : 'bmc';
     const nodes = [one, other].map(
-      (parameters, i) => `    h${i}: {power: [[{template: bmc, parameters: ${parameters}}]]}`,
+      (parameters, i) => `    h${i}: {power: [[{template: ${template}, parameters: ${parameters}}]]}`,
     );
     expect(problems(fencing(`  nodes:\n${nodes.join('\n')}`))).toEqual([]);
   });
@@ -248,18 +278,19 @@ describe('what is meant', () => {
     expect(planOf(core, 'host0')).toEqual({
       isolation: ['fc ip=10.0.3.2 plug=2'],
       levels: [['bmc ip=10.0.9.10'], ['pdu ip=10.0.3.3 plug=1']],
+      ofMachine: ['bmc ip=10.0.9.10'],
     });
     expect(planOf(core, 'w1')).toEqual({ isolation: [], levels: [['vm ip=hv1 plug=w1']] });
   });
   it("is how each method is called, the node's parameters before the template's", () => {
     const { methods } = effective(text);
-    expect(methodFor(methods, 'host0', 'bmc ip=10.0.9.10')).toEqual({
+    expect(methodOf(methods, 'host0', 'bmc ip=10.0.9.10')).toEqual({
       key: 'bmc ip=10.0.9.10',
       agent: 'fence_ipmilan',
       parameters: { lanplus: '1', username: 'other', ip: '10.0.9.10' },
       secrets: { password: 'bmc-password' },
     });
-    expect(methodFor(methods, 'w1', 'vm ip=hv1 plug=w1')).toEqual({
+    expect(methodOf(methods, 'w1', 'vm ip=hv1 plug=w1')).toEqual({
       key: 'vm ip=hv1 plug=w1',
       agent: 'fence_virsh',
       parameters: { ip: 'hv1', username: 'fencer', plug: 'w1' },
@@ -271,7 +302,7 @@ describe('what is meant', () => {
       ['host0', 'vm ip=hv1 plug=host0'],
       ['__proto__', 'constructor'],
     ] as const) {
-      expect(methodFor(methods, node, key)).toBeNull();
+      expect(methodOf(methods, node, key)).toBeNull();
     }
   });
   it('does not give a node by default the device of another', () => {
@@ -280,7 +311,7 @@ describe('what is meant', () => {
         '  nodes: {host0: {power: [[{template: vm, parameters: {plug: vm-7}}]]}}\n  default: {power: [[{template: vm}]]}',
       ),
     );
-    expect(methodFor(methods, 'vm-7', 'vm ip=hv1 plug=vm-7')).toBeNull();
+    expect(methodOf(methods, 'vm-7', 'vm ip=hv1 plug=vm-7')).toBeNull();
     expect([planOf(core, 'vm-7'), planOf(core, 'vm-8')]).toEqual([
       null,
       { isolation: [], levels: [['vm ip=hv1 plug=vm-8']] },

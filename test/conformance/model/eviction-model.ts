@@ -61,6 +61,7 @@ type Memory = {
   firstObserved: Map<Threshold, bigint>;
   metBefore: readonly Threshold[];
   lastSeen: Map<string, bigint>;
+  conditions: readonly string[];
   lastObserved: Observations;
   unmetSince: Map<Threshold, bigint>;
   lookedAt: bigint | null;
@@ -96,7 +97,10 @@ function isRecovered(memory: Memory, threshold: Threshold, nowNs: bigint): boole
   return nowNs - memory.lookedAt >= 1_000_000_000n || nowNs - since >= 1_000_000_000n;
 }
 
-/** 4.4 and 4.5, with D2 and D5: not yet recovered, or unknown, is not met but keeps its timer and its latch. */
+/**
+ * 4.4 and 4.5, with D2 and D5: not yet recovered, or unknown, is not met but keeps its timer and its latch. A soft grace
+ * period stands still while it is unknown, and its condition does not end.
+ */
 function updateState(memory: Memory, config: Config, look: Look) {
   const held = (one: Threshold) => memory.metBefore.includes(one) && isShort(one, look.observed, 'with reclaim');
   const met = look.thresholds.filter((one) => isShort(one, look.observed, 'without') || held(one));
@@ -106,8 +110,10 @@ function updateState(memory: Memory, config: Config, look: Look) {
   const waiting = look.thresholds.filter(
     (one) => !look.observed.has(one.signal) || (unmet.includes(one) && !isRecovered(memory, one, look.nowNs)),
   );
+  const unreadNs = look.nowNs - (memory.lookedAt ?? look.nowNs);
+  const isPaused = (one: Threshold) => !isHard(one) && !look.observed.has(one.signal);
   const kept = [...memory.firstObserved].filter(([one]) => met.includes(one) || waiting.includes(one));
-  memory.firstObserved = new Map(kept);
+  memory.firstObserved = new Map(kept.map(([one, at]) => [one, isPaused(one) ? at + unreadNs : at]));
   memory.lookedAt = look.nowNs;
   for (const one of met) if (!memory.firstObserved.has(one)) memory.firstObserved.set(one, look.nowNs);
   for (const one of met) memory.lastSeen.set(conditionOf(one.signal), look.nowNs);
@@ -115,11 +121,14 @@ function updateState(memory: Memory, config: Config, look: Look) {
   memory.metBefore = [...ripe, ...memory.metBefore.filter((one) => waiting.includes(one))];
   const drivers = ripe.filter((one) => isNew(look.observed.get(one.signal), memory.lastObserved.get(one.signal)));
   memory.lastObserved = look.observed;
-  return { met, drivers, ripe, conditions: conditionsAt(memory, config, look.nowNs) };
-}
-
-function conditionsAt(memory: Memory, config: Config, nowNs: bigint): readonly string[] {
-  return sorted([...memory.lastSeen].filter(([, seen]) => nowNs - seen < config.transitionNs).map(([name]) => name));
+  const unread = [...memory.firstObserved.keys()].filter((one) => !look.observed.has(one.signal));
+  const isKept = (name: string) =>
+    memory.conditions.includes(name) && unread.some((one) => conditionOf(one.signal) === name);
+  const current = [...memory.lastSeen].filter(
+    ([name, seen]) => isKept(name) || look.nowNs - seen < config.transitionNs,
+  );
+  memory.conditions = sorted(current.map(([name]) => name));
+  return { met, drivers, ripe, conditions: memory.conditions };
 }
 
 /** 1.4.4. */
@@ -249,6 +258,7 @@ export function evictionModel(scenario: Json): readonly Result[] {
     firstObserved: new Map(),
     metBefore: [],
     lastSeen: new Map(),
+    conditions: [],
     lastObserved: new Map(),
     unmetSince: new Map(),
     lookedAt: null,

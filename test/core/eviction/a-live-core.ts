@@ -3,7 +3,7 @@ import { decide } from '../../../src/core/decide.ts';
 import type { HeldOutside, Observation } from '../../../src/core/observation.ts';
 import type { Heard } from '../../../src/core/outcome.ts';
 import type { PodView } from '../../../src/core/pod/pod.ts';
-import { known } from '../../../src/core/reading.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
 import { initialState, type State } from '../../../src/core/state/state.ts';
 import type { Verdict } from '../../../src/core/verdict.ts';
 import { anObservation, aPod, aThreshold, MI } from '../../a.ts';
@@ -20,33 +20,57 @@ export const writer = aPod({ name: 'writer', diskBytes: 900 * MI });
 export const database = aPod({ name: 'database', priority: 1_000, workingSetBytes: 300 * MI, diskBytes: MI });
 
 type Now = {
-  readonly memory?: number;
+  /** null: it cannot be read. */
+  readonly memory?: number | null;
   /** What pods may use. */
   readonly allocatable?: number;
   readonly nodefs?: number;
   readonly pids?: number;
+  /** Absent: there is none. */
+  readonly swap?: number;
+  /** In milliseconds of 10 s; absent: not read. */
+  readonly stallFree?: number;
   readonly heard?: readonly Heard[];
   readonly escaped?: readonly HeldOutside[];
+  /** In the cgroups of pods without processes. */
+  readonly left?: number;
+  /** Of these pods without processes, by name: memory volumes that are about to be unmounted. */
+  readonly comesBack?: { readonly [name: string]: number };
+  /** Files of these pods without processes, by name, that the kubelet is about to remove. */
+  readonly removed?: { readonly [name: string]: number };
 };
 /** A live core and its pods; amounts in MiB, and as many as nobody misses where none is named. */
 export function aCore(config: CoreConfig, given: readonly PodView[] = [leaker, writer, database]) {
   let state: State = initialState('boot');
   let pods = given;
-  const look = (atMs: number, now: Now): Verdict => {
+  const look = (atMs: number, now: Now, other: Partial<CoreConfig> = {}): Verdict => {
     const { memory = 5_000, allocatable = 5_000, nodefs = 5_000, pids = 30_000, heard = [] } = now;
+    const { swap, stallFree } = now;
     const signals = {
-      'memory.available': { available: memory * MI, capacity: CAPACITY },
+      'memory.available':
+        memory === null ? unknown('unreadable', 'memory.stat', 'test') : { available: memory * MI, capacity: CAPACITY },
       'allocatableMemory.available': { available: allocatable * MI, capacity: CAPACITY },
       'nodefs.available': { available: nodefs * MI, capacity: CAPACITY },
       'pid.available': { available: pids, capacity: 32_768 },
+      ...(swap === undefined ? {} : { 'swap.available': { available: swap * MI, capacity: CAPACITY } }),
+      ...(stallFree === undefined ? {} : { 'memory.stallFree': { available: stallFree, capacity: 10_000 } }),
     };
-    const { escaped } = now;
+    const { escaped, left, comesBack = {}, removed = {} } = now;
+    const uidOf = (of: string): string => given.find(({ name }) => name === of)?.uid ?? of;
     const rest: Partial<Observation> = {
       pods: known(pods),
       outcomes: heard,
       ...(escaped === undefined ? {} : { escaped }),
+      ...(left === undefined ? {} : { leftBytes: left * MI }),
+      comesBack: [
+        ...Object.entries(comesBack).map(([name, mib]) => ({ uid: uidOf(name), memoryBytes: mib * MI })),
+        ...Object.entries(removed).map(([name, mib]) => {
+          const { disk } = aPod({ name, diskBytes: mib * MI }).usage;
+          return { uid: uidOf(name), memoryBytes: 0, ...(disk.known ? { disk: disk.value } : {}) };
+        }),
+      ],
     };
-    const verdict = decide(state, anObservation(atMs, signals, rest), { ...config, isLive: true });
+    const verdict = decide(state, anObservation(atMs, signals, rest), { ...config, ...other, isLive: true });
     state = verdict.state;
     return verdict;
   };
@@ -64,7 +88,10 @@ export function aCore(config: CoreConfig, given: readonly PodView[] = [leaker, w
   const hold = (name: string, pids: number): void => use(name, { pidsHeld: known(pids) });
   /** It has given back all its memory. */
   const empty = (name: string): void => use(name, { workingSetBytes: known(0) });
-  return { look, lose, terminate, hold, empty };
+  const limit = (name: string, limitedBy: PodView['limitedBy']): void => {
+    pods = pods.map((pod) => (pod.name === name ? { ...pod, limitedBy } : pod));
+  };
+  return { look, lose, terminate, use, hold, empty, limit };
 }
 export const victims = ({ decisions }: Verdict): readonly string[] =>
   decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.name] : []));

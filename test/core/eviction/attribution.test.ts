@@ -52,6 +52,18 @@ describe('attribution of memory growth', () => {
     expect(said(before, shares(1_000, 10, { 'system.slice': 205, kernel: 50 }))).toBe('');
   });
 
+  it('names nobody if a pod grew by more, however much another one or its own former run had', () => {
+    const pods = (mib: { readonly [path: string]: number }) => ({
+      eachPod: new Map(Object.entries(mib).map(([path, each]) => [path, each * MIB])),
+    });
+    const [then, now] = [before, shares(1_000, 100, { 'system.slice': 206, kernel: 50 })];
+    expect(said(then, now)).toContain('system.slice took 6 MiB');
+    expect(said({ ...then, ...pods({ web: 100, db: 0 }) }, { ...now, ...pods({ web: 0, db: 100 }) })).toBe('');
+    const again = between({ ...then, ...pods({}) }, { ...now, ...pods({ web: 100 }) });
+    expect(again).toMatchObject({ value: { podsBytes: 100 * MIB, totalBytes: 106 * MIB, culprit: null } });
+    expect(said({ ...then, ...pods({ web: 97 }) }, { ...now, ...pods({ web: 100 }) })).toContain('system.slice took');
+  });
+
   it('names nobody for a few MiB', () => {
     expect(said(before, shares(1_000, 100, { 'system.slice': 203, kernel: 50 }))).toBe('');
   });

@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { type Choice, firstCandidate, guardAfter, isGuarded } from '../../../src/core/eviction/candidate.ts';
+import { type Choice, firstCandidate } from '../../../src/core/eviction/candidate.ts';
+import { guardAfter, isGuarded } from '../../../src/core/eviction/loop-guard.ts';
 import { rank } from '../../../src/core/eviction/rank.ts';
+import type { Heard, Outcome } from '../../../src/core/outcome.ts';
 import { EVICT_RESOURCES } from '../../../src/core/pod/evict-for.ts';
 import type { PodView } from '../../../src/core/pod/pod.ts';
 import { unknown } from '../../../src/core/reading.ts';
 import { SIGNAL_FACTS, SIGNALS, type Signal } from '../../../src/core/signal.ts';
-import { aPod, MI } from '../../a.ts';
+import { aConfig, aPod, MI } from '../../a.ts';
+import { aCore, ended, hardMemory, idOf, sent, victims } from './a-live-core.ts';
 
 const absent = unknown('absent', 'test', 'no statistics');
 const unmeasured = { containers: absent, workingSetBytes: absent };
@@ -71,6 +74,7 @@ describe('why a pod is passed over', () => {
     ['of an owner that lost too many', {}, guarded, 'guard', ['D6']],
     ['terminating', { isTerminating: true }, [], 'terminating', ['D3']],
     ['just restarted', { limitedBy: 'restart-guard' }, guarded, 'restart-guard', ['D13']],
+    ['whose end resets the machine', { limitedBy: 'ends-machine' }, [], 'ends-machine', ['D13']],
     ['not stoppable', { limitedBy: 'not-stoppable' }, [], 'not-stoppable', ['D13']],
     ['perhaps empty', { limitedBy: 'maybe-empty' }, [], 'maybe-empty', ['D13']],
     ['between two runs', { isBetweenRuns: true }, [], 'between-runs', ['D13']],
@@ -332,5 +336,57 @@ describe('the loop guard (D6)', () => {
     expect(guardAfter([kill(0), kill(1)], aPod({}), guard, 999)).toEqual([kill(0), kill(1)]);
     const many = Array.from({ length: 250 }, () => kill(5));
     expect(guardAfter(many, pod, guard, 6)).toEqual([...many.slice(0, 199), kill(6)]);
+  });
+
+  const hog = aPod({ name: 'hog', ownerKey: 'shop/hog', workingSetBytes: 900 * MI });
+  /** Who is chosen at each of these crossings, if each choice ends like this. */
+  const chosen = (
+    outcomes: (of: string, atMs: number) => readonly Heard[],
+    crossings = [0, 60_000, 120_000, 180_000],
+  ): readonly string[] => {
+    const config = { ...aConfig([hardMemory]), guard: { kills: 2, windowMs: 600_000 } };
+    const core = aCore(config, [hog, aPod({ name: 'other', workingSetBytes: 100 * MI })]);
+    return crossings.flatMap((atMs) => {
+      const verdict = core.look(atMs, { memory: 50 });
+      core.look(atMs + 10, { heard: outcomes(idOf(verdict), atMs + 9) });
+      core.look(atMs + 20, {});
+      return victims(verdict);
+    });
+  };
+  type Dropped = Extract<Outcome, { kind: 'dropped' }>;
+  const dropped = (of: string, atMs: number, because: Dropped['because']) =>
+    ({ of, atMs, kind: 'dropped', because }) as const;
+
+  it.each<readonly [string, (of: string, atMs: number) => readonly Heard[]]>([
+    ['its budget refused', (of, atMs) => [dropped(of, atMs, 'budget-refused')]],
+    ['the API server did not take', (of, atMs) => [dropped(of, atMs, 'eviction-not-taken')]],
+    ['its declaration overtook', (of, atMs) => [dropped(of, atMs, 'changed')]],
+    ['had come to nothing in an earlier run', (of, atMs) => [sent(of, atMs, 'sigkill'), dropped(of, atMs, 'stale')]],
+    ['was for what has recovered', (of, atMs) => [dropped(of, atMs, 'no-longer-met')]],
+  ])('counts no choice that %s before its pod was asked to stop, however often', (_, how) => {
+    expect(chosen(how)).toEqual(['hog', 'hog', 'hog', 'hog']);
+    expect(chosen(how, [0, 3_000, 6_000, 9_000])).toEqual(['hog', 'hog', 'hog', 'hog']);
+  });
+
+  it.each(['unresolved', 'moved', 'gone'] as const)(
+    'lets a pod that could not be asked to stop yield for seconds: %s',
+    (because) => {
+      const how = (of: string, atMs: number) => [dropped(of, atMs, because)];
+      expect(chosen(how, [0, 3_000, 6_000, 40_000])).toEqual(['hog', 'hog', 'other', 'hog']);
+      expect(chosen(how)).toEqual(['hog', 'hog', 'hog', 'hog']);
+      // What may pass by itself is given a moment.
+      expect(chosen(how, [0, 30, 60, 90, 2_500])).toEqual(['hog', 'hog', 'hog', 'hog', 'hog']);
+    },
+  );
+
+  it.each<readonly [string, (of: string, atMs: number) => readonly Heard[]]>([
+    ['ended', (of, atMs) => [ended(of, atMs)]],
+    ['a dry run would have made', (of, atMs) => [dropped(of, atMs, 'dry-run')]],
+    [
+      'was asked to stop, whatever became of it',
+      (of, atMs) => [sent(of, atMs, 'sigterm'), dropped(of, atMs, 'rebound')],
+    ],
+  ])('counts one that %s', (_, outcomes) => {
+    expect(chosen(outcomes)).toEqual(['hog', 'hog', 'other', 'other']);
   });
 });

@@ -3,8 +3,9 @@ import { decide } from '../../../src/core/decide.ts';
 import type { Observation } from '../../../src/core/observation.ts';
 import type { Outcome } from '../../../src/core/outcome.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
-import { initialState } from '../../../src/core/state/state.ts';
-import { aConfig, anObservation, aPod, aThreshold, MI } from '../../a.ts';
+import { initialState, type State } from '../../../src/core/state/state.ts';
+import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../../a.ts';
 import { codes, evictions, kinds, looks } from './looks.ts';
 
 const NODE = 1_000 * MI;
@@ -194,5 +195,150 @@ describe('a disk threshold', () => {
     expect(first?.next).toMatchObject({ afterMs: 0, pods: 'memory.available' });
     const [again] = looks(both, anObservation(0, burning, { pods: measuring, podsFor: 'memory.available' }));
     expect(again?.next).toMatchObject({ afterMs: 250, pods: 'memory.available' });
+  });
+});
+
+describe('while it is not known which file systems images and layers are on', () => {
+  const fsLayout = unknown('timed-out', 'imagefs.path', 'no answer within 5 s');
+  const none = { logsBytes: 0, rootfsBytes: 0, volumesBytes: 0, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 };
+  const builder = aPod({ name: 'builder', usage: { disk: known({ ...none, rootfsBytes: 50 * MI }) } });
+  const logger = aPod({ name: 'logger', usage: { disk: known({ ...none, logsBytes: 20 * MI }) } });
+  const config = aConfig([aThreshold('nodefs.available', 100 * MI)], { isLive: true, hasRuntime: true });
+  const low = { 'nodefs.available': { available: 99 * MI, capacity: NODE } };
+  const look = (atMs: number, rest: Partial<Observation>) =>
+    anObservation(atMs, low, { pods: known([builder, logger]), podsFor: 'nodefs.available', ...rest });
+
+  it('no pod is evicted for a disk and no image removed, and a later look with the same sample acts', () => {
+    const verdicts = looks(config, look(0, { fsLayout }), look(250, { fsLayout: known('imagefs-separate') }));
+    expect(verdicts.map(kinds)).toEqual([['set-condition'], ['evict']]);
+    expect(codes(verdicts[0])).toEqual(['below-threshold', 'pods-unknown']);
+    expect(verdicts[0]?.next).toMatchObject({ pods: 'nodefs.available', afterMs: 250 });
+    expect(evictions(verdicts[1])[0]?.victim.name).toBe('logger');
+  });
+
+  it('nor is one of pods that could not be measured at all', () => {
+    const late = { disk: unknown('timed-out', 'disk of the pod', 'it has not been measured yet') };
+    const pods = known([aPod({ name: 'first', usage: late }), aPod({ name: 'second', usage: late })]);
+    const verdicts = looks(config, look(0, { fsLayout, pods }), look(250, { fsLayout, pods }));
+    expect(verdicts.flatMap(evictions)).toEqual([]);
+    expect(codes(verdicts[1])).toContain('pods-unknown');
+  });
+
+  it('a pod is evicted if what was measured is about the file system, and one for memory all the same', () => {
+    const filler = aPod({
+      name: 'filler',
+      usage: { disk: known({ ...none, volumesBytes: 9 * MI, isOfFileSystem: true }) },
+    });
+    expect(looks(config, look(0, { fsLayout, pods: known([filler]) })).map(kinds)).toEqual([
+      ['set-condition', 'evict'],
+    ]);
+    const signals = { ...low, 'memory.available': { available: MI, capacity: NODE } };
+    const both = aConfig([...config.thresholds, hard], { isLive: true });
+    const observation = { fsLayout, pods: known([builder, leaker]), podsFor: 'memory.available' } as const;
+    const [verdict] = looks(both, anObservation(0, signals, observation));
+    expect(evictions(verdict).map(({ victim }) => victim.name)).toEqual(['leaker']);
+  });
+
+  it.each(['memory.available', 'pid.available'] as const)('a reclaim for %s is judged all the same', (signal) => {
+    const isMemory = signal === 'memory.available';
+    const other = isMemory ? hard : aThreshold(signal, 1_000);
+    const both = aConfig([...config.thresholds, other], {
+      isLive: true,
+      reclaimSignals: ['nodefs.available', signal],
+    });
+    const hog = aPod({ name: 'hog', workingSetBytes: 300 * MI, processes: 29_000 });
+    const counted = { ...hog, usage: { ...builder.usage, ...hog.usage, disk: builder.usage.disk } };
+    const notCounted = { ...counted, usage: { ...counted.usage, processes: unknown('not-asked', 'pids', 'no') } };
+    let state = initialState('boot');
+    let podsFor: NonNullable<Observation['podsFor']> | null = null;
+    const step = (atMs: number, available: number, outcomes: readonly Outcome[] = []) => {
+      const pods = known([podsFor === signal ? counted : notCounted]);
+      const signals = { ...low, [signal]: { available, capacity: NODE } };
+      const verdict = decide(state, anObservation(atMs, signals, { fsLayout, pods, podsFor, outcomes }), both);
+      ({ state } = verdict);
+      podsFor = verdict.next.pods;
+      return verdict;
+    };
+    const over = (of: string | undefined): readonly Outcome[] => [
+      { of: of ?? '', atMs: 0, kind: 'reclaimed', freed: known(0) },
+    ];
+    const reclaimOf = ({ decisions }: ReturnType<typeof step>) => decisions.find(({ kind }) => kind === 'reclaim')?.id;
+    const enough = NODE;
+    const ofDisk = reclaimOf(step(0, enough));
+    step(250, enough, over(ofDisk));
+    const ofOther = reclaimOf(step(500, 10));
+    expect([ofDisk, ofOther]).not.toContain(undefined);
+    const verdicts = [step(750, 10, over(ofOther)), step(760, 10)];
+    expect(verdicts.flatMap(evictions).map(({ threshold }) => threshold.signal)).toEqual([signal]);
+    expect(state.reclaims.map(({ threshold }) => threshold.signal)).toEqual(['nodefs.available']);
+  });
+
+  it('a layer does not count for the limit of a container', () => {
+    const limit = quantityOfBytes(10 * MI, 'binary');
+    const used = { name: 'main', workingSetBytes: known(0), logsBytes: known(0), rootfsBytes: known(50 * MI) };
+    const amounts = { memory: null, ephemeralStorage: null };
+    const spec = {
+      name: 'main',
+      kind: 'app' as const,
+      requests: amounts,
+      limits: { ...amounts, ephemeralStorage: limit },
+    };
+    const pod = aPod({ name: 'builder', containers: [spec], usage: { containers: known([used]) } });
+    const enforcing = aConfig([], { localStorageLimits: 'enforce' });
+    const over = (of: Partial<Observation>) =>
+      looks(enforcing, anObservation(0, {}, { pods: known([pod]), ...of })).map(kinds);
+    expect(over({})).toEqual([['evict-over-limit']]);
+    expect(over({ fsLayout })).toEqual([[]]);
+  });
+});
+
+describe('process IDs and a disk that are short, while nobody may be evicted for either', () => {
+  const thresholds = [aThreshold('pid.available', 1_000), aThreshold('nodefs.available', 100 * MI)];
+  const config = aConfig(thresholds, { isLive: true });
+  const none = { bytes: known(0), inodes: known(0) };
+  const nothing = { scratch: none, deletedOpen: none, grownLastMinute: none, writtenBytes: known(0) };
+  const notAsked = unknown('not-asked', 'the pod', 'it was read for another threshold');
+  const critical = { ...aPod({ name: 'critical', diskBytes: GI }), isStaticCritical: true };
+  type Asked = ReturnType<typeof decide>['next']['pods'];
+  /** What is read of the pods if they are read for this. */
+  const podsFor = (asked: Asked, isWalked: boolean): Partial<Observation> => {
+    if (asked === null) return {};
+    if (asked !== 'nodefs.available')
+      return { podsFor: asked, pods: known([{ ...critical, usage: { ...critical.usage, disk: notAsked } }]) };
+    if (!isWalked) return { podsFor: asked, pods: unknown('timed-out', 'disk', 'directories are being walked') };
+    const { usage } = critical;
+    return {
+      podsFor: asked,
+      pods: known([{ ...critical, diskRelief: known(nothing), usage: { ...usage, processes: notAsked } }]),
+    };
+  };
+  const lookAt = (state: State, atMs: number, pids: number, rest: Partial<Observation>) => {
+    const signals = {
+      'pid.available': { available: pids, capacity: 32_768 },
+      'nodefs.available': { available: 90 * MI, capacity: 10 * GI },
+    };
+    return decide(state, anObservation(atMs, signals, rest), config);
+  };
+
+  it.each([
+    ['for as long as that lasts', true],
+    ['while its directories are walked', false],
+  ])('are looked at by turns, a few times a second, %s', (_, isWalked) => {
+    const lookedFor: Asked[] = [];
+    let verdict = lookAt(initialState('boot'), 0, 500, {});
+    for (let atMs = 0; atMs < 10_000; atMs += Math.max(1, verdict.next.afterMs)) {
+      const asked = verdict.next.pods;
+      lookedFor.push(asked);
+      verdict = lookAt(verdict.state, atMs, 500, podsFor(asked, isWalked));
+    }
+    expect(lookedFor.length).toBeLessThan(100);
+    for (const signal of ['pid.available', 'nodefs.available'])
+      expect(lookedFor.filter((asked) => asked === signal).length).toBeGreaterThan(9);
+  });
+
+  it('have the pods read at once for the one that becomes short last', () => {
+    const first = lookAt(initialState('boot'), 0, 5_000, podsFor('nodefs.available', true));
+    const { next } = lookAt(first.state, 1_000, 500, podsFor('nodefs.available', true));
+    expect(next).toMatchObject({ pods: 'pid.available', afterMs: 0 });
   });
 });

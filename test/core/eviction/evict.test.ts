@@ -4,13 +4,16 @@ import type { Observation } from '../../../src/core/observation.ts';
 import type { Outcome } from '../../../src/core/outcome.ts';
 import type { PodView } from '../../../src/core/pod/pod.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
+import { readState } from '../../../src/core/state/read.ts';
 import { initialState, type State } from '../../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
+import { sayDecision } from '../../../src/words/decision.ts';
 import { aConfig, anObservation, aPod, aThreshold, MI } from '../../a.ts';
 import { codes, evictions, kinds, looks } from './looks.ts';
 
 const NODE = 1_000 * MI;
 const hard = aThreshold('memory.available', 100 * MI);
+const hardPids = aThreshold('pid.available', 1_000);
 const soft = aThreshold('memory.available', 200 * MI, { graceMs: 30_000 });
 const leaker = aPod({ name: 'leaker', workingSetBytes: 300 * MI });
 const database = aPod({
@@ -152,16 +155,24 @@ describe('a soft threshold', () => {
     expect(verdicts.map(({ state }) => state.firstMetMs[soft.id] !== undefined).lastIndexOf(true)).toBe(10);
   });
 
-  it('keeps its timer while the signal cannot be read, and decides nothing meanwhile (D5)', () => {
+  it('stands still while the signal cannot be read, and decides nothing meanwhile (D5)', () => {
     const lost = (atMs: number): Observation =>
       anObservation(
         atMs,
         { 'memory.available': unknown('unreadable', 'memory.stat', 'gone') },
         { pods: known([leaker]) },
       );
-    const verdicts = looks(config, memory(0, 150), lost(10_000), lost(40_000), memory(40_001, 150));
-    expect(verdicts.map((verdict) => evictions(verdict).length)).toEqual([0, 0, 0, 1]);
-    expect(codes(verdicts[2])).toContain('signal-unknown');
+    const verdicts = looks(
+      config,
+      memory(0, 150),
+      memory(10_000, 150),
+      lost(20_000),
+      lost(50_000),
+      memory(69_999, 150),
+      memory(70_000, 150),
+    );
+    expect(verdicts.map((verdict) => evictions(verdict).length)).toEqual([0, 0, 0, 0, 0, 1]);
+    expect(codes(verdicts[3])).toContain('signal-unknown');
   });
 
   it('gives the pod 0 s if no maximum is configured, as the kubelet does', () => {
@@ -300,6 +311,32 @@ describe('the conditions', () => {
     ]);
   });
 
+  it('do not end while the signal that was met cannot be read, and if it has recovered, with the first look that can (D5)', () => {
+    const config = aConfig([hard], { pressureTransitionMs: 30_000 });
+    const lost = (atMs: number) =>
+      anObservation(atMs, { 'memory.available': unknown('stale', 'memory.stat', 'hangs') });
+    const verdicts = looks(config, memory(0, 50), lost(29_000), lost(30_000), lost(90_000), memory(91_000, 500));
+    expect(verdicts.map(kinds).slice(1)).toEqual([[], [], [], ['set-condition']]);
+    expect(verdicts.map((verdict) => codes(verdict).includes('transition-period'))).toEqual([
+      ...[false, true, false, false, false],
+    ]);
+    expect(verdicts[3]?.next.afterMs).toBeGreaterThan(0);
+  });
+
+  it('end while a signal cannot be read that was not met, or had recovered', () => {
+    const config = aConfig([hard, hardPids], { pressureTransitionMs: 30_000 });
+    const at = (atMs: number, availableMiB: number | null) =>
+      anObservation(atMs, {
+        'memory.available':
+          availableMiB === null
+            ? unknown('stale', 'memory.stat', 'hangs')
+            : { available: availableMiB * MI, capacity: NODE },
+        'pid.available': unknown('stale', 'loadavg', 'hangs'),
+      });
+    const verdicts = looks(config, at(0, 50), at(10_000, 500), at(20_000, null), at(30_000, null));
+    expect(verdicts.map(kinds)).toEqual([['set-condition'], [], [], ['set-condition']]);
+  });
+
   it('are looked at again when the first transition period ends', () => {
     const pace = { minMs: 2, maxMs: 600_000, cpuShare: 0.01, cpus: 2 };
     const conditionLastMetMs = { MemoryPressure: 59_000, DiskPressure: 10_000 };
@@ -315,6 +352,45 @@ describe('a pod over its own storage limit', () => {
     const verdict = decide(initialState('boot'), anObservation(0, {}, { pods: known([over]) }), aConfig([]));
     expect(kinds(verdict)).toEqual(['evict-over-limit']);
     expect(verdict.next.afterMs).toBe(20);
+  });
+
+  it('names whom it takes along (D16), as do the text and the log', () => {
+    const takesAlong = ['default/front', 'helper.service'];
+    const limit = { ephemeralStorageLimit: quantityOfBytes(MI, 'binary') };
+    const over = aPod({ name: 'over', diskBytes: 9 * MI, ...limit, takesAlong });
+    const { decisions } = decide(initialState('boot'), anObservation(0, {}, { pods: known([over]) }), aConfig([]));
+    expect(decisions).toMatchObject([{ kind: 'evict-over-limit', takesAlong }]);
+    expect(decisions.map((decision) => sayDecision(decision)).join()).toContain(
+      '; also stops default/front, helper.service',
+    );
+  });
+
+  it('is not evicted while its end may reset the machine', () => {
+    const limit = { ephemeralStorageLimit: quantityOfBytes(MI, 'binary') };
+    const over = aPod({ name: 'over', diskBytes: 9 * MI, ...limit, limitedBy: 'ends-machine' });
+    const { decisions } = decide(initialState('boot'), anObservation(0, {}, { pods: known([over]) }), aConfig([]));
+    expect(decisions).toEqual([]);
+  });
+
+  it('is not evicted while that may also stop a pod that is protected or must not go for a disk, and that is said (D7)', () => {
+    const limit = { ephemeralStorageLimit: quantityOfBytes(MI, 'binary') };
+    const over = { name: 'over', diskBytes: 9 * MI, ...limit, isProtected: true, takesAlong: ['default/other'] };
+    const spared = { limitSpares: 'default/other' };
+    const beside = (rest: Partial<PodView>) => ({ pods: known([aPod({ ...over, ...rest })]) });
+    const verdicts = looks(
+      aConfig([hard]),
+      anObservation(0, {}, beside(spared)),
+      // Between two walks of the directories.
+      anObservation(100, {}),
+      anObservation(200, {}, beside({ ...spared, isStaticCritical: true })),
+      anObservation(300, {}, beside({})),
+      anObservation(400, {}),
+    );
+    expect(verdicts.map(kinds)).toEqual([[], [], [], ['evict-over-limit'], []]);
+    const said = { code: 'limit-spared', uid: 'uid-over', pod: 'default/over', spares: 'default/other' };
+    const all = verdicts.map(({ reasons }) => reasons.filter(({ code }) => code === 'limit-spared'));
+    expect(all).toEqual([[said], [said], [said], [], []]);
+    expect(readState(JSON.parse(JSON.stringify(verdicts[0]?.state)))).toEqual(verdicts[0]?.state);
   });
 
   it('is decided on once in a dry run, and anew after it was below its limit', () => {

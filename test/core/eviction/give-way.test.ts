@@ -16,10 +16,13 @@ type Case = {
   readonly heldByVictims?: number;
 };
 /** Who is chosen. */
-function victim({ signal, lacking, guarded = [], heldByVictims }: Case, pods: readonly PodView[]): string | undefined {
+function victim(
+  { signal, lacking, guarded = [], heldByVictims = 0 }: Case,
+  pods: readonly PodView[],
+): string | undefined {
   const ranking = rank(signal, pods, 'nodefs-only');
   const isGuarded = ({ name }: PodView): boolean => guarded.includes(name);
-  return firstCandidate(signal, ranking, [], isGuarded, lacking, heldByVictims).victim?.name;
+  return firstCandidate(signal, ranking, [], isGuarded, lacking, { amount: heldByVictims }).victim?.name;
 }
 
 describe('among undeclared pods, under PID pressure', () => {
@@ -122,5 +125,113 @@ describe('while a victim still holds memory', () => {
     const web = aPod({ name: 'web', workingSetBytes: 10 * MI });
     const hidden = aPod({ name: 'hidden', workingSetBytes: 50 * MI, unsaid: undeclared });
     expect(victim({ signal: 'memory.stallFree', lacking: 1 }, [hidden, web])).toBe('web');
+  });
+});
+
+describe('undeclared BestEffort pods, which are known to request nothing', () => {
+  const small = (name: string, mebibytes: number): PodView =>
+    aPod({ name, workingSetBytes: mebibytes * MI, qos: 'BestEffort', unsaid: { ...undeclared, requests: false } });
+  const hidden = (name: string): PodView => aPod({ name, workingSetBytes: 880 * MI, unsaid: undeclared });
+  const short = { signal: 'memory.available', lacking: 5 * MI } as const;
+  const innocents = [small('ba', 7), small('bb', 21), small('bc', 87)];
+
+  it('do not die, however many, in place of one that holds more than ten times as much', () => {
+    expect(victim(short, [hidden('hog'), ...innocents])).toBe('hog');
+    expect(victim(short, [hidden('hog'), hidden('db'), ...innocents])).toBe(undefined);
+    expect(victim(short, [{ ...hidden('hog'), limitedBy: 'unnamed' }, ...innocents])).toBe(undefined);
+    expect(victim({ ...short, heldByVictims: 880 * MI }, innocents)).toBe(undefined);
+  });
+
+  it('are told apart from those of which nothing is known', () => {
+    const ranking = rank('memory.available', [hidden('hog'), hidden('db'), ...innocents], 'nodefs-only');
+    const { passedOver } = firstCandidate('memory.available', ranking, [], () => false, 5 * MI);
+    const because = passedOver.map((reason) => reason.code === 'passed-over' && `${reason.uid} ${reason.because}`);
+    expect(because.toSorted()).toEqual([
+      'uid-ba too-little',
+      'uid-bb too-little',
+      'uid-bc too-little',
+      'uid-db declaration-unknown',
+      'uid-hog declaration-unknown',
+    ]);
+  });
+
+  it('die first if they hold a tenth of that', () => {
+    expect(victim(short, [hidden('hog'), hidden('db'), small('bd', 88), ...innocents])).toBe('bd');
+  });
+
+  it('come before a declared pod within its request', () => {
+    const db = aPod({
+      name: 'db',
+      workingSetBytes: 50 * MI,
+      requests: { memoryBytes: 60 * MI, ephemeralStorageBytes: 0 },
+    });
+    expect(victim(short, [db, small('ba', 7)])).toBe('ba');
+  });
+});
+
+describe('pods whose declarations cannot be read, and whose requests are known', () => {
+  const read = (name: string, used: number, requested: number): PodView =>
+    aPod({
+      name,
+      workingSetBytes: used * MI,
+      requests: { memoryBytes: requested * MI, ephemeralStorageBytes: 0 },
+      unsaid: { ...unreadable, requests: false },
+    });
+  const awaited = aPod({ name: 'awaited', workingSetBytes: 500 * MI, limitedBy: 'unnamed', unsaid: undeclared });
+
+  it('die within their requests only after those that exceed them, however little', () => {
+    const pods = [read('within', 2_000, 3_000), read('over', 50, 10)];
+    expect(victim({ signal: 'memory.available', lacking: 1_000 * MI }, pods)).toBe('over');
+    expect(victim({ signal: 'memory.available', lacking: 1_000 * MI }, [...pods, awaited])).toBe('over');
+  });
+});
+
+describe('several undeclared pods, some of which hold less than is lacking', () => {
+  const hidden = (name: string, mebibytes: number): PodView =>
+    aPod({ name, workingSetBytes: mebibytes * MI, processes: mebibytes, unsaid: undeclared });
+  const web = hidden('web', 951);
+  const leaks = [hidden('leak0', 100), hidden('leak1', 100)];
+  const short = (mebibytes: number) => ({ signal: 'memory.available', lacking: mebibytes * MI }) as const;
+
+  it('cost none of them its life while the others together may be the cause', () => {
+    expect(victim(short(125), [web, ...leaks])).toBe(undefined);
+    expect(victim(short(200), [web, ...leaks])).toBe(undefined);
+    expect(victim(short(201), [web, ...leaks])).toBe('web');
+  });
+
+  it('count together with those that nobody has named yet', () => {
+    const unnamed: PodView = { ...hidden('new', 100), limitedBy: 'unnamed' };
+    expect(victim(short(150), [web, hidden('leak', 100), unnamed])).toBe(undefined);
+    expect(victim(short(201), [web, hidden('leak', 100), unnamed])).toBe('web');
+  });
+
+  it('save a declared pod within its request, not one that exceeds it', () => {
+    const requests = { memoryBytes: 2_000 * MI, ephemeralStorageBytes: 0 };
+    const db = aPod({ name: 'db', workingSetBytes: 1_500 * MI, requests });
+    expect(victim(short(125), [db, ...leaks])).toBe(undefined);
+    expect(victim(short(201), [db, ...leaks])).toBe('db');
+    expect(victim(short(125), [db, ...leaks, aPod({ name: 'over', workingSetBytes: 50 * MI })])).toBe('over');
+  });
+
+  it('save one that holds fewer process IDs than are lacking', () => {
+    const pids = { signal: 'pid.available', lacking: 150 } as const;
+    const db = aPod({ name: 'db', processes: 149 });
+    expect(victim(pids, [db, ...leaks])).toBe(undefined);
+    expect(victim({ ...pids, lacking: 201 }, [db, ...leaks])).toBe('db');
+  });
+
+  it('are passed over with another reason than the one that is chosen, or may be', () => {
+    const because = (lacking: number) => {
+      const ranking = rank('memory.available', [web, ...leaks], 'nodefs-only');
+      const { passedOver, nobody } = firstCandidate('memory.available', ranking, [], () => false, lacking * MI);
+      return [
+        nobody,
+        ...passedOver.map((reason) => reason.code === 'passed-over' && `${reason.uid} ${reason.because}`),
+      ];
+    };
+    const small = ['uid-leak0 undeclared-holds-less', 'uid-leak1 undeclared-holds-less'];
+    expect(because(125)).toEqual(['awaited', ...small, 'uid-web declaration-unknown']);
+    expect(because(201)).toEqual([null, ...small]);
+    expect(because(100).slice(0, 1)).toEqual(['awaited']);
   });
 });

@@ -68,6 +68,7 @@ describe('a victim that is killed while its signal falls (D3)', () => {
 
 describe("what the end of another resource's victim is about to free", () => {
   const softMemoryNow = aThreshold('memory.available', 200 * MI, { graceMs: 1 });
+  const reclaiming = aThreshold('memory.available', 100 * MI, { minReclaimBytes: 1_000 * MI });
   const guarded = { memoryBytes: 2_000 * MI, ephemeralStorageBytes: 0 };
   /** Memory would choose the leaker. */
   const holding = (mib: number): PodView =>
@@ -75,6 +76,14 @@ describe("what the end of another resource's victim is about to free", () => {
 
   it.each([
     ['is enough: nobody else is chosen', 60, 'sigkill', hardMemory, 40, []],
+    [
+      'is enough for the limit, also at the next look, when the min reclaim lacks more',
+      60,
+      'sigkill',
+      reclaiming,
+      40,
+      [],
+    ],
     ['is a byte too little', 60 - 1 / MI, 'sigkill', hardMemory, 40, ['leaker']],
     ['comes too late for a hard threshold while the grace period runs', 900, 'sigterm', hardMemory, 40, ['leaker']],
     ['is enough if a soft threshold leaves time for the grace period', 900, 'sigterm', softMemoryNow, 150, []],

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { decide } from '../../../src/core/decide.ts';
 import type { Observation } from '../../../src/core/observation.ts';
 import type { Heard } from '../../../src/core/outcome.ts';
+import type { PodView } from '../../../src/core/pod/pod.ts';
 import { known } from '../../../src/core/reading.ts';
 import { initialState } from '../../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
@@ -192,6 +193,39 @@ describe('a victim that does not die', () => {
   });
 });
 
+describe.each([
+  ['whose sandbox lives', true],
+  ['that has no process left', false],
+])('a dead victim that waits for the unmount of its memory volumes (D3): one %s', (_, isSandboxAlive) => {
+  /** It holds so many MiB, and 95 that are available fall by so many a second. */
+  const chosenBeside = (other: PodView, held: number, fallsBy: number, toMs: number): readonly string[] => {
+    const { look, lose, use, limit } = aCore(aConfig([hardMemory]), [leaker, other]);
+    const id = idOf(look(0, { memory: 95 }));
+    if (isSandboxAlive) {
+      use('leaker', { workingSetBytes: known(held * MI) });
+      limit('leaker', 'finished');
+    } else lose('leaker');
+    const left = isSandboxAlive ? {} : { comesBack: { leaker: held } };
+    const unmount: Heard = { of: id, atMs: 60, kind: 'signalled', with: 'unmount' };
+    const looks = [look(100, { memory: 95, heard: [sent(id, 5, 'sigkill'), unmount], ...left })];
+    for (let ms = 200; ms <= toMs; ms += 100) looks.push(look(ms, { memory: 95 - (ms * fallsBy) / 1_000, ...left }));
+    return looks.flatMap(victims);
+  };
+  const within = { ...database, requests: { memoryBytes: 500 * MI, ephemeralStorageBytes: 0 } };
+
+  it('is no reason to evict a pod within its request for what it holds, however fast memory falls', () => {
+    expect([chosenBeside(within, 900, 10, 9_000), chosenBeside(within, 60, 20, 2_500)]).toEqual([[], []]);
+    expect(chosenBeside(within, 20, 20, 4_000)).toEqual(['database']);
+  });
+
+  it('holds back others only while it is about to be freed', () => {
+    expect([chosenBeside(database, 900, 10, 3_000), chosenBeside(database, 900, 10, 3_100)]).toEqual([
+      [],
+      ['database'],
+    ]);
+  });
+});
+
 describe('the time of a victim', () => {
   it('begins with its first signal: nobody is chosen within its grace period, however late that signal was', () => {
     const { look } = aCore(aConfig([softMemory], { maxPodGraceSeconds: 5 }));
@@ -277,6 +311,66 @@ describe('after a proven kill that did not end the pressure (D15)', () => {
     const end = { ...ended(idOf(first), 15), releasedBytes: known(releasedBytes) };
     const proven = core.look(20, { memory: 0, heard: [sent(idOf(first), 2, 'sigkill'), end] });
     expect([...victims(proven), ...victims(core.look(40, { memory: 0 }))]).toEqual(next);
+  });
+
+  it.each([
+    ['nobody is chosen if it is no worse than then any more', 90, []],
+    ['the next pod is chosen if it is still worse', 40, ['small']],
+  ])('%s after a reclaim that began because it was', (_, then, next) => {
+    const core = aCore(aConfig([hardMemory]), [leaker, aPod({ name: 'small', workingSetBytes: 50 * MI }), database]);
+    const first = core.look(0, { memory: 50 });
+    core.lose('leaker');
+    core.look(20, { memory: 90, heard: [sent(idOf(first), 2, 'sigkill'), ended(idOf(first), 15)] });
+    const reclaims = { reclaimSignals: ['memory.available'] as const };
+    const [reclaim] = core.look(1_000, { memory: 40 }, reclaims).decisions;
+    const heard = [{ of: reclaim?.id ?? '', atMs: 1_100, kind: 'reclaimed' as const, freed: known(MI) }];
+    const judged = core.look(1_200, { memory: then, heard }, reclaims);
+    expect([reclaim?.kind, victims(judged)]).toEqual(['reclaim', next]);
+  });
+
+  describe('or after a reclaim from 40 MiB, with a soft threshold at 200', () => {
+    const reclaims = { reclaimSignals: ['memory.available'] as const };
+    const judgedAt = (then: number, graceMs: number, isAfterKill = false) => {
+      const config = aConfig([hardMemory, aThreshold('memory.available', 200 * MI, { graceMs })]);
+      const core = aCore(config, isAfterKill ? [leaker, database] : [database]);
+      if (isAfterKill) {
+        const first = core.look(0, { memory: 50 });
+        core.lose('leaker');
+        core.look(20, { memory: 90, heard: [sent(idOf(first), 2, 'sigkill'), ended(idOf(first), 15)] });
+      }
+      const { decisions } = core.look(1_000, { memory: 40 }, reclaims);
+      const of = decisions.find(({ kind }) => kind === 'reclaim')?.id ?? 'none';
+      const heard = [{ of, atMs: 1_100, kind: 'reclaimed' as const, freed: known(80 * MI) }];
+      return core.look(1_200, { memory: then, heard }, reclaims);
+    };
+
+    it.each([
+      ['nobody is chosen for the hard one, which is no longer met', false],
+      ['neither after a kill', true],
+    ])('%s', (_, isAfterKill) => {
+      expect(victims(judgedAt(120, 3_600_000, isAfterKill))).toEqual([]);
+    });
+
+    it('it is reclaimed for the soft one, too, if the grace period of that is over', () => {
+      const { decisions } = judgedAt(120, 100);
+      expect(decisions.filter(({ kind }) => kind === 'reclaim')).toHaveLength(1);
+    });
+
+    it('somebody is chosen for the hard one if it is still met', () => {
+      expect(victims(judgedAt(40, 3_600_000))).toEqual(['database']);
+    });
+  });
+
+  it.each([
+    ['nobody is chosen while it is stable', 90, []],
+    ['the next pod is chosen once it is worse than then', 80, ['small']],
+  ])('%s, if the signal can be read only after the proof', (_, then, next) => {
+    const core = aCore(aConfig([hardMemory]), [leaker, aPod({ name: 'small', workingSetBytes: 50 * MI }), database]);
+    const first = core.look(0, { memory: 50 });
+    core.lose('leaker');
+    core.look(20, { memory: null, heard: [sent(idOf(first), 2, 'sigkill'), ended(idOf(first), 15)] });
+    const after = [core.look(40, { memory: null }), core.look(60, { memory: 90 }), core.look(80, { memory: then })];
+    expect(after.flatMap(victims)).toEqual(next);
   });
 
   it('the decision that was delayed by it says so, and no other', () => {

@@ -23,6 +23,7 @@ const idle: MemoryFacts = {
   fileBytes: 0,
   activeFileBytes: 0,
   inactiveFileBytes: 0,
+  protectedFileBytes: 0,
   refaultBytesPerSecond: null,
 };
 const available = (facts: Partial<MemoryFacts>): number => reclaimableBytes({ ...idle, ...facts }) / MIB;

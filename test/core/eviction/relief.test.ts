@@ -19,27 +19,37 @@ type Given = Parameters<typeof aPod>[0] & {
   readonly atLeast?: number;
   readonly unwalked?: true;
   readonly unattributedBytes?: number;
+  /** As in mode kubelet: all that it has goes with it. */
+  readonly isWhole?: true;
 };
 /** `relief` null: nothing of it is known. */
-function pod({ relief = {}, atLeast, unwalked, unattributedBytes, ...rest }: Given): PodView {
+function pod({ relief = {}, atLeast, unwalked, unattributedBytes, isWhole, ...rest }: Given): PodView {
   const view = aPod({ ...rest, diskBytes: atLeast ?? rest.diskBytes ?? 0 });
   const isAtLeast = atLeast === undefined ? {} : { isAtLeast: true as const };
   const diskRelief: Reading<DiskRelief> = relief === null ? hidden : known({ ...nothing, ...isAtLeast, ...relief });
-  const disk =
-    view.usage.disk.known && atLeast !== undefined
-      ? known({ ...view.usage.disk.value, isAtLeast: true as const })
-      : view.usage.disk.known && unattributedBytes !== undefined
-        ? known({ ...view.usage.disk.value, unattributedBytes })
-        : view.usage.disk;
+  const kinds = {
+    ...(isWhole ? {} : { isOfFileSystem: true as const }),
+    ...isAtLeast,
+    ...(unattributedBytes === undefined ? {} : { unattributedBytes }),
+  };
+  const disk = view.usage.disk.known ? known({ ...view.usage.disk.value, ...kinds }) : view.usage.disk;
   return { ...view, diskRelief, usage: { ...view.usage, disk: unwalked ? hidden : disk } };
 }
-function looked(pods: readonly PodView[], signal: Signal = 'nodefs.available', rest: Partial<Observation> = {}) {
-  const short = { [signal]: { available: 90 * MI, capacity: 10 * GI } };
+function looked(
+  pods: readonly PodView[],
+  signal: Signal = 'nodefs.available',
+  rest: Partial<Observation> = {},
+  lacking = 10 * MI,
+) {
+  const short = { [signal]: { available: 100 * MI - lacking, capacity: 10 * GI } };
   const config = aConfig([aThreshold(signal, 100 * MI)], { isLive: true });
   return decide(initialState('boot'), anObservation(0, short, { pods: known(pods), podsFor: signal, ...rest }), config);
 }
-const victims = (...given: Parameters<typeof looked>) =>
-  looked(...given).decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.name] : []));
+const namesOf = ({ decisions }: ReturnType<typeof looked>) =>
+  decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.name] : []));
+const victims = (...given: Parameters<typeof looked>) => namesOf(looked(...given));
+const atCrossing = (signal: Signal, lacking: number, pods: readonly PodView[]) =>
+  namesOf(looked(pods, signal, {}, lacking));
 
 describe('a candidate for a disk (D14)', () => {
   const large = pod({ name: 'large', diskBytes: 5 * GI });
@@ -57,13 +67,23 @@ describe('a candidate for a disk (D14)', () => {
     expect(victims([large, pod({ name: 'small', diskBytes: MI, relief })])).toEqual(['small']);
   });
 
-  it.each(['scratch', 'deletedOpen', 'grownLastMinute'] as const)(
-    'is no pod that frees or saves next to nothing of what is lacking: %s',
-    (what) => {
-      const small = (amount: number) => [pod({ name: 'small', relief: { [what]: bytes(amount) } })];
-      expect([victims(small(MI / 10 - 1)), victims(small(MI / 10 + 1))]).toEqual([[], ['small']]);
-    },
-  );
+  it.each([
+    ['scratch', MI],
+    ['deletedOpen', MI],
+    ['grownLastMinute', MI / 10],
+  ] as const)('is no pod that frees or saves next to nothing of what is lacking: %s', (what, least) => {
+    const small = (amount: number) => [pod({ name: 'small', relief: { [what]: bytes(amount) } })];
+    expect([victims(small(least - 1)), victims(small(least + 1))]).toEqual([[], ['small']]);
+  });
+
+  it.each([
+    ['1 MiB', 'nodefs.available', 4096, bytes, MI],
+    ['1,000 inodes', 'nodefs.inodesFree', 2, inodes, 1_000],
+  ] as const)('is none that frees less than %s, however little is lacking', (_, signal, lacking, of, least) => {
+    const freeing = (amount: number) => [pod({ name: 'innocent', relief: { scratch: of(amount) } })];
+    expect(atCrossing(signal, lacking, freeing(least - 1))).toEqual([]);
+    expect(atCrossing(signal, lacking, freeing(least))).toEqual(['innocent']);
+  });
 
   it('is none that grows by less than 64 KiB a minute, however little is lacking', () => {
     const little = anObservation(0, { 'nodefs.available': { available: 100 * MI - 1, capacity: 10 * GI } });
@@ -74,6 +94,26 @@ describe('a candidate for a disk (D14)', () => {
       return decisions.some(({ kind }) => kind === 'evict');
     };
     expect([chosen(64 * 1024 - 1), chosen(64 * 1024)]).toEqual([false, true]);
+  });
+
+  it.each([
+    ['what the limit lacks, below it', 90, MI],
+    ['what the min reclaim lacks, while only that holds the threshold', 100, 10 * MI],
+  ])('must help just as much with %s', (_, available, least) => {
+    const threshold = aThreshold('nodefs.available', 100 * MI, { minReclaimBytes: 1_000 * MI });
+    const held = {
+      ...initialState('boot'),
+      lastLookMs: 0,
+      firstMetMs: { [threshold.id]: 0 },
+      unresolved: [threshold.id],
+    };
+    const signals = { 'nodefs.available': { available: available * MI, capacity: 10 * GI } };
+    const chosen = (amount: number) => {
+      const pods = known([pod({ name: 'small', relief: { scratch: bytes(amount) } })]);
+      const look = anObservation(100, signals, { pods, podsFor: 'nodefs.available' });
+      return decide(held, look, aConfig([threshold], { isLive: true })).decisions.some(({ kind }) => kind === 'evict');
+    };
+    expect([chosen(least - 1), chosen(least + 1)]).toEqual([false, true]);
   });
 
   it('is one that grows by 1 MiB a minute, or 1,000 inodes, however much is lacking', () => {
@@ -280,8 +320,9 @@ describe('files that may be those of another pod', () => {
 
 describe('a pod that goes with all that it has, of which not all is known', () => {
   const atLeast = (name: string, has: number, rest: Partial<Given> = {}) =>
-    pod({ name, atLeast: has, relief: { scratch: bytes(has), isAtLeast: true }, ...rest });
-  const whole = (name: string, has: number) => pod({ name, diskBytes: has, relief: { scratch: bytes(has) } });
+    pod({ name, atLeast: has, relief: { scratch: bytes(has), isAtLeast: true }, isWhole: true, ...rest });
+  const whole = (name: string, has: number) =>
+    pod({ name, diskBytes: has, relief: { scratch: bytes(has) }, isWhole: true });
 
   it.each([
     ['was not walked', { unwalked: true as const }],
@@ -314,8 +355,19 @@ describe('a pod that goes with all that it has, of which not all is known', () =
     expect(victims([whole('known', MI), atLeast('a', 0, { priority: 1 })])).toEqual(['known']);
   });
 
+  it('is evicted for 1 % of what is lacking, and not for less than 64 KiB, or 64 inodes', () => {
+    const files = (has: number) => [pod({ name: 'a', relief: { scratch: inodes(has) }, isWhole: true })];
+    const kib = (has: number) => [whole('a', has * 1024)];
+    expect([kib(102), kib(103)].map((has) => victims(has))).toEqual([[], ['a']]);
+    expect([kib(63), kib(64)].map((has) => atCrossing('nodefs.available', 4096, has))).toEqual([[], ['a']]);
+    expect([files(63), files(64)].map((has) => atCrossing('nodefs.inodesFree', 2_000, has))).toEqual([[], ['a']]);
+  });
+
   it('counts inodes by themselves', () => {
-    const files = pod({ name: 'a', atLeast: 9 * GI, relief: { scratch: bytes(9 * GI), isAtLeast: true } });
+    const files = pod({
+      ...{ name: 'a', atLeast: 9 * GI, isWhole: true },
+      relief: { scratch: bytes(9 * GI), isAtLeast: true },
+    });
     expect(victims([files], 'nodefs.inodesFree')).toEqual([]);
   });
 });

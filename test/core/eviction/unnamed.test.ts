@@ -6,8 +6,9 @@ import { explain } from '../../../src/core/explain.ts';
 import type { PodView } from '../../../src/core/pod/pod.ts';
 import type { Signal } from '../../../src/core/signal.ts';
 import { sayReason } from '../../../src/words/reason.ts';
-import { aPod, MI } from '../../a.ts';
+import { aConfig, aPod, aThreshold, MI } from '../../a.ts';
 import { aLook } from '../an-explained-look.ts';
+import { aCore, victims } from './a-live-core.ts';
 
 const request = (mebibytes: number) => ({ memoryBytes: mebibytes * MI, ephemeralStorageBytes: 0 });
 /** Known by its cgroup alone. */
@@ -53,7 +54,7 @@ describe('a pod that nobody has named (C9)', () => {
     expect(chosen([db, hog, aPod({ name: 'over', workingSetBytes: 20 * MI })])).toBe('over');
     expect(chosen([hog, aPod({ name: 'kept', isProtected: true, workingSetBytes: 20 * MI })])).toBe('kept');
     const bestEffort = { qos: 'BestEffort', unsaid: { ...unsaid, requests: false } } as const;
-    expect(chosen([db, hog, aPod({ name: 'new', workingSetBytes: 6 * MI, ...bestEffort })])).toBe('new');
+    expect(chosen([db, hog, aPod({ name: 'new', workingSetBytes: 20 * MI, ...bestEffort })])).toBe('new');
   });
 
   it('costs no pod its life that exceeds its request by next to nothing', () => {
@@ -82,6 +83,12 @@ describe('a pod that nobody has named (C9)', () => {
     const other = { ...hog, uid: 'uid-other', name: 'other' };
     expect(chosen([db, hog, other], 400 * MI)).toBe('awaited');
     expect(chosen([db, hog, other], 400 * MI + 1)).toBe('db');
+  });
+
+  it('is to blame for what the limit lacks at every look, however much more the min reclaim does', () => {
+    const core = aCore(aConfig([aThreshold('memory.available', 100 * MI, { minReclaimBytes: 1_000 * MI })]), [hog, db]);
+    const looks = [0, 100, 200].map((atMs) => core.look(atMs, { memory: 50 }));
+    expect(looks.map(victims)).toEqual([[], [], []]);
   });
 
   it('is to blame if it is BestEffort, and not if it is Guaranteed and within its limit', () => {

@@ -155,6 +155,26 @@ describe('in any world, for memory', () => {
     );
   });
 
+  it('who is chosen while undeclared pods that exceed their requests hold what is lacking exceeds its own (C9)', () => {
+    const unsaid = { why: 'undeclared', priority: true, requests: true } as const;
+    const hidden = { unsaid, isProtected: false, isDaemonSet: false };
+    fc.assert(
+      fc.property(five, fc.array(fc.boolean(), { minLength: 5, maxLength: 5 }), (world, isDeclared) => {
+        const pods = world.map(({ truth }, i) => (isDeclared[i] ? truth : { ...truth, ...hidden }));
+        const isOver = ({ usage, requests }: PodView): boolean =>
+          usage.workingSetBytes.known && usage.workingSetBytes.value > requests.memoryBytes;
+        const culprits = pods.filter((pod, i) => isDeclared[i] !== true && isOver(pod));
+        const held = culprits.reduce(
+          (sum, { usage: { workingSetBytes: set } }) => sum + (set.known ? set.value : 0),
+          0,
+        );
+        const victim = pods.find(({ uid }) => uid === victimOf(pods));
+        if (victim !== undefined && held >= LACKING * MI) expect(isOver(victim)).toBe(true);
+      }),
+      RUNS,
+    );
+  });
+
   it('nobody outside pods is named if the pods grew as much or more (D13)', () => {
     const amounts = fc.array(fc.integer({ min: 0, max: 64 }), { maxLength: 6 });
     fc.assert(

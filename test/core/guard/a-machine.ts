@@ -4,10 +4,13 @@ import type { Attachment, PodOnNode, Taint } from '../../../src/core/guard/obser
 export type Machine = {
   readonly name: string;
   uid: string;
+  /** Which machine it is, whatever its name. */
+  hardware: string;
   isOn: boolean;
   /** The kubelet runs and reaches the API. */
   isHeard: boolean;
   boots: number;
+  created: string;
   renewals: number;
   /** What it writes as the time of a renewal, the count of which is given. */
   renewTime: (renewal: number) => string;
@@ -52,9 +55,11 @@ export function aMachine(name: string, rest: Partial<Machine> = {}): Machine {
   return {
     name,
     uid: `uid-${name}`,
+    hardware: name,
     isOn: true,
     isHeard: true,
     boots: 1,
+    created: '',
     renewals: 1,
     renewTime: (renewal) => `r${renewal}`,
     heardMs: 0,

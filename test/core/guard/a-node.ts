@@ -1,6 +1,6 @@
 import { factsOf } from '../../../src/core/guard/node-facts.ts';
 import type { ConditionView, NodeObject, NodeView } from '../../../src/core/guard/observation.ts';
-import type { NodeMemory } from '../../../src/core/guard/state.ts';
+import type { HeldBy, NodeMemory } from '../../../src/core/guard/state.ts';
 
 export function aNodeObject(rest: Partial<NodeObject> = {}): NodeObject {
   const name = rest.name ?? 'w1';
@@ -9,6 +9,8 @@ export function aNodeObject(rest: Partial<NodeObject> = {}): NodeObject {
     uid: `uid-${name}`,
     key: name,
     bootId: 'boot-1',
+    systemUuid: '',
+    created: '',
     isDeleting: false,
     isUnschedulable: false,
     labels: {},
@@ -43,9 +45,11 @@ export function aMemory(rest: Partial<NodeMemory> & { readonly of?: Partial<Node
     readyToken: 'h1',
     ownToken: '',
     signMs: 0,
+    answeredMs: null,
     sinceMs: 0,
     isSuspect: false,
     onsetMs: null,
+    livesMs: 0,
     countsUntilMs: 0,
     disturbedMs: null,
     explained: null,
@@ -55,6 +59,12 @@ export function aMemory(rest: Partial<NodeMemory> & { readonly of?: Partial<Node
     skippedMs: null,
     ...given,
   };
+}
+
+/** `witness kubelet-answers`: as the state has it; '': nothing holds it. */
+export function heldBy(text: string): HeldBy | null {
+  const [gate, because] = text.split(' ');
+  return gate === undefined || because === undefined ? null : { gate, because };
 }
 
 export const byUid = (memories: readonly NodeMemory[]): ReadonlyMap<string, NodeMemory> =>

@@ -43,6 +43,8 @@ export const aRecord = (rest: Partial<FencingRecord> = {}): FencingRecord => ({
   retries: 0,
   offSent: [],
   onSent: [],
+  cutWallMs: null,
+  offHeard: [],
   onAttempt: 0,
   renewed: 'r1',
   order: null,
@@ -54,13 +56,18 @@ export const aRecord = (rest: Partial<FencingRecord> = {}): FencingRecord => ({
   freed: { pods: [], volumes: [] },
   steps: [{ phase: 'decided', wallMs: WALL }],
   silentMs: 180_000,
+  wasHeard: true,
   ...rest,
 });
+
+/** In dry run, it would have been fenced at that time. */
+export const dryAt = (atMs: number) => ({ atMs, wallMs: WALL + atMs });
 
 export const aFencing = (record: FencingRecord, rest: Partial<Fencing> = {}): Fencing => ({
   record,
   version: '1',
   sinceMs: SINCE,
+  phaseSinceMs: SINCE,
   decidedMs: SINCE,
   isTakenOver: false,
   pending: null,
@@ -68,8 +75,10 @@ export const aFencing = (record: FencingRecord, rest: Partial<Fencing> = {}): Fe
   offReturnedMs: null,
   acted: null,
   failedMs: null,
+  freedSinceMs: null,
   isOverdue: false,
   readyMs: null,
+  departed: [],
   ...rest,
 });
 
@@ -88,8 +97,11 @@ export function aDevice(method: string, said: readonly Said[], rest: Partial<Dev
     says: last?.says ?? 'unknown',
     begunMs: last?.begunMs ?? null,
     silentSinceMs: null,
+    awayMs: null,
+    returnedMs: null,
     wallMs: 0,
     recent: all.flatMap(({ says, ...when }) => (says === 'unknown' ? [] : [{ says, ...when }])),
+    offMs: all.findLast(({ says }) => says === 'off')?.begunMs ?? null,
     hasSaidOn: true,
     contradicted: null,
     rehearsedWallMs: null,
@@ -126,10 +138,15 @@ export type Given = {
 export const LEASE = { renewed: 'r1', durationMs: 40_000 };
 export const RENEWED = { lease: { ...LEASE, renewed: 'r2' } };
 const SILENT = { conditions: [aCondition({ status: 'Unknown', reason: 'NodeStatusUnknown' })] };
-/** This process was elected so long after the phase began. */
-export const elected = (ms: number): Given => ({
-  state: { self: { ...initialGuardState(0, 0).self, electedMs: SINCE + ms } },
+/** This process was elected so long after the phase began; it led before from the `led` until the `lost` of each. */
+export const elected = (ms: number, ...before: readonly { readonly led: number; readonly lost: number }[]): Given => ({
+  state: { self: { ...initialGuardState(0, 0).self, electedMs: SINCE + ms, away: awayOf(ms, before) } },
 });
+const awayOf = (ms: number, before: readonly { readonly led: number; readonly lost: number }[]) =>
+  [...before.map(({ led }) => led), ms].map((untilMs, at) => ({
+    fromMs: SINCE + (before[at - 1]?.lost ?? Number.NEGATIVE_INFINITY),
+    untilMs: SINCE + untilMs,
+  }));
 export const LEADS = { isLeader: true, epoch: 3, sinceMs: 0, authorityUntilMs: Number.MAX_SAFE_INTEGER } as const;
 /** Dead for a minute. */
 export const DEAD = {

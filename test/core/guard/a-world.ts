@@ -1,8 +1,7 @@
 import type { GuardConfig } from '../../../src/core/guard/config.ts';
-import { decideGuard } from '../../../src/core/guard/decide.ts';
+import { decideGuard, whyNotNow } from '../../../src/core/guard/decide.ts';
 import type { Act, GuardDecision, GuardReason, NextGuardLook, Store } from '../../../src/core/guard/decision.ts';
 import { keptDevices } from '../../../src/core/guard/devices.ts';
-import { keptState as keptStateOf } from '../../../src/core/guard/kept-state.ts';
 import type {
   ActResult,
   AskedView,
@@ -12,8 +11,7 @@ import type {
   Order,
 } from '../../../src/core/guard/observation.ts';
 import type { FencingRecord, KeptState } from '../../../src/core/guard/record.ts';
-import { type GuardState, initialGuardState } from '../../../src/core/guard/state.ts';
-import { whyNotNow } from '../../../src/core/guard/why-not-now.ts';
+import { type GuardState, initialGuardState, keptState as keptStateOf } from '../../../src/core/guard/state.ts';
 import { attachmentsByNode } from '../../../src/core/guard/worth.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aGuardConfig } from './a-guard-config.ts';
@@ -60,6 +58,8 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     orders: [] as Order[],
     /** The API answers. */
     isApiUp: true,
+    /** Kubernetes marks silent nodes, and frees those that are out of service. */
+    hasControllers: true,
     /** Its ConfigMaps are read. */
     areMapsRead: true,
     /** Stores fail with a conflict while it is true. */
@@ -67,6 +67,8 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     epoch: 1,
     isLeader: true,
     skewMs: 0,
+    /** Kinds of patches that the API refuses. */
+    refuses: [] as readonly Act['kind'][],
     self: null as string | null,
     /** What becomes of the answer to an order. */
     answersEnd: 'stored' as 'stored' | 'conflict' | 'failed',
@@ -117,7 +119,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     const endMs = nowMs + forMs;
     while (nowMs < endMs) {
       nowMs += TICK_MS;
-      for (const machine of machines) api.live(machine, nowMs, world.isApiUp);
+      for (const machine of machines) api.live(machine, nowMs, world.isApiUp, world.hasControllers);
       for (const entry of due.filter(({ atMs }) => atMs <= nowMs)) {
         due.splice(due.indexOf(entry), 1);
         entry.what();
@@ -255,7 +257,9 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
   }
 
   const patch = (name: string, act: Act, fencing: string): ActResult =>
-    api.patch(world.machine(name), act, fencing, nowMs);
+    world.refuses.includes(act.kind)
+      ? { kind: 'failed', why: 'error', detail: 'denied by a webhook' }
+      : api.patch(world.machine(name), act, fencing, nowMs);
 
   return world;
 }

@@ -14,13 +14,14 @@ export function anApi(machines: readonly Machine[]) {
   let views: readonly NodeView[] = [];
 
   /** One moment of its kubelet and of the controllers, which all reach the API or none. */
-  function live(machine: Machine, nowMs: number, isUp: boolean): void {
+  function live(machine: Machine, nowMs: number, isUp: boolean, hasControllers = true): void {
     const isAlive = machine.isOn && machine.isHeard && !machine.isDeleted && nowMs >= machine.bootedMs;
     if (isAlive && isUp && nowMs - machine.heardMs >= 10_000) {
       machine.heardMs = nowMs;
       machine.renewals += 1;
       machine.ready = machine.announces ? 'False' : 'True';
     }
+    if (!hasControllers) return;
     if (isUp && nowMs - machine.heardMs > 50_000) machine.ready = 'Unknown';
     const isTainted = machine.taints.some(({ key }) => key === OUT_OF_SERVICE);
     if (isTainted && machine.ready !== 'True' && nowMs % 20_000 === 0) {
@@ -36,7 +37,9 @@ export function anApi(machines: readonly Machine[]) {
       name: machine.name,
       uid: machine.uid,
       key: machine.name,
-      bootId: `${machine.name}-boot-${machine.boots}`,
+      bootId: `${machine.hardware}-boot-${machine.boots}`,
+      systemUuid: `${machine.hardware}-uuid`,
+      created: machine.created,
       isDeleting: false,
       isUnschedulable: machine.isUnschedulable,
       labels: machine.labels,

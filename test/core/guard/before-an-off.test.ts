@@ -3,7 +3,7 @@ import type { NodeObject } from '../../../src/core/guard/observation.ts';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
 import { initialGuardState } from '../../../src/core/guard/state.ts';
 import { aCondition } from './a-node.ts';
-import { type Given, LEADS, SINCE, sayTurn, WALL } from './a-turn.ts';
+import { dryAt, type Given, LEADS, SINCE, sayTurn } from './a-turn.ts';
 
 const SHUTTING_DOWN = aCondition({ type: 'NodewardenShutdownArmed', reason: 'ShuttingDown' });
 const UNKNOWN = aCondition({ status: 'Unknown', reason: 'NodeStatusUnknown' });
@@ -66,7 +66,7 @@ describe('an off after the first one', () => {
     ],
     ['it is not long dead any more', { memory: { overdueMs: null } }],
     ['nothing is left to free', { pods: [] }],
-    ['there were too many in an hour', { state: { dryFenced: new Map([['uid-w9', { wallMs: WALL + SINCE }]]) } }],
+    ['there were too many in an hour', { state: { dryFenced: new Map([['uid-w9', dryAt(SINCE)]]) } }],
   ])('is sent although %s', (_, so) => {
     expect(sayTurn({ ...SECOND, ...so })).toContain('[off ');
   });
@@ -105,6 +105,15 @@ describe.each(SENDS)('%s', (_, given, ends) => {
   it('waits while a person has paused the guard, and is sent when that is over', () => {
     const paused = { by: 'ana', because: 'hands in the machine', wallMs: 0 };
     expect(sayTurn({ ...given, state: { paused } })).toMatch(/^\? .* stuck witness$/);
+  });
+
+  it('is not sent to a machine that may be booting, unless a person ordered it', () => {
+    const device = { returnedMs: SINCE + 9_000 };
+    // It needs its storage.
+    const stopped = given === FABRIC ? 'on-sent' : ends;
+    expect(sayTurn({ ...given, device })).toContain(`> ${stopped} why=may-be-booting`);
+    const order = { verb: 'fence', by: 'ana', because: 'it hangs in its boot' } as const;
+    expect(sayTurn({ ...given, device, record: { ...given.record, order } })).toContain('[off ');
   });
 
   it('is not sent when the look shows a heartbeat that the watch did not bring', () => {

@@ -8,8 +8,8 @@ import type { NodeMemory } from '../../../src/core/guard/state.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { aPodOn } from './a-machine.ts';
-import { aMemory } from './a-node.ts';
-import { aFencing, aLook, aRecord, DEAD, type Given, LEASE, SINCE, WALL } from './a-turn.ts';
+import { aMemory, heldBy } from './a-node.ts';
+import { aFencing, aLook, aRecord, DEAD, dryAt, type Given, LEASE, SINCE, WALL } from './a-turn.ts';
 
 const AT = SINCE + 10_000;
 const TWICE_OFF = { said: { 'vm w1': ['off@1000', 'off@7000'] } } as const;
@@ -105,7 +105,7 @@ describe('the dead nodes', () => {
     expect(uids({ witness: 'answers' })).toEqual(['w1 witness']);
     expect(uids({ memory: { overdueMs: null } })).toEqual([]);
     expect(uids({ state: { fencings: new Map([['w1-1', aFencing(aRecord())]]) } })).toEqual([]);
-    expect(uids({ state: { dryFenced: new Map([['uid-w1', { wallMs: 1 }]]) } })).toEqual([]);
+    expect(uids({ state: { dryFenced: new Map([['uid-w1', dryAt(1)]]) } })).toEqual([]);
   });
 });
 
@@ -176,11 +176,11 @@ describe('which of them is first', () => {
     const becomes = begun();
     const pending = { decision: '1', atMs: AT, becomes };
     expect([...state.fencings]).toEqual([
-      ['w1-1', aFencing(becomes, { version: null, sinceMs: AT, decidedMs: AT, pending })],
+      ['w1-1', aFencing(becomes, { version: null, sinceMs: AT, phaseSinceMs: AT, decidedMs: AT, pending })],
     ]);
     expect(decisions).toMatchObject([{ id: '1', isDry: false, replaces: null, act: null }]);
     const dry = begins({ dryRun: true });
-    expect([dry.state.fencings.size, ...dry.state.dryFenced]).toEqual([0, ['uid-w1', { wallMs: WALL + AT }]]);
+    expect([dry.state.fencings.size, ...dry.state.dryFenced]).toEqual([0, ['uid-w1', dryAt(AT)]]);
     expect(dry.decisions).toMatchObject([{ isDry: true }]);
   });
   it('is told with its gates and what it frees', () => {
@@ -188,26 +188,32 @@ describe('which of them is first', () => {
     const { decisions } = fenceOne({ state: look.state, decisions: [], reasons: [] }, look, deadNodes(look));
     const [decision] = decisions;
     if (decision?.kind !== 'fence') throw new Error('none');
-    expect([decision.gates.length, decision.frees.pods.length, decision.isDry]).toEqual([9, 1, false]);
+    expect([decision.gates.length, decision.frees?.pods.length, decision.isDry]).toEqual([9, 1, false]);
     const at = (given: Given) => freesAt(atGate(aLook(given), only(aLook(given)), 1, null));
     expect(at({ attachments: [attachment('w1')] })).toMatchObject({
       pods: [{ name: 'db-0' }],
       attachments: [{ node: 'w1' }],
     });
-    expect(at({ pods: null })).toEqual({ pods: [], attachments: [] });
+    expect(at({ pods: null })).toBeNull();
   });
 });
 
 describe('what holds a dead node', () => {
   const told = (given: Given, held: { readonly [uid: string]: string } = {}) => {
-    const look = aLook({ ...given, state: { held: new Map(Object.entries(held)) } });
+    const look = aLook({
+      ...given,
+      state: { held: new Map(Object.entries(held).map(([uid, said]) => [uid, heldBy(said)])) },
+    });
     const { decisions, state } = withHolds({ state: look.state, decisions: [], reasons: [] }, look, deadNodes(look));
     const holds = decisions.map((one) =>
       one.kind === 'hold'
         ? `${one.node.name} ${one.gates.filter(({ isOpen }) => !isOpen).map(({ gate }) => gate)} ${one.gates.length}`
         : one.kind,
     );
-    return { holds, held: [...state.held] };
+    return {
+      holds,
+      held: [...state.held].map(([uid, said]) => [uid, said === null ? '' : `${said.gate} ${said.because}`]),
+    };
   };
   const WITNESS = 'witness kubelet-answers';
   it('is told when it is news, with every gate', () => {

@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { decideGuard } from '../../../src/core/guard/decide.ts';
 import type { GuardObservation } from '../../../src/core/guard/observation.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
+import { sayGuardDecision } from '../../../src/words/guard-decision.ts';
 import { aGuardConfig } from './a-guard-config.ts';
-import { aMachine } from './a-machine.ts';
+import { aMachine, type Machine } from './a-machine.ts';
 import { aLook, aRecord, type Given } from './a-turn.ts';
 import { aWorld } from './a-world.ts';
 import { sayDecision } from './say-decision.ts';
@@ -158,6 +159,51 @@ describe('a dry run', () => {
   });
 });
 
+describe('a node that dies while the API server is away', () => {
+  it('is silent for at least the time since', () => {
+    const world = aWorld(three(), aGuardConfig({ dryRun: true })).run(5 * MINUTE);
+    world.isApiUp = false;
+    world.run(MINUTE);
+    world.machine('w1').isHeard = false;
+    world.run(60 * MINUTE);
+    world.isApiUp = true;
+    world.run(10 * MINUTE);
+    expect(world.told.flatMap(({ decision }) => sayGuardDecision(decision) ?? [])).toContainEqual(
+      expect.stringMatching(/^w1: would be fenced \(dry run\): silent for at least 2m/),
+    );
+  });
+});
+
+describe('a dry run with a dead node', () => {
+  it.each<[string, (world: ReturnType<typeof aWorld>) => void]>([
+    [
+      'the API server is away for a while',
+      (world) => {
+        world.isApiUp = false;
+        world.run(MINUTE);
+        world.isApiUp = true;
+      },
+    ],
+    [
+      'the clock jumps',
+      (world) => {
+        world.skewMs = 7_200_000;
+      },
+    ],
+  ])('neither forgets it nor fences it once more when %s', (_, happens) => {
+    const world = aWorld(three(), aGuardConfig({ dryRun: true })).run(5 * MINUTE);
+    world.machine('w1').isHeard = false;
+    world.run(8 * MINUTE);
+    happens(world);
+    for (let seconds = 0; seconds < 600; seconds += 10) {
+      expect([...world.run(10_000).state().dryFenced.keys()]).toEqual(['uid-w1']);
+    }
+    expect(world.kinds().filter((kind) => kind.startsWith('fence'))).toHaveLength(1);
+    world.machine('w1').isHeard = true;
+    expect([...world.run(MINUTE).state().dryFenced.keys()]).toEqual([]);
+  });
+});
+
 describe('a dry run whose silent node is deleted', () => {
   it('does not say of it any more that it would be fenced', () => {
     const world = aWorld(three(), aGuardConfig({ dryRun: true })).run(5 * MINUTE);
@@ -239,6 +285,45 @@ describe('what held a node back', () => {
     expect((after[0]?.untilWallMs ?? 0) - (after[0]?.fromWallMs ?? 0)).toBeGreaterThan(2 * MINUTE);
     expect(past(false)).toEqual({ lasting: [], after: [] });
   });
+  /** Held from 2 minutes after it fell silent. */
+  const held = () => {
+    const world = aWorld(three(), aGuardConfig()).run(5 * MINUTE);
+    Object.assign(world.machine('w1'), { witness: 'answers', isHeard: false });
+    return world.run(10 * MINUTE);
+  };
+  const again = (world: ReturnType<typeof held>, happens: 'election' | 'pause' | 'outage') => {
+    if (happens === 'election') world.restart();
+    if (happens === 'outage') {
+      world.isApiUp = false;
+      world.run(3 * MINUTE).isApiUp = true;
+    }
+    if (happens !== 'pause') return;
+    const order = { to: world.writer(), by: 'ana', because: '' };
+    world.orders = [{ ...order, id: 'p', verb: 'pause' }];
+    world.run(MINUTE).orders = [{ ...order, id: 'r', verb: 'resume' }];
+  };
+  it.each(['election', 'pause', 'outage'] as const)('is still, from when it began, also after this: %s', (happens) => {
+    const world = held();
+    const before = world.state().pastHolds;
+    again(world, happens);
+    for (let i = 0; i < 20; i++) expect(world.run(30_000).state().pastHolds).toEqual(before);
+    const nowMs = world.observe().wallMs;
+    world.machine('w1').isHeard = true;
+    const [hold] = world.run(MINUTE).state().pastHolds;
+    expect(hold?.untilWallMs).toBeGreaterThan(nowMs);
+    expect(hold?.isAtMost).toBeUndefined();
+  });
+  it.each<[string, (machine: Machine) => unknown]>([
+    ['lives', (machine) => Object.assign(machine, { isHeard: true })],
+    ['is gone', (machine) => Object.assign(machine, { isDeleted: true })],
+    ['would be fenced', (machine) => Object.assign(machine, { witness: 'silent' })],
+  ])('was over by then, if a new leader finds that it %s', (_, happens) => {
+    const world = held();
+    world.restart();
+    happens(world.machine('w1'));
+    const [hold, ...more] = world.run(5 * MINUTE).state().pastHolds;
+    expect([hold?.what, hold?.isAtMost, ...more]).toEqual(['kubelet-answers', true]);
+  });
   it('is remembered of a storm too', () => {
     const stormy = (isLeader: boolean) => {
       const world = aWorld(
@@ -257,5 +342,21 @@ describe('what held a node back', () => {
     for (const name of ['w1', 'w2', 'w3']) world.machine(name).isHeard = true;
     world.run(15 * MINUTE);
     expect(world.state().pastHolds.filter(({ untilWallMs }) => untilWallMs === null)).toEqual([]);
+  });
+});
+
+describe('a guard that is armed while it runs', () => {
+  it('fences what died in dry run: that was no power-off', () => {
+    const config = {
+      ...aGuardConfig({ dryRun: true, rate: { minIntervalMs: 30_000, maxPerHour: 1, maxInFlight: 2 } }),
+    };
+    const world = aWorld(three(), config).run(5 * MINUTE);
+    world.machine('w1').isHeard = false;
+    world.run(8 * MINUTE);
+    expect([...world.state().dryFenced.keys()]).toEqual(['uid-w1']);
+    Object.assign(config, { dryRun: false });
+    world.run(MINUTE);
+    expect(world.commands.filter(({ act }) => act === 'off').map(({ method }) => method)).toEqual(['vm w1']);
+    expect([...world.state().dryFenced.keys()]).toEqual([]);
   });
 });

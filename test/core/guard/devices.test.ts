@@ -9,6 +9,7 @@ import {
   levelOffAlready,
   offTwice,
   rehearsed,
+  returnedMs,
   stepDevices,
 } from '../../../src/core/guard/devices.ts';
 import type { DeviceAnswer } from '../../../src/core/guard/observation.ts';
@@ -65,6 +66,58 @@ describe('a device', () => {
   it('is the same map without answers', () => {
     const devices: Devices = new Map();
     expect(stepDevices(devices, [], new Map(), 0).devices).toBe(devices);
+  });
+});
+
+describe('a device that says on again', () => {
+  /** Silent since 10,000. */
+  const silent = aMemory({ signMs: 10_000, isSuspect: true });
+  const since = (answers: readonly DeviceAnswer[], memory = silent, from: Devices = new Map()) =>
+    returnedMs(memory, [METHOD], heard(answers, memory, from).devices);
+  const [off, gone, on] = [says('off', 20_000), says('unknown', 20_000), says('on', 50_000)];
+  it.each<[string, readonly DeviceAnswer[], number | null]>([
+    ['after off', [off, on], 50_000],
+    ['after nothing', [gone, on], 50_000],
+    ['for some time', [gone, on, says('on', 60_000)], 50_000],
+    ['and then nothing', [off, on, says('unknown', 60_000)], 50_000],
+    ['but not off once more', [off, on, says('off', 60_000)], null],
+    ['but not one that always did', [says('on', 0), says('on', 20_000), on], null],
+    [
+      'nor one that was silent for a moment, and had said so since its node fell silent',
+      [says('on', 15_000), gone, on],
+      null,
+    ],
+    ['nor one that was off before that', [says('off', 9_000), on], null],
+    ['nor silent before that', [says('unknown', 9_000), on], null],
+  ])('%s', (_, answers, returned) => {
+    expect(since(answers)).toBe(returned);
+  });
+  it('and then is silent for a moment is no reason to wait anew, also if nobody saw its node alive', () => {
+    const neverSeen = aMemory({ signMs: null, sinceMs: 10_000, isSuspect: true });
+    expect(since([gone, on, says('unknown', 60_000), says('on', 70_000)], neverSeen)).toBe(50_000);
+  });
+  it('is that of a machine that may be booting, until that lives', () => {
+    const { devices } = heard([off, on], silent);
+    expect(returnedMs(aMemory({ signMs: 50_001 }), [METHOD], devices)).toBeNull();
+    // An outage of the API server, after which every age begins anew.
+    expect(returnedMs(aMemory({ signMs: null, sinceMs: 90_000 }), [METHOD], devices)).toBe(50_000);
+  });
+  it.each<[string, Partial<KeptDevice>, number | null]>([
+    ['on', { says: 'on' }, null],
+    ['off', { says: 'off' }, 50_000],
+    ['nothing', { says: 'unknown' }, 50_000],
+    ['on again', { says: 'on', hasReturned: true }, 50_000],
+  ])('also after an election, if an earlier leader heard %s', (_, kept, returned) => {
+    const device = { node: UID, method: METHOD, wallMs: 5, hasSaidOn: true, hasReturned: false, ...kept };
+    const told = { says: 'on', contradicted: null, rehearsedWallMs: null, ...device } as const;
+    expect(since([on], silent, adoptDevices(new Map(), [told], 40_000))).toBe(returned);
+    expect(since([on], aMemory({ signMs: 45_000 }), adoptDevices(new Map(), [told], 40_000))).toBeNull();
+  });
+  it('is kept for the next leader as one that returned', () => {
+    const { devices } = heard([off, on], silent);
+    const kept = (memory: NodeMemory) =>
+      keptDevices({ devices, nodes: byUid([memory]), fencings: new Map() }, aGuardConfig())[0]?.hasReturned;
+    expect([kept(silent), kept(aMemory({ signMs: 50_001 }))]).toEqual([true, false]);
   });
 });
 
@@ -224,12 +277,15 @@ describe('what outlives a leader', () => {
     says: 'off',
     wallMs: 5,
     hasSaidOn: true,
+    hasReturned: false,
     contradicted: { why: 'life-after-proof', wallMs: 4 },
     rehearsedWallMs: 3,
   };
   it('is adopted where nothing is known, and where it speaks for or against a device', () => {
-    expect(only(adoptDevices(new Map(), [kept]))).toEqual({ ...kept, begunMs: null, silentSinceMs: null, recent: [] });
-    expect(only(adoptDevices(wordOf(says('off', 0)), [kept]))).toMatchObject({
+    const { hasReturned: _, ...said } = kept;
+    const unheard = { begunMs: null, silentSinceMs: null, recent: [], awayMs: 9, returnedMs: null, offMs: null };
+    expect(only(adoptDevices(new Map(), [kept], 9))).toEqual({ ...said, ...unheard });
+    expect(only(adoptDevices(wordOf(says('off', 0)), [kept], 9))).toMatchObject({
       wallMs: 7,
       begunMs: 0,
       hasSaidOn: true,
@@ -238,15 +294,16 @@ describe('what outlives a leader', () => {
     });
     const own = wordOf(says('on', 0));
     const nothing = { ...kept, hasSaidOn: false, contradicted: null, rehearsedWallMs: null };
-    expect(only(adoptDevices(own, [nothing]))).toEqual(only(own));
+    expect(only(adoptDevices(own, [{ ...nothing, says: 'on' }], 9))).toEqual(only(own));
+    expect(only(adoptDevices(own, [nothing], 9))).toEqual({ ...only(own), awayMs: 9 });
   });
   it('is of nodes that exist and methods that are configured', () => {
-    const devices = adoptDevices(new Map(), [kept, { ...kept, method: 'old' }, { ...kept, node: 'gone' }]);
+    const devices = adoptDevices(new Map(), [kept, { ...kept, method: 'old' }, { ...kept, node: 'gone' }], 9);
     const nodes = byUid([aMemory()]);
     expect(keptDevices({ devices, nodes, fencings: new Map() }, aGuardConfig())).toEqual([kept]);
   });
   it('also of those that an open fencing began with', () => {
-    const devices = adoptDevices(new Map(), [kept, { ...kept, method: 'old' }]);
+    const devices = adoptDevices(new Map(), [kept, { ...kept, method: 'old' }], 9);
     const record = aRecord({ plan: { isolation: [], levels: [['old']] } });
     const fencings = new Map([[record.id, aFencing(record)]]);
     expect(keptDevices({ devices, nodes: byUid([]), fencings }, aGuardConfig())).toEqual([{ ...kept, method: 'old' }]);
@@ -265,7 +322,7 @@ describe('what outlives a leader', () => {
     expect(asked.toSorted()).toEqual(['bmc w1', 'vm w3', 'vm w4', 'vm w5']);
   });
   it('does not answer for now', () => {
-    expect(lackOfLevel(UID, [METHOD], adoptDevices(new Map(), [{ ...kept, contradicted: null }]), 0, 'fence')).toBe(
+    expect(lackOfLevel(UID, [METHOD], adoptDevices(new Map(), [{ ...kept, contradicted: null }], 9), 0, 'fence')).toBe(
       'not-asked',
     );
   });

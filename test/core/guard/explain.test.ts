@@ -3,7 +3,7 @@ import { explainNode } from '../../../src/core/guard/explain.ts';
 import type { Hold } from '../../../src/core/guard/state.ts';
 import { unknown } from '../../../src/core/reading.ts';
 import { aMemory } from './a-node.ts';
-import { aFencing, aLook, aRecord, type Given, SINCE } from './a-turn.ts';
+import { aFencing, aLook, aRecord, dryAt, type Given, SINCE } from './a-turn.ts';
 
 const AT = SINCE + 10_000;
 function explained(given: Given = {}, name = 'w1') {
@@ -23,6 +23,10 @@ const cluster = (endedMs: number | null): Hold => ({
   sinceMs: 0,
   endedMs,
 });
+const ofWorkers = (endedMs: number): Hold => ({ ...cluster(endedMs), kind: 'cluster' });
+const { self } = aLook().state;
+const SETTLING = { ...self, settlesMs: AT + 60_000, settlesFor: 'start' } as const;
+const SKIPPED = { skippedMs: AT, of: { annotations: { 'nodewarden.dev/guard': 'skip for=1h' } } };
 const flying = { w9: aFencing(aRecord({ id: 'w9-1', node: { name: 'w9', uid: 'uid-w9', bootId: 'b' } })) };
 const CP = { labels: { 'node-role.kubernetes.io/control-plane': '' } };
 
@@ -45,6 +49,7 @@ describe('why a node is not fenced, and which order passes over that', () => {
     ],
     ['planned agent: null in 710000', { memory: { announced: 'agent' } }],
     ['dead not-silent-enough: fence in 5000', { memory: { overdueMs: null } }],
+    ['dead no-lease: null', { memory: { overdueMs: null, isSuspect: false, lease: null } }],
     ['witness kubelet-answers: null', { witness: 'answers' }],
     ['worth nothing-to-free: fence', { pods: [] }],
     ['device silent: confirm-off', { said: { 'vm w1': ['unknown@9000'] } }],
@@ -61,10 +66,7 @@ describe('why a node is not fenced, and which order passes over that', () => {
         config: { rate: { minIntervalMs: 0, maxPerHour: 9, maxInFlight: 1 } },
       },
     ],
-    [
-      'rate min-interval: release in 1000',
-      { state: { dryFenced: new Map([['x', { wallMs: aLook().observation.wallMs - 29_000 }]]) } },
-    ],
+    ['rate min-interval: release in 1000', { state: { dryFenced: new Map([['x', dryAt(AT - 29_000)]]) } }],
     ['rate control-plane-majority: null', { memory: { of: CP }, config: { controlPlane: 'oneAtATime' } }],
     [
       'rate another-control-plane: null',
@@ -75,6 +77,23 @@ describe('why a node is not fenced, and which order passes over that', () => {
       },
     ],
   ])('%s', (expected, given) => {
+    expect(why(given)).toBe(expected);
+  });
+  it.each<[string, Given]>([
+    ['storm all: release', { state: { holds: [ofWorkers(0), cluster(null)] } }],
+    ['storm cool-down: release in 540000', { state: { holds: [ofWorkers(AT - 540_000), cluster(AT - 60_000)] } }],
+    [
+      'rate min-interval: release in 3540000',
+      {
+        state: {
+          dryFenced: new Map([10, 20, 30, 40, 50, 60].map((s) => [`x${s}`, dryAt(AT - s * 1_000)])),
+        },
+      },
+    ],
+    ['planned cordon: null in 60000', { memory: { cordonedMs: AT - 29 * 60_000 } }],
+    ['self settling: null', { state: { self: SETTLING, paused: { by: 'ana', because: '', wallMs: 0 } } }],
+    ['scope skip: null', { memory: { ...SKIPPED, of: { ...SKIPPED.of, ...CP } } }],
+  ])('%s: it opens when the last of its reasons is over', (expected, given) => {
     expect(why(given)).toBe(expected);
   });
   it('opens when the last of its gates does, if all do by time alone', () => {
@@ -99,7 +118,11 @@ describe('what is told of a node', () => {
       told?.plan?.levels,
       told?.devices.map(({ method }) => method),
     ]).toEqual([9, 1, [['vm w1']], ['vm w1']]);
-    expect(explained({ pods: null })?.frees).toBeNull();
+    expect(explained({ pods: null })).toMatchObject({ frees: null, freesUnknown: { why: 'not-asked' } });
+    const refused = unknown('unreadable', 'volumeattachments', 'it is forbidden');
+    expect(explained({ seen: { attachments: refused } })).toMatchObject({
+      ...{ frees: null, freesUnknown: { why: 'unreadable', detail: 'it is forbidden' } },
+    });
     expect(explained({ attachments: [], seen: { attachments: unknown('not-asked', '', '') } })?.frees).toBeNull();
     expect(explained({ said: {} })?.devices).toEqual([]);
     expect(explained({ config: { defaultPlan: null } })).toMatchObject({ plan: null, devices: [] });

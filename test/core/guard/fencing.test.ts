@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { aPodOn, five } from './a-machine.ts';
+import { cutsWallMs } from '../../../src/core/guard/rate.ts';
+import { aGuardConfig } from './a-guard-config.ts';
+import { aMachine, aPodOn, five } from './a-machine.ts';
 import { aWorld } from './a-world.ts';
 
 const MINUTE = 60_000;
@@ -15,6 +17,7 @@ describe('a machine that dies', () => {
       'fence w1',
       'advance w1 decided > off-sent [off]',
       'advance w1 off-sent > proving',
+      'advance w1 proving > proving',
       'advance w1 proving > proven [tell]',
       'advance w1 proven > tainted',
       'advance w1 tainted > untainting [untell]',
@@ -72,5 +75,57 @@ describe('a fencing of which somebody annotates the ConfigMap', () => {
     world.run(15_000);
     expect(isTainted()).toBe(false);
     expect(world.reasons.filter(({ reason }) => reason.code === 'conflict')).toEqual([]);
+  });
+});
+
+describe('a machine of which one of two outlets is silent after its off', () => {
+  it('is not cut again if somebody has switched it on since, however long that is awaited (G4)', () => {
+    const names = Array.from({ length: 10 }, (_, i) => `w${i + 1}`);
+    const levels = [['pdu-a {node}', 'pdu-b {node}']];
+    const world = aWorld(
+      names.map((name) => aMachine(name)),
+      aGuardConfig({ defaultPlan: { isolation: [], levels } }),
+    );
+    world.run(10 * MINUTE);
+    const w1 = world.machine('w1');
+    w1.isHeard = false;
+    for (let i = 0; i < 3_000 && w1.offs === 0; i++) world.run(500);
+    w1.lies = { 'pdu-b w1': 'mute' };
+    const saysOff = () => world.state().devices.get('uid-w1 pdu-a w1')?.says === 'off';
+    for (let i = 0; i < 100 && !saysOff(); i++) world.run(500);
+    w1.isOn = true;
+    // A server takes three minutes until it renews its lease.
+    w1.bootedMs = 1_000_000 + world.nowMs() + 3 * MINUTE;
+    w1.isHeard = true;
+    world.run(170_000);
+    expect([w1.offs, w1.isOn]).toEqual([1, true]);
+  });
+});
+
+describe('a patch that the API refuses for two minutes', () => {
+  const world = aWorld(five()).run(2 * SETTLED);
+  world.machine('w1').isHeard = false;
+  for (let i = 0; i < 3_000 && world.phaseOf('w1') !== 'tainted'; i++) world.run(500);
+  world.refuses = ['untell'];
+  const before = world.told.length;
+  world.run(2 * MINUTE);
+  const tried = world.told.length - before;
+  world.refuses = [];
+  // The last try was not long ago.
+  const wasGoneBy = world.run(15_000).machine('w1').taints;
+  world.run(5 * MINUTE);
+
+  it('is one step, however often it is tried', () => {
+    const phases = world.records.get('w1-1')?.record.steps.map(({ phase }) => phase);
+    const before = ['decided', 'off-sent', 'proving', 'proven', 'tainted'];
+    expect(phases).toEqual([...before, 'untainting', 'on-sent', 'booting', 'closed']);
+  });
+  it('is tried again and again, but not every second, and soon once the API takes it', () => {
+    expect(tried).toBeLessThan(25);
+    expect(wasGoneBy.map(({ key }) => key)).not.toContain('node.kubernetes.io/out-of-service');
+  });
+  it('does not make a power-off uncounted', () => {
+    const { records, ...now } = world.observe();
+    expect(cutsWallMs(records.known ? records.value : [], world.state(), now, null)).toHaveLength(1);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { stepFencings } from '../../../src/core/guard/fencings.ts';
 import type { AgentRun, DeviceAnswer, GuardObservation, GuardOutcome } from '../../../src/core/guard/observation.ts';
 import type { FencingRecord, StoredRecord } from '../../../src/core/guard/record.ts';
-import type { Fencing, NodeMemory } from '../../../src/core/guard/state.ts';
+import { type Fencing, initialGuardState, type NodeMemory } from '../../../src/core/guard/state.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aMemory, byUid } from './a-node.ts';
 import { aFencing, aRecord, NODE, SINCE, WALL } from './a-turn.ts';
@@ -24,7 +24,7 @@ function stepped(fencing: Fencing | null, seen: Partial<GuardObservation> = {}, 
     ...{ asked: new Map(), attachments: unknown('not-asked', '', '') },
     ...{ self: { writer: 'me' }, ...seen },
   } as unknown as GuardObservation;
-  const step = stepFencings({ fencings, nodes: byUid(nodes) }, observation);
+  const step = stepFencings({ fencings, nodes: byUid(nodes), self: initialGuardState(0, 0).self }, observation);
   return { ...step, before: fencings, now: step.fencings.get('w1-1') };
 }
 
@@ -51,8 +51,15 @@ describe('a decision that was stored', () => {
 
   it('is the record from then on', () => {
     const { now, reasons } = settled(waiting('proven'), outcome());
-    expect(now).toEqual(aFencing(becomes('proven'), { version: '2', sinceMs: AT - 5 }));
+    expect(now).toEqual(
+      aFencing(becomes('proven'), { version: '2', freedSinceMs: AT - 5, sinceMs: AT - 5, phaseSinceMs: AT - 5 }),
+    );
     expect(reasons).toEqual([]);
+  });
+  it('has been in its phase since it came to it, however often that is stored', () => {
+    const { now } = settled(waiting('proven'), outcome());
+    const again = waiting('proven', { record: becomes('proven'), phaseSinceMs: now?.phaseSinceMs ?? 0 });
+    expect(settled(again, outcome({ atMs: AT })).now).toMatchObject({ sinceMs: AT, phaseSinceMs: AT - 5 });
   });
   it.each<[string, Partial<GuardOutcome>]>([
     ['of another decision', { of: '6' }],
@@ -122,8 +129,8 @@ describe('a record that is read', () => {
   const known5 = aFencing(PROVING, { offReturnedMs: 9, failedMs: 3 });
   const read = (fencing: Fencing | null, ...records: readonly StoredRecord[]) =>
     stepped(fencing, { records: known(records) });
-  const taken = (record: FencingRecord, version: string) =>
-    aFencing(record, { version, sinceMs: AT, decidedMs: AT, isTakenOver: true });
+  const taken = (record: FencingRecord, version: string, phaseSinceMs = AT) =>
+    aFencing(record, { version, sinceMs: AT, phaseSinceMs, decidedMs: AT, isTakenOver: true });
 
   it('costs nothing when nothing is open', () => {
     for (const records of [
@@ -134,16 +141,18 @@ describe('a record that is read', () => {
       expect(step.fencings).toBe(step.before);
     }
   });
-  it('is taken over when it was not known, also its own', () => {
+  it('is taken over when it was not known; of its own it is not said to be of another guard', () => {
     const told = { code: 'taken-over', node: NODE, fencing: 'w1-1', phase: 'proving' };
     const { now, reasons } = read(null, stored({ writer: 'other' }, '4'));
     expect(now).toEqual(taken(aRecord({ phase: 'proving', revision: 5, writer: 'other' }), '4'));
     expect(reasons).toEqual([{ ...told, by: 'other' }]);
-    expect(read(null, stored()).reasons).toEqual([{ ...told, by: 'me' }]);
+    const own = read(null, stored());
+    expect(own.now?.isTakenOver).toBe(true);
+    expect(own.reasons).toEqual([{ code: 'own-found', node: NODE, fencing: 'w1-1' }]);
   });
   it('is taken over when it is newer than what is known', () => {
     const { now, reasons } = read(known5, stored({ revision: 6, writer: 'other' }, '4'));
-    expect(now).toEqual(taken(aRecord({ phase: 'proving', revision: 6, writer: 'other' }), '4'));
+    expect(now).toEqual(taken(aRecord({ phase: 'proving', revision: 6, writer: 'other' }), '4', known5.phaseSinceMs));
     expect(reasons.map(({ code }) => code)).toEqual(['taken-over']);
     const own = read(known5, stored({ revision: 6 }, '4'));
     expect(own.now?.isTakenOver).toBe(true);

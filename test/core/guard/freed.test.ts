@@ -5,7 +5,7 @@ import type { Fencing } from '../../../src/core/guard/state.ts';
 import { stepTurns } from '../../../src/core/guard/turns.ts';
 import { known } from '../../../src/core/reading.ts';
 import { aPodOn } from './a-machine.ts';
-import { aFencing, aLook, aRecord, type Given, SINCE, turnRows, WALL } from './a-turn.ts';
+import { aFencing, aLook, aRecord, elected, type Given, SINCE, turnRows, WALL } from './a-turn.ts';
 
 const OLD = aPodOn({ name: 'db-0', uid: 'old' });
 const WEB = aPodOn({ name: 'web', uid: 'web', ownerKind: 'ReplicaSet' });
@@ -17,15 +17,18 @@ type Fenced = Given & { readonly fencing?: Partial<Fencing> };
 /** Its pods and volumes after one look, as far as they were seen: `db-0 gone ready`. */
 function seen({ fencing, record, ...given }: Fenced): readonly string[] {
   const { state, observation } = aLook(given);
-  const before = aFencing(aRecord({ ...tainted, ...record }), fencing);
+  const before = aFencing(aRecord({ ...tainted, ...record }), { freedSinceMs: SINCE, ...fencing });
   const { fencings } = stepFencings({ ...state, fencings: new Map([[before.record.id, before]]) }, observation);
   const freed = fencings.get(before.record.id)?.record.freed ?? null;
   if (freed === null) return ['not known'];
-  const at = (wallMs: number | null, what: string): string =>
-    wallMs === null ? '' : ` ${what} ${wallMs - WALL - SINCE}`;
+  const at = (wallMs: number | null, what: string, isBy: true | undefined): string =>
+    wallMs === null ? '' : ` ${what} ${isBy ? 'by ' : ''}${wallMs - WALL - SINCE}`;
   return [
-    ...freed.pods.map(({ name, goneWallMs, readyWallMs }) => name + at(goneWallMs, 'gone') + at(readyWallMs, 'ready')),
-    ...freed.volumes.map(({ volume, goneWallMs }) => volume + at(goneWallMs, 'gone')),
+    ...freed.pods.map(
+      ({ name, goneWallMs, isGoneBy, readyWallMs, isReadyBy }) =>
+        name + at(goneWallMs, 'gone', isGoneBy) + at(readyWallMs, 'ready', isReadyBy),
+    ),
+    ...freed.volumes.map(({ volume, goneWallMs, isGoneBy }) => volume + at(goneWallMs, 'gone', isGoneBy)),
   ];
 }
 const member = (uid: string, isReady: boolean) => ({ namespace: 'default', name: 'db-0', uid, isReady });
@@ -61,9 +64,13 @@ describe('what a fencing frees', () => {
     expect(seen({ seen: { asked: new Map() }, attachments: [VOLUME] })).toEqual(['db-0', 'web', 'pv']);
     expect(seen({ pods: [], attachments: [], fencing: { sinceMs: SINCE + 10_001 } })).toEqual(['db-0', 'web', 'pv']);
   });
-  it('is not known to who has just taken over: it may have gone long ago', () => {
-    const members = [member('new', true)];
-    expect(seen({ pods: [], attachments: [], members, fencing: { isTakenOver: true } })).toEqual(['db-0', 'web', 'pv']);
+  it('may have gone long ago for who has just taken over, or leads again', () => {
+    const given = { pods: [], attachments: [], members: [member('new', true)] };
+    const BY = ['db-0 gone by 10000 ready by 10000', 'web gone by 10000', 'pv gone by 10000'];
+    expect(seen({ ...given, fencing: { isTakenOver: true, freedSinceMs: null } })).toEqual(BY);
+    expect(seen({ ...given, ...elected(5_000) })).toEqual(BY);
+    expect(seen({ ...given, ...elected(10_001) })).toEqual(['db-0', 'web', 'pv']);
+    expect(seen({ ...given, ...elected(5_000), fencing: { freedSinceMs: SINCE + 6_000 } })[2]).toBe('pv gone 10000');
   });
   it('is not known of a record that an earlier version wrote, and is not made up', () => {
     const members = [member('new', true)];
@@ -116,7 +123,7 @@ describe('a member of a StatefulSet', () => {
     expect(lookedFor({ record: { phase: 'left-off', steps: [decided] } })).toEqual([]);
     const atMs = 15 * MINUTE;
     expect(lookedFor({ atMs, record: { phase: 'left-off', steps: [decided, ...tainted.steps] } })).toHaveLength(1);
-    expect(lookedFor({ fencing: { isTakenOver: true } })).toEqual([]);
+    expect(lookedFor({ fencing: { isTakenOver: true } })).toEqual(['uid-w1 default/db-0']);
   });
 });
 

@@ -122,6 +122,18 @@ describe('a class', () => {
     node.after(200_001);
     expect(node.class(201_001)).toBe('suspect');
   });
+  it.each([
+    [40_000, 120_000],
+    [80_000, 120_000],
+    [120_000, 170_000],
+    [160_000, 220_000],
+  ])('with a lease of %i ms: dead after %i ms, when a renewal has passed since it was suspect', (leaseMs, deadMs) => {
+    const node = silent(aView({}, 'r2', leaseMs));
+    node.after(deadMs);
+    expect(node.memory().overdueMs).toBeNull();
+    node.after(deadMs + 1);
+    expect(node.memory().overdueMs).not.toBeNull();
+  });
   it('unhappy, if it is alive and not Ready; new, without an age', () => {
     expect(silent(aView({ conditions: [aCondition({ status: 'False', heartbeat: 'h2' })] }, 'r2')).class(2_000)).toBe(
       'unhappy',
@@ -272,8 +284,8 @@ it('a node is overdue after deadAfter, or after the duration of its own lease', 
   };
   expect(overdue(40_000, 120_000)).toBeNull();
   expect(overdue(40_000, 120_001)).toBe(121_001);
-  expect(overdue(200_000, 200_000)).toBeNull();
-  expect(overdue(200_000, 200_001)).toBe(201_001);
+  expect(overdue(200_000, 270_000)).toBeNull();
+  expect(overdue(200_000, 270_001)).toBe(271_001);
 });
 
 it('a look at several nodes has a sign if one gives it, and forgets one that is gone', () => {

@@ -81,11 +81,14 @@ describe('what the next look wants to know', () => {
     expect(afterMs).toBe(phase === 'tainted' ? 1_000 : 5_000);
   });
   it('is the devices of nodes that only these, a storm or the rate hold, and first of those that an order waits for', () => {
-    const list = [dead('a'), dead('b', 'device'), dead('c', 'storm'), dead('d', 'rate'), dead('e', 'witness')];
+    const held = [dead('a'), dead('b', 'device'), dead('c', 'storm'), dead('d', 'rate'), dead('f', 'dead')];
+    const list = [dead('e', 'witness'), ...held];
     const asked = next({ memory: {}, said: {}, dead: list, awaited: ['uid-w1', 'uid-gone'] }).status;
-    expect(asked.map(({ node, for: reason }) => `${node.name} ${reason}`)).toEqual(
-      ['w1', 'a', 'b', 'c', 'd'].map((name) => `${name} dead`),
-    );
+    expect(asked.map(({ node, for: reason }) => `${node.name} ${reason}`)).toEqual([
+      ...['w1', 'a', 'b', 'c', 'd', 'f'].map((name) => `${name} dead`),
+      // Of those that another gate holds, at leisure.
+      'e patrol',
+    ]);
     expect(next({ dead: list, config: { defaultPlan: null } }).status).toEqual([]);
   });
   it('is 20 devices at most', () => {
@@ -101,7 +104,7 @@ describe('the next look', () => {
     expect(settled(500).next()?.afterMs).toBe(5 * SECOND);
     expect(settled(501).next()?.afterMs).toBe(10 * SECOND);
   });
-  it('is a second away while a node is silent, and asks its kubelet, and for its pods and volumes', () => {
+  it('is a second away while a node is silent, and asks its kubelet and its devices, and for its pods and volumes', () => {
     const world = silence(settled(5), 1).run(50 * SECOND);
     while (world.next()?.pods.length === 0) world.run(500);
     expect(world.next()).toMatchObject({
@@ -110,8 +113,16 @@ describe('the next look', () => {
       pods: ['uid-w1'],
       attachments: true,
       looks: [],
-      status: [],
+      status: [{ method: 'vm w1' }],
     });
+  });
+  it('asks the devices of 20 nodes at most that are not dead yet, and of none if there are more', () => {
+    const asksOf = (count: number): number => {
+      const world = silence(settled(60), count).run(40 * SECOND);
+      while (world.next()?.pods.length === 0) world.run(500);
+      return world.next()?.status.length ?? 0;
+    };
+    expect([1, 20, 21].map(asksOf)).toEqual([1, 20, 0]);
   });
   it('asks again after 10 s', () => {
     const world = silence(settled(5), 1).run(50 * SECOND);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lostOf } from '../../../src/core/guard/carried.ts';
+import { lostOf } from '../../../src/core/guard/accepted-orders.ts';
 import type { Order } from '../../../src/core/guard/observation.ts';
 import type { Carried } from '../../../src/core/guard/state.ts';
 import { known, unknown } from '../../../src/core/reading.ts';

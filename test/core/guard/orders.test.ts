@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { stepAnswering } from '../../../src/core/guard/answering.ts';
+import { stepAnswering } from '../../../src/core/guard/accepted-orders.ts';
 import type { Order } from '../../../src/core/guard/observation.ts';
 import { pruneOrders, stepOrders } from '../../../src/core/guard/orders.ts';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
@@ -12,7 +12,7 @@ import { aDevice, aFencing, aLook, aRecord, type Given, LEASE, NODE, SINCE, WALL
 type Said<O> = O extends Order ? Omit<O, 'id' | 'to' | 'by' | 'because'> : never;
 type Case = Given & {
   /** The node's fencing. */
-  readonly open?: Partial<FencingRecord> & { readonly isPending?: true };
+  readonly open?: Partial<FencingRecord> & { readonly isPending?: true; readonly isOverdue?: true };
   readonly by?: string;
   readonly to?: string;
   /** How long ago the order was first seen; absent: now. */
@@ -29,11 +29,11 @@ const POWER_ON = { verb: 'power-on', node: on } as const;
 
 function ordered(said: Said<Order>, { open, by = 'ana', to = 'me', seenAgoMs, ...given }: Case = {}) {
   const order = { id: 'o1', to, by, because: 'a test', ...said } as Order;
-  const { isPending, ...rest } = open ?? {};
+  const { isPending, isOverdue = false, ...rest } = open ?? {};
   const record = aRecord(rest);
   const pending = isPending ? { pending: { decision: '1', atMs: SINCE, becomes: record } } : {};
   const fencings: GuardState['fencings'] =
-    open === undefined ? new Map() : new Map([[record.id, aFencing(record, pending)]]);
+    open === undefined ? new Map() : new Map([[record.id, aFencing(record, { ...pending, isOverdue })]]);
   const orders: GuardState['orders'] =
     seenAgoMs === undefined ? new Map() : new Map([['o1', { seenMs: AT - seenAgoMs, isAnswered: false }]]);
   const look = aLook({
@@ -211,6 +211,7 @@ describe('fence', () => {
   rows(FENCE, {}, [
     ['a dead node', {}, 'accepted w1-1'],
     ['a node that is not dead', { memory: { overdueMs: null } }, 'accepted w1-1'],
+    ['a node without a lease', { memory: { lease: null } }, 'refused by dead: no-lease'],
     ['in a storm', { state: { holds: [storm] } }, 'accepted w1-1'],
     ['a node with nothing to free', { pods: [] }, 'accepted w1-1'],
     ['a node that is gone', { memory: null }, 'refused by scope: no-such-node'],
@@ -227,6 +228,8 @@ describe('fence', () => {
       'refused by device: contradicted',
     ],
     ['a node in a fencing', { open: { phase: 'tainted' } }, 'refused: already-open'],
+    ['a node whose fencing was decided, and goes on', { open: { phase: 'decided' } }, 'refused: already-open'],
+    ['a node whose fencing was decided, and waits', { open: { phase: 'decided', isOverdue: true } }, 'accepted w1-1'],
     ['a node whose rehearsal failed', { open: { phase: 'failed', purpose: 'rehearse' } }, 'refused: already-open'],
     ['a node whose fencing was switched on', { open: { phase: 'stuck', onSent: ['vm w1'] } }, 'refused: already-open'],
     ['a node whose fencing is being stored', { open: { phase: 'failed', isPending: true } }, 'awaited'],
@@ -247,7 +250,7 @@ describe('fence', () => {
       record: { order, purpose: 'fence', phase: 'decided' },
     });
     const { gates, frees } = begun(FENCE);
-    expect([gates.length, frees.pods.length]).toEqual([9, 1]);
+    expect([gates.length, frees?.pods.length]).toEqual([9, 1]);
   });
   it('begins one that failed again, from its start', () => {
     const open = { phase: 'stuck', retries: 3, attempt: 2, why: 'not-proven' } as const;
@@ -272,9 +275,26 @@ describe('rehearse', () => {
     ['a living node that is cordoned and drained', {}, 'accepted w1-1'],
     ['whatever its devices did', { device: { contradicted: { why: 'life-after-proof', wallMs: 0 } } }, 'accepted w1-1'],
     ['a suspect', { memory: { ...memory, isSuspect: true } }, 'refused: not-ready'],
+    ['a node without a lease', { memory: { ...memory, lease: null } }, 'refused by dead: no-lease'],
     ['a node that is not Ready', { memory: { ...memory, of: { isUnschedulable: true } } }, 'refused: not-ready'],
     ['a node that is not cordoned', { memory: { ...idle, of: READY } }, 'refused: not-cordoned'],
     ['a node with another pod', { pods: [daemon, aPodOn()] }, 'refused: not-drained'],
+    [
+      'a node with a pod that tolerates every taint',
+      { pods: [aPodOn({ ownerKind: 'ReplicaSet', hasAttachedVolume: false, toleratesTaint: true })] },
+      'refused: not-drained',
+    ],
+    ['a node with a pod that has ended', { pods: [aPodOn({ isFinished: true })] }, 'accepted w1-1'],
+    [
+      'a node with a pod that is going',
+      { pods: [aPodOn({ isFinished: true, isTerminating: true })] },
+      'refused: not-drained',
+    ],
+    [
+      'a node with pods of its own manifests',
+      { pods: [aPodOn({ ownerKind: 'Node', toleratesTaint: true })] },
+      'accepted w1-1',
+    ],
     ['a node with a volume', { attachments: [attachment] }, 'refused: not-drained'],
     ['a node whose pods were not read', { pods: null }, 'awaited'],
     ['a node whose device was not asked', { said: {} }, 'awaited'],
@@ -304,7 +324,7 @@ describe('rehearse', () => {
       kind: 'fence',
       record: { purpose: 'rehearse', order: { verb: 'rehearse', by: 'ana' } },
     });
-    expect([decision.gates.length, decision.frees.pods.length]).toEqual([9, 1]);
+    expect([decision.gates.length, decision.frees?.pods.length]).toEqual([9, 1]);
   });
 });
 
@@ -322,6 +342,7 @@ describe('confirm-off', () => {
   rows(CONFIRM, OFF, [
     ['a suspect', {}, 'accepted w1-1'],
     ['a living node', { memory: { isSuspect: false } }, 'refused by dead: alive'],
+    ['a node without a lease', { memory: { isSuspect: false, lease: null } }, 'refused by dead: no-lease'],
     ['while paused', { state: { paused: { by: 'bob', because: '', wallMs: 0 } } }, 'refused by self: paused'],
     ['a node whose kubelet answers', { witness: 'answers' }, 'refused by witness: kubelet-answers'],
     ['unless that says nothing', { witness: 'answers', config: { kubeletAnswers: 'ignore' } }, 'accepted w1-1'],
@@ -350,8 +371,10 @@ describe('confirm-off', () => {
     ['and no longer', { said: {}, seenAgoMs: 20_000 }, 'accepted w1-1'],
     ['without a method', { config: { defaultPlan: null }, said: {} }, 'accepted w1-1'],
     ['in a fencing that asks for its proof', { open: { phase: 'proving' } }, 'accepted w1-1'],
+    ['in one that waits for its gates', { open: { phase: 'decided' } }, 'accepted w1-1'],
     ['in one that failed', { open: { phase: 'failed' } }, 'accepted w1-1'],
     ['in one that is stuck', { open: { phase: 'stuck' } }, 'accepted w1-1'],
+    ['in one that is not back', { open: { phase: 'not-back' } }, 'accepted w1-1'],
     ['in one that goes on', { open: { phase: 'off-sent' } }, 'refused: already-open'],
     ['in a rehearsal', { open: { phase: 'failed', purpose: 'rehearse' } }, 'refused: already-open'],
     ['in one that is being stored', { open: { phase: 'proving', isPending: true } }, 'awaited'],
@@ -370,7 +393,7 @@ describe('confirm-off', () => {
     });
     const plain = begun(CONFIRM, OFF);
     expect(plain).toMatchObject({ record: { phase: 'proving', proof, why: null } });
-    expect([plain.gates.length, plain.frees.pods.length]).toEqual([9, 1]);
+    expect([plain.gates.length, plain.frees?.pods.length]).toEqual([9, 1]);
     const open = { phase: 'failed', why: 'not-proven' } as const;
     expect(first(CONFIRM, { ...OFF, open })).toMatchObject({
       kind: 'confirm',
@@ -378,16 +401,24 @@ describe('confirm-off', () => {
       record: { phase: 'proving', proof, order, why: null },
       act: null,
     });
+    const lived = { memory: { of: { bootId: 'boot-2' }, lease: { ...LEASE, renewed: 'r9' } } };
+    expect(first(CONFIRM, { ...OFF, ...lived, open: { phase: 'not-back', isAlive: true } })).toMatchObject({
+      record: { phase: 'proving', proof, isAlive: false, node: { bootId: 'boot-2' }, renewed: 'r9' },
+    });
   });
 });
 
 describe('power-on', () => {
+  const DEVICES = { by: 'devices', level: 0 } as const;
   const SENT = { offSent: ['vm w1'], onSent: ['vm w1'], staysOff: 'person' } as const;
   rows(POWER_ON, {}, [
     ['a node without a fencing', {}, 'refused: no-fencing'],
     ['what was left off', { open: { ...SENT, phase: 'left-off' } }, 'accepted w1-1'],
     ['what is not back', { open: { ...SENT, phase: 'not-back' } }, 'accepted w1-1'],
     ['what is stuck', { open: { ...SENT, phase: 'stuck' } }, 'accepted w1-1'],
+    ['what failed after its off', { open: { phase: 'failed', offSent: ['vm w1'] } }, 'accepted w1-1'],
+    ['what failed and lost its proof', { open: { phase: 'failed', proof: DEVICES } }, 'accepted w1-1'],
+    ['what failed before any off', { open: { phase: 'failed' } }, 'refused: wrong-phase'],
     ['what is tainted', { open: { ...SENT, phase: 'tainted' } }, 'accepted w1-1'],
     ['what loses its taint', { open: { ...SENT, phase: 'untainting' } }, 'awaited'],
     ['what is being stored', { open: { ...SENT, phase: 'left-off', isPending: true } }, 'awaited'],
@@ -411,18 +442,27 @@ describe('power-on', () => {
       record: { ...change, phase: 'on-sent' },
       act: { kind: 'on', steps: [['vm w1']] },
     });
-    expect(at('tainted')).toMatchObject({
-      kind: 'advance',
-      record: { ...change, phase: 'untainting' },
-      act: { kind: 'untell' },
-    });
+    expect(at('failed')).toMatchObject({ kind: 'recover', record: { ...change, phase: 'on-sent' } });
+    const lost = first(POWER_ON, { open: { phase: 'failed', offSent: ['vm w1'], proof: DEVICES } });
+    for (const one of [at('tainted'), lost]) {
+      expect(one).toMatchObject({
+        kind: 'advance',
+        record: { ...change, phase: 'untainting' },
+        act: { kind: 'untell' },
+      });
+    }
   });
 });
 
-it('nothing is known of a node before it is read: no order on it is refused for that', () => {
+it('what an order frees is awaited, and it is not refused for what cannot be read', () => {
   const never = unknown('not-asked', '', '');
   const asked = new Map([
     [NODE.uid, { witness: known({ value: 'silent' as const, asOfMs: AT }), pods: never, look: never, members: never }],
   ]);
-  expect(answerTo(FENCE, { seen: { asked }, lease: LEASE })).toBe('accepted w1-1');
+  for (const order of [FENCE, CONFIRM]) {
+    const given = { seen: { asked }, lease: LEASE, said: { 'vm w1': ['off@10000'] } } as const;
+    expect(answerTo(order, given)).toBe('awaited');
+    expect(answerTo(order, { ...given, seenAgoMs: 20_000 })).toBe('accepted w1-1');
+    expect(begun(order, { ...given, seenAgoMs: 20_000 })).toMatchObject({ frees: null, record: { freed: null } });
+  }
 });

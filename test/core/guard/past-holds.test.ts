@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { stepPastHolds } from '../../../src/core/guard/past-holds.ts';
 import type { PastHold } from '../../../src/core/guard/record.ts';
 import type { Hold } from '../../../src/core/guard/state.ts';
-import { aMemory, byUid } from './a-node.ts';
+import { aMemory, byUid, heldBy } from './a-node.ts';
 
 const nodes = byUid(['w1', 'w2'].map((name) => aMemory({ of: { name, uid: `uid-${name}` } })));
 const storm = (rest: Partial<Hold>): Hold => ({
@@ -10,8 +10,16 @@ const storm = (rest: Partial<Hold>): Hold => ({
   ...rest,
 });
 type Now = { readonly held?: { readonly [uid: string]: string }; readonly holds?: readonly Hold[] };
-const step = (past: readonly PastHold[], { held = {}, holds = [] }: Now, wallMs: number): readonly PastHold[] =>
-  stepPastHolds(past, { held: new Map(Object.entries(held)), holds, nodes }, wallMs);
+const nowOf = ({ held = {}, holds = [] }: Now) => ({
+  ...{ held: new Map(Object.entries(held).map(([uid, said]) => [uid, heldBy(said)])), holds, nodes },
+  ...{ fencings: new Map(), dryFenced: new Map() },
+});
+const step = (
+  past: readonly PastHold[],
+  { held = {}, holds = [] }: Now,
+  wallMs: number,
+  before: Now = {},
+): readonly PastHold[] => stepPastHolds(past, nowOf(before), nowOf({ held, holds }), wallMs);
 const WITNESS = { 'uid-w1': 'witness kubelet-answers' };
 const w1 = { kind: 'nodes', nodes: ['w1'] } as const;
 
@@ -41,6 +49,11 @@ describe('what was held back', () => {
     const seen = step(begun, now, 9);
     expect(seen).toMatchObject([{ untilWallMs: 9 }, { what: 'domain', fromWallMs: 9 }]);
     expect(seen).toHaveLength(2);
+  });
+  it('lasted at most until a new leader comes to know that it is over', () => {
+    const begun = step([], { held: WITNESS }, 5);
+    expect(step(begun, {}, 9)).toEqual([{ ...begun[0], untilWallMs: 9, isAtMost: true }]);
+    expect(step(begun, {}, 9, { held: WITNESS })).toEqual([{ ...begun[0], untilWallMs: 9 }]);
   });
   it('names 20 nodes of a storm', () => {
     const uids = Array.from({ length: 21 }, (_, i) => `uid-w${i}`);

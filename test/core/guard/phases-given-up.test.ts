@@ -7,13 +7,14 @@ const UNFENCED = { order: { verb: 'fence', by: 'ana', because: '' }, renewed: nu
 const REHEARSAL = { purpose: 'rehearse', order: { verb: 'rehearse', by: 'ana', because: '' } } as const;
 const NOT_BEGUN = { kind: 'not-begun', detail: '' } as const;
 const TWICE_OFF = { 'vm w1': ['off@1000', 'off@7000'] } as const;
+const NO_LEASE = { lease: null, overdueMs: null, isSuspect: false };
 const SAYS_ON = ' !not-proven says-on';
 
 const rows = turnRows();
 
 describe('a fencing that failed', () => {
   const sent = { offSent: ['vm w1'] };
-  const begins = (retries: number): string => `> decided retries=${retries} attempt=0 why=null`;
+  const begins = (retries: number): string => `> decided retries=${retries} attempt=0 why=null isAlive=false`;
   rows('failed', sent, [
     ['waits a minute', { atMs: 59_999 }, 'stays by 60000'],
     ['begins again', { atMs: 60_000 }, begins(1)],
@@ -24,6 +25,27 @@ describe('a fencing that failed', () => {
     ['then it is stuck', { record: { retries: 3 } }, '> stuck'],
     ['is stuck at once if on was sent', { record: { onSent: ['vm w1'] } }, '> stuck'],
     ['asks for what its gates depend on', { atMs: 60_000, witness: 'answers' }, '? vm w1/10000 stuck witness'],
+    [
+      'waits for the lease that was deleted',
+      { atMs: 599_999, memory: NO_LEASE, lease: null, record: { why: 'no-lease' } },
+      '? vm w1/10000 stuck witness',
+    ],
+    [
+      'but gives the power back without it: its kubelet would make it, and cannot',
+      { atMs: 600_000, memory: NO_LEASE, lease: null, record: { why: 'no-lease' } },
+      '> on-sent why=no-lease onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+    [
+      'unless it is to stay off',
+      {
+        atMs: 600_000,
+        memory: NO_LEASE,
+        lease: null,
+        record: { why: 'no-lease', staysOff: 'power-on-off' },
+      },
+      '> stuck why=no-lease',
+    ],
+    ['not with one', { atMs: 600_000, record: { why: 'no-lease' } }, begins(1)],
     [
       'is no gate to itself',
       { atMs: 60_000, config: { rate: { minIntervalMs: 0, maxPerHour: 6, maxInFlight: 1 } } },
@@ -94,8 +116,8 @@ describe('a fencing of which the devices were corrected since', () => {
   const OVER = '> on-sent why=devices-changed onSent=vm w1 onAttempt=1 [on vm w1]';
   rows('failed', sent, [
     ['gives back what it was sent, and ends', other, OVER],
-    ['also if only the way to call one is another', { config: { outdated: ['w1'] } }, OVER],
-    ['not for the devices of others', { config: { outdated: ['w2'] } }, 'stays by 60000'],
+    ['also if only the way to call one is another', { config: { outdated: ['uid-w1'] } }, OVER],
+    ['not for the devices of others', { config: { outdated: ['uid-w2'] } }, 'stays by 60000'],
     ['not if it has none any more', { config: { defaultPlan: null } }, 'stays by 60000'],
   ]);
   rows('stuck', sent, [
@@ -105,7 +127,11 @@ describe('a fencing of which the devices were corrected since', () => {
   const NONE = { config: { defaultPlan: null } };
   rows('decided', {}, [
     ['has sent nothing, and sends nothing', other, '> aborted why=devices-changed'],
-    ['also if only the way to call one is another', { config: { outdated: ['w1'] } }, '> aborted why=devices-changed'],
+    [
+      'also if only the way to call one is another',
+      { config: { outdated: ['uid-w1'] } },
+      '> aborted why=devices-changed',
+    ],
     ['also if it has none any more', NONE, '> aborted why=devices-changed isAlive=false'],
     ['and a rehearsal', { ...other, record: REHEARSAL }, '> aborted why=devices-changed'],
   ]);

@@ -2,11 +2,14 @@ import { describe } from 'vitest';
 import type { FencingRecord } from '../../../src/core/guard/record.ts';
 import { deviceKey, type Hold } from '../../../src/core/guard/state.ts';
 import { aMemory } from './a-node.ts';
-import { aDevice, elected, LEASE, RENEWED, SINCE, turnRows, WALL } from './a-turn.ts';
+import { aDevice, dryAt, elected, LEASE, RENEWED, SINCE, turnRows } from './a-turn.ts';
 
 const ON = (ms: number) => ({ said: { 'vm w1': [`on@${ms}`] } }) as const;
 const TWICE_OFF = { said: { 'vm w1': ['off@1000', 'off@7000'] } } as const;
 const TWO_LEVELS = { plan: { isolation: [], levels: [['bmc w1'], ['pdu w1']] } };
+const HEARD = { record: { offHeard: ['vm w1'] } } as const;
+/** As an earlier leader kept it. */
+const KEPT_ON = { devices: new Map([[deviceKey('uid-w1', 'vm w1'), aDevice('vm w1', [], { says: 'on' })]]) };
 const PAIR = { plan: { isolation: [], levels: [['a', 'b']] } };
 const OFF_ONCE = { said: { 'vm w1': ['off@8000'] } } as const;
 const PAIR_OFF_ONCE = { record: PAIR, said: { a: ['off@8000'], b: ['off@8000'] } } as const;
@@ -16,7 +19,7 @@ const STORM: Hold = { kind: 'burst', scope: { kind: 'nodes', nodes: ['uid-w1'] }
 const stormy = { state: { holds: [STORM] } };
 const ordered = (verb: NonNullable<FencingRecord['order']>['verb']) => ({ order: { verb, by: 'ana', because: '' } });
 const PAUSED = { state: { paused: { by: 'ana', because: '', wallMs: 0 } } };
-const MANY = { state: { dryFenced: new Map([['uid-w9', { wallMs: WALL + SINCE }]]) } };
+const MANY = { state: { dryFenced: new Map([['uid-w9', dryAt(SINCE)]]) } };
 const TAKEN = { fencing: { isTakenOver: true } };
 const CONTRADICTED = { device: { contradicted: { why: 'life-after-proof', wallMs: 0 } } } as const;
 const UNFENCED = { ...ordered('fence'), renewed: null };
@@ -30,6 +33,8 @@ const rows = turnRows();
 describe('a fencing that is decided', () => {
   const OFF = '> off-sent level=0 attempt=1 offSent=vm w1 [off vm w1]';
   const GATES = '? vm w1/10000 stuck witness';
+  const WAITS = `${GATES} by 900000 (overdue)`;
+  const ENDS = (why: string): string => `> aborted why=${why} isAlive=false`;
   rows('decided', {}, [
     ['switches off after a last look', {}, OFF],
     ['takes that look first', { lookMs: null }, '? look'],
@@ -42,8 +47,12 @@ describe('a fencing that is decided', () => {
     ['ends when the look shows another lease', RENEWED, '> aborted why=life isAlive=true'],
     ['ends when the look shows another boot', { node: { bootId: 'boot-2' } }, '> aborted why=life isAlive=true'],
     ['ends when the look shows another Node', { node: { uid: 'other' } }, '> aborted why=node-deleted'],
-    ['ends when the look shows no lease', { lease: null }, '> aborted why=life isAlive=true'],
-    ['ends when the look shows no renewal', { lease: { ...LEASE, renewed: null } }, '> aborted why=life isAlive=true'],
+    ['ends when the look shows no lease', { lease: null }, '> aborted why=no-lease isAlive=false'],
+    [
+      'ends when the look shows no renewal',
+      { lease: { ...LEASE, renewed: null } },
+      '> aborted why=no-lease isAlive=false',
+    ],
     [
       'ends when no token was known, and nobody ordered it',
       { record: { renewed: null } },
@@ -52,7 +61,7 @@ describe('a fencing that is decided', () => {
     [
       'nor then, if a person ordered it',
       { lease: { ...LEASE, renewed: null }, record: UNFENCED },
-      '> aborted why=life isAlive=true',
+      '> aborted why=no-lease isAlive=false',
     ],
     ['goes on without a token if a person ordered it', { record: { ...ordered('fence'), renewed: null } }, OFF],
     ['ends when the node is known no more', { memory: null }, '> aborted why=node-deleted'],
@@ -97,21 +106,40 @@ describe('a fencing that is decided', () => {
     ['is not held by how many there were', MANY, OFF],
     ['nor because nothing is left to free', { pods: [] }, OFF],
     ['nor by a node that is not dead long enough any more', { memory: { overdueMs: null } }, OFF],
-    ['waits for these if another process decided it: how many there were', { ...TAKEN, ...MANY }, GATES],
-    ['what is left to free', { ...TAKEN, pods: [] }, GATES],
-    ['a storm', { ...TAKEN, ...stormy }, GATES],
-    ['its devices', { ...TAKEN, said: {} }, GATES],
+    ['waits for these if another process decided it: how many there were', { ...TAKEN, ...MANY }, WAITS],
+    ['what is left to free', { ...TAKEN, pods: [] }, WAITS],
+    ['a storm', { ...TAKEN, ...stormy }, WAITS],
+    ['its devices', { ...TAKEN, said: {} }, WAITS],
     ['waits for a storm that began meanwhile', stormy, GATES],
     ['does not wait for a storm if a person ordered it', { ...stormy, record: ordered('fence') }, OFF],
     ['never switches off what was switched on', { record: { onSent: ['vm w1'] } }, '> stuck why=on-sent'],
     ['believes its gates for 30 s', { atMs: 30_000, pods: [], ...ON(29_000) }, OFF],
-    ['and no longer', { atMs: 30_001, pods: [], ...ON(29_000) }, GATES],
+    ['and no longer', { atMs: 30_001, pods: [], ...ON(29_000) }, WAITS],
     [
       'but not that of the kubelet, which is asked again',
       { witness: 'answers' },
       '> aborted why=kubelet-answers isAlive=false',
     ],
-    ['nor if another process decided it', { ...TAKEN, witness: 'answers' }, GATES],
+    ['nor if another process decided it', { ...TAKEN, witness: 'answers' }, WAITS],
+    ['waits for so long', { atMs: 899_999, pods: [], ...ON(899_000) }, WAITS],
+    ['and ends by what it waits for', { atMs: 900_000, pods: [], ...ON(899_000) }, ENDS('nothing-to-free')],
+    ['or if nothing is heard', { atMs: 900_000, lookMs: null, ...ON(899_000) }, ENDS('not-known-in-time')],
+    [
+      'counted from its election',
+      { ...TAKEN, ...elected(60_000), atMs: 959_999, said: {} },
+      WAITS.replace('900000', '960000'),
+    ],
+    ['and then ends, too', { ...TAKEN, ...elected(60_000), atMs: 960_000, said: {} }, ENDS('api-reads')],
+    [
+      'and once only, however often it is elected',
+      { ...TAKEN, ...elected(700_000, { led: 60_000, lost: 640_000 }), atMs: 1_020_000, said: {} },
+      ENDS('api-reads'),
+    ],
+    [
+      'fails if something was sent before',
+      { atMs: 900_000, pods: [], ...ON(899_000), record: { retries: 1, offSent: ['vm w1'] } },
+      '> failed why=nothing-to-free isAlive=false',
+    ],
     [
       'ends when it is not dead for that other process',
       { ...TAKEN, memory: { overdueMs: null } },
@@ -138,8 +166,8 @@ describe('a fencing that is decided', () => {
 describe('a fencing that cuts the fabric', () => {
   const sent = { ...FABRIC, offSent: ['f', 'g'] };
   const OFF = '> off-sent level=0 attempt=1 offSent=f+g+vm w1 [off vm w1]';
-  const told = (f: readonly ('on@45000' | 'off@45000' | 'on@44999')[]) =>
-    ({ ...TAKEN, atMs: 50_000, said: { f, g: ['off@45000'], 'vm w1': ['on@49000'] } }) as const;
+  const told = (f: readonly ('on@48000' | 'off@48000' | 'on@47999')[]) =>
+    ({ ...TAKEN, atMs: 50_000, said: { f, g: ['off@48000'], 'vm w1': ['on@49000'] } }) as const;
   rows('isolating', sent, [
     ['switches off next, however the fabric answered', { fencing: { acted: { kind: 'ran', runs: [] } } }, OFF],
     ['also if nothing is known of the cut', { fencing: { acted: null } }, OFF],
@@ -153,13 +181,13 @@ describe('a fencing that cuts the fabric', () => {
       { memory: RENEWED },
       '> on-sent why=life isAlive=true onSent=f+g onAttempt=1 [on f+g]',
     ],
-    ['taken over waits for the command of the other process', { ...TAKEN, atMs: 44_999 }, 'stays by 45000'],
-    ['taken over asks, and for so long', { ...TAKEN, atMs: 45_000 }, '? f+g/6000 by 105000'],
-    ['and not only one', told(['on@44999']), '? f+g/6000 by 105000'],
-    ['taken over goes on when all is cut', told(['off@45000']), OFF],
-    ['taken over sends what is missing', told(['on@45000']), '> isolating offSent=f+g [off f]'],
-    ['taken over asks until then', { ...TAKEN, atMs: 104_999 }, '? f+g/6000 by 105000'],
-    ['taken over sends all when none answers', { ...TAKEN, atMs: 105_000 }, '> isolating offSent=f+g [off f+g]'],
+    ['taken over waits for the command of the other process', { ...TAKEN, atMs: 47_999 }, 'stays by 48000'],
+    ['taken over asks, and for so long', { ...TAKEN, atMs: 48_000 }, '? f+g/6000 by 108000'],
+    ['and not only one', told(['on@47999']), '? f+g/6000 by 108000'],
+    ['taken over goes on when all is cut', told(['off@48000']), OFF],
+    ['taken over sends what is missing', told(['on@48000']), '> isolating offSent=f+g [off f]'],
+    ['taken over asks until then', { ...TAKEN, atMs: 104_999 }, '? f+g/6000 by 108000'],
+    ['taken over sends all when none answers', { ...TAKEN, atMs: 108_000 }, '> isolating offSent=f+g [off f+g]'],
   ]);
 });
 
@@ -174,41 +202,41 @@ describe('a fencing that has sent off', () => {
     ],
     ['sends it when nothing is known of it', {}, '> off-sent offSent=vm w1 [off vm w1]'],
     ['fails when the node lives instead', { memory: RENEWED }, '> failed why=life isAlive=true'],
-    ['taken over waits for the command of the other process', { ...TAKEN, atMs: 44_999 }, 'stays by 45000'],
+    ['taken over waits for the command of the other process', { ...TAKEN, atMs: 47_999 }, 'stays by 48000'],
     [
       'taken over fails when the node lives',
-      { ...TAKEN, atMs: 45_000, memory: RENEWED },
+      { ...TAKEN, atMs: 48_000, memory: RENEWED },
       '> failed why=life isAlive=true',
     ],
-    ['taken over asks first', { ...TAKEN, atMs: 45_000, ...ON(44_999) }, '? vm w1/6000 by 105000'],
-    ['asks until then', { ...TAKEN, atMs: 104_999, ...ON(44_999) }, '? vm w1/6000 by 105000'],
+    ['taken over asks first', { ...TAKEN, atMs: 48_000, ...ON(47_999) }, '? vm w1/6000 by 108000'],
+    ['asks until then', { ...TAKEN, atMs: 107_999, ...ON(47_999) }, '? vm w1/6000 by 108000'],
     [
       'once it is elected, however long it has known the record',
       { ...TAKEN, atMs: 200_000, said: {}, ...elected(190_000) },
       '? vm w1/6000 by 250000',
     ],
-    ['off is off', { ...TAKEN, atMs: 50_000, said: { 'vm w1': ['off@45000'] } }, '> proving'],
+    ['off is off', { ...TAKEN, atMs: 50_000, said: { 'vm w1': ['off@48000'] } }, '> proving'],
     [
       'half of it is not',
-      { ...TAKEN, record: { ...PAIR, offSent: ['a', 'b'] }, atMs: 50_000, said: { a: ['off@45000'], b: ['on@45000'] } },
+      { ...TAKEN, record: { ...PAIR, offSent: ['a', 'b'] }, atMs: 50_000, said: { a: ['off@48000'], b: ['on@48000'] } },
       '> off-sent level=0 attempt=2 offSent=a+b [off a+b]',
     ],
     [
       'on: the command had no effect',
-      { ...TAKEN, atMs: 50_000, ...ON(45_000) },
+      { ...TAKEN, atMs: 50_000, ...ON(48_000) },
       '> off-sent level=0 attempt=2 offSent=vm w1 [off vm w1]',
     ],
     [
       'also a third time',
-      { ...TAKEN, atMs: 50_000, ...ON(45_000), record: { attempt: 2 } },
+      { ...TAKEN, atMs: 50_000, ...ON(48_000), record: { attempt: 2 } },
       '> off-sent level=0 attempt=3 offSent=vm w1 [off vm w1]',
     ],
-    ['and no more', { ...TAKEN, atMs: 50_000, ...ON(45_000), record: { attempt: 3 } }, '> failed why=not-proven'],
+    ['and no more', { ...TAKEN, atMs: 50_000, ...ON(48_000), record: { attempt: 3 } }, '> failed why=not-proven'],
     [
       'then the next level',
       {
         ...TAKEN,
-        atMs: 105_000,
+        atMs: 108_000,
         said: {},
         record: { ...TWO_LEVELS, attempt: 3, offSent: ['bmc w1'] },
       },
@@ -216,16 +244,16 @@ describe('a fencing that has sent off', () => {
     ],
     [
       'silence: sent again',
-      { ...TAKEN, atMs: 105_000, said: {} },
+      { ...TAKEN, atMs: 108_000, said: {} },
       '> off-sent level=0 attempt=2 offSent=vm w1 [off vm w1]',
     ],
-    ['not without a look', { ...TAKEN, atMs: 105_000, said: {}, lookMs: null }, '? look'],
+    ['not without a look', { ...TAKEN, atMs: 108_000, said: {}, lookMs: null }, '? look'],
     [
       'nor when the Node is gone',
-      { ...TAKEN, atMs: 105_000, said: {}, node: null },
+      { ...TAKEN, atMs: 108_000, said: {}, node: null },
       '> left-off staysOff=node-deleted',
     ],
-    ['nor in a storm', { ...TAKEN, atMs: 105_000, said: {}, ...stormy }, '? vm w1/10000 stuck witness'],
+    ['nor in a storm', { ...TAKEN, atMs: 108_000, said: {}, ...stormy }, '? vm w1/10000 stuck witness'],
   ]);
 });
 
@@ -237,7 +265,7 @@ describe('a fencing that asks for its proof', () => {
     ['has it after two rounds and a look', TWICE_OFF, `${TOLD} [tell 7 until 22000]`],
     [
       'is not sent again to a node that lived, by another process',
-      { ...TAKEN, ...ON(46_000), atMs: 50_000, record: UNFENCED },
+      { ...TAKEN, ...ON(49_000), atMs: 50_000, record: UNFENCED },
       '> on-sent why=too-late onSent=vm w1 onAttempt=1 [on vm w1] !not-proven says-on',
     ],
     [
@@ -250,11 +278,15 @@ describe('a fencing that asks for its proof', () => {
       { ...ON(1), record: { proof: PERSON, why: 'device-is-wrong' } },
       '> proven proof={"by":"person","name":"ana"} [tell 7 until 25000]',
     ],
-    ['is not that of a device that is contradicted', { ...TWICE_OFF, ...CONTRADICTED }, '? vm w1/6000 by 100000'],
+    [
+      'is not that of a device that is contradicted',
+      { ...TWICE_OFF, ...CONTRADICTED, ...HEARD },
+      '? vm w1/6000 by 100000',
+    ],
     [
       'also one of two',
       {
-        record: { ...PAIR, offSent: ['a', 'b'] },
+        record: { ...PAIR, offSent: ['a', 'b'], offHeard: ['a', 'b'] },
         state: {
           devices: new Map(
             [aDevice('a', ['off@1000', 'off@7000']), aDevice('b', ['off@1000', 'off@7000'], CONTRADICTED.device)].map(
@@ -267,7 +299,7 @@ describe('a fencing that asks for its proof', () => {
     ],
     [
       'counts rounds since the off returned',
-      { ...TWICE_OFF, fencing: { offReturnedMs: SINCE + 1_001 } },
+      { ...TWICE_OFF, ...HEARD, fencing: { offReturnedMs: SINCE + 1_001 } },
       '? vm w1/6000 by 101001',
     ],
     [
@@ -276,18 +308,47 @@ describe('a fencing that asks for its proof', () => {
       `${TOLD} [tell 7 until 22000]`,
     ],
     ['fails when the lease is renewed', { ...TWICE_OFF, memory: RENEWED }, '> failed why=life isAlive=true'],
-    ['fails when the look shows no lease', { ...TWICE_OFF, lease: null }, '> failed why=life isAlive=true'],
+    ['fails when the look shows no lease', { ...TWICE_OFF, lease: null }, '> failed why=no-lease isAlive=false'],
+    [
+      'waits for it where it was proven before',
+      { ...TWICE_OFF, lease: null, record: { proof: { by: 'devices', level: 0 } } },
+      '? look vm w1/6000 (overdue)',
+    ],
     ['leaves it off when the Node is gone', { ...TWICE_OFF, node: null }, '> left-off staysOff=node-deleted'],
     [
       'takes the token of one that was alive',
       { ...TWICE_OFF, record: { ...ordered('fence'), renewed: null } },
       '> proving renewed=r1',
     ],
-    ['waits for its look', { ...TWICE_OFF, lookMs: 7_000 }, '? look vm w1/6000'],
+    ['waits for its look', { ...TWICE_OFF, ...HEARD, lookMs: 7_000 }, '? look vm w1/6000'],
     [
       'needs the word of every method',
-      { record: { ...PAIR, offSent: ['a', 'b'] }, said: { a: ['off@1000', 'off@7000'], b: ['off@7000'] } },
+      {
+        record: { ...PAIR, offSent: ['a', 'b'], offHeard: ['a', 'b'] },
+        said: { a: ['off@1000', 'off@7000'], b: ['off@7000'] },
+      },
       '? a+b/6000 by 100000',
+    ],
+    ['stores that off was heard', { said: { 'vm w1': ['off@7000'] } }, '> proving offHeard=vm w1'],
+    [
+      'also of one of two',
+      { record: { ...PAIR, offSent: ['a', 'b'], offHeard: ['a'] }, said: { a: ['off@1000'], b: ['off@7000'] } },
+      '> proving offHeard=a+b',
+    ],
+    [
+      'but not a process that did not send it, whose time would begin anew',
+      { said: { 'vm w1': ['off@7000'] }, fencing: { isTakenOver: true } },
+      '? vm w1/6000 by 100000',
+    ],
+    [
+      'off to an earlier leader, and then on: somebody has switched it on, and it is theirs (G4)',
+      { ...ON(6_000), ...HEARD, fencing: { isTakenOver: true } },
+      '> on-sent why=switched-on onSent=vm w1 onAttempt=1 [on vm w1]',
+    ],
+    [
+      'on that is only known from an earlier leader is not one of now',
+      { ...HEARD, state: KEPT_ON, fencing: { isTakenOver: true } },
+      '? vm w1/6000 by 100000',
     ],
     ['asks for its rounds, and for so long', { atMs: 99_999, said: {} }, '? vm w1/6000 by 100000'],
     ['sends again when nothing was said', { atMs: 100_000, said: {} }, `${AGAIN} !not-proven silent`],
@@ -353,7 +414,8 @@ describe('a fencing that is proven', () => {
       { ...TWICE_OFF, fencing: conflict, memory: RENEWED },
       UNTOLD,
     ],
-    ['also by the look', { ...TWICE_OFF, fencing: conflict, lease: null }, UNTOLD],
+    ['also by the look', { ...TWICE_OFF, fencing: conflict, lease: { ...LEASE, renewed: 'r2' } }, UNTOLD],
+    ['asks again for a lease that is gone', { ...TWICE_OFF, fencing: conflict, lease: null }, '? look vm w1/6000'],
     [
       'leaves it off when the Node is gone',
       { ...TWICE_OFF, fencing: conflict, node: null },

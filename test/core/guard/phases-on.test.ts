@@ -3,7 +3,7 @@ import type { FencingRecord } from '../../../src/core/guard/record.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { aPodOn } from './a-machine.ts';
 import { aMemory } from './a-node.ts';
-import { back, elected, RENEWED, SINCE, sayTurn, turnRows } from './a-turn.ts';
+import { back, elected, type Given, RENEWED, SINCE, sayTurn, turnRows } from './a-turn.ts';
 
 const MINUTE = 60_000;
 const DEVICES = { proof: { by: 'devices', level: 0 } } as const;
@@ -67,13 +67,13 @@ describe('a fencing whose node is tainted', () => {
     [
       'a standby that is elected asks, however long it has known the record',
       { ...TAKEN, ...elected(300_000), atMs: 354_999, said: { 'vm w1': ['unknown@310000'] } },
-      WATCH,
+      WATCH.replace('600000', '900000'),
     ],
     ['but not for ever', { ...TAKEN, ...elected(300_000), atMs: 355_000, said: {} }, LOST],
     [
       'one that led before asks anew when it is elected again',
       { ...elected(300_000), atMs: 354_999, said: { 'vm w1': ['off@1000', 'off@50000'] } },
-      WATCH,
+      WATCH.replace('600000', '900000'),
     ],
     [
       'for no longer either',
@@ -136,7 +136,7 @@ describe('a fencing that removes its taint', () => {
     [
       'but not under the taint of somebody else, which only they remove',
       { ...patched, atMs: 9_000_000, memory: { of: { taints: [FOREIGN] } } },
-      'stays',
+      'stays (overdue)',
     ],
     [
       'though it leaves off what stays off',
@@ -179,11 +179,11 @@ describe('a fencing that has sent on', () => {
   const said = (text: 'on' | 'off' | 'unknown', ms = 1) => ({ said: { 'vm w1': [`${text}@${ms}`] } }) as const;
   const AGAIN = '> on-sent onSent=vm w1 onAttempt=2 [on vm w1]';
   rows('on-sent', sent, [
-    ['taken over waits for the predecessor’s command', { ...TAKEN, atMs: 44_999, said: {} }, 'stays by 45000'],
+    ['taken over waits for the predecessor’s command', { ...TAKEN, atMs: 47_999, said: {} }, 'stays by 48000'],
     [
       'the steps of which follow each other',
-      { ...TAKEN, atMs: 84_999, said: {}, record: { onSent: ['f', 'vm w1'] } },
-      'stays by 85000',
+      { ...TAKEN, atMs: 90_999, said: {}, record: { onSent: ['f', 'vm w1'] } },
+      'stays by 91000',
     ],
     ['boots when its device says on', said('on'), '> booting'],
     ['or when it lives', { memory: RENEWED, said: {} }, '> booting'],
@@ -200,19 +200,53 @@ describe('a fencing that has sent on', () => {
     ],
     ['waits for a device that is silent', { atMs: 599_999, ...said('unknown') }, '? vm w1/6000 by 600000'],
     ['and no longer', { atMs: 600_000, ...said('unknown') }, '> not-back why=power-unknown'],
+    ['sends it again when it was not begun', { fencing: { acted: { kind: 'not-begun', detail: '' } } }, AGAIN],
     [
-      'sends it again when it was not begun',
-      { fencing: { acted: { kind: 'not-begun', detail: '' } } },
-      '> on-sent [on vm w1]',
+      'sends it when another process was kept from beginning it',
+      { ...TAKEN, atMs: 48_000, record: { onSent: [], onAttempt: 0 } },
+      '> on-sent onSent=vm w1 onAttempt=1 [on vm w1]',
     ],
     [
       'taken over waits for the command of the other process',
-      { ...TAKEN, atMs: 44_999, ...said('on') },
-      'stays by 45000',
+      { ...TAKEN, atMs: 47_999, ...said('on') },
+      'stays by 48000',
     ],
-    ['taken over asks first', { ...TAKEN, atMs: 45_000, ...said('on', 44_999) }, '? vm w1/6000 by 645000'],
-    ['taken over sends at once what is off', { ...TAKEN, atMs: 46_000, ...said('off', 45_000) }, AGAIN],
+    ['taken over asks first', { ...TAKEN, atMs: 48_000, ...said('on', 47_999) }, '? vm w1/6000 by 648000'],
+    ['taken over sends at once what is off', { ...TAKEN, atMs: 49_000, ...said('off', 48_000) }, AGAIN],
     ['ends when the node is gone', { memory: null }, GONE],
+  ]);
+});
+
+describe('a fencing that has given storage back', () => {
+  const both = ['f', 'vm w1'];
+  const cut = { ...SENT, offSent: both, onSent: both, onAttempt: 1, plan: { isolation: ['f'], levels: [['vm w1']] } };
+  const fabric = (text: string) => ({ said: { f: [text], 'vm w1': ['on@9000'] } }) as Given;
+  const ON_BOTH = (attempt: number) => `> on-sent onSent=f+vm w1 onAttempt=${attempt} [on f, vm w1]`;
+  const ALONE = { offSent: ['f'], onSent: ['f'], proof: null, isAlive: true };
+  const UNCONFIGURED = { config: { plans: { w1: { isolation: ['other'], levels: [['vm w1']] } } } };
+  rows('on-sent', cut, [
+    ['asks the fabric, too', { said: { 'vm w1': ['on@9000'] } }, '? f+vm w1/6000 by 600000'],
+    ['boots when both say on', fabric('on@9000'), '> booting'],
+    [
+      'not while the fabric says off, however long the machine lives',
+      { ...fabric('off@9000'), memory: RENEWED },
+      '? f/6000 by 60000',
+    ],
+    ['then everything is sent again', { atMs: 60_000, memory: RENEWED, ...fabric('off@9000') }, ON_BOTH(2)],
+    ['so often', { atMs: 60_000, ...fabric('off@9000'), record: { onAttempt: 3 } }, '> not-back why=on-refused'],
+    ['nor while it is silent', { atMs: 599_999, memory: RENEWED, ...fabric('unknown@9000') }, '? f/6000 by 600000'],
+    ['for so long', { atMs: 600_000, memory: RENEWED, ...fabric('unknown@9000') }, '> not-back why=power-unknown'],
+    ['nor if nothing else was cut', { record: ALONE, said: {} }, '? f/6000 by 600000'],
+    ['nor if its devices are others by now', { record: { why: 'devices-changed' }, said: {} }, '? f/6000 by 600000'],
+    ['but of a fabric that left the configuration', { ...UNCONFIGURED, said: { 'vm w1': ['on@9000'] } }, '> booting'],
+  ]);
+  rows('not-back', cut, [
+    ['is not closed while the fabric is silent', { atMs: MINUTE, ...back(0), said: {} }, '? f/60000'],
+    ['nor by what it said before', { atMs: MINUTE, ...back(0), ...fabric('on@-1') }, '? f/60000'],
+    ['nor while it says off, and that is sent again', { atMs: MINUTE, ...back(0), ...fabric('off@9000') }, ON_BOTH(2)],
+    ['so often', { atMs: MINUTE, ...back(0), ...fabric('off@9000'), record: { onAttempt: 3 } }, '? f/60000'],
+    ['is closed when it says on', { atMs: MINUTE, ...back(0), ...fabric('on@9000') }, '> closed [clear]'],
+    ['or left the configuration', { atMs: MINUTE, ...back(0), ...UNCONFIGURED, said: {} }, '> closed [clear]'],
   ]);
 });
 
@@ -243,27 +277,53 @@ describe('a fencing whose machine boots', () => {
       { atMs: MINUTE, ...back(0, 'boot-1'), record: PERSON },
       '> closed why=life-after-proof [clear] !life-after-proof',
     ],
-    [
-      'and nothing, if nothing was proven',
-      { atMs: MINUTE, ...back(0, 'boot-1'), record: { proof: null } },
-      '> closed why=alive [clear]',
-    ],
     ['Ready without a sign of life is not back', { atMs: MINUTE, fencing: { readyMs: SINCE } }, 'stays by 600000'],
     ['ends when the node is gone', { memory: null }, GONE],
   ]);
   const said = (phase: FencingRecord['phase'], says: 'on' | 'off', method = 'vm w1') =>
     ({ method, act: 'status', says, phase, wallMs: 0, tookMs: 0 }) as const;
-  rows('booting', { ...sent, proof: null }, [
+  const alive = (ms: number, says: 'on' | 'off' | 'unknown' = 'on', asked = ms, boot = 'boot-1'): Given => ({
+    ...{ ...back(0, boot), atMs: ms + 1_000, said: { 'vm w1': [`${says}@${asked}`] } },
+    memory: { ...back(0, boot).memory, signMs: SINCE + ms },
+  });
+  const ASKS = '? vm w1/10000 by 600000';
+  const UNHEARD = { ...sent, onAttempt: 1, proof: null };
+  rows('booting', UNHEARD, [
+    ['asks for an off that nobody heard the end of', { said: {} }, ASKS],
+    ['not for one that had its effect', { record: { offHeard: ['vm w1'] }, said: {} }, 'stays by 600000'],
+    ['waits a minute for an off to change', { atMs: 59_999, said: { 'vm w1': ['off@9000'] } }, ASKS],
+    [
+      'then sends the on again: the off has struck a machine that lived',
+      { atMs: MINUTE, said: { 'vm w1': ['off@9000'] } },
+      '> on-sent onSent=vm w1 onAttempt=2 [on vm w1]',
+    ],
+    ['so often', { atMs: MINUTE, said: { 'vm w1': ['off@9000'] }, record: { onAttempt: 3 } }, ASKS],
+    ['is closed when no off has struck for two minutes', alive(120_000), '> closed why=alive [clear]'],
+    ['not before', alive(119_999), ASKS],
+    ['nor by an earlier sign of life', { ...alive(119_999), said: { 'vm w1': ['on@120000'] }, atMs: 121_000 }, ASKS],
+    ['nor by an earlier answer', alive(120_000, 'on', 119_999), ASKS],
+    ['nor before its time if nobody answers', { ...alive(120_000, 'unknown'), atMs: 179_999 }, ASKS],
+    ['but then', { ...alive(120_000, 'unknown'), atMs: 180_000 }, '> closed why=alive [clear]'],
+    ['also with another boot', alive(120_000, 'on', 120_000, 'boot-2'), '> closed [clear]'],
+    [
+      'while one says off, a node that lives waits for all of its boot time',
+      { ...alive(120_000, 'off'), atMs: 599_999, record: { onAttempt: 3 } },
+      ASKS,
+    ],
+    [
+      'and no longer',
+      { ...alive(120_000, 'off'), atMs: 600_000, record: { onAttempt: 3 } },
+      '> closed why=alive [clear]',
+    ],
     [
       'with the same boot contradicts a device that said off after its off',
-      { atMs: MINUTE, ...back(0, 'boot-1'), record: { answers: [said('proving', 'off')] } },
+      { ...alive(120_000), record: { answers: [said('proving', 'off')] } },
       '> closed why=alive [clear] (contradicts vm w1 off-while-alive)',
     ],
     [
       'and no other one',
       {
-        atMs: MINUTE,
-        ...back(0, 'boot-1'),
+        ...alive(120_000),
         record: { answers: [said('on-sent', 'off'), said('proving', 'on'), said('proving', 'off', 'pdu')] },
       },
       '> closed why=alive [clear]',
@@ -287,12 +347,12 @@ describe.each(['left-off', 'not-back'] as const)('a fencing that is %s', (phase)
     ],
     ['not without life', { record: { onSent: [] } }, 'stays'],
     ['stays for an hour when the node is gone', { memory: null, atMs: 3_599_999 }, 'stays by 3600000'],
-    ['and is closed then', { memory: null, atMs: 3_600_000 }, '> closed'],
+    ['and is closed then', { memory: null, atMs: 3_600_000 }, '> closed why=node-deleted'],
     ['not while a Node made anew is silent', { memory: null, others: [ANEW], atMs: 90_000_000 }, 'stays'],
     ['is closed when that has lived for a minute', { ...LIVES_ANEW, atMs: MINUTE }, '> closed why=made-anew'],
     ['and not before', { ...LIVES_ANEW, atMs: MINUTE - 1 }, 'stays by 60000'],
     ['nor while something says off', { ...LIVES_ANEW, ...OWED, atMs: MINUTE }, '? vm w1/60000 by 3600000'],
-    ['but for an hour', { ...LIVES_ANEW, ...OWED, atMs: 3_600_000 }, '> closed'],
+    ['but for an hour', { ...LIVES_ANEW, ...OWED, atMs: 3_600_000 }, '> closed why=node-deleted'],
     [
       'and once it says on',
       { ...LIVES_ANEW, ...OWED, said: { 'vm w1': ['on@1000'] }, atMs: MINUTE },

@@ -81,7 +81,7 @@ describe('a fencing that failed after its proof', () => {
     ],
     [
       'ends when its devices are configured otherwise',
-      { ...untold, said: {}, config: { outdated: ['w1'] } },
+      { ...untold, said: {}, config: { outdated: ['uid-w1'] } },
       '> on-sent why=devices-changed onSent=vm w1 onAttempt=1 [on vm w1]',
     ],
   ]);
@@ -118,6 +118,7 @@ describe('a device that falls silent while its machine is tainted', () => {
       'fence w1',
       'advance w1 decided > off-sent [off]',
       'advance w1 off-sent > proving',
+      'advance w1 proving > proving',
       'advance w1 proving > proven [tell]',
       'advance w1 proven > tainted',
       'advance w1 tainted > failed [untell]',

@@ -22,10 +22,12 @@ type Case = {
   readonly lookMs?: number;
   readonly node?: NodeObject | null;
   readonly lease?: ConsistentLook['lease'];
+  readonly durationMs?: number;
 };
 
 /** Two rounds of off, 6 s apart, and a look after them that shows nothing new, but for what the case says. */
-function proof({ atMs = 10_000, record, rounds = [1_000, 7_000], device, lookMs = 8_000, node = SILENT, lease }: Case) {
+function proof({ atMs = 10_000, rounds = [1_000, 7_000], lookMs = 8_000, node = SILENT, ...rest }: Case) {
+  const { record, device, lease, durationMs = 40_000 } = rest;
   const at = (ms: number): number => SINCE + ms;
   const recent = rounds.map((ms) => ({ says: 'off', begunMs: at(ms), endedMs: at(ms + 1_000) }) as const);
   const memory = { says: 'off', hasSaidOn: true, contradicted: null, recent, ...device };
@@ -37,6 +39,7 @@ function proof({ atMs = 10_000, record, rounds = [1_000, 7_000], device, lookMs 
       ...{ proof: null, order: null, silentMs: 120_000, ...record },
     },
     fencing: { sinceMs: SINCE },
+    memory: { lease: { renewed: 'r1', durationMs } },
     state: { self: { electedMs: null }, devices: new Map([['uid-w1 vm w1', memory]]) },
     observation: { atMs: at(atMs), asked: new Map([['uid-w1', { look }]]) },
   } as unknown as Turn;
@@ -69,9 +72,13 @@ describe('proof of off', () => {
     ['without its Node', { node: null }, { kind: 'gone' }],
     ['with another boot', { node: { ...SILENT, bootId: 'boot-2' } }, { kind: 'life' }],
     ['with a renewed lease', { lease: { renewed: 'r2', durationMs: 40_000 } }, { kind: 'life' }],
-    ['without its lease', { lease: null }, { kind: 'life' }],
+    ['without its lease', { lease: null }, { kind: 'no-lease' }],
     ['of one that had no token, and nobody ordered it', { record: { renewed: null } }, { kind: 'life' }],
-    ['still Ready', { node: aNodeObject() }, { kind: 'wait', asks: AGAIN, dueMs: SINCE + 16_000 }],
+    [
+      'still Ready',
+      { node: aNodeObject() },
+      { kind: 'ready', asks: AGAIN, change: { proof: { by: 'devices', level: 0 } } },
+    ],
     ['of one that had no token', { record: { ...ORDERED, renewed: null } }, { kind: 'baseline', renewed: 'r1' }],
   ])('a look %s', (_, look, said) => {
     expect(proof(look)).toEqual(said);
@@ -87,6 +94,12 @@ describe('proof of off', () => {
     expect(proof({ record: ORDERED, rounds, atMs: 20_500, lookMs: 20_000 }).kind).toBe('proven');
     expect(proof({ record: { ...ORDERED, silentMs: 20_000 } }).kind).toBe('proven');
     expect(proof({ record: { silentMs: 5_000 } }).kind).toBe('proven');
+  });
+  it('of a node that was alive comes later if it renews its lease less often', () => {
+    const late = { record: ORDERED, rounds: [51_000, 57_000], durationMs: 120_000 };
+    expect(proof({ ...late, atMs: 59_999, lookMs: 58_500 }).kind).toBe('wait');
+    expect(proof({ ...late, atMs: 60_500, lookMs: 60_000 }).kind).toBe('proven');
+    expect(proof({ record: { ...ORDERED, silentMs: 20_000 }, durationMs: 120_000 }).kind).toBe('wait');
   });
   it('by a person needs no word of a device, which is asked all the same, and a look that is at most 15 s old', () => {
     const act = { kind: 'tell', resourceVersion: '7', notAfterMs: SINCE + 25_000 };

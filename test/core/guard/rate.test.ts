@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { decideGuard } from '../../../src/core/guard/decide.ts';
+import { lookOf, rateShutForAll } from '../../../src/core/guard/gates.ts';
 import {
   controlPlaneHold,
   cutsWallMs,
@@ -9,11 +11,14 @@ import {
 } from '../../../src/core/guard/rate.ts';
 import type { FencingRecord, Phase, StoredRecord } from '../../../src/core/guard/record.ts';
 import type { Fencing } from '../../../src/core/guard/state.ts';
+import { known } from '../../../src/core/reading.ts';
+import { outlived } from '../../../src/guard/records.ts';
 import { aGuardConfig } from './a-guard-config.ts';
 import { aMemory, byUid } from './a-node.ts';
-import { aFencing, aRecord } from './a-turn.ts';
+import { aFencing, aLook, aRecord } from './a-turn.ts';
 
 const NOW = 1_700_000_000_000;
+const AT = 5_000_000;
 const HOUR = 3_600_000;
 const step = (phase: Phase, agoMs: number) => ({ phase, wallMs: NOW - agoMs });
 const stored = (id: string, rest: Partial<FencingRecord>): StoredRecord => ({
@@ -32,7 +37,10 @@ describe('the power-offs that count', () => {
     records: readonly StoredRecord[],
     fencings: readonly [string, Fencing][] = [],
     except: string | null = null,
-  ) => cutsWallMs(records, { fencings: new Map(fencings), dryFenced: new Map() }, NOW, except).map((ms) => NOW - ms);
+  ) => {
+    const state = { fencings: new Map(fencings), dryFenced: new Map(), ahead: new Map() };
+    return cutsWallMs(records, state, { atMs: AT, wallMs: NOW }, except).map((ms) => NOW - ms);
+  };
   it('are one for each fencing, at its last command, newest first', () => {
     const twice = stored('a', {
       steps: [step('decided', 90), step('off-sent', 80), step('off-sent', 70), step('proving', 60)],
@@ -51,10 +59,54 @@ describe('the power-offs that count', () => {
     expect(cuts([old], [known])).toEqual([10]);
     expect(cuts([old], [known, own('b', { steps: [step('off-sent', 20)] })], 'a')).toEqual([20]);
   });
-  it('include those of a dry run; one in the future was just now', () => {
-    const dryFenced = new Map([['uid-w1', { wallMs: NOW - 30 }]]);
-    const ahead = stored('a', { steps: [step('off-sent', -500)] });
-    expect(cutsWallMs([ahead], { fencings: new Map(), dryFenced }, NOW, null)).toEqual([NOW, NOW - 30]);
+  it('include those of a dry run, by the own clock', () => {
+    const dryFenced = new Map([['uid-w1', { atMs: AT - 30, wallMs: NOW + HOUR }]]);
+    const state = { fencings: new Map(), dryFenced, ahead: new Map() };
+    expect(cutsWallMs([], state, { atMs: AT, wallMs: NOW }, null)).toEqual([NOW - 30]);
+  });
+});
+
+describe('a power-off by a guard whose clock is two hours ahead', () => {
+  const cutWallMs = NOW + 2 * HOUR;
+  const steps = [step('decided', -2 * HOUR), step('closed', -2 * HOUR - 60_000)];
+  const record = { node: { name: 'w9', uid: 'uid-w9', bootId: 'b' }, offSent: ['vm w9'], cutWallMs, steps };
+  const records = Array.from({ length: 6 }, (_, i) => stored(`w9-${i}`, record));
+  /** `atMs` after the first look at it. */
+  const looks = (seen: readonly StoredRecord[], ...times: readonly number[]) => {
+    const config = aGuardConfig({ rate: { minIntervalMs: 30_000, maxPerHour: 6, maxInFlight: 2 } });
+    const first = aLook({ memory: null }).observation;
+    let { state } = aLook({ memory: null });
+    return times.map((afterMs) => {
+      const at = { atMs: first.atMs + afterMs, wallMs: NOW + afterMs };
+      const clocks = { ...first.self, uptimeMs: first.self.uptimeMs + afterMs };
+      const observation = { ...first, ...at, self: clocks, records: known(seen) };
+      ({ state } = decideGuard(state, observation, config));
+      const shut = rateShutForAll(lookOf(state, observation, config));
+      const inMs = shut?.opensMs === null || shut === null ? null : shut.opensMs - at.atMs;
+      const today = fencingsToday(seen, state.fencings, 'uid-w9', { ...at, ahead: state.ahead });
+      const old = outlived(seen, { days: 1, entries: 0 }, { ...at, ahead: state.ahead }).length;
+      return `${shut?.because ?? 'open'} ${inMs} today ${today} outlived ${old}`;
+    });
+  };
+  it('was just now when it is first seen, and grows older from then on', () => {
+    const one = records.slice(0, 1);
+    expect(looks(one, 0, 10_000, 29_999, 30_000, HOUR, 25 * HOUR)).toEqual([
+      'min-interval 30000 today 1 outlived 0',
+      'min-interval 20000 today 1 outlived 0',
+      'min-interval 1 today 1 outlived 0',
+      'open null today 1 outlived 0',
+      'open null today 1 outlived 0',
+      'open null today 0 outlived 1',
+    ]);
+  });
+  it('counts for an hour and a day from then', () => {
+    expect(looks(records, 0, HOUR - 1, HOUR, 24 * HOUR - 1, 24 * HOUR)).toEqual([
+      `min-interval ${HOUR} today 6 outlived 0`,
+      'max-per-hour 1 today 6 outlived 0',
+      'open null today 6 outlived 0',
+      'open null today 6 outlived 0',
+      'open null today 0 outlived 0',
+    ]);
   });
 });
 
@@ -98,7 +150,8 @@ describe('the rate', () => {
 describe('the fencings of a node in a day', () => {
   const DAY = 24 * HOUR;
   const cut = { offSent: ['vm w1'], steps: [step('decided', DAY - 1), step('off-sent', 5)] };
-  const today = (...records: readonly StoredRecord[]) => fencingsToday(records, new Map(), 'uid-w1', NOW);
+  const now = { atMs: AT, wallMs: NOW, ahead: new Map() };
+  const today = (...records: readonly StoredRecord[]) => fencingsToday(records, new Map(), 'uid-w1', now);
   it.each<[string, Partial<FencingRecord>, number]>([
     ['decided within it', {}, 1],
     ['decided a day ago', { steps: [step('decided', DAY)] }, 0],
@@ -111,7 +164,7 @@ describe('the fencings of a node in a day', () => {
   });
   it('counts each once, open ones too', () => {
     const open = new Map([own('a', cut), own('b', cut)]);
-    expect(fencingsToday([stored('a', cut), stored('c', cut), UNREADABLE], open, 'uid-w1', NOW)).toBe(3);
+    expect(fencingsToday([stored('a', cut), stored('c', cut), UNREADABLE], open, 'uid-w1', now)).toBe(3);
   });
   it('is a loop from its limit on', () => {
     const config = aGuardConfig();
@@ -127,6 +180,7 @@ describe('the control plane', () => {
     controlPlaneHold(
       {
         nodes: byUid([master('c1', { isSuspect }), aMemory({ of: { name: 'w1' } }), ...others]),
+        livingAs: new Map(),
         fencings: new Map(fencings),
       },
       'uid-c1',

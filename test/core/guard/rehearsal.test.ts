@@ -1,7 +1,10 @@
-import { describe } from 'vitest';
-import { aPodOn } from './a-machine.ts';
+import { describe, expect, it } from 'vitest';
+import type { LeaseView } from '../../../src/core/guard/observation.ts';
+import { aGuardConfig } from './a-guard-config.ts';
+import { aMachine, aPodOn } from './a-machine.ts';
 import { aMemory } from './a-node.ts';
-import { back, type Given, SINCE, turnRows, WALL } from './a-turn.ts';
+import { back, type Given, LEASE, SINCE, turnRows, WALL } from './a-turn.ts';
+import { aWorld } from './a-world.ts';
 
 const MINUTE = 60_000;
 const DEVICES = { proof: { by: 'devices', level: 0 } } as const;
@@ -109,6 +112,12 @@ describe('a rehearsal whose machine boots', () => {
   const fenced = (overMs: number, rest: Parameters<typeof aMemory>[0] = {}, disturbedMs = SINCE - 110_000) =>
     aMemory({ of: { name: 'w2' }, disturbedMs, explained: { disturbedMs, wallMs: WALL + overMs }, ...rest });
   const at = (given: Given = {}): Given => ({ atMs: MINUTE, ...back(0), ...given });
+  /** One that was heard for the last time so long after the off began, which took 38 s. */
+  const heard = (ms: number, lease: LeaseView | null = LEASE) =>
+    aMemory({ of: { name: 'w2' }, signMs: SINCE - 100_000 + ms, lease });
+  const gone = (memory: ReturnType<typeof aMemory>, ms: number) =>
+    at({ fencing: { ...back(0).fencing, departed: [{ memory, atMs: SINCE + ms }] } });
+  const LONG = { ...LEASE, durationMs: 400_000 };
   const DONE = '> closed why=rehearsed [clear] (rehearsed vm w1)';
   turnRows({ said: { 'vm w1': ['off@1'] } })('booting', rehearsal, [
     ['shows that its methods cut it', at(), DONE],
@@ -139,8 +148,45 @@ describe('a rehearsal whose machine boots', () => {
       at({ others: [fenced(1), other(SINCE - 100_000, 'w3')] }),
       '> closed why=not-alone [clear]',
     ],
+    [
+      'waits for a sign of all others that is surely of after it',
+      at({ others: [heard(57_999, LONG)] }),
+      'stays by 178000',
+    ],
+    ['and has it', at({ others: [heard(58_000, LONG)] }), DONE],
+    [
+      'and not for one that was silent before',
+      at({ others: [heard(-120_001, LONG), heard(-30_001), heard(-320_001, null)] }),
+      DONE,
+    ],
+    [
+      'one that misses two renewals was cut with it, however long it takes to be suspect',
+      at({ atMs: 178_000, others: [heard(57_999, LONG)] }),
+      '> closed why=not-alone [clear]',
+    ],
+    [
+      'of one without a lease that is not known',
+      at({ atMs: 600_000, others: [heard(-300_000, null)] }),
+      '> closed why=not-known [clear]',
+    ],
+    [
+      'nor of one that this process never heard',
+      at({
+        atMs: 178_000,
+        others: [aMemory({ of: { name: 'w2' }, signMs: null, sinceMs: SINCE - 200_000, lease: LONG })],
+      }),
+      '> closed why=not-known [clear]',
+    ],
+    ['nor of one whose Node was deleted since', gone(heard(57_999), -50_000), '> closed why=not-known [clear]'],
+    ['unless it was heard after it', gone(heard(58_000), -50_000), DONE],
+    ['or was deleted before', gone(heard(-10_000), -100_001), DONE],
+    [
+      'one that had fallen silent before it was deleted was cut with it',
+      gone(other(SINCE - 105_000), -50_000),
+      '> closed why=not-alone [clear]',
+    ],
     ['nor its own silence', at({ memory: { ...back(0).memory, disturbedMs: SINCE - 90_000 } }), DONE],
-    ['unless it was not proven', at({ record: { proof: null } }), '> closed [clear]'],
+    ['unless it was not proven', at({ record: { proof: null, offHeard: ['vm w1'] } }), '> closed [clear]'],
     ['or a person proved it', at({ record: PERSON }), '> closed [clear]'],
     [
       'unless this process did not watch it',
@@ -153,4 +199,49 @@ describe('a rehearsal whose machine boots', () => {
       '> closed why=not-watched [clear]',
     ],
   ]);
+});
+
+describe('a rehearsal of a machine whose device cuts another one with it', () => {
+  it.each([
+    ['stays', false, 'not-alone'],
+    ['is deleted at once, as a cloud does with what is off', true, 'not-known'],
+  ])('shows nothing, if the Node of that one %s', (_, isDeleted, why) => {
+    const idle = { isUnschedulable: true, pods: [], attachments: [] };
+    const world = aWorld([aMachine('w1', idle), aMachine('w2'), aMachine('w3')], aGuardConfig()).run(5 * MINUTE);
+    const node = { name: 'w1', uid: 'uid-w1' };
+    world.orders = [{ id: '1', verb: 'rehearse', node, to: world.writer(), by: 'ana', because: '' }];
+    for (let waited = 0; world.machine('w1').isOn && waited < MINUTE; waited += 500) world.run(500);
+    Object.assign(world.machine('w2'), { isOn: false, isHeard: false, isDeleted });
+    world.run(20 * MINUTE);
+    const rehearsals = [...world.records.values()].filter(({ record }) => record.purpose === 'rehearse');
+    expect(rehearsals.map(({ record }) => [record.phase, record.why])).toEqual([['closed', why]]);
+  });
+});
+
+describe('a rehearsal of a machine that stays away while other nodes come and go', () => {
+  it.each([
+    ['alive', true, 0, 'rehearsed'],
+    ['silent', false, 1, 'not-alone'],
+  ])('remembers of those that were deleted only what may speak against it: %s', (_, isHeard, most, why) => {
+    const idle = { isUnschedulable: true, pods: [], attachments: [] };
+    const names = Array.from({ length: 15 }, (_, i) => `w${i + 2}`);
+    const machines = [aMachine('w1', idle), ...names.map((name) => aMachine(name, { pods: [] }))];
+    const world = aWorld(machines, aGuardConfig()).run(5 * MINUTE);
+    const w1 = world.machine('w1');
+    const node = { name: 'w1', uid: 'uid-w1' };
+    world.orders = [{ id: '1', verb: 'rehearse', node, to: world.writer(), by: 'ana', because: '' }];
+    for (let waited = 0; w1.isOn && waited < MINUTE; waited += 500) world.run(500);
+    w1.broken.add('vm w1');
+    world.run(10 * MINUTE);
+    expect(world.phaseOf('w1')).toBe('not-back');
+    for (const name of names.slice(0, 10)) {
+      Object.assign(world.machine(name), { isHeard });
+      world.run(2 * MINUTE);
+      Object.assign(world.machine(name), { isDeleted: true });
+      world.run(MINUTE);
+    }
+    expect([...world.state().fencings.values()][0]?.departed.length).toBe(most);
+    Object.assign(w1, { isOn: true, isHeard: true, boots: 2 });
+    expect([...world.run(5 * MINUTE).records.values()].map(({ record }) => record.why)).toEqual([why]);
+  });
 });

@@ -4,10 +4,12 @@ import { stepSelf, withSign } from '../../../src/core/guard/self.ts';
 import { initialGuardState, type SelfMemory } from '../../../src/core/guard/state.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { aGuardConfig } from './a-guard-config.ts';
+import { aMemory, byUid } from './a-node.ts';
 
 const CONFIG = aGuardConfig({ settleMs: 120_000 });
 const NEW = initialGuardState(1_000, 120_000).self;
 const AT = 500_000;
+const NONE = new Map();
 /** Long settled: its clocks and its last read are of 5 s ago. */
 const OLD: SelfMemory = {
   ...NEW,
@@ -37,8 +39,8 @@ function looked(before: SelfMemory, { wentMs = 5_000, upMs = 5_000, readMs = AT,
 
 it('a new process settles first, and knows of nothing', () => {
   const { self, patrol, holds, unreadable } = initialGuardState(1_000, 120_000);
-  const never = { clocks: null, readMs: null, anySignMs: null, electedMs: null, adoptedMs: null };
-  expect(self).toEqual({ startedMs: 1_000, settlesMs: 121_000, settlesFor: 'start', ...never });
+  const never = { clocks: null, readMs: null, anySignMs: null, electedMs: null, ledUntilMs: null, adoptedMs: null };
+  expect(self).toEqual({ startedMs: 1_000, settlesMs: 121_000, settlesFor: 'start', away: [], ...never });
   expect([patrol, holds, unreadable]).toEqual([{ askedMs: null, at: 0 }, [], []]);
 });
 
@@ -91,18 +93,71 @@ describe('a look', () => {
   });
 });
 
+describe('the time without the lease', () => {
+  const led = looked(OLD, { electedMs: AT - 60_000 }).self;
+  it('begins when it last led, and ends with the next election', () => {
+    const before = [{ fromMs: Number.NEGATIVE_INFINITY, untilMs: AT - 60_000 }];
+    expect(led).toMatchObject({ ledUntilMs: AT, away: before });
+    const standby = looked({ ...led, clocks: null }).self;
+    expect(standby).toMatchObject({ ledUntilMs: AT, away: before });
+    const again = looked({ ...standby, clocks: null, ledUntilMs: AT - 30_000 }, { electedMs: AT - 1_000 }).self;
+    expect(again.away).toEqual([...before, { fromMs: AT - 30_000, untilMs: AT - 1_000 }]);
+  });
+  it('is also that in which it slept', () => {
+    const slept = looked(
+      { ...led, clocks: OLD.clocks, ledUntilMs: AT - 5_000 },
+      { wentMs: 99_000, electedMs: AT - 60_000 },
+    );
+    expect(slept.self.ledUntilMs).toBe(AT - 5_000);
+  });
+  it('is remembered for the last hundred elections', () => {
+    const away = Array.from({ length: 100 }, (_, at) => ({ fromMs: at, untilMs: at + 0.5 }));
+    const next = looked({ ...OLD, ledUntilMs: 100, away }, { electedMs: AT }).self.away;
+    expect([next.length, next[0]?.fromMs, next.at(-1)]).toEqual([100, 1, { fromMs: 100, untilMs: AT }]);
+  });
+});
+
 describe('a sign of life', () => {
   it('after 20 s without one from anybody shows that what was read was stale', () => {
-    expect(withSign({ ...OLD, anySignMs: AT - 20_000 }, AT, CONFIG)).toEqual({
+    expect(withSign({ ...OLD, anySignMs: AT - 20_000 }, AT, NONE, CONFIG)).toEqual({
       self: { ...OLD, anySignMs: AT },
       startsAnew: false,
       isJumped: false,
     });
-    expect(withSign({ ...OLD, anySignMs: AT - 20_001 }, AT, CONFIG)).toEqual({
+    expect(withSign({ ...OLD, anySignMs: AT - 20_001 }, AT, NONE, CONFIG)).toEqual({
       self: { ...OLD, anySignMs: AT, settlesMs: AT + 120_000, settlesFor: 'api-return' },
       startsAnew: true,
       isJumped: false,
     });
-    expect(withSign({ ...OLD, anySignMs: null }, AT, CONFIG).startsAnew).toBe(false);
+    expect(withSign({ ...OLD, anySignMs: null }, AT, NONE, CONFIG).startsAnew).toBe(false);
+  });
+  it.each<[string, readonly [leaseMs: number, isSuspect: boolean][], number]>([
+    ['40 s', [[40_000, false]], 20_000],
+    ['10 s', [[10_000, false]], 20_000],
+    ['160 s', [[160_000, false]], 50_000],
+    [
+      '160 s, of which one has 80 s',
+      [
+        [160_000, false],
+        [80_000, false],
+      ],
+      30_000,
+    ], // prettier-ignore
+    [
+      '160 s, of which one that is silent has 80 s',
+      [
+        [160_000, false],
+        [80_000, true],
+      ],
+      50_000,
+    ], // prettier-ignore
+  ])('of nodes with leases of %s is awaited for a renewal longer', (_, leases, limitMs) => {
+    const nodes = byUid(
+      leases.map(([durationMs, isSuspect], i) =>
+        aMemory({ lease: { renewed: 'r', durationMs }, isSuspect, of: { name: `w${i}` } }),
+      ),
+    );
+    expect(withSign({ ...OLD, anySignMs: AT - limitMs }, AT, nodes, CONFIG).startsAnew).toBe(false);
+    expect(withSign({ ...OLD, anySignMs: AT - limitMs - 1 }, AT, nodes, CONFIG).startsAnew).toBe(true);
   });
 });

@@ -4,6 +4,7 @@ import { aDevice, type Given, SINCE, turnRows } from './a-turn.ts';
 
 const TWO_LEVELS = { plan: { isolation: [], levels: [['bmc w1'], ['pdu w1']] } };
 const THREE_LEVELS = { plan: { isolation: [], levels: [['bmc w1'], ['pdu w1'], ['hmc w1']] } };
+const HEARD = { record: { offHeard: ['vm w1'] } } as const;
 const PAIR = { plan: { isolation: [], levels: [['a', 'b']] } };
 const REHEARSAL = { purpose: 'rehearse', order: { verb: 'rehearse', by: 'ana', because: '' } } as const;
 
@@ -64,7 +65,7 @@ function idle(): Given {
 describe('a fencing that asks for its proof', () => {
   const OUT_OF_STEP = { a: [66_000, 77_000, 88_000], b: [72_000, 83_000, 94_000] };
   rows('proving', { offSent: ['vm w1'], attempt: 1 }, [
-    ['waits for answers that are in time for it', { ...SLOW, atMs: 99_999 }, '? vm w1/6000 by 100000'],
+    ['waits for answers that are in time for it', { ...SLOW, ...HEARD, atMs: 99_999 }, '? vm w1/6000 by 100000'],
     [
       'fails if all of them are too late, without another off',
       { ...SLOW, atMs: 100_000 },
@@ -82,7 +83,7 @@ describe('a fencing that asks for its proof', () => {
     ],
     [
       'waits on if they are in time, and something else is late',
-      { ...slow(9_000, { 'vm w1': [70_000, 88_000] }), atMs: 104_000 },
+      { ...slow(9_000, { 'vm w1': [70_000, 88_000] }), ...HEARD, atMs: 104_000 },
       '? vm w1/6000',
     ],
     [

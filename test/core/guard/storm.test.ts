@@ -22,7 +22,7 @@ function some(
   });
 }
 const storms = (nodes: readonly NodeMemory[], fencings = NO_FENCINGS, config = CONFIG) =>
-  stormsNow({ nodes: byUid(nodes), fencings, holds: [] }, TIME, config).map(({ kind, scope }) =>
+  stormsNow({ nodes: byUid(nodes), livingAs: new Map(), fencings, holds: [] }, TIME, config).map(({ kind, scope }) =>
     scope.kind === 'nodes'
       ? `${kind} ${scope.nodes.length}`
       : scope.kind === 'domain'
@@ -133,6 +133,20 @@ describe('a burst', () => {
   ])('silent at %j: holds %i', (onsets, held) => {
     expect(storms(at(onsets))).toEqual(held === 0 ? [] : [`burst ${held}`]);
   });
+  it.each([
+    [[0, 10_000, 50_000], 3],
+    [[0, 10_000, 50_001], 0],
+  ])('of nodes that renew every 30 s, silent at %j: holds %i', (onsets, held) => {
+    const lease = { renewed: 'r1', durationMs: 120_000 };
+    expect(storms(at(onsets, { lease }))).toEqual(held === 0 ? [] : [`burst ${held}`]);
+  });
+  it('is about the nodes that may have fallen silent at one moment, however often each renews', () => {
+    const lease = { renewed: 'r1', durationMs: 120_000 };
+    const rare = aMemory({ isSuspect: true, onsetMs: 0, lease, of: { name: 'rare' } });
+    expect(storms([rare, ...at([40_000, 50_000])])).toEqual(['burst 3']);
+    expect(storms([rare, ...at([40_000, 50_001])])).toEqual([]);
+    expect(storms([rare, ...at([5_000, 40_000])])).toEqual([]);
+  });
   it('leaves out a node that is known to be off, if its silence began before this process', () => {
     const proven = { record: { node: { uid: 'uid-s0' }, proof: { by: 'devices', level: 0 } } } as unknown as Fencing;
     const fencings = new Map([['f', proven]]);
@@ -189,7 +203,7 @@ describe('a node that is silent with others', () => {
 
 describe('a hold', () => {
   const held = (nodes: readonly NodeMemory[], holds: readonly Hold[], atMs: number) =>
-    stepStorm({ nodes: byUid(nodes), fencings: NO_FENCINGS, holds }, { ...TIME, atMs }, CONFIG);
+    stepStorm({ nodes: byUid(nodes), livingAs: new Map(), fencings: NO_FENCINGS, holds }, { ...TIME, atMs }, CONFIG);
   it('lasts as long as its storm, and then for the cool-down', () => {
     const began = held(some(10, 4), [], 0);
     expect(began.reasons).toEqual([
@@ -291,6 +305,7 @@ describe('what is a storm of its own', () => {
   const CP = { labels: { 'node-role.kubernetes.io/control-plane': '', zone: 'm' } };
   it('workers and control plane begin and end apart, as do domains', () => {
     const state = (nodes: readonly NodeMemory[], holds: readonly Hold[]) => ({
+      livingAs: new Map(),
       nodes: byUid(nodes),
       fencings: NO_FENCINGS,
       holds,
@@ -343,7 +358,12 @@ describe('the end of a hold', () => {
     endedMs,
   });
   it('of a burst that ended is not put off by one node that falls silent again', () => {
-    const state = { nodes: byUid(some(100, 1)), fencings: NO_FENCINGS, holds: [burst(['uid-w0'], 0)] };
+    const state = {
+      nodes: byUid(some(100, 1)),
+      livingAs: new Map(),
+      fencings: NO_FENCINGS,
+      holds: [burst(['uid-w0'], 0)],
+    };
     expect(stepStorm(state, { ...TIME, atMs: CONFIG.storm.coolDownMs }, CONFIG).holds).toEqual([]);
   });
   it('under a new leader is that of the same storm: a burst is joined to a burst, and to nothing else', () => {

@@ -82,6 +82,12 @@ describe('pods that are stopped one after another', () => {
     });
   });
 
+  it('get the least there is from when they are asked in a phase without time, which may be late: nothing waits for them', () => {
+    const alone = turnOfStop({ graceSeconds: 0, atMs: 1_000, endsMs: 1_000 });
+    expect([1_000, 2_500, 20_000].map((toldMs) => graceFrom(alone, toldMs))).toEqual(Array(3).fill(2_000));
+    expect(tellByMs(alone)).toBeGreaterThanOrEqual(30_000);
+  });
+
   it('are all asked before the phase is over, even if none ends by itself', () => {
     const graph = fc
       .array(

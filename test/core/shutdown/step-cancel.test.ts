@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { decide } from '../../../src/core/decide.ts';
 import type { ShutdownEvent } from '../../../src/core/observation.ts';
-import { known, unknown } from '../../../src/core/reading.ts';
+import { known } from '../../../src/core/reading.ts';
 import { initialState } from '../../../src/core/state/state.ts';
+import { NOT_ASKED } from '../../a.ts';
 import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, said, web } from './a-shutdown.ts';
 
 const START = { shutdownEvents: [LOCK, PREPARING] };
-const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
 const over = (verdict: ReturnType<typeof decide>) =>
   verdict.reasons.flatMap((reason) => (reason.code === 'shutdown-phase-over' ? [reason] : []));
 
@@ -22,19 +22,39 @@ describe('a cancel', () => {
     expect(look(5_000, { outcomes: [outcome] }).state.stops).toEqual([]);
   });
 
-  it('makes stopped pods eligible for eviction once the wait for their stop is over', () => {
+  it('makes stopped pods eligible for eviction once the wait for their stop is over, with the time that they declare', () => {
     const { look } = aCore(aShutdownConfig(), [web]);
     const waitEndsMs = look(0, START).state.stops[0]?.waitEndsMs ?? Number.NaN;
+    const overMs = waitEndsMs + web.terminationGraceSeconds * 1_000;
     look(2_000, { shutdownEvents: [CANCELLED] });
-    expect(look(waitEndsMs - 1).state.stops).toHaveLength(1);
+    expect(look(overMs - 1).state.stops).toHaveLength(1);
     // Nobody is forgotten because the pods were not read.
-    expect(look(waitEndsMs - 1, { pods: NOT_ASKED }).state.stops).toHaveLength(1);
-    expect(look(waitEndsMs - 1, { pods: known([]), podsFor: 'nodefs.available' }).state.stops).toHaveLength(1);
-    expect(look(waitEndsMs).state.stops).toEqual([]);
+    expect(look(overMs - 1, { pods: NOT_ASKED }).state.stops).toHaveLength(1);
+    expect(look(overMs, { pods: NOT_ASKED }).state.stops).toHaveLength(1);
+    expect(look(overMs, { pods: known([]), podsFor: 'nodefs.available' }).state.stops).toHaveLength(1);
+    expect(look(overMs).state.stops).toEqual([]);
     const lost = aCore(aShutdownConfig(), [web]);
     lost.look(0, START);
     lost.look(2_000, { shutdownEvents: [{ kind: 'lock-lost', detail: '' }, CANCELLED] });
-    expect(lost.look(waitEndsMs).state).toMatchObject({ shutdown: { kind: 'unarmed' }, stops: [] });
+    expect(lost.look(overMs).state).toMatchObject({ shutdown: { kind: 'unarmed' }, stops: [] });
+  });
+
+  it('keeps the stop of a pod that it gives more time than its phase had, for the next run of the agent', () => {
+    const { look, ended } = aCore(aShutdownConfig(), [{ ...web, terminationGraceSeconds: 600 }]);
+    look(0, START);
+    look(5_000, { shutdownEvents: [CANCELLED] });
+    for (const ms of [31_000, 90_000, 600_000]) expect(look(ms, { pods: NOT_ASKED }).state.stops).toHaveLength(1);
+    expect(look(600_100, { outcomes: [ended(web, 600_100)] }).state.stops).toEqual([]);
+  });
+
+  it('keeps none longer than its phase would have waited beside a kubelet, whose grace period it does not change', () => {
+    const tiers = { announceMs: 0, confirmMs: 0 };
+    const { look } = aCore(aShutdownConfig({ tiers }), [web]);
+    look(0, START);
+    const waitEndsMs = look(1_000).state.stops[0]?.waitEndsMs ?? Number.NaN;
+    look(2_000, { shutdownEvents: [CANCELLED] });
+    expect(look(waitEndsMs - 1, { pods: NOT_ASKED }).state.stops).toHaveLength(1);
+    expect(look(waitEndsMs, { pods: NOT_ASKED }).state.stops).toEqual([]);
   });
 
   it('is followed by a shutdown that stops each pod anew in its phase, whatever the cancel has given it', () => {

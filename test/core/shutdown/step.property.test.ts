@@ -248,10 +248,13 @@ describe('a shutdown, over generated pods and phases', () => {
         const looks = run({ ...given, events: [...START, ...more] });
         const told = new Set<string>();
         let wasSecondTier = false;
+        let wasReleased = false;
         for (const { atMs, verdict } of looks) {
           const heard = more.filter((each) => each.atMs === atMs);
           // The next shutdown is another one, also if it begins at the same look.
-          if (heard.some((each) => each.event.kind === 'cancelled')) told.clear();
+          const isOver = ({ event: { kind } }: (typeof heard)[number]): boolean =>
+            kind === 'cancelled' || (wasReleased && kind === 'lock-granted');
+          if (heard.some(isOver)) told.clear();
           for (const { victim } of stopsOf([{ atMs, verdict }])) {
             expect(told).not.toContain(victim.uid);
             told.add(victim.uid);
@@ -263,6 +266,7 @@ describe('a shutdown, over generated pods and phases', () => {
           const { shutdown } = verdict.state;
           if (isCancelled && !isSecondTier) expect(['armed', 'unarmed']).toContain(shutdown.kind);
           wasSecondTier = shutdown.kind === 'stopping' && shutdown.tier === 'stop';
+          wasReleased = shutdown.kind === 'released';
         }
       }),
       RUNS,

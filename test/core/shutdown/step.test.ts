@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { decide } from '../../../src/core/decide.ts';
+import type { PodView } from '../../../src/core/pod/pod.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { sayReason } from '../../../src/words/reason.ts';
-import { anObservation, aPod, aThreshold, MI } from '../../a.ts';
+import { anObservation, aPod, aThreshold, MI, NOT_ASKED } from '../../a.ts';
 import { aCore, aShutdownConfig, CANCELLED, db, dns, LOCK, PREPARING, said, web } from './a-shutdown.ts';
 
 const START = { shutdownEvents: [LOCK, PREPARING] };
-const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
 const over = (verdict: ReturnType<typeof decide>) =>
   verdict.reasons.flatMap((reason) => (reason.code === 'shutdown-phase-over' ? [reason] : []));
 
@@ -53,7 +53,7 @@ describe('the lock', () => {
 
   it('granted after the release shows that the shutdown is over', () => {
     const { look } = aCore(aShutdownConfig(), []);
-    expect(look(0, START).state.shutdown).toEqual({ kind: 'released', atMs: 0 });
+    expect(look(0, START).state.shutdown).toMatchObject({ kind: 'released', atMs: 0 });
     expect(look(9, { shutdownEvents: [{ kind: 'lock-lost', detail: '' }] }).state.shutdown.kind).toBe('released');
     expect(look(10, { shutdownEvents: [LOCK] }).state.shutdown.kind).toBe('armed');
   });
@@ -83,6 +83,35 @@ describe('the phases', () => {
       expect(said(look(1, { podsFor: 'all' }))).toEqual(['stop idle in 1 for 20 s']);
     },
   );
+
+  it('leave a pod to the service manager whose end may begin another shutdown, with and without the signal', () => {
+    const acting = { ...web, endsMachine: { what: 'FailureAction=reboot of web.service', afterMs: 0 } };
+    const signalled = aCore(aShutdownConfig(), [acting, db]);
+    expect(said(signalled.look(0, START))).toEqual(['stop db in 2 for 10 s']);
+    const ended = [signalled.ended(db, 1)];
+    expect(said(signalled.look(1, { outcomes: ended }))).toEqual(['release-lock all-phases-done']);
+    const { look } = aCore(aShutdownConfig(), [acting, db]);
+    const late = { kind: 'stopped-without-signal', leftMs: 60_000 } as const;
+    expect(said(look(0, { shutdownEvents: [late] }))).toEqual(['stop db in 2 for 10 s']);
+  });
+
+  it('leave a pod to the service manager whose stop is short, but may have to wait for others until that limit is over', () => {
+    const timesOut = { ...web, endsMachine: { what: 'JobTimeoutAction=reboot of web.service', afterMs: 60_000 } };
+    const began = (pod: PodView) => said(aCore(aShutdownConfig(), [pod]).look(0, START));
+    expect(began(timesOut)).toEqual(['stop web in 1 for 20 s']);
+    for (const waits of [{ stopsAfter: [db.uid] }, { stopsAfterUnits: ['helper.service'] }])
+      expect(began({ ...timesOut, ...waits })).toEqual(['release-lock all-phases-done']);
+    expect(began({ ...web, stopsAfter: [db.uid] })).toEqual(['stop web in 1 for 20 s']);
+    // A cancel gives it the whole time that it declares, from when it was told, which may be at the end of the phases.
+    const late = { ...timesOut, endsMachine: { ...timesOut.endsMachine, afterMs: 75_000 } };
+    expect(began({ ...late, terminationGraceSeconds: 40 })).toEqual(['stop web in 1 for 20 s']);
+    expect(began({ ...late, terminationGraceSeconds: 40, stopsAfter: [db.uid] })).toEqual([
+      'release-lock all-phases-done',
+    ]);
+    // Not if that limit is longer than both: what it depends on would be stopped before it.
+    const endsMachine = { ...timesOut.endsMachine, afterMs: 3_600_000 };
+    expect(began({ ...timesOut, endsMachine, stopsAfter: [db.uid] })).toEqual(['stop web in 1 for 20 s']);
+  });
 
   it('without pods take no time', () => {
     const { look, ended } = aCore(aShutdownConfig(), [dns]);
@@ -158,7 +187,7 @@ describe('the phases', () => {
     look(0, START);
     look(20_700);
     look(31_400);
-    expect(look(35_000).state.shutdown).toEqual({ kind: 'released', atMs: 35_000 });
+    expect(look(35_000).state.shutdown).toMatchObject({ kind: 'released', atMs: 35_000 });
   });
 
   it('do not blame a pod that ended while the agent stood still: the first look after that has not heard of it yet', () => {

@@ -143,6 +143,17 @@ describe('a shutdown in two tiers', () => {
     expect(said(look(4_000, { outcomes: [ended(etcd, 4_000)] }))).toEqual(['release-lock all-phases-done']);
   });
 
+  it('stops them in its own phases, whatever is configured since', () => {
+    const { look, state } = aCore(CONFIG, [daemon]);
+    look(0, START);
+    look(1, { shutdownEvents: [ANNOUNCED], unconfirmed: GONE });
+    const released = state();
+    expect(released.shutdown.kind).toBe('released');
+    expect(readState(JSON.parse(JSON.stringify(released)))).toEqual(released);
+    const now = aCore({ ...CONFIG, phases: [] }, [daemon, db], released);
+    expect(said(now.look(1_000, { shutdownEvents: [STOPPED] }))).toEqual(['stop daemon in 1 for 20 s']);
+  });
+
   it('starts over with all pods if the agent is stopped in the middle of a phase', () => {
     const { look } = aCore(CONFIG, [web, db, daemon]);
     look(0, START);

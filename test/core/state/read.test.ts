@@ -76,9 +76,10 @@ function fullState(shutdown: State['shutdown']): Required<State> {
     boundTo: 'web.service',
     cgroupInode: 17,
     cgroupPath: '/system.slice/web.service',
+    isBetweenRuns: true,
     unsaid: { why: 'undeclared', priority: true, requests: false },
   };
-  const times = { decidedMs: 1, signalledMs: 2, killedMs: 3, graceEndsMs: 4, deadlineMs: 5, settledMs: 6 };
+  const times = { decidedMs: 1, signalledMs: 2, killedMs: 3, deadMs: 4, graceEndsMs: 5, deadlineMs: 6, settledMs: 7 };
   const atChoice = { signal: 'memory.available', available: 1, held: 2 } as const;
   const eviction: Omit<Required<Eviction>, 'alsoFor'> = {
     decision: 'a-1',
@@ -121,15 +122,14 @@ function fullState(shutdown: State['shutdown']): Required<State> {
     spent: [{ atMs: 1, cpuMs: 2 }],
     dryDropped: ['imagefs.available/evictionSoft/twin'],
     dryOverLimit: ['uid'],
+    limitSpared: [{ uid: 'uid', pod: 'a/b', spares: 'c/d' }],
     act: { kind: 'evicting', evictions: [eviction, overLimit] },
     reclaims: [{ decision: 'a-2', threshold, deadlineMs: 9 }],
     proofs: { nodefs: { decision: 'a-3', atMs: 1, available: { 'nodefs.available': 1 }, releasedBytes: 2 } },
     vainReclaims: { nodefs: { untilMs: 1, pauseMs: 2 } },
     heldBackMs: { memory: 1, pids: 2 },
     trail: { 'memory.available': [{ atMs: 1, available: 2 }] },
-    escaped: [
-      { decision: 'a-4', cgroup: { path: '/a', inode: 1 }, processes: [{ pid: 2, startTicks: 3 }], isUnreaped: true },
-    ],
+    escaped: [{ decision: 'a-4', cgroup: { path: '/a', inode: 1 }, isUnreaped: true }],
     ownerKills: [{ ownerKey: 'o', atMs: 1 }],
     stops: [stop],
     shutdown,
@@ -225,14 +225,17 @@ describe('a saved state with every field', () => {
       'cgroupPath',
       'chain',
       'confirm',
+      'deadMs',
       'endsMs',
       'escaped',
       'graceSeconds',
       'hearUntilMs',
       'heldBackMs',
+      'isBetweenRuns',
       'isUnreaped',
       'isUntimed',
       'killedMs',
+      'limitSpared',
       'measured',
       'metValues',
       'proofs',
@@ -252,6 +255,13 @@ describe('a saved state with every field', () => {
     const { metValues: ______, ...old } = rest;
     const kept = { metValues: {}, reclaims: [], proofs: {}, trail: {}, escaped: [] };
     expect(readState(JSON.parse(JSON.stringify(old)))).toEqual({ ...old, ...kept });
+  });
+
+  it('is read if its version also named the processes that had left a cgroup', () => {
+    const processes = [{ pid: 2, startTicks: 3 }];
+    const { escaped, ...rest } = fullState(stopping);
+    const old = { ...rest, escaped: escaped.map((one) => ({ ...one, processes })) };
+    expect(readState(JSON.parse(JSON.stringify(old)))?.escaped).toMatchObject(escaped);
   });
 
   it.each([

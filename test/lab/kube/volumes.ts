@@ -1,10 +1,12 @@
-// A pod whose memory is in a memory volume: it stays charged to the pod when its processes are dead, until the kubelet unmounts it.
+// A pod whose memory is in a memory volume: it stays charged to the pod when its processes are dead, until the kubelet unmounts it,
+// which is up to a second after its last process, the sandbox's, has ended.
 import { sayMs } from '../../../src/words/decision.ts';
 import { clock, until } from '../scene.ts';
+import { type KubeObject, remove } from './api.ts';
 import { MIB } from './cluster.ts';
 import { barePod, DATABASE, type PodSpec, PRESSURE } from './manifests.ts';
 import { deletedMs, HARD, HARD_MIB } from './owners.ts';
-import { type KubeScene, type Scene, victimUid } from './scene.ts';
+import { type KubeScene, podLabel, type Scene, victimUid } from './scene.ts';
 
 const FILL_MIB = 700;
 /** Of what was in the volume; the kernel keeps a few pages for others. */
@@ -62,7 +64,54 @@ function volumeScene({ name, isQuitting }: How): KubeScene {
   };
 }
 
-const isFilled = (scene: Scene): boolean =>
-  scene.lives.memory().capacityBytes - scene.lives.memory().availableBytes > (FILL_MIB + 64) * MIB;
+const isTerminating = ({ metadata }: KubeObject): boolean => metadata.deletionTimestamp !== undefined;
+const isFilled = (scene: Scene, mib = FILL_MIB): boolean =>
+  scene.lives.memory().capacityBytes - scene.lives.memory().availableBytes > (mib + 64) * MIB;
 
-export const volumeScenes: readonly KubeScene[] = HOWS.map(volumeScene);
+const LARGE_MIB = 960;
+/** It crosses the threshold beside the volume, and does not use up what is left: that comes back first. */
+const GROWER: PodSpec = {
+  ...PRESSURE,
+  load: ['when=/share/go', 'grow=300', 'pace=300', 'beat=/share/pressure.beat'],
+  requestMiB: 330,
+};
+/** Without a priority: the first to go if nothing is known of the volume. */
+const WEB: PodSpec = { name: 'web', load: ['hold=60', 'beat=/share/web.beat'], requestMiB: 100, isInnocent: true };
+
+function endedScene(isDeleted: boolean): KubeScene {
+  const load = ['when=/share/fill', `grow=${LARGE_MIB}`, 'pace=0', 'into=/memory/file'];
+  const filler: PodSpec = isDeleted
+    ? { ...FILLER, load, graceSeconds: 1 }
+    : { ...FILLER, load: [...load, 'quits'], restart: 'Never' };
+  return {
+    name: `a pod that has filled a memory volume ${isDeleted ? 'is deleted' : 'finishes'} right before a pod within its request crosses the threshold`,
+    times: 3,
+    config: HARD,
+    culprits: [],
+    evictions: { least: 0, most: 0 },
+    body: async (scene) => {
+      await scene.create(barePod(DATABASE), barePod(WEB), barePod(filler), barePod(GROWER));
+      for (const { name } of [DATABASE, WEB, GROWER]) await scene.ready(name);
+      const [pod] = await scene.ready(filler.name);
+      if (pod === undefined) throw new Error('no pod');
+      scene.say('fill');
+      if (isDeleted) {
+        await until('the volume is full', () => isFilled(scene, LARGE_MIB) || null);
+        await remove('Pod', filler.name, 1);
+      }
+      const endedMs = await scene.gone(pod);
+      scene.say('go');
+      const back = () => scene.lives.memory().availableBytes > 2 * HARD_MIB * MIB;
+      const isShort = () => Number.isFinite(scene.crossedMs(HARD_MIB, endedMs));
+      await until('the threshold is crossed, and the memory is back', () => (isShort() && back()) || null, BACK_MS);
+      const backMs = clock.monoMs();
+      const isKept = () => scene.podsOf(filler.name).some((one) => one['status'].phase === 'Succeeded');
+      if (!isDeleted) await until('it is shown as finished', () => isKept() || null);
+      const isGone = scene.lives.versions().some(({ pod: one }) => podLabel(one) === filler.name && isTerminating(one));
+      if (!isDeleted && isGone) throw new Error('it was deleted, and its result is lost');
+      return `the threshold crossed ${sayMs(scene.crossedMs(HARD_MIB, endedMs) - endedMs)} after its end, its memory back after ${sayMs(backMs - endedMs)}`;
+    },
+  };
+}
+
+export const volumeScenes: readonly KubeScene[] = [...HOWS.map(volumeScene), endedScene(false), endedScene(true)];

@@ -133,7 +133,7 @@ const unnamed: TruthScene = {
   },
 };
 
-/** So many files with several names are remembered (host/disk-walk.ts), and one more. */
+/** So many files with several names are remembered (host/disk/disk-walk.ts), and one more. */
 const LINKED = 100_001;
 const MANY_FILES = 50_000;
 

@@ -2,7 +2,7 @@
 import os from 'node:os';
 import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
-import type { Workload } from '../../../src/host/workload.ts';
+import type { Workload } from '../../../src/host/process/workload.ts';
 import { availableMiB, clock, type PodSpec, type Scene } from '../scene.ts';
 import { spread } from '../spread.ts';
 import { DATABASE, DATABASE_MIB, type TruthScene, untilGone } from './truth.ts';

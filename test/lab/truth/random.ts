@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
-import type { Workload } from '../../../src/host/workload.ts';
+import type { Workload } from '../../../src/host/process/workload.ts';
 import type { DecisionRecord } from '../../../src/record/entry.ts';
 import { availableMiB, clock, type PodSpec, type Scene } from '../scene.ts';
 import { besideLoops } from './starved.ts';

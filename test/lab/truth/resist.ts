@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
-import { findHierarchy } from '../../../src/host/cgroup-mounts.ts';
+import { findHierarchy } from '../../../src/host/cgroup/cgroup-mounts.ts';
 import { sleep } from '../../../src/host/clock.ts';
-import type { Workload } from '../../../src/host/workload.ts';
+import type { Workload } from '../../../src/host/process/workload.ts';
 import { clock, type PodSpec, type Scene, until } from '../scene.ts';
 import { DATABASE, DATABASE_MIB, evictionsOf, goneAfterDecisionMs, HOG, type TruthScene, untilGone } from './truth.ts';
 

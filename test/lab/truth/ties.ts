@@ -1,6 +1,9 @@
 // D16: what stops along with a pod changes while the agent runs, by units that are nobody's.
+import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { until } from '../scene.ts';
+import fs from 'node:fs';
+import { sleep } from '../../../src/host/clock.ts';
+import { clock, until } from '../scene.ts';
 import type { UnitTruth } from './truth.ts';
 import { systemctl, type UnitPod, type UnitScene, unitOf } from './unit-scene.ts';
 import { DATABASE, FILL, HARD, NODE_MIB, others, untilOver } from './units.ts';
@@ -14,6 +17,8 @@ const nobodys = (name: string, ...unit: readonly string[]): UnitPod => ({
   isNobodys: true,
 });
 
+/** What `explain` says of a threshold that is met. */
+const MET = /memory\.available: no pod may be evicted/;
 const explained = (): string => execFileSync('nodewarden', ['explain'], { encoding: 'utf8' });
 /** The hog comes once `explain` says so. */
 async function freshOnceSaid(scene: UnitScene, what: RegExp): Promise<string> {
@@ -62,4 +67,48 @@ const endsByItself: UnitTruth = {
   },
 };
 
-export const tieScenes: readonly UnitTruth[] = [amongMany, endsByItself];
+/** The end of its process takes the machine down, until its file no longer says so. */
+const REBOOTS = 'FailureAction=reboot';
+const rebooting: UnitTruth = {
+  name: `a manifest for a unit with ${REBOOTS} is added while a threshold is met and nobody else may go: it is not stopped`,
+  spec: {
+    pods: [
+      { ...DATABASE, commands: [`memory ${NODE_MIB - 80}`], annotations: { 'nodewarden.dev/evict-for': 'none' } },
+      { ...nobodys('web', REBOOTS), commands: ['memory 8'] },
+    ],
+    memoryMiB: NODE_MIB,
+    config: [HARD],
+  },
+  culprits: [],
+  evictions: { least: 0, most: 0 },
+  body: async (scene) => {
+    const mainPid = (): string => systemctl('show', '-P', 'MainPID', unitOf('web'));
+    const before = mainPid();
+    const isMet = (): boolean => MET.test(explained());
+    await until('the threshold is met', () => isMet() || null, 60_000);
+    // A lab that is rebooted tells nothing; the agent does not ask whether the reboot would succeed.
+    systemctl('mask', '--runtime', '--quiet', 'reboot.target');
+    const remove = scene.declare('web');
+    try {
+      await until(
+        'explain says what its end would do',
+        () => /lab\/web .*take the machine down/s.test(explained()) || null,
+        60_000,
+      );
+      assert(isMet(), 'the threshold is no longer met: this proves nothing');
+      // Several looks.
+      await sleep(clock, 3_000);
+      assert.equal(mainPid(), before, 'it was stopped');
+    } finally {
+      remove();
+      await until('it is no pod any more', () => !explained().includes('lab/web') || null, 60_000);
+      const file = `/run/systemd/system/${unitOf('web')}`;
+      fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replace(REBOOTS, ''));
+      systemctl('unmask', '--runtime', '--quiet', 'reboot.target');
+      systemctl('daemon-reload');
+    }
+    return '';
+  },
+};
+
+export const tieScenes: readonly UnitTruth[] = [amongMany, endsByItself, rebooting];

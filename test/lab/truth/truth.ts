@@ -1,6 +1,6 @@
-import { findCgroupMounts } from '../../../src/host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../../../src/host/cgroup/cgroup-mounts.ts';
 import { sleep } from '../../../src/host/clock.ts';
-import type { Workload } from '../../../src/host/workload.ts';
+import type { Workload } from '../../../src/host/process/workload.ts';
 import type { DecisionRecord } from '../../../src/record/entry.ts';
 import { joinDecisions } from '../../../src/record/entry.ts';
 import { readRecord } from '../../../src/record/reading/record-file.ts';

@@ -1,7 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { startTicks, type Workload } from '../../../src/host/workload.ts';
+import { startTicks, type Workload } from '../../../src/host/process/workload.ts';
 import { type Agent, installedAgent } from '../agent.ts';
 import { clock, type Played, until } from '../scene.ts';
 
@@ -43,6 +43,8 @@ export type UnitSceneSpec = {
 export type UnitScene = {
   /** Tells systemd and does not wait for the units. */
   readonly start: (...pods: readonly string[]) => void;
+  /** Writes the manifest of a unit that was nobody's, and returns what removes it. */
+  readonly declare: (name: string) => () => void;
   readonly agent: Agent;
   readonly played: () => readonly Played[];
   readonly kernelOomKills: () => number;
@@ -165,12 +167,15 @@ export async function withUnits(spec: UnitSceneSpec, body: (scene: UnitScene) =>
     if (units.length > 0) systemctl('start', '--no-block', ...units);
     for (const pod of pods) if (pod.isTransient === true) startTransient(pod);
   };
+  const declare = (name: string): (() => void) => {
+    const file = path.join(agent.places.manifests, `${name}.yaml`);
+    fs.writeFileSync(file, manifestOf(podOf(name)));
+    return () => fs.rmSync(file);
+  };
   try {
     systemctl('start', SLICE);
     writeConfiguration(agent, spec.config);
-    for (const pod of spec.pods.filter(({ isNobodys }) => isNobodys !== true)) {
-      fs.writeFileSync(path.join(agent.places.manifests, `${pod.name}.yaml`), manifestOf(pod));
-    }
+    for (const { name, isNobodys } of spec.pods) if (isNobodys !== true) declare(name);
     const early = spec.pods.filter(({ isLate, claims }) => isLate !== true && claims === undefined);
     if (early.length > 0) systemctl('start', ...early.map(({ name }) => unitOf(name)));
     for (const { name, isNobodys } of early)
@@ -178,6 +183,7 @@ export async function withUnits(spec: UnitSceneSpec, body: (scene: UnitScene) =>
     if (spec.isAgentLate !== true) await agent.start();
     await body({
       start,
+      declare,
       agent,
       played: () => played,
       kernelOomKills: kernel.count,

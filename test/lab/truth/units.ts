@@ -5,7 +5,7 @@ import { sleep } from '../../../src/host/clock.ts';
 import { askStatus, clock, until } from '../scene.ts';
 import { spread } from '../spread.ts';
 import { evictionsOf, type UnitTruth, victimOf } from './truth.ts';
-import { LOAD, type UnitPod, type UnitScene } from './unit-scene.ts';
+import { LOAD, systemctl, type UnitPod, type UnitScene, unitOf } from './unit-scene.ts';
 
 export const NODE_MIB = 512;
 export const HARD = 'evictionHard: { memory.available: "100Mi" }';
@@ -29,6 +29,8 @@ export async function untilOver(scene: UnitScene): Promise<void> {
     scene.kernelOomKills() > 0 || evictionsOf(scene).some(({ outcomes }) => outcomes.length > 0);
   await until('the hog ends', () => isOver() || null);
 }
+
+const isActive = (pod: string): boolean => systemctl('show', '-P', 'ActiveState', unitOf(pod)) === 'active';
 
 const KINDS: readonly { readonly said: string; readonly pod: Omit<UnitPod, 'name' | 'isLate'> }[] = [
   { said: 'transient unit', pod: { commands: FILL, isTransient: true } },
@@ -130,13 +132,17 @@ const cleaningUp: UnitTruth = {
   },
 };
 
-/** The hog comes when a finding tells of the other one. */
-async function freshOnceFound(scene: UnitScene, what: RegExp): Promise<string> {
+async function found(scene: UnitScene, what: RegExp): Promise<void> {
   const isFound = async (): Promise<true | null> => {
     const { findings } = await askStatus(scene.agent.places.socket);
     return findings.some(({ text }) => what.test(text)) || null;
   };
   await until(`a finding says ${what.source}`, isFound);
+}
+
+/** The hog comes when a finding tells of the other one. */
+async function freshOnceFound(scene: UnitScene, what: RegExp): Promise<string> {
+  await found(scene, what);
   scene.start('fresh');
   await untilOver(scene);
   return '';
@@ -159,14 +165,21 @@ const outside: UnitTruth = {
 };
 
 const LONG_BACK_MS = 16_000;
+const FILLED = '/run/lab-filled';
 /** Started in the place of the one that was evicted, which systemd cannot run beside it. */
 const replaced: UnitTruth = {
-  name: 'an evicted unit is not restarted if that would stop the unit that replaced it',
+  name: 'an evicted unit is not restarted if that would stop the unit that replaced it, before that has ended',
   mostRuns: 2,
   spec: {
     pods: [
       DATABASE,
-      { name: 'fresh', requestMiB: 16, commands: FILL, isLate: true, isRestarted: true },
+      {
+        name: 'fresh',
+        requestMiB: 16,
+        commands: `if [ -e ${FILLED} ]; then exec sleep infinity; fi; : > ${FILLED}; exec perl ${LOAD} 'grow ${NODE_MIB} max'`,
+        isLate: true,
+        isRestarted: true,
+      },
       { name: 'rival', priority: 1000, commands: ['memory 8'], unit: ['Conflicts=lab-fresh.service'], isLate: true },
     ],
     memoryMiB: NODE_MIB,
@@ -174,15 +187,17 @@ const replaced: UnitTruth = {
   },
   culprits: ['fresh'],
   body: async (scene) => {
+    fs.rmSync(FILLED, { force: true });
     scene.start('fresh');
     await untilOver(scene);
     scene.start('rival');
     // The transition period, and the first back-off of 10 s.
     await sleep(clock, LONG_BACK_MS);
-    await until(
-      'it is said why',
-      () => /lab-fresh.*is no longer held: lab-rival\.service runs/.test(scene.agent.log()) || null,
-    );
+    await found(scene, /^lab-fresh\.service could not be restarted: lab-rival\.service runs/);
+    assert.equal(isActive('fresh'), false, 'it was restarted beside the rival');
+    assert.equal(isActive('rival'), true, 'the rival was stopped');
+    systemctl('stop', unitOf('rival'));
+    await until('it is restarted once the rival has ended', () => isActive('fresh') || null);
     return '';
   },
 };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { findCgroupMounts } from '../../../src/host/cgroup-mounts.ts';
+import { findCgroupMounts } from '../../../src/host/cgroup/cgroup-mounts.ts';
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, type PodSpec, until } from '../scene.ts';
 import { clear } from './resist.ts';

@@ -38,4 +38,13 @@ describe('recorded usage', () => {
     const scenario = { ...aScenario(RECORDED), labels: { recorded: 'capture' } };
     expect([...runEviction(scenario)].map(({ result }) => result.evicted.length)).toEqual([1, 0, 0]);
   });
+
+  it('of files counts as freed also once the pod has ended by itself in the recording', () => {
+    const files = (at: number, has: boolean): string =>
+      `  - at: ${at}s\n    summary: {node: {fs: {availableBytes: 5Mi, capacityBytes: 100Mi}}, pods: [${has ? '{podRef: {namespace: default, name: a, uid: a}, containers: [{name: c, rootfs: {usedBytes: 60Mi}, logs: {usedBytes: 0}}]}, ' : ''}{podRef: {namespace: default, name: b, uid: b}, containers: [{name: c, rootfs: {usedBytes: 1Mi}, logs: {usedBytes: 0}}]}]}\n    pods: ${PODS}\n`;
+    const text = `config: {evictionHard: {nodefs.available: 10Mi}}\npods: ${PODS}\nsteps:\n${files(1, true)}${files(2, true)}${files(3, false)}${files(4, false)}`;
+    const looks = [...runEviction(aScenario(text), undefined, true)];
+    expect(looks.map(({ result }) => result.evicted.map(({ pod }) => pod))).toEqual([['default/a'], [], [], []]);
+    expect(looks[3]?.observation?.signals['nodefs.available']).toMatchObject(known({ available: 65 * 2 ** 20 }));
+  });
 });

@@ -72,7 +72,7 @@ describe('an eviction scenario', () => {
     const text = `{"apiVersion": "nodewarden.dev/v1alpha1", "kind": "EvictionScenario", "metadata": {"name": "s"},
       "steps": [{"at": "10s", "summary": {"node": {"memory": {"availableBytes": "1Gi"}}}},
                 {"at": 9000}]}`;
-    const [document] = parseJsonDocument(text, 'a.jsonl', { line: 7, column: 1 }).documents;
+    const [document] = parseJsonDocument(text, 'a.jsonl', 7).documents;
     if (document === undefined) throw new Error('no document');
     expect(readEvictionScenario(document).problems.map(sayProblem)).toEqual([
       'a.jsonl:9:24: steps[1].at: must be later than that of the step before',

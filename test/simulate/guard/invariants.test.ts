@@ -10,6 +10,7 @@ const numbered = (prefix: string, count: number): ReadonlySet<string> =>
   new Set(Array.from({ length: count }, (_, i) => `${prefix}${i + 1}`));
 const around: Circumstances = {
   config,
+  leaseEveryMs: 10_000,
   workers: { nodes: numbered('w', 10), most: 10 },
   apart: { nodes: numbered('x', 5), most: 5 },
   domains: [{ nodes: new Set(['w1', 'w2', 's1', 's2']), most: 5 }],
@@ -104,6 +105,10 @@ const switchedOnUnseen = (...leading: readonly Fact[]): readonly Fact[] => [
 const decided = (isStormExempt: boolean): Fact =>
   ({ kind: 'decided', ...at(90), ...by, node: 'w1', isDry: false, isStormExempt }) as Fact;
 
+/** It was silent before it was decided on. */
+const DEAD: readonly Fact[] = [...leads(0, 140), ...silent(0, 'w1'), decided(false)];
+const foreign = (seconds: number, isAdded: boolean): Fact =>
+  taint(seconds, isAdded, { value: 'nodeshutdown', by: null });
 const api = (seconds: number, mode: 'up' | 'down'): Fact => ({ kind: 'api', ...at(seconds), mode });
 const DRY = { dryRun: true };
 const ONE_AT_A_TIME = { controlPlane: 'oneAtATime' } as const;
@@ -316,6 +321,17 @@ const CASES: { readonly [name: string]: { readonly broken: readonly Case[]; read
     whole: [
       ['its own', [taint(100, false)]],
       ['somebody else removed it', [taint(100, false, { value: 'medik8s', by: null })]],
+    ],
+  },
+  'no-on-under-foreign-taint': {
+    broken: [['one that was seen', [...DEAD, foreign(101, true), command(130, 'on')]]],
+    whole: [
+      ['too late to be seen', [...DEAD, foreign(120, true), command(130, 'on')]],
+      ['it was taken back', [...DEAD, foreign(101, true), foreign(125, false), command(130, 'on')]],
+      ['its own', [...DEAD, taint(101, true), command(130, 'on')]],
+      ['it lived since', [...DEAD, foreign(101, true), { kind: 'heard', ...at(120), node: 'w1' }, command(130, 'on')]],
+      ['a Node made anew', [...DEAD, foreign(101, true), deleted(110, 'w1'), command(130, 'on')]],
+      ['asked only', [...DEAD, foreign(101, true), command(130, 'status')]],
     ],
   },
   'nothing-fenced-in-a-storm': {

@@ -94,4 +94,16 @@ describe('what the record of a fencing says of its member', () => {
     expect(awayMs).toBeGreaterThanOrEqual(trueMs - 10_000);
     expect(awayMs).toBeLessThanOrEqual(trueMs + 20_000);
   });
+  it('is at most for so long, if nobody led while it came back', () => {
+    const gone = ['g1', 'g2'].map((name) => ({ at: '7m25s', guard: { name, kill: true } }));
+    const back = ['g1', 'g2'].map((name) => ({ at: '16m', guard: { name, restart: true } }));
+    const { record, awayMs, trueMs } = lastRecord({
+      events: [{ at: '5m', node: 'w2', freeze: true }, ...gone, ...back],
+    });
+    expect(awayMs).toBeGreaterThan(trueMs + 60_000);
+    expect(record?.freed).toMatchObject({
+      pods: [{ isGoneBy: true, isReadyBy: true }],
+      volumes: [{ isGoneBy: true }],
+    });
+  });
 });

@@ -25,7 +25,7 @@ describe('a GuardScenario', () => {
       { name: 'g2', on: null },
     ]);
     expect(nodes[0]?.devices).toEqual([{ kind: 'bmc', level: 1, sharesPower: false }]);
-    expect(config.plans['w1']).toEqual({ isolation: [], levels: [['bmc w1']] });
+    expect(config.plans['w1']).toEqual({ isolation: [], levels: [['bmc w1']], ofMachine: ['bmc w1'] });
     expect(untilMs).toBe(35 * 60_000);
     expect(config.dryRun).toBe(false);
   });
@@ -35,6 +35,7 @@ describe('a GuardScenario', () => {
     expect(aScenario({ nodes: [{ name: 'w1', devices }] }).config.plans['w1']).toEqual({
       isolation: ['fabric w1'],
       levels: [['bmc w1'], ['pdu-1 w1', 'pdu-2 w1']],
+      ofMachine: ['bmc w1'],
     });
   });
 

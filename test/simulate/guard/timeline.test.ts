@@ -17,6 +17,14 @@ describe('the timeline of a guard', () => {
     expect(said).toContain('order of anna: fence w2: accepted');
   });
 
+  it('says what an ordered fencing frees, of a node that was read only for it', () => {
+    const said = linesOf([
+      { at: '5m', node: 'w2', kubelet: 'stop' },
+      { at: '5m10s', order: { verb: 'fence', node: 'w2', by: 'anna', because: 'its disks are gone' } },
+    ]);
+    expect(said).toMatch(/w2: fence: silent for \S+; frees default\/db-w2 and 1 volume/);
+  });
+
   it('says which order was refused, and why', () => {
     const said = linesOf([{ at: '5m', order: { verb: 'power-on', node: 'w2', by: 'anna', because: 'x' } }]);
     expect(said).toContain('order of anna: power-on w2: refused: no fencing of this node is open');
@@ -32,7 +40,9 @@ describe('the timeline of a guard', () => {
       ],
       { rate: { minInterval: '3m' }, storm: { maxUnhealthy: '60%', burst: { nodes: 5, within: '30s' } } },
     );
-    expect(said).toMatch(/w[23]: held by gate rate: the last power-off was \d+(ms|\.\d+s|s) ago \(minInterval 3m0s\)/);
+    expect(said).toMatch(
+      /w[23]: held by gate rate: the last power-off, decided or done, real or in dry run, was \d+(ms|\.\d+s|s) ago \(minInterval 3m0s\)/,
+    );
     expect(said).toContain('w4: held by gate device: its devices do not all answer');
   });
 

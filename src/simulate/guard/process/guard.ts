@@ -1,11 +1,10 @@
 import type { GuardConfig } from '../../../core/guard/config.ts';
-import { decideGuard } from '../../../core/guard/decide.ts';
+import { decideGuard, whyNotNow } from '../../../core/guard/decide.ts';
 import type { GuardVerdict, NextGuardLook } from '../../../core/guard/decision.ts';
 import { LOOK_WAIT_MS, NEWS_APART_MS } from '../../../core/guard/next-look.ts';
 import type { DeviceAnswer, GuardObservation, GuardOutcome } from '../../../core/guard/observation.ts';
 import { isAdopted } from '../../../core/guard/self.ts';
 import { type GuardState, initialGuardState } from '../../../core/guard/state.ts';
-import { whyNotNow } from '../../../core/guard/why-not-now.ts';
 import type { World } from '../world.ts';
 import { createHands } from './hands.ts';
 import { createKeeper } from './keeper.ts';

@@ -1,7 +1,6 @@
 import type { GuardConfig } from '../../../core/guard/config.ts';
 import { keptDevices } from '../../../core/guard/devices.ts';
-import { keptState } from '../../../core/guard/kept-state.ts';
-import type { GuardState } from '../../../core/guard/state.ts';
+import { type GuardState, keptState } from '../../../core/guard/state.ts';
 import type { World } from '../world.ts';
 import type { Client, Clocks } from './lifeline.ts';
 import { GUARD_DEVICES, GUARD_STATE } from './senses.ts';

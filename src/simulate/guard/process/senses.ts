@@ -85,7 +85,7 @@ export function createSenses({ world, clocks, client, isWitnessPossible }: Parts
     isListing = true;
     wait((arrived) =>
       client.ask(
-        () => nodeViewsOf(api.cached()),
+        () => nodeViewsOf(api.cached(), world.leaseEveryMs),
         (value) => {
           isListing = false;
           if (value !== null) nodes = known({ value, asOfMs: nowMs });
@@ -137,7 +137,7 @@ export function createSenses({ world, clocks, client, isWitnessPossible }: Parts
     for (const uid of next.looks) {
       wait((arrived) =>
         client.ask(
-          () => consistentLook(store, nameOf(uid), world.renewTime(nameOf(uid))),
+          () => consistentLook(store, nameOf(uid), world.renewTime(nameOf(uid)), world.leaseEveryMs),
           (look: ConsistentLook | null) => {
             putAsked(uid, { look: look === null ? NO_ANSWER : known({ value: look, asOfMs }) });
             arrived();

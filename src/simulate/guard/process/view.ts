@@ -11,12 +11,13 @@ import type {
 } from '../../../core/guard/observation.ts';
 import { GUARD_ANNOTATIONS } from '../../../core/guard/observation.ts';
 import { attachmentsByNode } from '../../../core/guard/worth.ts';
+import { hexHashOf } from '../../../core/hash.ts';
 import type { NodeName } from '../facts.ts';
 import type * as stored from '../objects.ts';
-import { hashOf, type World } from '../world.ts';
+import { RENEWALS } from '../scenario.ts';
+import type { World } from '../world.ts';
 
 /** How the objects of the virtual API server look to the guard's core. The same object stays the same view. */
-const LEASE_DURATION_MS = 40_000;
 const views = new WeakMap<stored.NodeObject, NodeObject>();
 
 export function nodeObjectOf(node: stored.NodeObject): NodeObject {
@@ -27,6 +28,8 @@ export function nodeObjectOf(node: stored.NodeObject): NodeObject {
     uid: node.uid,
     key: keyOf(node.uid),
     bootId: node.bootId,
+    systemUuid: '',
+    created: '',
     isDeleting: false,
     isUnschedulable: node.isCordoned,
     labels: node.labels,
@@ -43,10 +46,7 @@ export function nodeObjectOf(node: stored.NodeObject): NodeObject {
 }
 
 /** 16 hex digits of the uid, as the live one's SHA-256: only that they differ counts. */
-export function keyOf(uid: string): string {
-  const hex = (text: string): string => hashOf(text).toString(16).padStart(8, '0');
-  return hex(uid) + hex(`${uid}/`);
-}
+export const keyOf = (uid: string): string => hexHashOf(uid) + hexHashOf(`${uid}/`);
 
 function conditionsOf(node: stored.NodeObject): readonly ConditionView[] {
   const ready = { type: 'Ready', message: '', ...node.ready };
@@ -67,25 +67,34 @@ function conditionsOf(node: stored.NodeObject): readonly ConditionView[] {
   return [ready, ...(node.isShuttingDown ? [armed] : []), ...(node.fenced === null ? [] : [fenced])];
 }
 
-export function leaseOf(renewed: string | null): LeaseView | null {
-  return renewed === null ? null : { renewed, durationMs: LEASE_DURATION_MS };
+function leaseOf(renewed: string | null, everyMs: number): LeaseView | null {
+  return renewed === null ? null : { renewed, durationMs: everyMs * RENEWALS };
 }
 
-export function nodeViewsOf(cached: {
-  readonly nodes: ReadonlyMap<NodeName, stored.NodeObject>;
-  readonly renewTime: (node: NodeName) => string | null;
-}): readonly NodeView[] {
+/** `everyMs`: the time between two renewals of a lease. */
+export function nodeViewsOf(
+  cached: {
+    readonly nodes: ReadonlyMap<NodeName, stored.NodeObject>;
+    readonly renewTime: (node: NodeName) => string | null;
+  },
+  everyMs: number,
+): readonly NodeView[] {
   const all: NodeView[] = [];
   for (const node of cached.nodes.values())
-    all.push({ object: nodeObjectOf(node), lease: leaseOf(cached.renewTime(node.name)) });
+    all.push({ object: nodeObjectOf(node), lease: leaseOf(cached.renewTime(node.name), everyMs) });
   return all;
 }
 
-export function consistentLook(store: stored.Store, name: NodeName, renewTime: string | null): ConsistentLook {
+export function consistentLook(
+  store: stored.Store,
+  name: NodeName,
+  renewTime: string | null,
+  everyMs: number,
+): ConsistentLook {
   const node = store.node(name);
   return {
     node: node === null ? null : nodeObjectOf(node),
-    lease: leaseOf(renewTime),
+    lease: leaseOf(renewTime, everyMs),
     resourceVersion: String(node?.version ?? 0),
   };
 }
@@ -99,7 +108,7 @@ export function podsOn(store: stored.Store, node: NodeName): readonly PodOnNode[
       namespace,
       name,
       priority: pod.priority,
-      ownerKind: pod.statefulSet === null ? 'ReplicaSet' : 'StatefulSet',
+      ownerKind: pod.statefulSet !== null ? 'StatefulSet' : pod.tolerates ? 'DaemonSet' : 'ReplicaSet',
       hasAttachedVolume: attached.has(pod.name),
       isTerminating: pod.isTerminating,
       isFinished: false,

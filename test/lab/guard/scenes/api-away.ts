@@ -41,7 +41,7 @@ const away: LabScene = {
 export const NO_STORM = {
   maxUnhealthy: '100%',
   domainShare: '100%',
-  burst: { nodes: 1_000, within: '1s' },
+  burst: { nodes: 1_000, within: '20s' },
   coolDown: '1m',
 };
 

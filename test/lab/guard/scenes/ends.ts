@@ -49,18 +49,24 @@ const ends: LabScene = {
       (async () => {
         await is('the one that gets a taint by hand is off', () => offs(added) === 1);
         await setTaints(added.name, BY_HAND);
-        await is('it is powered on', () => added.isOn());
+        await is('it is left to the one who set that', async () => (await phases(added)) === 'untainting');
+        await sleep(clock, 30_000);
+        const { taints = [] } = fleet.node(added.name)['spec'];
         lab.check(
           'beside an out-of-service taint of others, there is none of ours',
           taintOf(fleet.node(added.name)) === null,
         );
-        added.kubelet('up');
-        await is('it is back', () => isBack(added));
-        const left = fleet.node(added.name)['spec'].taints ?? [];
+        lab.check('and the machine is not powered on under it', !added.isOn());
         lab.check(
           'the foreign taint stays',
-          left.some(({ key, value }: { key: string; value: string }) => key === OUT_OF_SERVICE && value === 'by-hand'),
+          taints.some(
+            ({ key, value }: { key: string; value: string }) => key === OUT_OF_SERVICE && value === 'by-hand',
+          ),
         );
+        await setTaints(added.name, []);
+        await is('it is powered on', () => added.isOn());
+        added.kubelet('up');
+        await is('it is back', () => isBack(added));
       })(),
       (async () => {
         await is('the late one is given up', async () => (await phases(late)) === 'not-back');
