@@ -66,7 +66,7 @@ fresh() {
 boot_again() {
   rm -rf "$RUN/journal"
   machine
-  ctl ready "$RUN/ga.sock" 180
+  ctl ready "$RUN/ga.sock" 400
   vm run -t 120 'systemctl is-system-running --wait' >/dev/null || vm run 'systemctl --failed --no-legend'
 }
 status() { vm run -t 30 'nodewarden status -o json' | node -p "const { shutdown } = JSON.parse(fs.readFileSync(0)); $1"; }
@@ -149,6 +149,7 @@ run_check() {
   trap 'status=$?
     if [ $status != 0 ]; then
       [ ! -s "$RUN/timeline" ] || { echo "-- the timeline"; cut -c 1-200 "$RUN/timeline"; }
+      echo "-- the console"; tail -n 15 "$RUN/console.log" | cut -c 1-200
       echo "-- the journal"; vm journal -b -o short-unix 2>&1 | grep -vE " (systemd\[1\]|qemu-ga\[[0-9]+\]): " | tail -n 60 | cut -c 1-260; fi
     vm stop --purge 2>/dev/null; exit $status' EXIT
   "check_$1"
