@@ -2,7 +2,20 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { sleep } from '../../src/host/clock.ts';
 import { hasDbusDaemon, until } from '../host/private-bus.ts';
-import { clock, evict, fake, heard, held, manifest, open, restart, UNIT, whenStarted } from './a-restart.ts';
+import {
+  areDown,
+  clock,
+  evict,
+  fake,
+  heard,
+  held,
+  hold,
+  manifest,
+  open,
+  restart,
+  UNIT,
+  whenStarted,
+} from './a-restart.ts';
 
 describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, beside other units [needs dbus-daemon]', () => {
   /** It cannot run beside the stopped one. */
@@ -122,6 +135,55 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped, beside other u
     expect(heard.lines).toContain(
       'restarted: front.service is no longer held: its manifest keeps it stopped after an eviction',
     );
+  });
+
+  describe('and needs another one that is to stay down', () => {
+    const BASE = 'base.service';
+    const WAITS = `web.service could not be restarted: it needs ${BASE}, which is to stay down: its manifest, or who stopped it, says so; retrying`;
+    const evictBoth = async (afterBase: 'stay' | 'restart'): Promise<void> => {
+      const relations = { Requires: [BASE] };
+      fake.units.set(BASE, { activeState: 'active', invocation: 5, controlGroup: '/b', loadState: 'loaded' });
+      Object.assign(fake.units.get(UNIT) ?? {}, { relations });
+      restart.setCondition('MemoryPressure', true);
+      await evict();
+      await hold(BASE, { ...manifest(), afterEviction: afterBase });
+      await fake.systemd.stop(BASE);
+      await areDown(2);
+    };
+    const starts = (): readonly string[] => fake.asked().filter((asked) => asked.startsWith('StartUnit'));
+    const isSaid = (): Promise<void> => until(() => heard.present.get(`restart/${UNIT}`) === WAITS);
+
+    it('is not started, as systemd would start both, and follows once somebody has started that one', async () => {
+      await evictBoth('stay');
+      restart.setCondition('MemoryPressure', false);
+      await isSaid();
+      expect(starts()).toEqual([]);
+      fake.byOthers('start', BASE);
+      await until(() => held().length === 0);
+      expect(starts()).toEqual([`StartUnit ${UNIT}`]);
+      expect(heard.present.size).toBe(0);
+    });
+
+    it('is not started either if somebody has stopped that one while it was held, also by the next agent', async () => {
+      await evictBoth('restart');
+      fake.byOthers('stop', BASE);
+      await until(() => held().length === 1);
+      await restart.close();
+      open({ conditions: ['MemoryPressure'] });
+      restart.setCondition('MemoryPressure', false);
+      await isSaid();
+      expect(starts()).toEqual([]);
+    });
+
+    it('is started with that one if it was started meanwhile, and has ended by itself', async () => {
+      await evictBoth('stay');
+      restart.setCondition('MemoryPressure', false);
+      await isSaid();
+      fake.byOthers('start', BASE);
+      await until(() => fake.units.get(BASE)?.activeState === 'active');
+      Object.assign(fake.units.get(BASE) ?? {}, { activeState: 'inactive' });
+      await until(() => starts().includes(`StartUnit ${UNIT}`));
+    });
   });
 
   it('is not started while a unit runs that its start would stop, which is a finding, and starts once that has ended', async () => {

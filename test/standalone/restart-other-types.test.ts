@@ -77,6 +77,16 @@ describe.skipIf(!hasDbusDaemon)('a unit other than a service that an eviction st
     expect(starts()).toEqual(['StartUnit web.socket', `StartUnit ${UNIT}`]);
   });
 
+  it('is started before another held unit that starts its service, if it is a socket', async () => {
+    add('web.timer', { Requires: [UNIT] });
+    add('web.socket', { Triggers: [UNIT] });
+    await evictWith('web.timer', 'web.socket');
+    restart.setCondition('MemoryPressure', false);
+    await until(() => heard.notes.length === 3);
+    expect(starts()[0]).toBe('StartUnit web.socket');
+    expect(heard.present.size).toBe(0);
+  });
+
   it('does not keep its service down if it is a socket that cannot be started', async () => {
     await openWithSocket();
     Object.assign(fake.units.get('web.socket') ?? {}, { loadState: 'masked' });

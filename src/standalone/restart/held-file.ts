@@ -43,6 +43,8 @@ export type Held = {
   readonly restarted: readonly RestartedUnit[];
   /** Each run that was stopped again because something else had started it while it was held. */
   readonly stoppedAgain: readonly StoppedAgain[];
+  /** Held no longer, and to stay down until somebody starts them: as their manifest says, or who stopped them. */
+  readonly leftDown: readonly string[];
 };
 
 export const heldPath = (runtimeDirectory: string): string => `${runtimeDirectory}/held.json`;
@@ -53,6 +55,7 @@ export const nothingHeld = (bootId: string): Held => ({
   units: [],
   restarted: [],
   stoppedAgain: [],
+  leftDown: [],
 });
 
 /** Whether systemd reports another run than the one that was stopped, or is being stopped. */
@@ -112,6 +115,7 @@ const isHeld = shape<Held>({
   restarted: remembered(shape<RestartedUnit>({ unit: isText, level: isNumber, startedMs: isNumber })),
   // Missing in files of earlier versions.
   stoppedAgain: optional(remembered(shape<StoppedAgain>({ unit: isText, atMs: isNumber, run: optional(isText) }))),
+  leftDown: optional(remembered(isText)),
 });
 
 /** Null if it is not what `saveHeld` writes. */

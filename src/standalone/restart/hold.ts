@@ -1,13 +1,12 @@
 // What an eviction holds down: from its first signal on, only the agent starts that again.
 import { podName } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
-import type { Systemd } from '../../host/systemd/systemd.ts';
 import type { UnitFacts } from '../../host/systemd/unit-facts.ts';
 import { currentRun } from '../../host/systemd/unit-path.ts';
 import { sayNames } from '../../words/phrases.ts';
 import type { ManifestPod } from '../manifests/manifest.ts';
 import { MAX_REMEMBERED } from '../manifests/runtime-file.ts';
-import { isBehindSocket, isNeededBy, isStartable } from '../ties/start-effects.ts';
+import { isNeededBy, isStartable } from '../ties/start-effects.ts';
 import type { Held, HeldUnit } from './held-file.ts';
 import type { HoldNeeds } from './needs.ts';
 
@@ -98,6 +97,7 @@ const isIn = (units: readonly HeldUnit[], { unit }: HeldUnit): boolean => units.
 export const withHeld = (held: Held, holding: readonly HeldUnit[]): Held => ({
   ...held,
   units: [...held.units.filter((other) => !isIn(holding, other)), ...holding].slice(-MAX_REMEMBERED),
+  leftDown: held.leftDown.filter((name) => !holding.some(({ unit }) => unit === name)),
 });
 
 /** What may start together with a unit that needs it: it is held as well, or was restarted. */
@@ -107,16 +107,15 @@ export const comesBack =
     units.some(({ unit, after }) => unit === name && after === 'restart') ||
     restarted.some(({ unit }) => unit === name);
 
-/** Its socket is held, too, and is started before it. One that could not be started has had its turn. */
-export function isBehindHeld(
-  systemd: Pick<Systemd, 'ties'>,
-  { units }: Held,
-  { level }: HeldUnit,
-  facts: UnitFacts,
-): Promise<boolean> {
-  const ahead = units.filter((other) => other.level <= level).map(({ unit }) => unit);
-  return isBehindSocket(systemd, facts, ahead);
-}
+/** Held as well, and started no later. One that could not be started has had its turn. */
+export const aheadOf = ({ units }: Held, { level }: HeldUnit): readonly string[] =>
+  units.filter((other) => other.level <= level).map(({ unit }) => unit);
+
+/** Not to be started for one that needs it. */
+export const isLeftDownIn =
+  ({ units, leftDown }: Held) =>
+  (name: string): boolean =>
+    leftDown.includes(name) || units.some(({ unit, after }) => unit === name && after === 'stay');
 
 const PULLED_MS = 60_000;
 

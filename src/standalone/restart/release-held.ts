@@ -4,7 +4,7 @@ import { STARTED_OR_RESET, stoppedByShutdown, stopsUnusable } from '../../words/
 import { loadStops } from '../stop/stops-file.ts';
 import { isRunning, prepareStart } from '../ties/start-effects.ts';
 import { type HeldUnit, isAnotherRun, isReset, loadHeld, nothingHeld, saveHeld } from './held-file.ts';
-import { comesBack } from './hold.ts';
+import { comesBack, isLeftDownIn } from './hold.ts';
 
 const RESTARTED = 'it was started again already, and has ended since';
 
@@ -30,6 +30,7 @@ export async function releaseHeld(needs: {
   const isSocket = ({ unit }: HeldUnit): number => Number(unit.endsWith('.socket'));
   // systemd starts a socket only before its service.
   const units = held.units.toSorted((a, b) => isSocket(b) - isSocket(a));
+  const others = { wasStopped: comesBack(held), isLeftDown: isLeftDownIn(held) };
   for (const unit of units.filter(({ after }) => after === 'restart')) {
     const facts = await needs.systemd.unit(unit.unit);
     if (isRunning(facts.known ? facts.value : null)) continue;
@@ -44,7 +45,7 @@ export async function releaseHeld(needs: {
       left.push(`${unit.unit} is not started: ${STARTED_OR_RESET}`);
       continue;
     }
-    const forbidden = facts.known ? await prepareStart(needs.systemd, facts.value, comesBack(held)) : null;
+    const forbidden = facts.known ? await prepareStart(needs.systemd, facts.value, others) : null;
     if (forbidden?.isMeant === true) {
       left.push(`${unit.unit} is not started: ${forbidden.why}`);
       continue;

@@ -23,7 +23,17 @@ import { isRunning, prepareStart } from '../ties/start-effects.ts';
 import { createAway } from './away.ts';
 import { createHeldConditions } from './held-conditions.ts';
 import { type Held, type HeldUnit, isAnotherRun, isReset, loadHeld, saveHeld } from './held-file.ts';
-import { backOffMs, comesBack, HEALTHY_MS, isBehindHeld, pulledInBy, toHold, withHeld, withoutAgain } from './hold.ts';
+import {
+  aheadOf,
+  backOffMs,
+  comesBack,
+  HEALTHY_MS,
+  isLeftDownIn,
+  pulledInBy,
+  toHold,
+  withHeld,
+  withoutAgain,
+} from './hold.ts';
 import type { RestartNeeds } from './needs.ts';
 import { MOST_STOPS, stopAgainOf, stopsOf } from './stop-again.ts';
 import { createStoppedBases } from './stopped-bases.ts';
@@ -91,6 +101,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     saver.save();
     tellHeld();
   }
+  const leftDownWithout = (name: string): readonly string[] => held.leftDown.filter((other) => other !== name);
   const put = (unit: HeldUnit): void =>
     keep({ ...held, units: [...held.units.filter((other) => other.unit !== unit.unit), unit].slice(-MAX_REMEMBERED) });
   const forgetJobs = (units: readonly HeldUnit[]): void => {
@@ -98,9 +109,10 @@ export function createRestart(needs: RestartNeeds): Restart {
     jobs = jobs.filter((job) => !units.some(({ unit }) => unit === job.unit));
     for (const { unit } of units) away.forget(unit);
   };
-  const drop = (unit: HeldUnit, why: string): void => {
+  const drop = (unit: HeldUnit, why: string, isToStayDown = false): void => {
     findings.clear(restartId(unit.unit));
-    keep({ ...held, units: held.units.filter((other) => other.unit !== unit.unit) });
+    const leftDown = [...leftDownWithout(unit.unit), ...(isToStayDown ? [unit.unit] : [])].slice(-MAX_REMEMBERED);
+    keep({ ...held, units: held.units.filter((other) => other.unit !== unit.unit), leftDown });
     log.info(
       { event: 'restarted', unit: unit.unit, pod: unit.pod, started: false },
       `${unit.unit} is no longer held: ${why}`,
@@ -200,7 +212,7 @@ export function createRestart(needs: RestartNeeds): Restart {
       return drop(unit, isAnother ? 'something else started it' : 'it did not stop');
     }
     if (away.isForGood(unit.unit, facts)) return drop(unit, 'systemd has known no such unit for 10 minutes');
-    if (isForeign) return drop(unit, 'something else has started or stopped it since');
+    if (isForeign) return drop(unit, 'something else has started or stopped it since', !isAnother);
     if (isReset(unit, facts))
       return unheard.has(unit.unit) ? drop(unit, STARTED_OR_RESET) : put({ ...unit, isFailed: false });
     if (unit.asked === 'stop') {
@@ -214,19 +226,24 @@ export function createRestart(needs: RestartNeeds): Restart {
     if (isAnother) return drop(unit, 'something else has started or stopped it since');
     const base = await bases.of(unit.unit);
     if (base === 'undecided' || isClosed || isHalted() || !held.units.includes(unit)) return;
-    if (base !== null) return drop(unit, `something else has stopped ${base} since, and it stops with that`);
+    if (base !== null) return drop(unit, `something else has stopped ${base} since, and it stops with that`, true);
     if (isDry()) return;
     if (!mayRunNow) {
       if (unit.dueMs === null) return;
       findings.clear(restartId(unit.unit));
       return put({ ...unit, dueMs: null });
     }
-    if (unit.after === 'stay') return drop(unit, 'its manifest keeps it stopped after an eviction');
+    if (unit.after === 'stay') return drop(unit, 'its manifest keeps it stopped after an eviction', true);
     if (unit.dueMs === null) return setDue(unit);
     if (nowMs < unit.dueMs) return;
-    if (await isBehindHeld(systemd, held, unit, facts)) return;
-    const forbidden = await prepareStart(systemd, facts, comesBack(held), isKeptDown);
-    if (mayNotAct(unit) || !mayRun(unit)) return;
+    const others = {
+      wasStopped: comesBack(held),
+      isKeptDown,
+      isLeftDown: isLeftDownIn(held),
+      ahead: aheadOf(held, unit),
+    };
+    const forbidden = await prepareStart(systemd, facts, others);
+    if (mayNotAct(unit) || !mayRun(unit) || forbidden?.isSoon === true) return;
     if (forbidden === null) return startAgain(unit);
     if (forbidden.isMeant && needs.mayBeDeclared?.(unit.pod) === false)
       return drop(unit, `${forbidden.why}, and its manifest is gone`);
@@ -311,6 +328,9 @@ export function createRestart(needs: RestartNeeds): Restart {
   const endJobs = systemd.whenJobEnds((job) => {
     if (isHeld(job.unit)) jobs = [...jobs, job].slice(-MAX_REMEMBERED);
   });
+  const endStates = systemd.whenStateChanges((unit, facts) => {
+    if (held.leftDown.includes(unit) && isRunning(facts)) keep({ ...held, leftDown: leftDownWithout(unit) });
+  });
   return {
     hold: (manifest, unit, facts) => {
       const isUp = facts === null || facts === 'between-runs' || isRunning(facts);
@@ -354,7 +374,8 @@ export function createRestart(needs: RestartNeeds): Restart {
       schedule(0);
     },
     rewrite: () => {
-      if (!wasTaken && held.units.length + held.conditions.length + held.restarted.length > 0) keep(held);
+      if (!wasTaken && held.units.length + held.conditions.length + held.restarted.length + held.leftDown.length > 0)
+        keep(held);
     },
     isHeld,
     close: async () => {
@@ -362,6 +383,7 @@ export function createRestart(needs: RestartNeeds): Restart {
       cancelTimer();
       saver.close();
       endJobs();
+      endStates();
       bases.close();
       await new Promise<void>((resolve) => {
         const cancel = clock.after(CLOSE_MS, resolve);

@@ -8,7 +8,7 @@ import type { UndoneStops } from '../../mode.ts';
 import type { Clock } from '../../ports.ts';
 import type { Restart } from '../restart/restart.ts';
 import { isAnswer } from '../ties/awaited-answer.ts';
-import { isBehindSocket, isNeededBy, isRunning, prepareStart } from '../ties/start-effects.ts';
+import { isNeededBy, isRunning, prepareStart } from '../ties/start-effects.ts';
 import type { StoppedPod } from './stops-file.ts';
 import type { StopsMemory } from './stops-memory.ts';
 
@@ -116,13 +116,15 @@ async function fateOf(
   // Stopped along with a pod, the agent ends only after the undo, and systemd starts it then.
   const isOwn = facts.known && facts.value.activeState === STOPPING && (await isOwnUnit(systemd, unit));
   const fate = fateOfUnit(pod, facts, { isEnded, isLate, isOwn });
-  const left = memory.all().map((other) => other.unit);
+  const left = memory.all().flatMap((other) => other.unit ?? []);
   const isToStart = fate.kind === 'start' && facts.known;
-  if (isToStart && !isLate && (await isBehindSocket(systemd, facts.value, left))) return WAIT;
   const wasStopped = (name: string): boolean => started.includes(name) || left.includes(name);
-  const forbidden = isToStart ? await prepareStart(systemd, facts.value, wasStopped) : null;
+  const forbidden = isToStart
+    ? await prepareStart(systemd, facts.value, { wasStopped, ahead: isLate ? [] : left })
+    : null;
   if (!mayStart()) return NOTHING;
   if (forbidden === null) return fate;
+  if (forbidden.isSoon === true) return WAIT;
   return forbidden.isMeant ? { kind: 'cannot', why: forbidden.why } : notYet(isLate, forbidden.why);
 }
 

@@ -16,26 +16,26 @@ const MOST_ASKED = 256;
 /** Whether systemd can start it again once it has stopped it. */
 export const isStartable = (unit: string): boolean => STARTABLE.test(unit);
 
-/** One of these is its socket, which systemd starts only before it. A unit does not list a socket that is stopped, and so not loaded. */
-export async function isBehindSocket(
-  systemd: Pick<Systemd, 'ties'>,
-  { id }: Pick<UnitTies, 'id'>,
-  units: readonly (string | null)[],
-): Promise<boolean> {
-  for (const name of units) {
-    if (name?.endsWith('.socket') !== true) continue;
-    const ties = await systemd.ties(name);
-    if (ties.known && ties.value.relations['Triggers']?.includes(id) === true) return true;
-  }
-  return false;
-}
-
 /** Whether it needs to be started for one of these. */
 export const isNeededBy = ({ relations }: UnitFacts, units: readonly string[]): boolean =>
   NEEDED_BY.some((list) => relations[list]?.some((name) => units.includes(name)));
 
-/** Why a unit must not be started, as a sentence. `isMeant`: somebody has decided so; else it may be otherwise in a moment. */
-type Forbidden = { readonly why: string; readonly isMeant: boolean };
+/**
+ * Why a unit must not be started, as a sentence. `isMeant`: somebody has decided so; else it may be otherwise in a moment.
+ * `isSoon`: it only waits for its turn.
+ */
+type Forbidden = { readonly why: string; readonly isMeant: boolean; readonly isSoon?: true };
+/** What else is known of units: none of it is so by default. */
+type Others = {
+  /** It was stopped with this one, and may be started again with it. */
+  readonly wasStopped: (unit: string) => boolean;
+  /** An eviction still holds it down. */
+  readonly isKeptDown?: (unit: string) => boolean;
+  /** It is to stay down: its manifest, or somebody who has stopped it, says so. */
+  readonly isLeftDown?: (unit: string) => boolean;
+  /** To be started, too, and no later than this one. */
+  readonly ahead?: readonly string[];
+};
 /** By `LoadState`. */
 const NOT_LOADED: { readonly [loadState: string]: Forbidden } = {
   masked: { why: 'it is masked', isMeant: true },
@@ -46,14 +46,13 @@ const UNLOADABLE: Forbidden = { why: 'systemd cannot load its unit file', isMean
 
 /**
  * Whether it cannot be started, or systemd would stop or cancel another unit to start this one, or to start what this one
- * needs and is not running; null: none. Then that start is the first one that counts towards a start limit that would reboot
- * or power off the machine. `wasStopped`: what was stopped with it, and may be started again with it.
+ * needs and is not running, or could not start a socket any more; null: none. Then that start is the first one that counts
+ * towards a start limit that would reboot or power off the machine.
  */
 export async function prepareStart(
   systemd: Pick<Systemd, 'ties' | 'resetStarts'>,
   facts: UnitTies,
-  wasStopped: (unit: string) => boolean,
-  isKeptDown: (unit: string) => boolean = () => false,
+  { wasStopped, isKeptDown = () => false, isLeftDown = () => false, ahead = [] }: Others,
 ): Promise<Forbidden | null> {
   if (facts.loadState !== 'loaded') return NOT_LOADED[facts.loadState] ?? UNLOADABLE;
   const asked = new Map<string, Reading<UnitTies>>();
@@ -90,6 +89,7 @@ export async function prepareStart(
       const isNeeded = NEEDS.some((list) => relations[list]?.includes(name));
       if (isNeeded && isKeptDown(needed.value.id)) return isWaitedFor(needed.value.id);
       if (isRunning(needed.value) || found.has(needed.value.id)) continue;
+      if (isNeeded && isLeftDown(needed.value.id)) return isToStayDown(needed.value.id);
       // A target would bring up what somebody keeps down, and run once more what has ended.
       const isByTarget = facts.id.endsWith('.target') && id.endsWith('.target');
       if (isByTarget && needed.value.loadState === 'loaded' && !wasStopped(needed.value.id))
@@ -97,6 +97,13 @@ export async function prepareStart(
       found.add(needed.value.id);
       toStart.push(needed.value);
     }
+  }
+  // systemd starts a socket only before its service, and one that is stopped, and so not loaded, stands in no list of that.
+  for (const name of ahead) {
+    if (name === facts.id || !name.endsWith('.socket')) continue;
+    const socket = await ask(name);
+    const service = socket.known && socket.value.relations['Triggers']?.find((triggered) => found.has(triggered));
+    if (service) return isBehind(name, service);
   }
   for (const { id, startLimitAction } of toStart) {
     if (startLimitAction === undefined) continue;
@@ -134,6 +141,15 @@ const isTooLate = (service: string): Forbidden => ({
 const isWaitedFor = (unit: string): Forbidden => ({
   why: `it needs ${unit}, which an eviction still holds down`,
   isMeant: false,
+});
+const isToStayDown = (unit: string): Forbidden => ({
+  why: `it needs ${unit}, which is to stay down: its manifest, or who stopped it, says so`,
+  isMeant: true,
+});
+const isBehind = (socket: string, service: string): Forbidden => ({
+  why: `${socket} has to be started before ${service}`,
+  isMeant: false,
+  isSoon: true,
 });
 const isCounted = (unit: string, action: string, detail: string): Forbidden => ({
   why: `the start may trigger ${action} of ${unit}, and systemd does not reset its count of starts: ${detail}`,

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
+import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, until } from '../scene.ts';
 import type { UnitTruth } from './truth.ts';
-import { systemctl, type UnitPod, type UnitScene, unitOf } from './unit-scene.ts';
+import { LOAD, systemctl, type UnitPod, type UnitScene, unitOf } from './unit-scene.ts';
 import { DATABASE, FILL, HARD, NODE_MIB, others, untilOver } from './units.ts';
 
 /** It goes before the database, and after every pod that stops nobody else. */
@@ -111,4 +112,102 @@ const rebooting: UnitTruth = {
   },
 };
 
-export const tieScenes: readonly UnitTruth[] = [amongMany, endsByItself, rebooting];
+const stateOf = (unit: string): string => systemctl('show', '-P', 'ActiveState', unit);
+/** Grows each time that its file is there. */
+const GO = '/run/lab-go';
+const GROWS_ONCE = `while [ ! -e ${GO} ]; do sleep 0.1; done; rm ${GO}; exec perl ${LOAD} 'grow ${NODE_MIB} max'`;
+const JOB: UnitPod = {
+  name: 'job',
+  priority: 0,
+  requestMiB: 16,
+  commands: GROWS_ONCE,
+  isLate: true,
+  isRestarted: true,
+};
+const BESIDE_JOB: { readonly [unit: string]: string } = {
+  'lab-job.timer': `[Unit]
+Requires=lab-job.service
+[Timer]
+OnCalendar=yearly
+`,
+  'lab-job.socket': `[Unit]
+PartOf=lab-job.service
+[Socket]
+ListenStream=/run/lab-job.sock
+`,
+};
+const alongAgain: UnitTruth = {
+  name: 'a job is evicted whose timer and socket stop along with it: all three run again afterwards',
+  spec: { pods: [DATABASE, JOB], memoryMiB: NODE_MIB, config: [HARD] },
+  culprits: [JOB.name],
+  body: async (scene) => {
+    const all = [unitOf(JOB.name), ...Object.keys(BESIDE_JOB)];
+    const are = (state: string): boolean => all.every((unit) => stateOf(unit) === state);
+    const files = Object.keys(BESIDE_JOB).map((unit) => path.join('/run/systemd/system', unit));
+    try {
+      for (const [unit, text] of Object.entries(BESIDE_JOB)) fs.writeFileSync(`/run/systemd/system/${unit}`, text);
+      systemctl('daemon-reload');
+      systemctl('start', 'lab-job.socket');
+      systemctl('start', 'lab-job.timer');
+      await until('all three run', () => are('active') || null);
+      await until(
+        'what stops along is known',
+        () => /lab\/job .*also stops .*lab-job\.timer/s.test(explained()) || null,
+        60_000,
+      );
+      fs.writeFileSync(GO, '');
+      await untilOver(scene);
+      await until('all three are down', () => !all.some((unit) => stateOf(unit) === 'active') || null);
+      await until('all three run again', () => are('active') || null, 90_000);
+      return '';
+    } finally {
+      systemctl('stop', ...all);
+      for (const file of [...files, GO]) fs.rmSync(file, { force: true });
+    }
+  },
+};
+
+const BASE: UnitPod = { name: 'base', requestMiB: 16, commands: GROWS_ONCE, isLate: true };
+const FRONT: UnitPod = {
+  name: 'front',
+  priority: 0,
+  commands: ['memory 8'],
+  unit: ['Requires=lab-base.service', 'After=lab-base.service'],
+  isRestarted: true,
+  isLate: true,
+};
+const staysDown: UnitTruth = {
+  name: 'a unit that is to stay down after its eviction is not started by the restart of one that needs it',
+  spec: { pods: [DATABASE, BASE, FRONT], memoryMiB: NODE_MIB, config: [HARD] },
+  culprits: ['base'],
+  body: async (scene) => {
+    const base = unitOf('base');
+    const front = unitOf('front');
+    try {
+      scene.start('base', 'front');
+      await until('both run', () => (stateOf(base) === 'active' && stateOf(front) === 'active') || null);
+      await until(
+        'what stops along is known',
+        () => /lab\/base .*also stops .*lab\/front/s.test(explained()) || null,
+        60_000,
+      );
+      fs.writeFileSync(GO, '');
+      await untilOver(scene);
+      const said = (): string => execFileSync('nodewarden', ['status'], { encoding: 'utf8' });
+      await until(
+        'status says what it waits for',
+        () => /needs lab-base\.service, which is to stay down/.test(said()) || null,
+        90_000,
+      );
+      assert.notEqual(stateOf(base), 'active', 'it was started');
+      systemctl('start', base);
+      await until('what needs it follows', () => stateOf(front) === 'active' || null, 90_000);
+      return '';
+    } finally {
+      systemctl('stop', front, base);
+      fs.rmSync(GO, { force: true });
+    }
+  },
+};
+
+export const tieScenes: readonly UnitTruth[] = [amongMany, endsByItself, rebooting, alongAgain, staysDown];
