@@ -2,7 +2,7 @@ import type { CoreConfig, ShutdownPhase } from './core/core-config.ts';
 import type { Decision, DecisionId } from './core/decision.ts';
 import type { Hasten } from './core/eviction/hasten.ts';
 import type { PodStatus } from './core/eviction/pod-status.ts';
-import type { Observation, ShutdownEvent, Unconfirmed } from './core/observation.ts';
+import type { Emptying, Observation, ShutdownEvent, Unconfirmed } from './core/observation.ts';
 import type { Emptied, Heard, Outcome, Removed, Rung, Signalled } from './core/outcome.ts';
 import type { DiskRound, DiskWalk, OpenFiles, SharedFiles, WalkedRound } from './core/pod/disk-walk.ts';
 import type { PodView, ProcessView, Victim } from './core/pod/pod.ts';
@@ -143,7 +143,9 @@ export type NodeReclaim = (calls: readonly ReclaimCall[]) => Promise<Removed>;
 /** Directories that a pod declares as scratch. */
 export type Scratch = {
   /** Call it once the pod is proven dead. Null: it has none. Never rejects, and resolves within some ten seconds. */
-  readonly empty: (victim: Pick<Victim, 'uid' | 'boundTo'>) => Promise<Emptied | null>;
+  readonly empty: (victim: Pick<Victim, 'uid' | 'boundTo'>, as: Emptying) => Promise<Emptied | null>;
+  /** What has not ended, also of what nobody waits for any more. Absent: nothing is ever emptied. */
+  readonly emptying?: () => readonly Emptying[];
 };
 export type NodeMarks = {
   readonly setCondition: (condition: NodeCondition, status: boolean, message: string) => void;

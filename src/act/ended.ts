@@ -1,8 +1,9 @@
+import type { DecisionId } from '../core/decision.ts';
 import type { MetThreshold } from '../core/eviction/threshold.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { podName, type Victim } from '../core/pod/pod.ts';
 import { known, type Reading, unknown, valueOrNull } from '../core/reading.ts';
-import { isDisk, SIGNAL_FACTS } from '../core/signal.ts';
+import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { Findings, Log, Observer, Scratch, StopOrder } from '../ports.ts';
 import { sayDropped, sayEmptied, sayEndUnknown, sayGivenBack, sayVia } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
@@ -11,7 +12,7 @@ import { and } from '../words/phrases.ts';
 export type EndNeeds = {
   readonly observer: Pick<Observer, 'reread'>;
   /** Absent: none. */
-  readonly scratch?: Scratch;
+  readonly scratch?: Pick<Scratch, 'empty'>;
   readonly log: Log;
   readonly findings: Findings;
 };
@@ -48,7 +49,7 @@ export async function ended(
   { isLate = false, isDead = false } = {},
 ): Promise<Outcome> {
   if (outcome.kind !== 'ended' && !(isDead && outcome.kind === 'unknown')) return reported(needs, victim, outcome);
-  const { emptied } = await emptyScratch(needs, victim, threshold);
+  const { emptied } = await emptyScratch(needs, victim, threshold, outcome.of);
   const scratch =
     emptied === undefined ? {} : { emptied: isLate ? { ...emptied, freedBytes: EMPTIED_BEFORE } : emptied };
   if (outcome.kind === 'unknown') return reported(needs, victim, { ...outcome, ...scratch });
@@ -98,14 +99,19 @@ function reported({ log, findings }: Pick<EndNeeds, 'log' | 'findings'>, victim:
   return outcome;
 }
 
+/** Local storage limits are about files of nodefs. */
+const relievedBy = (threshold: MetThreshold | null): Signal => threshold?.signal ?? 'nodefs.available';
+
 /** Makes an eviction for a disk useful: once the pod is dead, its scratch directories are emptied. */
 async function emptyScratch(
   { scratch }: EndNeeds,
   victim: Victim,
   threshold: MetThreshold | null,
+  of: DecisionId,
 ): Promise<Pick<Extract<Outcome, { kind: 'ended' }>, 'emptied'>> {
-  if (threshold !== null && !isDisk(threshold.signal)) return {};
-  const emptied = await scratch?.empty(victim);
+  const signal = relievedBy(threshold);
+  if (!isDisk(signal)) return {};
+  const emptied = await scratch?.empty(victim, { of, signal });
   return emptied ? { emptied } : {};
 }
 
@@ -114,7 +120,7 @@ async function signalAfter(
   { observer }: EndNeeds,
   threshold: MetThreshold | null,
 ): Promise<Pick<Extract<Outcome, { kind: 'ended' }>, 'signal'>> {
-  const name = threshold?.signal ?? 'nodefs.available';
+  const name = relievedBy(threshold);
   if (SIGNAL_FACTS[name].resource === 'memory') return {};
   // D3: file systems are sampled beside the looks, and an older sample would choose another victim for space already freed.
   const after = await observer.reread(name);

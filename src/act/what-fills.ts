@@ -131,7 +131,8 @@ function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, Stopped>)
   const signals = new Map<Signal, NoRelief>();
   for (const reason of reasons) {
     if (reason.code === 'clean-up-wait') {
-      signals.set(reason.signal, victims.get(reason.eviction) ?? 'stopped');
+      // What is still being emptied is not in vain yet.
+      if (reason.isEmptying === undefined) signals.set(reason.signal, victims.get(reason.eviction) ?? 'stopped');
     } else if (reason.code === 'no-candidate') {
       const { because = 'evict-for' } = reason;
       if (because !== 'awaited' && because !== 'manifest-unread') signals.set(reason.signal, NOBODY_BECAUSE[because]);

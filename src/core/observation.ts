@@ -33,6 +33,8 @@ export type Observation = {
    * remove. It is in none of the other numbers. Absent: none.
    */
   readonly comesBack?: readonly { readonly uid: PodUid; readonly memoryBytes: number; readonly disk?: DiskUsage }[];
+  /** Whose scratch directories are being emptied now. Absent: nobody's. */
+  readonly emptying?: readonly Emptying[];
   /** What became of earlier decisions since the previous observation, oldest first. */
   readonly outcomes: readonly Heard[];
   /** Recorded and displayed, never acted on. */
@@ -57,6 +59,8 @@ export type Unconfirmed = {
   /** No pod was deleted, and the API was not asked. */
   readonly isNothingDeleted?: true;
 };
+/** `signal`: a disk signal that its victim's end is to relieve. */
+export type Emptying = { readonly of: DecisionId; readonly signal: Signal };
 export type ShutdownEvent =
   | { readonly kind: 'lock-granted'; readonly delayMaxMs: number }
   | { readonly kind: 'lock-lost'; readonly detail: string }

@@ -29,12 +29,16 @@ export type Reason =
   | { readonly code: 'waiting-for-victim'; readonly eviction: DecisionId; readonly remainingMs: number }
   /** Its first signal could not be sent in time, for example without CPU time: nothing waits for it any more. */
   | { readonly code: 'not-signalled'; readonly eviction: DecisionId; readonly uid: PodUid }
-  /** D15: after a proven kill the signal is not getting worse; `eviction`: that kill. */
+  /**
+   * D15: after a proven kill the signal is not getting worse; `eviction`: that kill. `isEmptying`: the scratch of its victim is
+   * being emptied; `remainingMs` counts anew whenever something comes back.
+   */
   | {
       readonly code: 'clean-up-wait';
       readonly signal: Signal;
       readonly eviction: DecisionId;
       readonly remainingMs: number;
+      readonly isEmptying?: true;
     }
   | { readonly code: 'reclaim-running'; readonly decision: DecisionId; readonly remainingMs: number }
   | { readonly code: 'reclaim-sufficed'; readonly signal: Signal }

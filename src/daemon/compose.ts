@@ -216,6 +216,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     ...ofPods,
     ...mode.places,
     isSwapCounted,
+    emptying: mode.scratch.emptying,
     ...confirmedBy(mode),
   });
   // A child of its own, so that a long search for what fills a disk does not delay the walks of the pods.
@@ -277,7 +278,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     },
     basisOf: ({ uid }) => basisOf(core(), pods(), uid),
     reclaim: (decision) => acting().reclaim(decision),
-    scratch: { empty: (victim) => acting().scratch.empty(victim) },
+    scratch: { empty: (...victim) => acting().scratch.empty(...victim) },
     preKill: { collect: (decision) => acting().preKill.collect(decision), skipped: () => acting().preKill.skipped() },
   });
   for (const reclaim of saved.cutOff) {

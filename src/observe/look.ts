@@ -17,7 +17,7 @@ import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup/cgroup-mounts.ts';
 import { heldOutside } from '../host/cgroup/escaped.ts';
 import { createProcfs, type Procfs } from '../host/procfs.ts';
-import type { Clock, Findings, Observer, PodSource } from '../ports.ts';
+import type { Clock, Findings, Observer, PodSource, Scratch } from '../ports.ts';
 import { createAllocatableMemory } from './allocatable.ts';
 import { createDiskSampler, type LateDiskPaths } from './disk-sampler.ts';
 import { createGrowth } from './growth.ts';
@@ -47,6 +47,8 @@ export type ObserverNeeds = DiskPaths &
     readonly followPods: PodSource['follow'];
     /** For a shutdown; absent: the API does not show what is left. */
     readonly unconfirmed?: () => NonNullable<Observation['unconfirmed']>;
+    /** Absent: nothing is ever emptied. */
+    readonly emptying?: Scratch['emptying'];
     readonly findings: Findings;
     /** A sample taken beside the loop requests a look. */
     readonly wake: () => void;
@@ -188,6 +190,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
         ...podsAndGrowth(want.pods, atMs),
         podsFor: want.pods,
         ...(want.escaped === undefined ? {} : { escaped: want.escaped.map(heldBy) }),
+        ...emptyingNow(needs.emptying),
         outcomes: arrived.outcomes,
         psi: pressure(atMs),
         shutdownEvents: arrived.events,
@@ -210,6 +213,11 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
       for (const part of [memory, allocatable, swap, stall, pids, podReader, procfs]) part.close();
     },
   };
+}
+
+function emptyingNow(ask: Scratch['emptying']): Pick<Observation, 'emptying'> {
+  const emptying = ask?.() ?? [];
+  return emptying.length === 0 ? {} : { emptying };
 }
 
 /** CPU time that this process has used so far, user and system, all threads. */

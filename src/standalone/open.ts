@@ -1,4 +1,5 @@
 import { createSurvivorMemory, createSurvivors, type SurvivorMemory } from '../act/survivors.ts';
+import type { Emptying } from '../core/observation.ts';
 import { podName } from '../core/pod/pod.ts';
 import { known, valueOrNull } from '../core/reading.ts';
 import { isPopulated } from '../host/cgroup/cgroupfs.ts';
@@ -26,6 +27,8 @@ type StandaloneNeeds = Omit<ModeNeeds, 'kube'> & {
   readonly places?: PlaceMemory;
   /** The same for what it has found of pods that it stopped. */
   readonly memory?: SurvivorMemory;
+  /** The same for what it empties. */
+  readonly emptying?: Set<Emptying>;
 };
 export type Standalone = Omit<Mode, 'close'> & {
   readonly close: () => Promise<void>;
@@ -37,7 +40,8 @@ export type Standalone = Omit<Mode, 'close'> & {
 export function createStandalone(): OpenMode {
   const places = createPlaceMemory();
   const memory = createSurvivorMemory();
-  return (needs) => openStandalone({ ...needs, places, memory });
+  const emptying = new Set<Emptying>();
+  return (needs) => openStandalone({ ...needs, places, memory, emptying });
 }
 
 /** The mode without Kubernetes: pods from manifests, stopped by systemd and by signals. */
@@ -153,7 +157,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     scratch:
       run === undefined || needs.dry
         ? { empty: async () => null }
-        : createScratch({ clock, mounts, run, walker, findings, source }),
+        : createScratch({ clock, mounts, run, walker, findings, source, emptying: needs.emptying }),
     killer: createStandaloneKiller({
       clock,
       mounts,

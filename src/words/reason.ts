@@ -30,6 +30,8 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'not-signalled':
       return `eviction ${reason.eviction}: ${nameOf(reason.uid)} could not be signalled in time: no longer waiting for it`;
     case 'clean-up-wait':
+      if (reason.isEmptying)
+        return `${reason.signal}: the scratch directories of eviction ${reason.eviction} are being emptied and the signal is not getting worse: no other pod is chosen meanwhile, unless nothing comes back for another ${ms(reason.remainingMs)}`;
       return `${reason.signal}: eviction ${reason.eviction} is over and the signal is not getting worse: no other pod is chosen until what it left is cleaned up, ${ms(reason.remainingMs)} at most`;
     case 'reclaim-running':
       return `reclaim ${reason.decision} is running: no pod is evicted until it finishes`;

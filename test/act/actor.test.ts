@@ -5,13 +5,14 @@ import { createPreKill } from '../../src/act/pre-kill.ts';
 import type { Decision } from '../../src/core/decision.ts';
 import type { Hasten } from '../../src/core/eviction/hasten.ts';
 import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
+import type { Emptying } from '../../src/core/observation.ts';
 import { type Emptied, type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
 import type { Victim } from '../../src/core/pod/pod.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { SignalSample } from '../../src/core/signal.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { until } from '../../src/demo/cast.ts';
-import type { StopOrder } from '../../src/ports.ts';
+import type { Scratch, StopOrder } from '../../src/ports.ts';
 import { GI, MI } from '../a.ts';
 import { clock, evict, hard, sampleOf, soft, stage, victim } from './an-actor.ts';
 
@@ -108,18 +109,24 @@ describe('an eviction', () => {
       largestProcesses: () => known([]),
     };
     const emptied = { freedBytes: known(7 * MI), problem: null };
-    const parts = stage({ killer, scratch: { empty: async () => emptied } });
+    const asked: Emptying[] = [];
+    const empty: Scratch['empty'] = async (_, as) => {
+      asked.push(as);
+      return emptied;
+    };
+    const parts = stage({ killer, scratch: { empty } });
     parts.actor.begin(evict(threshold, 1));
     expect(await parts.settled()).toEqual(survived);
-    return { ...parts, survived, emptied, becomes };
+    return { ...parts, asked, survived, emptied, becomes };
   };
 
   it("empties a survivor's scratch directories once it is dead, and records both outcomes", async () => {
-    const { actor, did, recorded, survived, becomes } = await aSurvivor();
+    const { actor, asked, did, recorded, survived, becomes } = await aSurvivor();
     expect(actor.underWay()).toBe(0);
     becomes({ of: 'boot-1', atMs: 9, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) });
     // New parts wait for what it empties by the manifests of these.
     expect(actor.underWay()).toBe(1);
+    expect(asked).toEqual([{ of: 'boot-1', signal: 'nodefs.available' }]);
     await until(clock, () => recorded.length === 2 && actor.underWay() === 0, 10_000);
     expect(recorded).toMatchObject([survived, { atMs: 9, kind: 'ended', emptied: { freedBytes: known(7 * MI) } }]);
     expect(did.at(-1)).toContain('its scratch was emptied, 7 MiB freed');

@@ -240,6 +240,12 @@ describe('pressure that no eviction relieves', () => {
     expect(await look(signal, [nobodyNow])).toEqual([said]);
   });
 
+  it('is not reported while the victim is being emptied: that may free enough', async () => {
+    const { look } = open(NOTHING, survey);
+    const wait = { code: 'clean-up-wait', signal: 'nodefs.available', eviction: 'a-1', isEmptying: true };
+    expect(await look('nodefs.available', [wait])).toEqual([]);
+  });
+
   it('is not reported if no such memory is found', async () => {
     const { look } = open(NOTHING, survey);
     expect(await look('memory.available', [nobody('memory.available')])).toEqual([]);

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { reliefOf } from '../../src/core/eviction/relief.ts';
+import type { Emptying } from '../../src/core/observation.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import { refOf } from '../../src/host/cgroup/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
@@ -51,6 +52,15 @@ function open(overrides: Partial<ObserverNeeds>): OpenObserver {
   opened.push(observer);
   return observer;
 }
+
+it('a look says what is being emptied now', () => {
+  const one = { of: 'a-1', signal: 'nodefs.available' } as const;
+  const emptying: Emptying[] = [one];
+  const { look } = open({ emptying: () => emptying });
+  expect(look(quiet, nothing).emptying).toEqual([one]);
+  emptying.pop();
+  expect(look(quiet, nothing)).not.toHaveProperty('emptying');
+});
 
 describe('a look without sources', () => {
   it('never throws: every signal is unknown with its reason', async () => {

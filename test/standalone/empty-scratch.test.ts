@@ -31,6 +31,7 @@ import { heardParts } from './needs.ts';
 const clock = createClock();
 const [TENANT, OTHER] = [65_534, 1];
 const WEB = { uid: 'uid' };
+const AS = { of: 'a-1', signal: 'nodefs.available' } as const;
 const DOWN = unknown('absent', 'web', 'it is not running');
 
 describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, () => {
@@ -71,7 +72,8 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     const delayMs = (ms: number): number => (ms === 60_000 ? 20 : ms * patience);
     const patient = { ...clock, after: (ms: number, then: () => void) => clock.after(delayMs(ms), then) };
     const needs = { clock: patient, mounts, run, walker, findings: heard.findings, source };
-    return { ...createScratch(needs), present: heard.present, seen };
+    const { empty, emptying } = createScratch(needs);
+    return { empty: (victim: typeof WEB) => empty(victim, AS), emptying, present: heard.present, seen };
   }
 
   it('is emptied, and reports how much that freed', async () => {
@@ -84,6 +86,27 @@ describe.skipIf(needsCgroups !== '')(`scratch of a dead pod ${needsCgroups}`, ()
     expect(emptied?.problem).toBeNull();
     expect(emptied?.freedBytes.known && emptied.freedBytes.value).toBeGreaterThanOrEqual(2_000_000);
     expect([...readdirSync(one), ...readdirSync(two)]).toEqual([]);
+  });
+
+  it('is being emptied from the call on until nothing more is removed, even when nobody waits for that any more', async () => {
+    const tmp = join(root, 'tmp');
+    mkdirSync(tmp);
+    let remove = (): void => undefined;
+    const mayRemove = new Promise<void>((resolve) => {
+      remove = resolve;
+    });
+    const slow: CommandRunner = async (command) => {
+      await mayRemove;
+      return asChild(command);
+    };
+    const { empty, emptying } = open([tmp], { run: slow, patience: 0.05 });
+    const emptied = empty(WEB);
+    expect(emptying()).toEqual([AS]);
+    expect((await emptied)?.problem).toBe('it takes longer than 8 s and continues');
+    expect(emptying()).toEqual([AS]);
+    remove();
+    await until(clock, () => emptying().length === 0, 10_000);
+    expect(emptying()).toEqual([]);
   });
 
   it('that cannot be emptied is a finding, and a pod without scratch is not affected', async () => {

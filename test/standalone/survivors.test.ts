@@ -40,7 +40,9 @@ describe.skipIf(needsCgroups !== '')(`a pod that survived its eviction ${needsCg
     const { scratch, close } = standalone;
     const { victim } = order('one');
     const emptying: Promise<unknown>[] = [];
-    const survivor = await survive(() => emptying.push(scratch.empty(victim)));
+    const survivor = await survive(() =>
+      emptying.push(scratch.empty(victim, { of: 'a-1', signal: 'nodefs.available' })),
+    );
     await survivor.stop();
     await close();
     rmSync(join(directory, 'pods.d', 'one.yaml'));

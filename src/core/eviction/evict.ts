@@ -234,7 +234,7 @@ function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]):
     const step = { ...waiting(state, TIMER_PACE_MS), pods: threshold.signal };
     return waits(running.remainingMs > 0 ? withReason(step, running) : step);
   }
-  const cleanUp = config.isLive ? cleanUpOf(state, observation, shortage, ripe) : null;
+  const cleanUp = config.isLive ? cleanUpOf(state, look, shortage, ripe) : null;
   if (cleanUp !== null) {
     const pace = cleanUpPaceMs(shortage, cleanUp.remainingMs);
     return waits(withReason(waiting(withHeldBack(state, shortage, observation), pace), cleanUp));
@@ -317,7 +317,7 @@ function judgeReclaim(state: State, judged: Reclaim, look: Look, thresholds: Jud
   // The kubelet keeps the reading from before its reclaim. D15: what was short or had got worse as that began may be so no more.
   const now = config.isLive ? timers.met.find(({ id }) => id === threshold.id) : threshold;
   const short = now === undefined ? others : [now, ...others];
-  const cleanUp = config.isLive ? cleanUpOf(judgedState, observation, shortage, short) : null;
+  const cleanUp = config.isLive ? cleanUpOf(judgedState, look, shortage, short) : null;
   if (cleanUp !== null) return { ...done, reasons: [cleanUp] };
   const first: Acted =
     now === undefined ? { ...done, reasons: timers.reasons, nobodyBy: [] } : evictFor(judgedState, look, now);

@@ -11,7 +11,16 @@ import { comesBackOf, givesBack } from './gives-back.ts';
 import type { Ranked } from './rank.ts';
 import { lackingOf, type Shortage, shortageOf } from './shortage.ts';
 import { firstSignal, type MetThreshold } from './threshold.ts';
-import { actOf, CLEAN_UP_MS, evictionsOf, isOverFor, PROOF_MS, thresholdsOf, UNSENT_MS } from './under-way.ts';
+import {
+  actOf,
+  cleanUpLeftMs,
+  emptyingFor,
+  evictionsOf,
+  isOverFor,
+  PROOF_MS,
+  thresholdsOf,
+  UNSENT_MS,
+} from './under-way.ts';
 import { isSoonZero, isWorse } from './usage-trend.ts';
 
 /** The pace of looks while waiting for a victim. */
@@ -109,20 +118,25 @@ function takenByOthers(
 /** D15: how long the shortage still waits for the cleanup after the last kill; null: no longer. */
 export function cleanUpOf(
   state: State,
-  { atMs, signals }: Observation,
+  { observation, layout }: { readonly observation: Observation; readonly layout: FsLayout },
   shortage: Shortage,
   ripe: readonly MetThreshold[],
 ): CleanUp | null {
+  const { atMs, signals } = observation;
   const proof = state.proofs[shortage];
   const first = ripe[0];
   if (proof === undefined || first === undefined) return null;
-  const remainingMs = CLEAN_UP_MS - (atMs - proof.atMs);
+  const remainingMs = cleanUpLeftMs(proof, atMs);
+  if (remainingMs <= 0) return null;
   const gotWorse = ripe.some(({ signal }) => {
     const sample = signals[signal];
     return sample.known && isWorse(signal, sample.value, proof, state.trail[signal] ?? []);
   });
   if (gotWorse) return null;
-  return { code: 'clean-up-wait', signal: first.signal, eviction: proof.decision, remainingMs };
+  const emptying = emptyingFor(observation, shortage, layout);
+  const { decision } = proof;
+  const whose = emptying === undefined ? { eviction: decision } : { eviction: emptying.of, isEmptying: true as const };
+  return { code: 'clean-up-wait', signal: first.signal, remainingMs, ...whose };
 }
 
 /** Notes that D15 holds an eviction back at this look, so that the decision right after it names D15. */

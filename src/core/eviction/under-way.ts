@@ -1,4 +1,4 @@
-import type { Observation } from '../observation.ts';
+import type { Emptying, Observation } from '../observation.ts';
 import { type Heard, isEnd, type Outcome } from '../outcome.ts';
 import type { PodUid } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
@@ -8,7 +8,7 @@ import { escapedAfter } from './escaped.ts';
 import { withoutSpared } from './loop-guard.ts';
 import { SHORTAGES, type Shortage, shortageOf } from './shortage.ts';
 import type { MetThreshold, ThresholdId } from './threshold.ts';
-import { proofOf } from './usage-trend.ts';
+import { proofOf, withRisen } from './usage-trend.ts';
 
 /** D3: how long a victim has after its grace period to free its memory. */
 export const PROOF_MS = 10_000;
@@ -47,7 +47,8 @@ export function settleEvictions(
   const nowOf = (shortage: Shortage) => proofOf(observation, (signal) => shortageOf(signal, layout) === shortage);
   for (const shortage of SHORTAGES) {
     const proof = state.proofs[shortage];
-    if (proof === undefined || atMs - proof.atMs >= CLEAN_UP_MS) continue;
+    if (proof === undefined) continue;
+    if (cleanUpLeftMs(proof, atMs) <= 0 && emptyingFor(observation, shortage, layout) === undefined) continue;
     proofs.set(shortage, { ...proof, available: { ...nowOf(shortage).available, ...proof.available } });
   }
   const prove = (eviction: Eviction, outcome?: Outcome): void => {
@@ -88,6 +89,14 @@ export function settleEvictions(
       } else left.push(isSettling(settled) ? { ...signalled, settledMs: atMs } : signalled);
     }
   }
+  // However late it ended. The proof is kept even when it no longer holds anybody back, so that it begins only once.
+  for (const shortage of SHORTAGES) {
+    const emptying = emptyingFor(observation, shortage, layout);
+    if (emptying === undefined) continue;
+    const proof = proofs.get(shortage);
+    const now = nowOf(shortage);
+    proofs.set(shortage, proof === undefined ? { decision: emptying.of, ...now } : withRisen(proof, now));
+  }
   const escaped = escapedAfter(state, observation);
   return {
     act: actOf(left),
@@ -97,6 +106,20 @@ export function settleEvictions(
     escaped,
     ownerKills,
   };
+}
+
+/** D15: how long the shortage still waits for what the victims give back; 0 or less: no longer. */
+export function cleanUpLeftMs({ atMs, risen }: Proof, nowMs: MonoMs): number {
+  return CLEAN_UP_MS - (nowMs - Math.max(atMs, risen?.atMs ?? atMs));
+}
+
+/** What is being emptied and may relieve the shortage; undefined: nothing is. */
+export function emptyingFor(
+  { emptying = [] }: Pick<Observation, 'emptying'>,
+  shortage: Shortage,
+  layout: FsLayout,
+): Emptying | undefined {
+  return emptying.find(({ signal }) => shortageOf(signal, layout) === shortage);
 }
 
 export function evictionsOf({ act }: Pick<State, 'act'>): readonly Eviction[] {

@@ -88,6 +88,15 @@ export function isWorse(
   );
 }
 
+/** Notes which of the shortage's signals are higher now than they have been since the proof. */
+export function withRisen(proof: Proof, { atMs, available }: Pick<Proof, 'atMs' | 'available'>): Proof {
+  const highest = { ...proof.available, ...proof.risen?.available };
+  const higher = SIGNALS.filter((signal) => (available[signal] ?? 0) > (highest[signal] ?? Number.POSITIVE_INFINITY));
+  if (higher.length === 0) return proof;
+  const now = Object.fromEntries(higher.map((signal) => [signal, available[signal]]));
+  return { ...proof, risen: { atMs, available: { ...proof.risen?.available, ...now } } };
+}
+
 /** The values of the shortage's signals when the kill was proven. */
 export function proofOf(
   { signals, atMs }: Observation,

@@ -137,6 +137,7 @@ const isState = shape<State>({
         decision: isText,
         atMs: isNumber,
         available: recordOf(isSignalName, isNumber),
+        risen: optional(shape({ atMs: isNumber, available: recordOf(isSignalName, isNumber) })),
         releasedBytes: optional(isNumber),
       }),
     ),

@@ -133,6 +133,8 @@ export type Proof = {
   readonly decision: DecisionId;
   readonly atMs: MonoMs;
   readonly available: { readonly [S in Signal]?: number };
+  /** The highest values since, while a victim's scratch was being emptied, and when one last rose. Absent: none did. */
+  readonly risen?: { readonly atMs: MonoMs; readonly available: { readonly [S in Signal]?: number } };
   /** What the kill gave back. Absent: not known. */
   readonly releasedBytes?: number;
 };

@@ -1,3 +1,4 @@
+import type { Emptying } from '../../core/observation.ts';
 import type { Emptied } from '../../core/outcome.ts';
 import { type PodUid, podName, type Victim } from '../../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../../core/reading.ts';
@@ -21,6 +22,8 @@ type ScratchNeeds = {
   readonly run: CommandRunner;
   readonly walker: DiskWalker;
   readonly findings: Findings;
+  /** What is being emptied. Absent: nothing is yet. */
+  readonly emptying?: Set<Emptying> | undefined;
   readonly source: Pick<StandaloneSource, 'declared' | 'seen' | 'scratchTold'> & {
     readonly find: (uid: string) => Live | null;
   };
@@ -44,7 +47,8 @@ const TOLD_MS = 2_000;
 /** How often it is looked whether what could not be emptied is empty by now. */
 const RECHECK_MS = 60_000;
 
-export function createScratch({ clock, mounts, run, walker, findings, source }: ScratchNeeds): Scratch {
+export function createScratch(needs: ScratchNeeds): Required<Scratch> {
+  const { clock, mounts, run, walker, findings, source, emptying = new Set<Emptying>() } = needs;
   /** By pod, what the last try left. */
   const notEmptied = new Map<PodUid, ReadonlySet<string>>();
   const count = (paths: readonly string[], withinMs: number): Promise<Reading<WalkedDisk>> => {
@@ -124,25 +128,30 @@ export function createScratch({ clock, mounts, run, walker, findings, source }: 
     return isRunning ? 'the pod runs again: what is left stays' : null;
   }
 
+  async function emptyDead(victim: Pick<Victim, 'uid' | 'boundTo'>): Promise<Emptied | null> {
+    await within(clock, TOLD_MS, source.scratchTold(), () => undefined);
+    await sleep(clock, SETTLE_MS);
+    // Before the question: a pod that is not running then was dead at this moment.
+    const end = momentNow();
+    const live = source.find(victim.uid);
+    if (live === null) return null;
+    const kept = whyKept(victim, live);
+    return kept === null ? emptyAll(live, end) : { freedBytes: known(0), problem: kept };
+  }
+
   return {
-    empty: async (victim) => {
-      const { uid } = victim;
-      if ((source.find(uid)?.manifest.scratch.length ?? 0) === 0) return null;
-      await within(clock, TOLD_MS, source.scratchTold(), () => undefined);
-      await sleep(clock, SETTLE_MS);
-      // Before the question: a pod that is not running then was dead at this moment.
-      const end = momentNow();
-      const live = source.find(uid);
-      if (live === null) return null;
-      const kept = whyKept(victim, live);
-      if (kept !== null) return { freedBytes: known(0), problem: kept };
-      const emptied = emptyAll(live, end);
+    empty: async (victim, as) => {
+      if ((source.find(victim.uid)?.manifest.scratch.length ?? 0) === 0) return null;
+      // Before anything is awaited: no look may choose another pod meanwhile.
+      emptying.add(as);
+      const emptied = emptyDead(victim).finally(() => emptying.delete(as));
       const late = {
         freedBytes: unknown('not-asked', 'scratch', 'not counted yet'),
         problem: `it takes longer than ${WAIT_MS / 1_000} s and continues`,
       };
       return within(clock, WAIT_MS, emptied, () => late);
     },
+    emptying: () => [...emptying],
   };
 }
 

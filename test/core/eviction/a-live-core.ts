@@ -36,6 +36,8 @@ type Now = {
   readonly left?: number;
   /** Of these pods without processes, by name: memory volumes that are about to be unmounted. */
   readonly comesBack?: { readonly [name: string]: number };
+  /** Whose scratch directories are being emptied, evicted for nodefs. */
+  readonly emptying?: readonly string[];
   /** Files of these pods without processes, by name, that the kubelet is about to remove. */
   readonly removed?: { readonly [name: string]: number };
 };
@@ -44,7 +46,7 @@ export function aCore(config: CoreConfig, given: readonly PodView[] = [leaker, w
   let state: State = initialState('boot');
   let pods = given;
   const look = (atMs: number, now: Now, other: Partial<CoreConfig> = {}): Verdict => {
-    const { memory = 5_000, allocatable = 5_000, nodefs = 5_000, pids = 30_000, heard = [] } = now;
+    const { memory = 5_000, allocatable = 5_000, nodefs = 5_000, pids = 30_000, heard = [], emptying = [] } = now;
     const { swap, stallFree } = now;
     const signals = {
       'memory.available':
@@ -60,6 +62,7 @@ export function aCore(config: CoreConfig, given: readonly PodView[] = [leaker, w
     const rest: Partial<Observation> = {
       pods: known(pods),
       outcomes: heard,
+      emptying: emptying.map((of) => ({ of, signal: 'nodefs.available' })),
       ...(escaped === undefined ? {} : { escaped }),
       ...(left === undefined ? {} : { leftBytes: left * MI }),
       comesBack: [

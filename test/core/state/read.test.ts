@@ -125,7 +125,12 @@ function fullState(shutdown: State['shutdown']): Required<State> {
     limitSpared: [{ uid: 'uid', pod: 'a/b', spares: 'c/d' }],
     act: { kind: 'evicting', evictions: [eviction, overLimit] },
     reclaims: [{ decision: 'a-2', threshold, deadlineMs: 9 }],
-    proofs: { nodefs: { decision: 'a-3', atMs: 1, available: { 'nodefs.available': 1 }, releasedBytes: 2 } },
+    proofs: {
+      nodefs: {
+        ...{ decision: 'a-3', atMs: 1, available: { 'nodefs.available': 1 }, releasedBytes: 2 },
+        risen: { atMs: 2, available: { 'nodefs.available': 3 } },
+      },
+    },
     vainReclaims: { nodefs: { untilMs: 1, pauseMs: 2 } },
     heldBackMs: { memory: 1, pids: 2 },
     trail: { 'memory.available': [{ atMs: 1, available: 2 }] },
@@ -241,6 +246,7 @@ describe('a saved state with every field', () => {
       'proofs',
       'reclaims',
       'releasedBytes',
+      'risen',
       'signalledMs',
       'tier',
       'trail',
