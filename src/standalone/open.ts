@@ -87,10 +87,8 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   const untied = (isMissing: boolean): void =>
     isMissing ? findings.raise(tiesUnknown()) : findings.clear(TIES_UNKNOWN);
   const ties = createTies({ clock, systemd, unitOf, wake: needs.wake, missing: untied });
-  /** Also those that have no cgroup until systemd starts them again. */
-  const allIn = (slice: string): readonly string[] => [
-    ...new Set([...unitsIn(mounts, slice), ...ties.withoutCgroupIn(slice)]),
-  ];
+  /** Also those that have no cgroup now. */
+  const allIn = (slice: string): readonly string[] => [...new Set([...unitsIn(mounts, slice), ...ties.upIn(slice)])];
   const isAlive = (uid: string): boolean => {
     const live = source.find(uid);
     const populated = live?.cgroup.known ? isPopulated(mounts, live.cgroup.value) : null;

@@ -40,7 +40,12 @@ describe.skipIf(needs !== '')(`what systemd is about to start again and would st
   const openSlice = async (): Promise<void> => {
     const cgroup = await addPod('shop', 'unit', ENDS);
     const runs = { activeState: 'active', invocation: 1, loadState: 'loaded' };
-    const relations = { SliceOf: ['till.service'], RequiredBy: ['till.service', 'asks.service'] };
+    const within = ['till.service', 'ready.service', 'quiet.service', 'shop-in.slice'];
+    const relations = { SliceOf: within, RequiredBy: [...within, 'asks.service'] };
+    fake.units.set('shop-in.slice', { ...runs, controlGroup: `${cgroup.path}/shop-in.slice` });
+    // It has done its work, and has no process.
+    fake.units.set('ready.service', { ...runs, subState: 'exited', controlGroup: '' });
+    fake.units.set('quiet.service', { ...runs, activeState: 'inactive', subState: 'dead', controlGroup: '' });
     fake.units.set('shop.slice', { ...runs, controlGroup: cgroup.path, relations });
     fake.units.set('asks.service', { ...runs, controlGroup: '/asks' });
     crashed('till.service', 'shop.slice');
@@ -92,10 +97,13 @@ describe.skipIf(needs !== '')(`what systemd is about to start again and would st
     ]);
   });
 
-  it('is held if the pod is its slice', async () => {
+  it('is held if the pod is its slice, as is what is active in that without a process', async () => {
     await openSlice();
     expect(await stop('shop', { why: 'eviction', decision: 'd1' })).toMatchObject({ kind: 'ended' });
-    expect(heldUnits()).toEqual([['till.service', 'default/shop']]);
+    expect(heldUnits()).toEqual([
+      ['till.service', 'default/shop'],
+      ['ready.service', 'default/shop'],
+    ]);
     expect(heard.lines).toEqual([]);
   });
 

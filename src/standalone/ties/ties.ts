@@ -38,8 +38,8 @@ export type Ties = {
   readonly others: (unit: string) => readonly string[];
   /** Pods that would be stopped along with this pod's unit, running or not. */
   readonly podsWith: (unit: string) => readonly PodUid[];
-  /** Units of this pod's slice that may have no cgroup now: systemd is about to start them again, or they need none, such as sockets. */
-  readonly withoutCgroupIn: (slice: string) => readonly string[];
+  /** Units of this pod's slice that are active, or that systemd is about to start again: they may have no process, and so no cgroup. */
+  readonly upIn: (slice: string) => readonly string[];
   /** By systemd's last word: it runs, and nobody is stopping it, or is about to start again. */
   readonly runsNow: (unit: string) => boolean;
   /** systemd is about to start it again, by its last word. */
@@ -52,7 +52,6 @@ export type Ties = {
 /** The wait after a change, for others that come with it. */
 const SETTLE_MS = 100;
 const RETRY_MS = 5_000;
-const NO_CGROUP = /\.(?:socket|mount|swap)$/;
 /** So few that none is given up because of those before it, and that the queries of others come in between. */
 const AT_ONCE = 16;
 /** The maximum number of queried units: pods and the units that depend on them. */
@@ -318,8 +317,8 @@ export function createTies({ clock, systemd, unitOf, wake, missing = () => undef
     },
     others: (unit) => graph.others(unit),
     podsWith: (unit) => graph.of(podUnits.get(unit) ?? '')?.pods ?? [],
-    withoutCgroupIn: (slice) =>
-      graph.within(slice).filter((name) => isToStart(name) || (NO_CGROUP.test(name) && runs(asked.get(name)))),
+    upIn: (slice) =>
+      graph.within(slice).filter((name) => !name.endsWith('.slice') && (isToStart(name) || runs(asked.get(name)))),
     isBetweenRuns,
     isToStart,
     runsNow: (unit) => isToStart(unit) || (asked.get(unit)?.activeState !== 'deactivating' && runs(asked.get(unit))),
