@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -114,6 +115,32 @@ describe.skipIf(why !== '')(`the cgroup of a pod ${why}`, () => {
     expect(isThere(standalone, 'job')).toBe(true);
     expect(podOf(standalone, 'job').cgroup).not.toEqual(before);
   });
+
+  it.skipIf(mounts?.layout !== 'hybrid')(
+    'is said to be unmeasured, which is a finding, while processes run in one of its path that only systemd has [needs cgroup v1 with systemd’s own tree]',
+    async () => {
+      const path = `/${slice}/job`;
+      const unified = `${mounts?.unified}/${slice}`;
+      made.push(unified, `${unified}/job`);
+      mkdirSync(`${unified}/job`, { recursive: true });
+      bind('job', `cgroup: ${path}`);
+      const standalone = await open();
+      await until(() => standalone.isSettled());
+      expect(podOf(standalone, 'job').cgroup).toMatchObject({ why: 'absent' });
+      const process = spawn('sleep', ['1000'], { stdio: 'ignore' });
+      try {
+        writeFileSync(`${unified}/job/cgroup.procs`, String(process.pid));
+        await until(() => heard.present.has('binding/default/job'));
+        expect(heard.present.get('binding/default/job')).toContain(
+          'processes run in it, but the memory controller has no cgroup',
+        );
+        expect(podOf(standalone, 'job').cgroup).toMatchObject({ why: 'unreadable' });
+      } finally {
+        process.kill('SIGKILL');
+      }
+      await until(() => !heard.present.has('binding/default/job'));
+    },
+  );
 
   it('is not guessed for a unit that is masked: systemd does not say any more in which slice it was', async () => {
     make(`/${slice}`);

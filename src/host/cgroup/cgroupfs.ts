@@ -148,6 +148,13 @@ function lookIn(
   return lookAtProcesses(directory, isEnough);
 }
 
+/** Version 1: whether processes run at this path of systemd's tree, whether or not the memory controller has a cgroup there. */
+export function runsUnmeasured({ version, unified }: CgroupMounts, path: string): boolean {
+  const events =
+    version === 1 && unified !== null ? readKernelFile(`${unified}${path}/cgroup.events`, EVENTS_BYTES) : null;
+  return events?.known === true && /^populated 1$/m.test(events.value.toString('latin1'));
+}
+
 /**
  * For a look that found no process before it ended early: anonymous memory exists only as long as a process has it, and the
  * pids controller counts every thread below.

@@ -5,14 +5,23 @@ import type { LocatedProblem } from '../../document/problem.ts';
 import { cgroupInode } from '../../host/cgroup/cgroup-inode.ts';
 import type { CgroupMounts } from '../../host/cgroup/cgroup-mounts.ts';
 import { directoryOf } from '../../host/cgroup/cgroup-walk.ts';
-import { anonBytes, countProcesses, isPopulated, refOf, whereIs } from '../../host/cgroup/cgroupfs.ts';
+import { anonBytes, countProcesses, isPopulated, refOf, runsUnmeasured, whereIs } from '../../host/cgroup/cgroupfs.ts';
 import { currentRun, findUnit, hasRun } from '../../host/systemd/unit-path.ts';
 import type { BoundPod, CgroupRef, Clock } from '../../ports.ts';
 import { overlapping } from '../../words/finding-standalone.ts';
 import type { Guarded } from '../manifests/bind.ts';
 import type { ManifestPod } from '../manifests/manifest.ts';
 import { moreProtected } from '../manifests/more-protected.ts';
-import { type Entry, factsNow, isUnlocated, keyOf, newEntry, type PlaceMemory, whyNowhere } from './pod-place.ts';
+import {
+  type Entry,
+  factsNow,
+  isUnlocated,
+  keyOf,
+  newEntry,
+  type PlaceMemory,
+  unmeasured,
+  whyNowhere,
+} from './pod-place.ts';
 
 type LivePodsNeeds = {
   readonly clock: Clock;
@@ -190,7 +199,9 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
   function setCgroup(entry: Entry, path = entry.place.path): void {
     const before = entry.cgroup;
     const { refused, directory, inode } = entry;
+    const isByPath = entry.manifest.target.kind === 'cgroup';
     if (refused !== null) entry.cgroup = unknown('unreadable', path ?? '', refused);
+    else if (path !== null && inode === 0 && isByPath && runsUnmeasured(mounts, path)) entry.cgroup = unmeasured(path);
     else if (path === null || directory === null || inode === 0) entry.cgroup = whyNowhere(entry, needs.isEarly());
     else entry.cgroup = inode === null ? refOf(mounts, path) : known({ path, inode });
     const { cgroup } = entry;

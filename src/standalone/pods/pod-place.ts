@@ -125,6 +125,14 @@ export function whyNowhere({ place, unanswered, isReported }: Entry, isEarly: bo
   return unknown(isAbsent ? 'absent' : 'unreadable', unanswered.where, text);
 }
 
+/** A cgroup that has no counterpart where memory is measured. */
+export const unmeasured = (path: string): Unknown =>
+  unknown(
+    'unreadable',
+    path,
+    'processes run in it, but the memory controller has no cgroup of this path (on cgroup v1, systemd makes none for what runs below user@.service): it is not measured, not evicted and not stopped in a shutdown',
+  );
+
 const UNSEEN =
   'runs, but systemd gives it no cgroup of the memory controller (on cgroup v1: its file was masked or removed, or the controller is read-only): it is not measured and not evicted, only a shutdown stops it';
 
