@@ -14,6 +14,8 @@ export const EMPTIED_AS = {
   holdsDeclared: 29,
   changed: 30,
 } as const;
+/** Above it: not everything could be removed, for the error of that number. Statuses from 200 on are systemd's. */
+export const NOT_ALL_FOR_ERROR = 60;
 
 /**
  * Run by Node.js with the path as argument and `asked` as what host/disk/empty-directory.ts asks, in a mount namespace of its own.
@@ -25,6 +27,7 @@ export const EMPTIED_AS = {
 export const EMPTY_DIRECTORY_PROGRAM = String.raw`
 const fs = require('node:fs');
 const { spawnSync } = require('node:child_process');
+const { errno } = require('node:os').constants;
 const [path] = process.argv.slice(2);
 const AS = ${JSON.stringify(EMPTIED_AS)};
 const DIRECTORY = fs.constants.O_RDONLY | fs.constants.O_DIRECTORY | fs.constants.O_NOFOLLOW;
@@ -32,9 +35,10 @@ const OTHERS_WRITE = 0o022;
 const STICKY = 0o1000;
 const ROOT = 0n;
 const end = (status) => process.exit(status);
+const endNotAll = (code) => end(code in errno ? ${NOT_ALL_FOR_ERROR} + errno[code] : AS.notAll);
 process.on('uncaughtException', (error) => {
   console.error(error);
-  end(AS.notAll);
+  endNotAll(error.code);
 });
 const identity = ({ dev, ino }) => dev + ':' + ino;
 // As the agent writes it, which reads inodes as numbers.

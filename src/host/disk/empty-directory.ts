@@ -1,9 +1,10 @@
+import { constants } from 'node:os';
 import { known, type Reading, unknown } from '../../core/reading.ts';
 import type { Moment } from '../clock.ts';
 import { run as runChild } from '../exec.ts';
 import type { CommandRunner } from '../systemd/transient.ts';
 import type { DirectoryIdentity } from './directory-identity.ts';
-import { EMPTIED_AS, EMPTY_DIRECTORY_PROGRAM } from './empty-directory-program.ts';
+import { EMPTIED_AS, EMPTY_DIRECTORY_PROGRAM, NOT_ALL_FOR_ERROR } from './empty-directory-program.ts';
 import { unsafePlace } from './mounts.ts';
 
 /** A directory of a dead pod. */
@@ -65,9 +66,14 @@ export async function emptyDirectory(
 
 /** An exit status names no directory; if it was judged unsafe, it still is, and says which one. */
 async function said(status: number, path: string): Promise<string> {
-  const general = SAID[status] ?? `is not empty: exit status ${status}`;
+  const general = SAID[status] ?? saidOfError(status) ?? `is not empty: exit status ${status}`;
   const why = status === EMPTIED_AS.unsafe ? await unsafePlace(path) : null;
   return why === null ? general : `was not emptied: ${why}`;
+}
+
+function saidOfError(status: number): string | undefined {
+  const code = Object.entries(constants.errno).find(([, errno]) => errno === status - NOT_ALL_FOR_ERROR)?.[0];
+  return code === undefined ? undefined : `${SAID[EMPTIED_AS.notAll]} (${code})`;
 }
 
 function programFor({ measured, kept, others, cgroup, end }: ToEmpty): string {

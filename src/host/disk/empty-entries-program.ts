@@ -100,9 +100,11 @@ let isWhole = true;
 let isAnyChanged = false;
 let isAnyDeclared = false;
 let told = 0;
+let firstCode = '';
 const fail = (name, error) => {
   if (error.code === 'ENOENT') return;
   isWhole = false;
+  firstCode ||= error.code;
   if (told++ < MAX_TOLD) console.error(JSON.stringify(name.toString('latin1')) + ': ' + error.code);
 };
 
@@ -227,6 +229,6 @@ try {
   fail(Buffer.from('.'), error.code === 'ENOENT' ? { code: 'moved' } : error);
 }
 if (isAnyDeclared) end(AS.holdsDeclared);
-if (!isWhole) end(AS.notAll);
+if (!isWhole) endNotAll(firstCode);
 end(isAnyChanged ? AS.changed : 0);
 `;
