@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { empty } from './an-emptying.ts';
+import { mountHungFileSystem, noHungMount } from './hung-mount.ts';
 
 const isRoot = process.getuid?.() === 0;
 
@@ -104,6 +105,18 @@ describe.skipIf(!isRoot)('a scratch directory [needs root]', () => {
     }
     expect(existsSync(join(precious, 'data'))).toBe(true);
   });
+
+  it.skipIf(noHungMount !== null)(
+    `at which a file system is mounted that hangs says so, and takes no time from others [${noHungMount ?? 'root'}]`,
+    async () => {
+      const mount = await mountHungFileSystem(scratch);
+      try {
+        expect(await empty(scratch)).toContain('a file system is mounted at it');
+      } finally {
+        await mount.release();
+      }
+    },
+  );
 
   it.skipIf(!isRoot)('with a file that cannot be removed says so, and loses the others [needs root]', async () => {
     const mount = join(root, 'web/tmp');

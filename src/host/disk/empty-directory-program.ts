@@ -50,6 +50,14 @@ const [kept, others] = [new Set(asked.kept), new Set(asked.others)];
 const isOpenToOthers = ({ mode }) => (Number(mode) & OTHERS_WRITE) !== 0 && (Number(mode) & STICKY) === 0;
 const isHandedOn = (above, next) => above.uid !== ROOT && above.uid !== next.uid;
 
+const unescape = (text) => text.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(parseInt(octal, 8)));
+const isMounted = () => fs.readFileSync('/proc/self/mountinfo', 'latin1').split('\n').some((line) => {
+  const at = Buffer.from(unescape(line.split(' ')[4] ?? ''), 'latin1').toString();
+  return at === path || at.startsWith(path + '/');
+});
+// Before it is opened, too: that could hang.
+if (isMounted()) end(AS.mount);
+
 process.chdir('/');
 let mount = null;
 let fd = null;
@@ -78,12 +86,7 @@ if (isUnsafe) end(AS.unsafe);
 if (isOfOthers || kept.has(asAsked(above))) end(AS.declared);
 if (asked.measured !== null && asked.measured !== asAsked(above)) end(AS.another);
 
-const unescape = (text) => text.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(parseInt(octal, 8)));
-const isMounted = fs.readFileSync('/proc/self/mountinfo', 'latin1').split('\n').some((line) => {
-  const at = Buffer.from(unescape(line.split(' ')[4] ?? ''), 'latin1').toString();
-  return at === path || at.startsWith(path + '/');
-});
-if (isMounted) end(AS.mount);
+if (isMounted()) end(AS.mount);
 
 // Whatever was at APART is hidden in this namespace alone.
 const APART = '/tmp';
