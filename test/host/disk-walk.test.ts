@@ -251,6 +251,28 @@ describe('a walk over directories', () => {
     },
   );
 
+  it.skipIf(noHungMount !== null)(
+    `beside one that hangs is counted, and the sum is a lower bound [${noHungMount ?? 'root'}]`,
+    async () => {
+      const [hung, one, two] = [join(root, 'hung'), join(root, 'one'), join(root, 'two')];
+      for (const path of [hung, one, two]) mkdirSync(path);
+      writeFileSync(join(two, 'file'), '');
+      const mount = await mountHungFileSystem(hung);
+      const impatient = createDiskWalker(clock, { silentMs: 8_000 });
+      try {
+        const reading = await impatient.walk([one, hung, two]);
+        const directories = [
+          { path: one, inodes: 1 },
+          { path: two, inodes: 2 },
+        ];
+        expect(reading).toMatchObject({ value: { inodes: 3, isComplete: false, directories } });
+      } finally {
+        impatient.close();
+        await mount.release();
+      }
+    },
+  );
+
   it.skipIf(!isRoot)('never enters another file system mounted inside [needs root]', async () => {
     const inside = join(root, 'mounted');
     mkdirSync(inside);

@@ -6,7 +6,7 @@ import { SURVEY_PROGRAM } from './disk-survey-program.ts';
 /**
  * What the child of host/disk/disk-walk.ts runs. Each line of standard input is a request,
  * `{"id":…,"paths":[…],"deadlineMs":…,"maxLinked":…}` or `{"id":…,"cgroup":…,"inode":…,"deadlineMs":…}`, answered by
- * lines `[id,"least",counts]` and finally `[id,"done",counts,isComplete]` or `[id,"failed",path,why]`;
+ * lines `[id,"at",index]` before it opens or enters one of several paths, `[id,"least",counts]`, and finally `[id,"done",counts,isComplete]` or `[id,"failed",path,why]`;
  * disk-survey-program.ts describes the request for what fills a file system, disk-shared-program.ts that for files of
  * several pods. It is text because it runs without the bundle, which would take four times as long to start. Calls are
  * synchronous: 4 µs per file, where one through the thread pool takes 100. It walks by descriptors and from within each
@@ -62,9 +62,12 @@ function open(path) {
 
 function walk({ id, paths, deadlineMs, maxLinked, createdSinceMs = 0, round, pod, several = [] }) {
   const opened = [];
+  // Which one it is that hangs.
+  const sayAt = (at) => paths.length > 1 && say(id, 'at', at);
   try {
     for (const [at, path] of paths.slice(0, MAX_PATHS).entries()) {
       try {
+        sayAt(at);
         opened.push({ at, ...open(path) });
       } catch (error) {
         if (error.code === 'ENOENT') continue;
@@ -84,6 +87,7 @@ function walk({ id, paths, deadlineMs, maxLinked, createdSinceMs = 0, round, pod
     for (const { at, fd, stats } of opened) {
       if (seen.has(identity(stats))) continue;
       seen.add(identity(stats));
+      sayAt(at);
       const own = stats.blocks * 512;
       // The directory itself stays, and does not count as growth.
       const isOfSeveral = several.includes(paths[at]);

@@ -17,8 +17,9 @@ export type DiskWalker = {
    * What the directories hold together: st_blocks and inodes, a file with several names once. Never follows a symbolic
    * link, never leaves the file system of each directory, opens no file. A directory that does not exist holds nothing;
    * one that cannot be opened makes the whole sum unknown. Stops after a minute with `isComplete` false. `soFar` is called
-   * from time to time with what was counted so far, which is a lower bound. A child that hangs in the kernel gets SIGKILL; the
-   * promise stays open until it is gone, and the caller has a deadline (observe/pod-disk.ts).
+   * from time to time with what was counted so far, which is a lower bound. A child that hangs in the kernel gets SIGKILL, and
+   * another one walks the other paths, again with `isComplete` false; the promise stays open until the first one is gone, and the
+   * caller has a deadline (observe/pod-disk.ts).
    */
   readonly walk: (
     paths: readonly string[],
@@ -83,6 +84,10 @@ type Counts = readonly (readonly number[])[];
 type Answer = { readonly counts: Counts; readonly found: readonly SurveyedDirectory[]; readonly isComplete: boolean };
 type Asked = {
   readonly soFar: (counts: Counts) => void;
+  /** The path that the child was at when it hung. */
+  readonly hungAt: (path: number) => void;
+  /** Of several paths, that it is at; null: not yet. */
+  at: number | null;
   readonly resolve: (reading: Reading<Answer>) => void;
 };
 type Walking = { readonly child: ChildProcess; readonly asked: Map<number, Asked>; cancelTimer: () => void };
@@ -107,7 +112,10 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
     walking.cancelTimer = clock.after(isIdle ? IDLE_MS : silentMs, () => {
       leave(walking);
       if (isIdle) walking.child.stdin?.end();
-      else walking.child.kill('SIGKILL');
+      else {
+        for (const { at, hungAt } of walking.asked.values()) if (at !== null) hungAt(at);
+        walking.child.kill('SIGKILL');
+      }
     });
   };
   const start = (): Walking | string => {
@@ -134,13 +142,17 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
     return walking;
   };
 
-  const ask = (question: object, soFar: Asked['soFar']): Promise<Parameters<Asked['resolve']>[0]> =>
+  const ask = (
+    question: object,
+    soFar: Asked['soFar'] = () => undefined,
+    hungAt: Asked['hungAt'] = () => undefined,
+  ): Promise<Parameters<Asked['resolve']>[0]> =>
     new Promise((resolve) => {
       const walking = current ?? start();
       if (typeof walking === 'string') return resolve(unknown('unreadable', 'disk walk', walking));
       current = walking;
       const id = ++lastId;
-      walking.asked.set(id, { soFar, resolve });
+      walking.asked.set(id, { soFar, hungAt, at: null, resolve });
       walking.child.stdin?.write(`${JSON.stringify({ id, ...question })}\n`);
       expect(walking);
     });
@@ -148,24 +160,35 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
   return {
     walk: async (paths, soFar = () => undefined, of, freshSinceMs) => {
       const createdSinceMs = freshSinceMs === undefined ? 0 : clock.wallMs() - clock.monoMs() + freshSinceMs;
-      const question = { paths, deadlineMs, maxLinked, createdSinceMs, ...of };
-      const answer = await ask(question, (counts) => soFar(walkedOf(paths, counts, false)));
-      return answer.known ? known(walkedOf(paths, answer.value.counts, answer.value.isComplete)) : answer;
+      const walkAll = async (asked: readonly string[]): Promise<Reading<WalkedDisk>> => {
+        const question = { paths: asked, deadlineMs, maxLinked, createdSinceMs, ...of };
+        const hung = new Set<number>();
+        const answer = await ask(
+          question,
+          (counts) => soFar(walkedOf(asked, counts, false)),
+          (at) => hung.add(at),
+        );
+        if (answer.known) return known(walkedOf(asked, answer.value.counts, answer.value.isComplete));
+        if (hung.size === 0) return answer;
+        const others = await walkAll(asked.filter((_, at) => !hung.has(at)));
+        return others.known ? known({ ...others.value, isComplete: false }) : others;
+      };
+      return walkAll(paths);
     },
     openFiles: async (cgroup, inode, of) => {
       const question = { cgroup, inode, deadlineMs: Math.min(deadlineMs, OPEN_FILES_MS), maxLinked, ...of };
-      const answer = await ask(question, () => undefined);
+      const answer = await ask(question);
       if (!answer.known) return answer;
       const { counts, isComplete } = answer.value;
       const devices = counts.map(([device = 0, bytes = 0, inodes = 0]) => ({ device, bytes, inodes }));
       return known({ devices, isComplete });
     },
     shared: async (pod, { number, walks, isWhole }) => {
-      const answer = await ask({ round: number, pod, walks, isWhole }, () => undefined);
+      const answer = await ask({ round: number, pod, walks, isWhole });
       return answer.known ? known(sharedOf(answer.value.counts)) : answer;
     },
     survey: async (path, by, least) => {
-      const answer = await ask({ survey: path, by, least, deadlineMs, maxLinked }, () => undefined);
+      const answer = await ask({ survey: path, by, least, deadlineMs, maxLinked });
       if (!answer.known) return answer;
       const directories = answer.value.found.slice(0, -1);
       const elsewhere = answer.value.found.at(-1) ?? { path, bytes: 0, inodes: 0, uid: 0 };
@@ -219,6 +242,10 @@ function hear({ child, asked }: Walking, line: string): boolean {
     child.kill('SIGKILL');
     return false;
   }
+  if (said.kind === 'at') {
+    asker.at = said.path;
+    return true;
+  }
   if (said.kind === 'least') {
     asker.soFar(said.counts);
     return true;
@@ -229,6 +256,7 @@ function hear({ child, asked }: Walking, line: string): boolean {
 }
 
 type Said =
+  | { readonly id: number; readonly kind: 'at'; readonly path: number }
   | { readonly id: number; readonly kind: 'least'; readonly counts: Counts }
   | ({ readonly id: number; readonly kind: 'done' } & Answer)
   | { readonly id: number; readonly kind: 'failed'; readonly path: string; readonly detail: string };
@@ -239,6 +267,7 @@ function parse(line: string): Said | null {
     const [id, kind, first, second]: unknown[] = JSON.parse(line);
     if (typeof id !== 'number') return null;
     if (kind === 'failed') return { id, kind, path: String(first), detail: String(second) };
+    if (kind === 'at') return { id, kind, path: Number(first) };
     if (!Array.isArray(first)) return null;
     const isComplete = second === true;
     if (kind === 'found') return { id, kind: 'done', counts: [], found: first.map(surveyed), isComplete };
