@@ -2,13 +2,22 @@ import { livesSince } from '../core/guard/decide.ts';
 import type { GuardDecision } from '../core/guard/decision.ts';
 import { type GuardState, nameOfNode } from '../core/guard/state.ts';
 import { isFlag, isNumber, isOneOf, isText, orNull, parseJson, shape } from '../core/shape.ts';
+import { kindOf } from '../host/files.ts';
 import { openRecordDisk } from '../host/own/record-disk.ts';
+import { withRefusedMark } from '../host/own/refused-mark.ts';
 import { isThreadFree } from '../host/own/thread-pool.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { readRotated } from '../record/reading/record-file.ts';
 import { createSpool } from '../record/writing/spool.ts';
 import { recordDamaged } from '../words/finding-own.ts';
-import { sayAliveAgain, sayGuardDecision, sayLostEntries, sayStorm } from '../words/guard-decision.ts';
+import {
+  LOST_BEFORE,
+  sayAliveAgain,
+  sayGuardDecision,
+  sayLostEntries,
+  sayRefusedEntries,
+  sayStorm,
+} from '../words/guard-decision.ts';
 import type { GuardLook } from './loop.ts';
 
 /**
@@ -60,8 +69,11 @@ export function readLocalRecord(directory: string): LocalRecord {
     const entry = parseJson(line);
     if (isEntry(entry)) entries.push(entry);
   });
-  return { entries, unreadable };
+  const isRefused = kindOf(refusedMarkIn(directory)) !== null;
+  return { entries, unreadable: isRefused ? [...unreadable, sayRefusedEntries(directory)] : unreadable };
 }
+
+const refusedMarkIn = (directory: string): string => `${directory}/${LOCAL_RECORD}.refused`;
 
 /** How often it is made sure that the file is still there. */
 const CHECK_MS = 60_000;
@@ -76,17 +88,19 @@ export function keepLocalRecord({
   readonly findings: Findings;
   readonly directory: string;
 }): { readonly keep: (look: GuardLook) => void; readonly close: () => Promise<void> } {
-  const disk = openRecordDisk({
+  const onDisk = openRecordDisk({
     ...{ clock, directory, name: LOCAL_RECORD, lineStart: LOCAL_LINE_START, maxBytes: LOCAL_RECORD_BYTES },
     onRestored: () => undefined,
     onCorrupt: (keptAs, line) => findings.raise(recordDamaged(line, keptAs)),
   });
   let last: GuardLook | null = null;
-  const sayLost = (lost: number): string =>
+  const lost = (text: string): string =>
     sayLocalEntry({
       ...{ wallMs: clock.wallMs(), dryRun: last?.config.dryRun ?? false },
-      ...{ kind: 'lost', node: null, gate: null, text: sayLostEntries(lost) },
+      ...{ kind: 'lost', node: null, gate: null, text },
     });
+  const sayLost = (lines: number): string => lost(sayLostEntries(lines));
+  const disk = withRefusedMark(onDisk, refusedMarkIn(directory), () => lost(LOST_BEFORE));
   const spool = createSpool({ clock, disk, findings, isThreadFree: () => isThreadFree(clock), sayLost });
   let checkedMs = clock.monoMs();
 

@@ -91,6 +91,10 @@ export const sayAliveAgain = (node: string, afterMs: number): string =>
 
 export const sayLostEntries = (entries: number): string =>
   `${counted(entries, 'line')} could not be kept: the disk refused them`;
+/** Of a process that has ended. */
+export const LOST_BEFORE = 'lines before this one are lost: the disk refused them until the guard ended';
+export const sayRefusedEntries = (directory: string): string =>
+  `the newest entries: the disk of ${directory} refuses them; a guard that runs keeps them in memory, and guard status says what it holds`;
 
 /** What is to be done, before any of it is; null: it is told otherwise, or there is nothing to do once it is stored. */
 export function sayGuardDecision(decision: GuardDecision): string | null {

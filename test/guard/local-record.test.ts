@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { appendFileSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -174,8 +175,42 @@ describe('guard history --local', () => {
   });
   it('says that there is none', async () => {
     const { code, out } = await history();
-    expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining(`Nothing in ${directory}: no guard of`) });
+    expect({ code, out }).toEqual({
+      code: 0,
+      out: expect.stringContaining(`Nothing in ${directory}: no guard has stored there`),
+    });
   });
+  it.skipIf(process.getuid?.() !== 0)(
+    'says that it is not all while the disk is full, and that entries are lost if the guard ends meanwhile [needs root for a tmpfs]',
+    async () => {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', directory]);
+      try {
+        const ballast = join(directory, 'ballast');
+        const fill = 'head -c 1M /dev/zero > "$0" 2>/dev/null; true';
+        const { look, close, present } = aRecordIn(directory);
+        await close();
+        execFileSync('sh', ['-c', fill, ballast]);
+        look({ decisions: [HOLD] });
+        await eventually(() => expect([...present.values()].join()).toContain('takes no entries'));
+        const meanwhile = await history();
+        expect({ code: meanwhile.code, out: meanwhile.out }).toEqual({
+          code: 1,
+          out: `Nothing in ${directory}: not all of its record can be read.\n`,
+        });
+        expect(meanwhile.err).toContain(`the disk of ${directory} refuses them`);
+        await close();
+
+        rmSync(ballast);
+        for (let starts = 0; starts < 2; starts++) await aRecordIn(directory).close();
+        expect(textsIn(directory)).toEqual([expect.stringMatching(/^lost: .* until the guard ended$/)]);
+        const { code, out } = await history();
+        expect(code).toBe(0);
+        expect(out).toContain('the disk refused them until the guard ended');
+      } finally {
+        execFileSync('umount', ['-l', directory]);
+      }
+    },
+  );
   it('says of a node of which it tells nothing no more than that', async () => {
     const { look, close } = aRecordIn(directory);
     look({ decisions: [FENCE] });

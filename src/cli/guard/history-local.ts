@@ -16,7 +16,7 @@ export function showLocalHistory(directory: string, node: string | undefined, ou
   return unreadable.length === 0 ? 0 : NOT_READ;
 }
 
-const NOBODY = 'no guard of this machine has held anybody, or fenced anybody in dry run';
+const NOBODY = 'no guard has stored there that it held anybody, or fenced anybody in dry run';
 const NOTHING_READ = 'not all of its record can be read';
 
 function localText(entries: readonly LocalEntry[], paint: Paint): string {
