@@ -73,7 +73,7 @@ function recordIn(data: unknown, id: FencingId): FencingRecord | string {
 
 /** Earlier versions did not say these: a fencing of theirs that is open goes on. */
 const withDefaults = (record: unknown): unknown =>
-  isObject(record) ? { freed: null, cutWallMs: null, offHeard: [], wasHeard: true, ...record } : record;
+  isObject(record) ? { freed: null, cutWallMs: null, offHeard: [], onHeard: [], wasHeard: true, ...record } : record;
 
 const sayWrongField = (record: { readonly [field: string]: unknown }): string => {
   const wrong = Object.entries(FIELDS).find(([name, isRight]) => !isRight(record[name]));
@@ -153,6 +153,7 @@ const FIELDS = {
   onSent: isMethods,
   cutWallMs: orNull(isMs),
   offHeard: isMethods,
+  onHeard: isMethods,
   onAttempt: isCount,
   renewed: orNull(isShort),
   order: orNull(isOrder),

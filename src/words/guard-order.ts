@@ -66,6 +66,7 @@ const NOT_SHOWN: { readonly [code: string]: string } = {
   'not-proven': 'its devices did not say off',
   silent: 'a device did not answer',
   'too-slow': 'a device answers too late for a proof',
+  'never-on': 'a device has never said on, so its off proves nothing',
   'not-cordoned': 'it was uncordoned before it was cut',
   'not-drained': 'pods came to it before it was cut',
   'node-deleted': 'its Node was deleted before it was cut',

@@ -128,6 +128,8 @@ export function sayDue(phase: string, inTime: string | null): string {
 export const sayWhy = (why: string): string => saidOf(WHY, why) ?? why;
 const WHY: { readonly [code: string]: string } = {
   'too-slow': 'its devices answer too late for a proof',
+  'never-on': 'one of its devices has never said on, so its off proves nothing',
+  contradicted: 'one of its devices said what cannot be true, and is not believed',
   'devices-changed': 'its devices are configured otherwise by now',
   'node-deleted': 'its Node was deleted',
   'made-anew': 'a Node that was made anew with its name lives',

@@ -223,7 +223,7 @@ export const ID = '506f2159e21268f5-1';
 export const aRecord = (rest: Partial<FencingRecord> = {}): FencingRecord => ({
   ...{ schema: 1, id: ID, node: W1, purpose: 'fence', phase: 'off-sent', revision: 2, epoch: 1, writer: 'g1-a' },
   ...{ plan: { isolation: [], levels: [['1', '2']] }, level: 0, attempt: 1, retries: 0 },
-  ...{ offSent: [], onSent: [], cutWallMs: null, offHeard: [] },
+  ...{ offSent: [], onSent: [], cutWallMs: null, offHeard: [], onHeard: [] },
   ...{ onAttempt: 0, renewed: 't1', order: null, proof: null, staysOff: null, isAlive: false, why: null, answers: [] },
   ...{ steps: [{ phase: 'decided', wallMs: 1_764_000_000_000 }], silentMs: 130_000.5, wasHeard: true },
   freed: { pods: [], volumes: [] },

@@ -11,7 +11,7 @@ const mapOf = (record: unknown, name: string = recordName(ID)): object => ({
   data: { record: typeof record === 'string' ? record : JSON.stringify(record) },
 });
 const FULL: FencingRecord = aRecord({
-  ...{ offSent: ['1', '2'], onSent: ['1'], order: { verb: 'fence', by: 'ann', because: 'smoke' } },
+  ...{ offSent: ['1', '2'], onSent: ['1'], onHeard: ['1', '2'], order: { verb: 'fence', by: 'ann', because: 'smoke' } },
   ...{ proof: { by: 'devices', level: 0 }, staysOff: 'loop', why: 'says-on' },
   freed: {
     pods: [{ namespace: 'a', name: 'db-0', uid: 'u', isMember: true, goneWallMs: 5, readyWallMs: null }],
@@ -109,18 +109,17 @@ describe('a record', () => {
   });
 
   it('of an earlier version, which did not say what it frees and when it cut, is read all the same', () => {
-    const { freed: _, cutWallMs: __, offHeard: ___, wasHeard: ____, ...old } = FULL;
-    const read = { ...old, freed: null, cutWallMs: null, offHeard: [], wasHeard: true };
+    const { freed: _, cutWallMs: __, offHeard: ___, onHeard: _____, wasHeard: ____, ...old } = FULL;
+    const read = { ...old, freed: null, cutWallMs: null, offHeard: [], onHeard: [], wasHeard: true };
     expect(readRecord(mapOf(old))?.record).toEqual(read);
     expect(readRecord({ metadata: { name: recordName(ID) }, data: recordData(read) })?.record).toEqual(read);
     expect(problemOf(readRecord(mapOf({ ...FULL, freed: { pods: [] } })))).toContain('its field freed ');
   });
 
-  it.each(Object.keys(FULL).filter((field) => !['freed', 'cutWallMs', 'offHeard', 'wasHeard'].includes(field)))(
-    'without %s is unreadable',
-    (field) => {
-      const { [field as keyof FencingRecord]: _, ...rest } = FULL;
-      expect(problemOf(readRecord(mapOf(rest)))).toContain(`its field ${field} `);
-    },
-  );
+  it.each(
+    Object.keys(FULL).filter((field) => !['freed', 'cutWallMs', 'offHeard', 'onHeard', 'wasHeard'].includes(field)),
+  )('without %s is unreadable', (field) => {
+    const { [field as keyof FencingRecord]: _, ...rest } = FULL;
+    expect(problemOf(readRecord(mapOf(rest)))).toContain(`its field ${field} `);
+  });
 });

@@ -1,6 +1,6 @@
 import { planOf } from './config.ts';
 import type { Frees, GateRow } from './decision.ts';
-import { lackOfLevel, levelOffAlready, refOf, useOf } from './devices.ts';
+import { heardOn, lackOfLevel, levelOffAlready, refOf, useOf } from './devices.ts';
 import { NOTHING_FREED, toBeFreed } from './freed.ts';
 import { type AtGate, atGate, firstShut, gatesOf, type Look } from './gates.ts';
 import { ageOf, isDead, TWO_LOOKS_MS, wasHeard } from './health.ts';
@@ -121,6 +121,7 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
     onSent: [],
     cutWallMs: null,
     offHeard: [],
+    onHeard: heardOn(object.uid, plan, state.devices),
     onAttempt: 0,
     renewed: isAlive ? null : (memory.lease?.renewed ?? null),
     order,

@@ -4,7 +4,7 @@ import { whyNotOff } from './before-an-off.ts';
 import { deadNodes, fenceOne, withHolds } from './candidates.ts';
 import type { GuardConfig } from './config.ts';
 import type { Act, GuardReason, GuardVerdict } from './decision.ts';
-import { adoptDevices, stepDevices, withoutUnused } from './devices.ts';
+import { adoptDevices, stepDevices, withoutUnused, withRecorded } from './devices.ts';
 import { stepFencings } from './fencings.ts';
 import { authorityShut, type Look, lookOf } from './gates.ts';
 import { stepNodes, withAnswered } from './health.ts';
@@ -95,14 +95,15 @@ export function takeIn(before: GuardState, observation: GuardObservation, config
   const storm = stepStorm({ ...adopted, livingAs: named, fencings: fencings.fencings }, time, config);
   // In a large cluster, that takes a while.
   const forgets = observation.nodes.known && atMs - adopted.forgotMs >= FORGET_MS;
-  const heard = { nodes, devices: devices.devices, fencings: fencings.fencings };
+  const known = withRecorded(devices.devices, fencings.fencings, atMs);
+  const heard = { nodes, devices: known, fencings: fencings.fencings };
   const state: GuardState = {
     ...adopted,
     forgotMs: forgets ? atMs : adopted.forgotMs,
     nodes: withExplained(nodes, adopted.fencings, fencings.fencings, wallMs),
     commonUuids: forgets ? commonUuids(adopted.commonUuids, nodes) : adopted.commonUuids,
     livingAs: named,
-    devices: forgets ? withoutUnused(heard, config) : devices.devices,
+    devices: forgets ? withoutUnused(heard, config) : known,
     fencings: withDeparted(fencings.fencings, before.nodes, nodes, atMs),
     holds: storm.holds,
     // Unread orders are not gone: one that was answered would be carried out again.

@@ -132,6 +132,26 @@ export function adoptDevices(own: Devices, kept: readonly KeptDevice[], atMs: Mo
   return devices;
 }
 
+/** Of the methods that can prove a machine off, those that have said on. */
+export const heardOn = (uid: string, { levels }: NodePlan, devices: Devices): readonly MethodKey[] =>
+  levels.flat().filter((method) => devices.get(deviceKey(uid, method))?.hasSaidOn);
+
+/** Whoever goes on with a fencing knows by its record what its proof needs, whether or not that was kept elsewhere in time. */
+export function withRecorded(devices: Devices, fencings: GuardState['fencings'], atMs: MonoMs): Devices {
+  const recorded = [...fencings.values()].flatMap(({ record: { node, onHeard, answers, steps } }) =>
+    onHeard
+      .filter((method) => !devices.get(deviceKey(node.uid, method))?.hasSaidOn)
+      .map((method): KeptDevice => {
+        const said = answers.findLast((answer) => answer.method === method && answer.act === 'status');
+        const says = said?.says === 'off' || said?.says === 'unknown' ? said.says : 'on';
+        const wallMs = said?.wallMs ?? steps[0]?.wallMs ?? 0;
+        const nothing = { hasReturned: false, contradicted: null, rehearsedWallMs: null };
+        return { node: node.uid, method, says, wallMs, hasSaidOn: true, ...nothing };
+      }),
+  );
+  return recorded.length === 0 ? devices : adoptDevices(devices, recorded, atMs);
+}
+
 type Asked = Pick<GuardState, 'devices' | 'nodes' | 'fencings'>;
 
 /** Devices of nodes that exist by methods that are configured, and those that an open fencing began with. */

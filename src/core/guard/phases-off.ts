@@ -1,7 +1,7 @@
 import type { MonoMs } from '../reading.ts';
 import { afterLook, again, ended, gateOf, givenUp, isTooLate, off, ofOldDevices, sendOff } from './before-an-off.ts';
 import type { GateName, LevelLack } from './decision.ts';
-import { levelOffAlready, useOf } from './devices.ts';
+import { lackOfLevel, levelOffAlready, useOf } from './devices.ts';
 import { hasLease } from './health.ts';
 import { isOutdated, isTooSlow, lackNow, levelAfter, levelToUse, OUTDATED } from './levels.ts';
 import { isProvenBefore, PROOF_LOST, proven, untellFirst } from './phase-proven.ts';
@@ -215,25 +215,33 @@ function notProven(turn: Turn, sinceMs: MonoMs, isSlow: boolean): Turned {
   if (!isOn && observation.atMs < givesUpMs)
     return withHeard(turn, sinceMs, ask({ status: refutersOf(record) }, givesUpMs));
   if (isTheirs(turn, level, sinceMs)) return backToThem(record);
-  const lacks = isOn ? 'says-on' : isSlow ? TOO_SLOW : 'silent';
+  const lacks = isOn ? 'says-on' : isSlow ? TOO_SLOW : (notBelieved(turn) ?? 'silent');
   const next = afterProving(turn, lacks);
   if (next.move === null) return next;
   return { ...next, reasons: [{ code: 'not-proven', node: record.node, fencing: record.id, lacks }] };
 }
 
-/** What answers too late proves no second `off` either. */
+/** Whatever its devices say, they prove nothing; null: they do. */
+function notBelieved({ record, state, observation }: Turn): LevelLack | null {
+  const use = record.purpose === 'rehearse' ? 'rehearse' : 'fence';
+  const lack = lackOfLevel(record.node.uid, levelOf(record), state.devices, observation.atMs, use);
+  return lack !== null && PROVES_NOTHING.has(lack) ? lack : null;
+}
+
+/** What does not prove this `off` does not prove a second one either. */
 function afterProving(turn: Turn, lacks: string): Turned {
   const { record } = turn;
   if (isProvenBefore(record)) return go('failed', { why: PROOF_LOST });
-  const isSlow = lacks === TOO_SLOW;
-  const why = isSlow ? TOO_SLOW : 'not-proven';
-  if (record.offSent.length === 0) return ended(turn, isSlow ? why : 'not-off-any-more');
+  const isInVain = PROVES_NOTHING.has(lacks);
+  const why = isInVain ? lacks : 'not-proven';
+  if (record.offSent.length === 0) return ended(turn, isInVain ? why : 'not-off-any-more');
   if (record.purpose === 'rehearse') return givenUp(turn, why);
-  if (record.attempt < ATTEMPTS && !isSlow)
+  if (record.attempt < ATTEMPTS && !isInVain)
     return afterLook(turn, (fresh) => sendOff(fresh, record.level, record.attempt + 1));
   return nextLevel(turn, why);
 }
 const TOO_SLOW: LevelLack = 'too-slow';
+const PROVES_NOTHING: ReadonlySet<string> = new Set<LevelLack>([TOO_SLOW, 'never-on', 'contradicted']);
 
 /** Begun again after 1, 2 and 5 minutes, with all gates; then a person is asked. */
 function failed(turn: Turn): Turned {

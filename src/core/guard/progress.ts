@@ -1,4 +1,5 @@
 import type { Frees, GateRow, GuardDecision, GuardReason, Store } from './decision.ts';
+import { heardOn } from './devices.ts';
 import type { Look } from './gates.ts';
 import type { DecisionId, FencingId, FencingRecord, Phase } from './record.ts';
 import { type Fencing, type GuardState, UNSEEN } from './state.ts';
@@ -104,7 +105,7 @@ export function with_<K, V>(map: ReadonlyMap<K, V>, key: K, value: V): ReadonlyM
 }
 
 /** Who writes it, and when, beside what changes. What is only written down, or patched, once more is no step. */
-function recordAfter(record: FencingRecord, { to, change, act }: Move, { observation }: Look): FencingRecord {
+function recordAfter(record: FencingRecord, { to, change, act }: Move, { observation, state }: Look): FencingRecord {
   const { leadership, writer } = observation.self;
   const isCommand = act?.kind === 'off' || act?.kind === 'on';
   const isStep = to !== record.phase || isCommand;
@@ -115,6 +116,7 @@ function recordAfter(record: FencingRecord, { to, change, act }: Move, { observa
     phase: to,
     cutWallMs: act?.kind === 'off' ? observation.wallMs : record.cutWallMs,
     offHeard: act?.kind === 'off' ? [] : (change.offHeard ?? record.offHeard),
+    onHeard: heardOn(record.node.uid, record.plan, state.devices),
     revision: record.revision + 1,
     epoch: leadership.isLeader ? leadership.epoch : record.epoch,
     writer,

@@ -68,6 +68,8 @@ export type FencingRecord = {
   readonly cutWallMs: number | null;
   /** Methods that were heard to say off since then. */
   readonly offHeard: readonly MethodKey[];
+  /** Methods that had said on for this node when it was stored: the off of others proves nothing (guard.md 8.3 b). */
+  readonly onHeard: readonly MethodKey[];
   /** The count of `on` commands. */
   readonly onAttempt: number;
   /** The lease's token for "no sign of life since"; null: to be taken after the power-off, because it was alive. */

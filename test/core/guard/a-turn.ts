@@ -45,6 +45,7 @@ export const aRecord = (rest: Partial<FencingRecord> = {}): FencingRecord => ({
   onSent: [],
   cutWallMs: null,
   offHeard: [],
+  onHeard: [],
   onAttempt: 0,
   renewed: 'r1',
   order: null,

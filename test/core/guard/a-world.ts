@@ -62,6 +62,8 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
     hasControllers: true,
     /** Its ConfigMaps are read. */
     areMapsRead: true,
+    /** What its devices said is kept for the next process. */
+    areDevicesKept: true,
     /** Stores fail with a conflict while it is true. */
     conflicts: false,
     epoch: 1,
@@ -104,7 +106,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
   /** The guard's process ends, and another one is elected: commands that run go on, what they bring is lost. */
   function restart(): void {
     writers += 1;
-    kept = { devices: keptDevices(state, config), state: keptState };
+    kept = { devices: world.areDevicesKept ? keptDevices(state, config) : [], state: keptState };
     state = initialGuardState(nowMs, config.settleMs);
     electedMs = nowMs;
     world.epoch += 1;

@@ -33,7 +33,7 @@ describe('the record with which a fencing begins', () => {
   it('has what it will be done by, and the token since which there was no life', () => {
     const steps = [{ phase: 'decided', wallMs: WALL + AT }] as const;
     const freed = toBeFreed({ pods: [aPodOn()], attachments: [] });
-    expect(begun()).toEqual(aRecord({ silentMs: 190_000, steps, freed }));
+    expect(begun()).toEqual(aRecord({ silentMs: 190_000, steps, freed, onHeard: ['vm w1'] }));
     expect(begun({ memory: { lease: null } }).renewed).toBeNull();
     expect(begun({}, null, null).silentMs).toBe(0);
     expect(begun({ own: { leadership: { isLeader: false } } }).epoch).toBe(0);
