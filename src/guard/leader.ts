@@ -1,4 +1,5 @@
 import {
+  CONFIG_DIFFERS_MS,
   initialLeadership,
   LEASE_DURATION_MS,
   type LeadershipObservation,
@@ -135,7 +136,7 @@ export function createLeader(needs: LeaderNeeds): Leader {
   }
 
   function sayHeldBack(): void {
-    if (heldBack === 'config-differs') findings.raise(configDiffers(watchedHolder() ?? ''));
+    if (heldBack === 'config-differs') findings.raise(configDiffers(watchedHolder() ?? '', CONFIG_DIFFERS_MS));
     else findings.clear(CONFIG_DIFFERS);
   }
 

@@ -1,3 +1,4 @@
+import { sayDuration } from '../core/units/duration.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
 import { API_AWAY, API_REFUSED } from './finding-api.ts';
@@ -44,8 +45,9 @@ export function leaseRefused(status: number, detail: string): Finding {
   return { id: NOT_LEADING, text: `${why}: ${escapeUnsafe(detail)}; this guard cannot lead` };
 }
 export const CONFIG_DIFFERS = 'guard-config-differs';
-export function configDiffers(holder: string): Finding {
-  const text = `the leader ${escapeUnsafe(holder)} has another configuration of devices or limits, so this guard does not run for leadership: give both the same`;
+/** `holder`: it may run, or have died. */
+export function configDiffers(holder: string, runsAfterMs: number): Finding {
+  const text = `the lease of the guards is that of ${escapeUnsafe(holder)}, with another configuration of devices or limits: this guard runs for leadership only once nobody has renewed it for ${sayDuration(runsAfterMs)}. Give all guards the same`;
   return { id: CONFIG_DIFFERS, text };
 }
 

@@ -22,6 +22,10 @@ const SINCE_ANEW = 'since it started, or since the API server was back or a cloc
 const BECAUSE: { readonly [B in Because]: Said } = {
   open: 'open',
   'not-leader': 'this guard does not lead',
+  'nobody-leads': ({ value }) =>
+    value === 'config-differs'
+      ? 'nobody leads, and this guard does not run for leadership yet: the last leader had another configuration'
+      : 'nobody leads, and this guard does not run for leadership yet: its own node had fallen silent',
   authority: ({ value, limit }) => `its authority ends in ${time(value)}, and it needs ${time(limit)}`,
   'records-unknown': ({ value }) => `the records of fencings cannot be read (${value})`,
   'higher-epoch': ({ value, limit }) => `a newer leader has written (epoch ${value}, its own is ${limit})`,

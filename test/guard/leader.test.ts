@@ -122,5 +122,7 @@ describe('the leadership of the guards', () => {
     const { leader: two, present } = aLeader('g2-b', { hash: 'another' });
     await eventually(() => expect(two.heldBack()).toBe('config-differs'));
     expect(present.get('guard-config-differs')).toContain('g1-a');
+    // Whoever reads it knows not whether g1-a still leads.
+    expect(present.get('guard-config-differs')).not.toContain('leader g1-a');
   });
 });

@@ -127,7 +127,7 @@ function verdict({ explanation, isLeader, dryRun, atMs }: ExplainReport, paint: 
       ? ''
       : `; all gates are open in ${sayToSecond(Math.max(0, opensMs - atMs))} if nothing else changes`;
   const overrule = overruledBy === null ? '' : `; nodewarden guard ${overruledBy} would pass over it`;
-  const who = isLeader ? '' : '; ask the guard that leads';
+  const who = isLeader || deciding.because === 'nobody-leads' ? '' : '; ask the guard that leads';
   return `${paint('yellow', why)}${when}${overrule}${who}`;
 }
 

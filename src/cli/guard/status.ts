@@ -98,13 +98,13 @@ function leaderLines({ leader, writer, node, dryRun, file, version }: GuardRepor
     const authority = `authority for another ${sayToSecond(leader.authorityMs ?? 0)}`;
     return [head, line('leader', paint('green', `this one (epoch ${leader.epoch}, ${authority})`))];
   }
+  const heldBack = leader.heldBack === null ? '' : `; this one does not run (${sayCode(leader.heldBack)})`;
   if (leader.holder === null) {
     // A guard of an earlier version does not say whether it knows.
     const isKnown = (leader as Partial<typeof leader>).isHolderKnown ?? true;
     const nobody = isKnown ? 'nobody' : 'not known: the lease could not be read';
-    return [head, line('leader', paint('red', nobody))];
+    return [head, line('leader', `${paint('red', nobody)}${heldBack}`)];
   }
-  const heldBack = leader.heldBack === null ? '' : `; this one does not run (${sayCode(leader.heldBack)})`;
   return [head, line('leader', `${clean(leader.holder)}${heldBack}`)];
 }
 

@@ -121,6 +121,7 @@ export type GateName = (typeof GATES)[number];
 export type Because =
   | 'open'
   | 'not-leader'
+  | 'nobody-leads'
   | 'authority'
   | 'records-unknown'
   | 'higher-epoch'

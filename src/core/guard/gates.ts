@@ -35,7 +35,7 @@ export type Look = {
 
 export function lookOf(state: GuardState, observation: GuardObservation, config: GuardConfig): Look {
   const asOfMs = observation.nodes.known ? observation.nodes.value.asOfMs : observation.atMs;
-  return { state, observation, config, asOfMs, self: selfShut({ state, observation }) };
+  return { state, observation, config, asOfMs, self: selfShut({ state, observation, config }) };
 }
 
 /** A node at its gates. `fencing`: the one that is begun again, which does not stand in its own way. */
@@ -163,9 +163,11 @@ export function authorityShut({ observation: { atMs, self } }: Pick<Look, 'obser
 }
 
 /** G6. */
-function selfShut({ state, observation }: Pick<Look, 'state' | 'observation'>): Shut | null {
-  const { atMs, records, kept } = observation;
+function selfShut({ state, observation, config }: Pick<Look, 'state' | 'observation' | 'config'>): Shut | null {
+  const { atMs, records, kept, self } = observation;
   const { settlesMs, settlesFor } = state.self;
+  const runs = self.leadership.isLeader ? null : (self.leadership.runs ?? null);
+  if (runs !== null) return shut('nobody-leads', runs.why, null, runs.fromMs + config.settleMs);
   const authority = authorityShut({ observation });
   if (authority !== null) return authority;
   if (!records.known) return shut('records-unknown', records.why);

@@ -1,12 +1,12 @@
 import type { MonoMs, Reading } from '../reading.ts';
-import type { Dated, LeadershipView } from './observation.ts';
+import type { Dated, HeldBack, LeadershipView } from './observation.ts';
 
 /** client-go's three numbers (guard.md 7.1). */
 export const LEASE_DURATION_MS = 15_000;
 export const AUTHORITY_MS = 10_000;
 const RENEW_EVERY_MS = 2_000;
 /** A candidate with another configuration waits for this long: whoever had the other one is not coming back. */
-const CONFIG_DIFFERS_MS = 300_000;
+export const CONFIG_DIFFERS_MS = 300_000;
 
 /** The Lease `nodewarden-guard`. `holder` '': given back. */
 export type LeaderLease = {
@@ -60,7 +60,7 @@ export type LeadershipStep = {
   /** Read the Lease, at the next step at the latest. */
   readonly wantsRead: boolean;
   /** Why it does not run though nobody leads. */
-  readonly heldBack: 'config-differs' | 'resigned' | null;
+  readonly heldBack: HeldBack | null;
   readonly afterMs: number;
 };
 
@@ -84,7 +84,8 @@ export function stepLeadership(before: LeadershipState, observation: LeadershipO
   if (observation.resignForMs !== null) return resign(state, observation, observation.resignForMs);
   if (state.held !== null) return renew(state, state.held, view, observation);
   const heldBack = state.watched === null ? null : whyHeldBack(state, state.watched, observation);
-  const step = { state, view, write: null, wantsRead: true, heldBack, afterMs: RENEW_EVERY_MS } as const;
+  const waiting = heldBack === null ? view : whileHeldBack(heldBack, state, observation);
+  const step = { state, view: waiting, write: null, wantsRead: true, heldBack, afterMs: RENEW_EVERY_MS } as const;
   const { watched } = state;
   if (watched === null || heldBack !== null || !isFree(watched, observation.writer)) return step;
   const isOwn = watched.lease?.holder === observation.writer;
@@ -110,6 +111,20 @@ function whyHeldBack(
   // Its own configuration may be another one by now.
   if (lease === null || lease.holder === '' || lease.holder === writer || lease.configHash === configHash) return null;
   return asOfMs - sinceMs < CONFIG_DIFFERS_MS ? 'config-differs' : null;
+}
+
+/** Whether somebody leads is known by a read of now. */
+function whileHeldBack(
+  why: HeldBack,
+  { watched, notBeforeMs }: LeadershipState,
+  { atMs, writer }: LeadershipObservation,
+): LeadershipView {
+  const isNobody = watched !== null && isFree(watched, writer) && atMs - watched.asOfMs < LEASE_DURATION_MS;
+  if (!isNobody) return { isLeader: false };
+  return {
+    isLeader: false,
+    runs: { why, fromMs: why === 'resigned' ? notBeforeMs : watched.sinceMs + CONFIG_DIFFERS_MS },
+  };
 }
 
 function withWritten(state: LeadershipState, { atMs, wrote }: LeadershipObservation): LeadershipState {

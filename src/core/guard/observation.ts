@@ -54,8 +54,13 @@ export type SelfView = {
 
 /** `epoch`: the lease's `leaseTransitions`. Authority ends at `authorityUntilMs` by the own clock, whatever the lease says. */
 export type LeadershipView =
-  | { readonly isLeader: false }
+  | {
+      readonly isLeader: false;
+      /** Nobody leads, and this one runs for leadership only then; absent: it is not known, or somebody else does. */
+      readonly runs?: { readonly why: HeldBack; readonly fromMs: MonoMs };
+    }
   | { readonly isLeader: true; readonly epoch: number; readonly sinceMs: MonoMs; readonly authorityUntilMs: MonoMs };
+export type HeldBack = 'config-differs' | 'resigned';
 
 /** A Node object, reduced, and its Lease. Keep the same `object` as long as its resourceVersion is the same. */
 export type NodeView = {

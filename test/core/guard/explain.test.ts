@@ -35,6 +35,10 @@ describe('why a node is not fenced, and which order passes over that', () => {
     ['open null', {}],
     ['self paused: resume', { state: { paused: { by: 'ana', because: '', wallMs: 0 } } }],
     ['self not-leader: null', { own: { leadership: { isLeader: false } } }],
+    [
+      'self nobody-leads: null in 180000',
+      { own: { leadership: { isLeader: false, runs: { why: 'resigned', fromMs: AT + 60_000 } } } },
+    ],
     ['scope own-node: null', { own: { node: 'w1' } }],
     [
       'scope unreadable-record: null',

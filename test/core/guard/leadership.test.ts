@@ -98,6 +98,10 @@ describe('a candidate', () => {
     step(0, { saw: other });
     expect(step(15_000, { saw: other })).toMatchObject({ write: null, heldBack: 'config-differs' });
     expect(step(299_999, { saw: other }).write).toBeNull();
+    expect(step(299_999, { saw: other }).view).toEqual({
+      isLeader: false,
+      runs: { why: 'config-differs', fromMs: 300_000 },
+    });
     expect(step(300_000, { saw: other })).toMatchObject({ heldBack: null, write: { replaces: '10' } });
   });
   it('loses when somebody else was first', () => {
@@ -163,7 +167,10 @@ describe('a leader', () => {
     const resigned = step(16_500, { resignForMs: 300_000 });
     expect(resigned).toMatchObject({ view: { isLeader: false }, write: { lease: { holder: '' }, replaces: '11' } });
     const free = mine('12', { holder: '' });
-    expect(step(17_000, { wrote: { kind: 'stored', lease: free } }).view).toEqual({ isLeader: false });
+    expect(step(17_000, { wrote: { kind: 'stored', lease: free } }).view).toEqual({
+      isLeader: false,
+      runs: { why: 'resigned', fromMs: 316_500 },
+    });
     expect(step(20_000, { saw: free })).toMatchObject({ write: null, heldBack: 'resigned' });
     expect(step(316_499, { saw: free }).write).toBeNull();
     expect(step(316_500, { saw: free }).write).toMatchObject({ lease: { holder: 'me', transitions: 6 } });
@@ -222,6 +229,17 @@ describe('what a process makes of what it reads', () => {
     step(100_000, { saw: other });
     expect(step(399_999, { saw: other }).heldBack).toBe('config-differs');
     expect(step(400_000, { saw: other }).heldBack).toBeNull();
+  });
+  it('nobody is said to lead only by what was read a moment ago, of a lease that nobody renews', () => {
+    const { step } = aCandidate();
+    const other = { ...LEASE, configHash: 'x' };
+    const runs = { why: 'config-differs', fromMs: 300_000 };
+    step(0, { saw: other });
+    expect(step(14_999, { saw: other }).view).toEqual({ isLeader: false });
+    expect(step(15_000, { saw: other }).view).toEqual({ isLeader: false, runs });
+    expect(step(29_999).view).toEqual({ isLeader: false, runs });
+    expect(step(30_000).view).toEqual({ isLeader: false });
+    expect(step(31_000, { saw: { ...other, version: '11' } }).view).toEqual({ isLeader: false });
   });
   it('an answer to no write of its own changes nothing', () => {
     const { step } = aCandidate();
