@@ -11,6 +11,7 @@ import type {
   MemberView,
   PodOnNode,
 } from '../core/guard/observation.ts';
+import type { NodeRef } from '../core/guard/record.ts';
 import { attachmentsByNode } from '../core/guard/worth.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { isNumber, isObject, isText, partOf } from '../core/shape.ts';
@@ -25,7 +26,7 @@ import type { Witnesses } from './witness.ts';
 export type Asked = {
   /** Begins what is not under way yet. */
   readonly ask: (next: Pick<NextGuardLook, 'witness' | 'pods' | 'looks' | 'attachments' | 'members'>) => void;
-  /** By node uid: what was last read, of nodes that exist and were asked about in the last minutes. */
+  /** By node uid: what was last read, of nodes that were asked about in the last minutes, listed or not. */
   readonly byUid: () => ReadonlyMap<string, AskedView>;
   readonly attachments: () => Reading<Dated<AttachmentsByNode>>;
 };
@@ -61,17 +62,21 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
   let attachments: Reading<Dated<AttachmentsByNode>> = unknown('not-asked', 'volumeattachments', 'not asked yet');
   let areAttachmentsAsked = false;
 
-  function begin<K extends keyof Read>(
+  function beginListed<K extends 'pods' | 'members'>(
     what: K,
     uid: string,
     most: number,
     read: (node: KnownNode) => Promise<Read[K]>,
   ): void {
     const node = nodes.byUid(uid);
-    if (node === null || underWay[what].has(uid) || underWay[what].size >= most) return;
+    if (node !== null) begin(what, uid, most, () => read(node));
+  }
+
+  function begin<K extends keyof Read>(what: K, uid: string, most: number, read: () => Promise<Read[K]>): void {
+    if (underWay[what].has(uid) || underWay[what].size >= most) return;
     underWay[what].add(uid);
     askedMs.set(uid, clock.monoMs());
-    void read(node).then((value) => {
+    void read().then((value) => {
       underWay[what].delete(uid);
       views.set(uid, { ...(views.get(uid) ?? BLANK), [what]: value });
       arrived();
@@ -115,7 +120,7 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
   }
 
   /** Without a resourceVersion: what is so now, not what a cache has (guard.md 6.2). */
-  async function readLook({ object: { name } }: KnownNode): Promise<AskedView['look']> {
+  async function readLook({ name }: NodeRef): Promise<AskedView['look']> {
     if (!isDnsName(name)) return unknown('malformed', 'node', 'its name is none');
     const asOfMs = clock.monoMs();
     const leasePath = `/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/${name}`;
@@ -148,9 +153,9 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
 
   return {
     ask: (next) => {
-      for (const uid of next.looks) begin('look', uid, Number.POSITIVE_INFINITY, readLook);
-      for (const uid of next.pods) begin('pods', uid, MOST_PODS, readPods);
-      for (const { node, pods } of next.members) begin('members', node, MOST_MEMBERS, () => readMembers(pods));
+      for (const node of next.looks) begin('look', node.uid, Number.POSITIVE_INFINITY, () => readLook(node));
+      for (const uid of next.pods) beginListed('pods', uid, MOST_PODS, readPods);
+      for (const { node, pods } of next.members) beginListed('members', node, MOST_MEMBERS, () => readMembers(pods));
       witnesses.ask(next.witness);
       for (const uid of next.witness) {
         views.set(uid, views.get(uid) ?? BLANK);
@@ -166,7 +171,7 @@ export function createAsked({ connection, clock, nodes, witnesses, arrived }: As
     byUid: () => {
       const sinceMs = clock.monoMs() - FORGOTTEN_MS;
       for (const uid of views.keys()) {
-        if (nodes.byUid(uid) !== null && (askedMs.get(uid) ?? 0) > sinceMs) continue;
+        if ((askedMs.get(uid) ?? 0) > sinceMs) continue;
         views.delete(uid);
         askedMs.delete(uid);
       }

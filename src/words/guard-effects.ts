@@ -28,7 +28,7 @@ const NOT_NOW: { readonly [code: string]: string } = {
   life: 'it has shown life',
   'not-silent-enough': 'it has shown life',
   'clock-jump': 'the clock of the guard has jumped',
-  'node-deleted': 'its Node was deleted',
+  'not-listed': 'its Node is not listed any more',
   'record-gone': 'its record was removed',
   paused: 'a person has paused the guard',
   held: 'it is held',

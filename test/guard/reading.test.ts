@@ -154,6 +154,7 @@ describe('the nodes of a cluster', () => {
 });
 
 describe('what is asked of a silent node', () => {
+  const W1 = { name: 'w1', uid: uidOf('w1'), bootId: '' };
   /** `clock`: the fast one also ends a request early, on a busy machine before it is heard. */
   async function someAsked(clock = fast) {
     putNode('w1');
@@ -178,7 +179,7 @@ describe('what is asked of a silent node', () => {
     const beforeMs = fast.monoMs();
     // Asked again and again, as by the loop: on a busy machine an answer may come too late.
     await eventually(() => {
-      ask({ looks: [uidOf('w1')] });
+      ask({ looks: [W1] });
       expect(look()?.known).toBe(true);
     });
     expect(look()).toMatchObject({ value: { value: { node: { uid: uidOf('w1') }, lease: { renewed: 't2' } } } });
@@ -186,17 +187,25 @@ describe('what is asked of a silent node', () => {
     expect(read?.known === true && read.value.asOfMs >= beforeMs && read.value.asOfMs <= fast.monoMs()).toBe(true);
   });
 
+  it('is looked at by its name, whether or not it is listed', async () => {
+    const { asked, ask } = await someAsked();
+    await eventually(() => {
+      ask({ looks: [{ ...W1, name: 'w9', uid: 'gone' }] });
+      expect(asked.byUid().get('gone')?.look).toMatchObject({ value: { value: { node: null, lease: null } } });
+    });
+  });
+
   it('is not known if the API server answers for one half only', async () => {
     const { ask, look, arrived } = await someAsked();
     api.stub.fault(/kube-node-lease\/leases\/w1/, { kind: 'status', status: 500 });
-    ask({ looks: [uidOf('w1')] });
+    ask({ looks: [W1] });
     await eventually(() => expect(arrived()).toBe(1));
     expect(look()).toMatchObject({ known: false, where: expect.stringContaining('kube-node-lease') });
   });
 
   it('is asked once while it is under way', async () => {
     const { ask, arrived } = await someAsked(createClock());
-    for (let i = 0; i < 5; i++) ask({ looks: [uidOf('w1')], pods: [uidOf('w1')], attachments: true });
+    for (let i = 0; i < 5; i++) ask({ looks: [W1], pods: [uidOf('w1')], attachments: true });
     await eventually(() => expect(arrived()).toBe(3));
     const asks = (path: RegExp) => api.stub.heard.filter((request) => path.test(request.path)).length;
     expect([asks(/\/nodes\/w1$/), asks(/fieldSelector/), asks(/volumeattachments/)]).toEqual([1, 1, 1]);

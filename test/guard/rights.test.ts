@@ -100,7 +100,13 @@ describe('the rights of the guard', () => {
       nodes: { byUid: (uid) => ({ object: { name: uid }, hasVolumes: () => false }) as never },
       witnesses: { ask: () => undefined } as never,
     });
-    asked.ask({ witness: [], pods: ['w1'], members: [], looks: ['w1'], attachments: true });
+    asked.ask({
+      witness: [],
+      pods: ['w1'],
+      members: [],
+      looks: [{ name: 'w1', uid: 'w1', bootId: '' }],
+      attachments: true,
+    });
     await readOwnMap({ get: connection.get, namespace: NAMESPACE }, 'guard-devices');
     await everyWrite();
     const used = (): readonly string[] =>

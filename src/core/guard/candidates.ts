@@ -5,7 +5,7 @@ import { NOTHING_FREED, toBeFreed } from './freed.ts';
 import { type AtGate, atGate, firstShut, gatesOf, type Look } from './gates.ts';
 import { ageOf, isDead, TWO_LOOKS_MS, wasHeard } from './health.ts';
 import { type Progress, withDecisions, withNewFencing } from './progress.ts';
-import { fencingsToday, isLoop } from './rate.ts';
+import { keptOff } from './rate.ts';
 import type { FencingRecord, Phase } from './record.ts';
 import { levelToRehearse } from './rehearsal.ts';
 import { type Fencing, type GuardState, type HeldBy, nodeOrSuccessor } from './state.ts';
@@ -89,7 +89,7 @@ export function freesAt({ memory, observation }: AtGate): Frees | null {
 export function recordOf(at: AtGate, order: FencingRecord['order'] = null): FencingRecord {
   const { memory, observation, config, state, ageMs } = at;
   const { object } = memory;
-  const { atMs, wallMs, self, records } = observation;
+  const { atMs, wallMs, self } = observation;
   const plan = planOf(config, object.name) ?? { isolation: [], levels: [] };
   const isRehearsal = order?.verb === 'rehearse';
   const use = useOf(config, isRehearsal);
@@ -97,11 +97,6 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
   const level = isRehearsal
     ? (levelToRehearse(object.uid, plan, state.devices, atMs) ?? -1)
     : plan.levels.findIndex((methods) => lackOfLevel(object.uid, methods, state.devices, atMs, use) === null);
-  const stored = records.known ? records.value : [];
-  const isOneTooMany = isLoop(
-    fencingsToday(stored, state.fencings, object.uid, { atMs, wallMs, ahead: state.ahead }),
-    config,
-  );
   const isAlive = !memory.isSuspect;
   const frees = freesAt(at);
   return {
@@ -126,7 +121,7 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
     renewed: isAlive ? null : (memory.lease?.renewed ?? null),
     order,
     proof: null,
-    staysOff: isRehearsal ? null : config.recovery.powerOn ? (isOneTooMany ? 'loop' : null) : 'power-on-off',
+    staysOff: isRehearsal ? null : keptOff(at, object.uid, null),
     isAlive: false,
     why: already === null ? null : 'off-already',
     answers: [],

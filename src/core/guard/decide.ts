@@ -196,10 +196,10 @@ export function whyNotNow(
   const memory = look.state.nodes.get(fencing.record.node.uid);
   const meant = fencing.pending?.becomes ?? fencing.record;
   if (act.kind === 'on') {
-    if (memory === undefined && !isOrderedOn(meant, look.state.nodes)) return 'node-deleted';
+    if (memory === undefined && !isOrderedOn(meant, look.state.nodes)) return 'not-listed';
     return isUnderForeignTaint(fencing, meant, look) ? 'foreign-taint' : null;
   }
-  if (memory === undefined) return 'node-deleted';
+  if (memory === undefined) return 'not-listed';
   const turn: Turn = { ...look, fencing, record: fencing.record, memory };
   if (act.kind === 'off') return whyNotOff(turn, act.methods);
   return lifeSign(turn) !== null || saysOn(turn) ? 'life' : null;

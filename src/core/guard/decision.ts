@@ -203,8 +203,8 @@ export type NextGuardLook = {
   readonly attachments: boolean;
   /** Members of fenced nodes (uids) that are to be looked for everywhere. */
   readonly members: readonly { readonly node: string; readonly pods: readonly MemberAsk[] }[];
-  /** uids of nodes whose Lease and Node are to be read consistently, not before now. */
-  readonly looks: readonly string[];
+  /** Nodes, listed or not, of which Lease and Node are to be read consistently, not before now. */
+  readonly looks: readonly NodeRef[];
   readonly status: readonly StatusAsk[];
 };
 

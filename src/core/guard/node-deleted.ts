@@ -2,14 +2,35 @@ import type { MonoMs } from '../reading.ts';
 import type { Look } from './gates.ts';
 import { isUnsent, powerOn } from './phases-on.ts';
 import { type Fencing, nodeNamed } from './state.ts';
-import { ask, go, isOrderedOn, ledForMs, nodeDeleted, owedOn, saidSince, stay, type Turned } from './turn.ts';
+import {
+  ask,
+  DELETED,
+  go,
+  isOrderedOn,
+  ledForMs,
+  lookSince,
+  nodeDeleted,
+  owedOn,
+  saidSince,
+  stay,
+  type Turned,
+} from './turn.ts';
 
 const ABORTED_MS = 60_000;
 const SHOWN_MS = 3_600_000;
 const OWED_AGAIN_MS = 60_000;
 
-/** What a fencing does when no node has its uid any more: it ends, and stays visible for a while. */
+/** What a fencing does when no node with its uid is listed: a list may leave out one that is there. */
 export function withoutNode(fencing: Fencing, look: Look): Turned {
+  const turned = ofDeleted(fencing, look);
+  const { why, staysOff } = turned.move?.change ?? {};
+  const { record, sinceMs } = fencing;
+  const isGone = lookSince({ record, observation: look.observation }, sinceMs)?.node === null;
+  return isGone || (why !== DELETED && staysOff !== DELETED) ? turned : ask({ look: true });
+}
+
+/** What it does when its Node is gone: it ends, and stays visible for a while. */
+function ofDeleted(fencing: Fencing, look: Look): Turned {
   const { record, sinceMs } = fencing;
   switch (record.phase) {
     case 'closed':
@@ -28,7 +49,7 @@ export function withoutNode(fencing: Fencing, look: Look): Turned {
 }
 
 /** Closed by time alone: nobody saw it come back. */
-const GONE = go('closed', { why: 'node-deleted' });
+const GONE = go('closed', { why: DELETED });
 
 const until = (dueMs: MonoMs, { observation: { atMs } }: Look, meanwhile: Turned, then = GONE): Turned =>
   atMs < dueMs ? { ...meanwhile, dueMs } : then;

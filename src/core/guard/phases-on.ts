@@ -3,12 +3,14 @@ import { type MethodKey, planOf } from './config.ts';
 import { isFreedNews } from './freed.ts';
 import { OUTDATED } from './levels.ts';
 import { livesAfterProof, offKnownUntilMs, proofLost, untellFirst } from './phase-proven.ts';
+import { keptOff } from './rate.ts';
 import type { FencingRecord, Phase } from './record.ts';
 import { hearsOthersUntilMs, liedOff, rehearsedBy } from './rehearsal.ts';
 import type { Fencing } from './state.ts';
 import {
   answeredByMs,
   ask,
+  DELETED,
   go,
   ledForMs,
   levelOf,
@@ -167,6 +169,7 @@ function leftOff(turn: Turn): Turned {
   const owed = owedOn(record);
   if (owed.length > 0 && lifeSign(turn) !== null) return powerOn(record, { isAlive: true });
   const back = backOf(turn);
+  if (back === null && record.staysOff === DELETED) return listedAgain(turn);
   if (back === null) return isFreedNews(fencing, observation) ? go(record.phase) : stay();
   const fabric = fabricOf(turn);
   const said = eachSaid(turn, fabric, fencing.sinceMs);
@@ -174,6 +177,10 @@ function leftOff(turn: Turn): Turned {
   const isAgain = said.includes('off') && record.onAttempt < config.recovery.attempts;
   return isAgain ? powerOn(record, {}) : ask({ status: fabric, againMs: ON_AGAIN_MS });
 }
+
+/** Its Node is there, so it was not deleted: what it was left at goes on. */
+const listedAgain = ({ record, ...look }: Turn): Turned =>
+  go(record.onSent.length > 0 ? 'on-sent' : 'proving', { staysOff: keptOff(look, record.node.uid, record.id) });
 
 /** guard.md 9.3: Ready for long enough with another boot; the same one means that the machine never lost its power. */
 function backOf(turn: Turn): Turned | null {

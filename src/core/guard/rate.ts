@@ -1,8 +1,9 @@
 import { asPast, type WallTime } from './ahead.ts';
 import type { GuardConfig, RateLimits } from './config.ts';
 import type { Because } from './decision.ts';
+import type { Look } from './gates.ts';
 import type { GuardObservation } from './observation.ts';
-import type { FencingRecord, Phase, StoredRecord } from './record.ts';
+import type { FencingRecord, Phase, StaysOff, StoredRecord } from './record.ts';
 import type { Fencing, GuardState } from './state.ts';
 
 const HOUR_MS = 3_600_000;
@@ -58,11 +59,17 @@ export function fencingsToday(
   fencings: GuardState['fencings'],
   uid: string,
   now: WallTime,
+  except: string | null = null,
 ): number {
   const isToday = ({ id, steps: [first] }: FencingRecord): boolean =>
     first === undefined || now.wallMs - asPast(id, first.wallMs, now) < DAY_MS;
   return recordsOf(records, fencings).filter(
-    (record) => record.node.uid === uid && record.purpose === 'fence' && record.offSent.length > 0 && isToday(record),
+    (record) =>
+      record.node.uid === uid &&
+      record.id !== except &&
+      record.purpose === 'fence' &&
+      record.offSent.length > 0 &&
+      isToday(record),
   ).length;
 }
 
@@ -108,4 +115,17 @@ export function controlPlaneHold(
 }
 
 /** Whether the node's next fencing is one too many for a day (guard.md 9.3). */
+/** Why a machine that is cut stays off, whatever comes of it; null: it is to be powered on. `except`: the fencing that asks. */
+export function keptOff(
+  { state, observation, config }: Pick<Look, 'state' | 'observation' | 'config'>,
+  uid: string,
+  except: string | null,
+): StaysOff | null {
+  if (!config.recovery.powerOn) return 'power-on-off';
+  const { records, atMs, wallMs } = observation;
+  const now = { atMs, wallMs, ahead: state.ahead };
+  const today = fencingsToday(records.known ? records.value : [], state.fencings, uid, now, except);
+  return isLoop(today, config) ? 'loop' : null;
+}
+
 export const isLoop = (today: number, { recovery }: GuardConfig): boolean => today >= recovery.perNodePerDay;

@@ -89,8 +89,9 @@ export function go(
 /** Its Node was deleted: its devices stay as they are. */
 export const nodeDeleted = ({ phase, offSent }: FencingRecord): Turned =>
   offSent.length === 0 && BEFORE_ANY.includes(phase)
-    ? go('aborted', { why: 'node-deleted' })
-    : go('left-off', { staysOff: 'node-deleted' });
+    ? go('aborted', { why: DELETED })
+    : go('left-off', { staysOff: DELETED });
+export const DELETED = 'node-deleted';
 /** Without an `off` sent, these begin with a machine that is on. */
 const BEFORE_ANY: readonly Phase[] = ['decided', 'isolating', 'off-sent'];
 
@@ -151,7 +152,10 @@ export const livesOn = ({ memory, record, fencing }: Turn): boolean =>
   record.renewed === null && memory.signMs !== null && memory.signMs > fencing.sinceMs;
 
 /** GET of Lease and Node, sent at `sinceMs` or later; null: not there yet. A Node that was made anew is another one. */
-export function lookSince({ record, observation }: Turn, sinceMs: MonoMs): ConsistentLook | null {
+export function lookSince(
+  { record, observation }: Pick<Turn, 'record' | 'observation'>,
+  sinceMs: MonoMs,
+): ConsistentLook | null {
   const look = observation.asked.get(record.node.uid)?.look;
   if (look?.known !== true || look.value.asOfMs < sinceMs) return null;
   const { value } = look.value;

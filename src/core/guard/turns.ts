@@ -7,7 +7,7 @@ import { withoutNode } from './node-deleted.ts';
 import { OFF_PHASES } from './phases-off.ts';
 import { ON_PHASES } from './phases-on.ts';
 import { type Progress, withFencing, withMove } from './progress.ts';
-import type { FencingRecord, Phase } from './record.ts';
+import type { FencingRecord, NodeRef, Phase } from './record.ts';
 import { type Fencing, nodeOrSuccessor } from './state.ts';
 import { go, lifeSign, retriesMs, stay, type Turn, type Turned } from './turn.ts';
 
@@ -23,7 +23,7 @@ export type Wanted = Pick<NextGuardLook, 'looks' | 'pods' | 'witness' | 'status'
 export function stepTurns(before: Progress, look: Look): { readonly progress: Progress; readonly wanted: Wanted } {
   let progress = before;
   let dueMs = Number.POSITIVE_INFINITY;
-  const looks: string[] = [];
+  const looks: NodeRef[] = [];
   const pods: string[] = [];
   const witness: string[] = [];
   const status: NextGuardLook['status'][number][] = [];
@@ -44,7 +44,7 @@ export function stepTurns(before: Progress, look: Look): { readonly progress: Pr
     progress = withTurned(progress, look, fencing, turned);
     const { asks } = turned;
     const { node } = fencing.record;
-    if (asks.look) looks.push(node.uid);
+    if (asks.look) looks.push(node);
     if (asks.stuck && isDue(look, node.uid, 'pods', PODS_AGAIN_MS)) pods.push(node.uid);
     if (asks.witness && isDue(look, node.uid, 'witness', ASK_AGAIN_MS)) witness.push(node.uid);
     // What a device said before the last `off` proves nothing after it.

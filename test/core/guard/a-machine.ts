@@ -20,6 +20,8 @@ export type Machine = {
   onMs: number;
   ready: 'True' | 'False' | 'Unknown';
   isDeleted: boolean;
+  /** Lists leave it out, though it is there. */
+  isLeftOut: boolean;
   offs: number;
   taints: Taint[];
   labels: { [key: string]: string };
@@ -67,6 +69,7 @@ export function aMachine(name: string, rest: Partial<Machine> = {}): Machine {
     onMs: 0,
     ready: 'True',
     isDeleted: false,
+    isLeftOut: false,
     offs: 0,
     taints: [],
     labels: {},

@@ -193,7 +193,7 @@ export function aWorld(machines: readonly Machine[], config: GuardConfig = aGuar
         asOfMs: sentMs,
       });
     }
-    for (const uid of looks) put(uid, { look: known({ value: api.lookAt(machineOf(uid)), asOfMs: sentMs }) });
+    for (const { uid } of looks) put(uid, { look: known({ value: api.lookAt(machineOf(uid)), asOfMs: sentMs }) });
     for (const { node, method } of status) {
       const key = `${node.uid} ${method}`;
       if (begun.has(key)) continue;

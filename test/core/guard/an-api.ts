@@ -67,7 +67,7 @@ export function anApi(machines: readonly Machine[]) {
   /** As last read; `isUp`: read now. */
   function viewsOf(isUp: boolean): readonly NodeView[] {
     const now = machines
-      .filter(({ isDeleted }) => !isDeleted)
+      .filter(({ isDeleted, isLeftOut }) => !isDeleted && !isLeftOut)
       .map((machine) => ({ object: objectOf(machine), lease: leaseOf(machine) }));
     if (isUp) views = now;
     return views;

@@ -51,7 +51,7 @@ describe('a fencing that failed', () => {
       { atMs: 60_000, config: { rate: { minIntervalMs: 0, maxPerHour: 6, maxInFlight: 1 } } },
       begins(1),
     ],
-    ['is left off when the node is gone', { memory: null }, '> left-off staysOff=node-deleted'],
+    ['is left off when the node is gone', { memory: null, node: null }, '> left-off staysOff=node-deleted'],
     ['waits when another Node has its name', { node: { uid: 'uid-new', bootId: 'boot-2' } }, 'stays by 60000'],
     [
       'is switched on when the node lives',
@@ -100,7 +100,7 @@ describe('a fencing that is stuck', () => {
         { lookMs: 0, ...RENEWED },
         '> on-sent why=life isAlive=true onSent=x+f+a+b onAttempt=3 [on f, b, a]',
       ],
-      ['is left off when the node is gone', { memory: null }, '> left-off staysOff=node-deleted'],
+      ['is left off when the node is gone', { memory: null, node: null }, '> left-off staysOff=node-deleted'],
       [
         'is switched on when the node lives: the fabric first, then power in reverse order',
         { memory: RENEWED },

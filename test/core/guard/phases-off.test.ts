@@ -64,7 +64,13 @@ describe('a fencing that is decided', () => {
       '> aborted why=no-lease isAlive=false',
     ],
     ['goes on without a token if a person ordered it', { record: { ...ordered('fence'), renewed: null } }, OFF],
-    ['ends when the node is known no more', { memory: null }, '> aborted why=node-deleted'],
+    [
+      'ends when its Node is not listed any more, and is gone',
+      { memory: null, node: null },
+      '> aborted why=node-deleted',
+    ],
+    ['not when a list leaves it out', { memory: null }, '? look'],
+    ['nor before that was looked at', { memory: null, lookMs: null }, '? look'],
     [
       'ends when the node has announced a shutdown',
       { memory: { announced: 'agent' } },

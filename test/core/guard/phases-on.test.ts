@@ -117,7 +117,7 @@ describe('a fencing whose node is tainted', () => {
       { atMs: 600_000, said: {}, record: { ...PERSON, why: 'power-on' } },
       '> untainting why=not-drained [untell] !not-drained',
     ],
-    ['ends when the node is gone', { memory: null }, GONE],
+    ['ends when the node is gone', { memory: null, node: null }, GONE],
     ['believes the last off of its device for one watch and one deadline', { atMs: 55_999, said: OFF_1000 }, WATCH],
     ['and no longer: the taint stands while off is proven', { atMs: 56_000, said: OFF_1000 }, LOST],
     ['silence since then is no off', { atMs: 56_000, said: { 'vm w1': ['off@1000', 'unknown@46000'] } }, LOST],
@@ -170,7 +170,7 @@ describe('a fencing that removes its taint', () => {
       { ...patched, record: { isAlive: true, onSent: ['vm w1'] } },
       '> booting isAlive=true',
     ],
-    ['ends when the node is gone', { memory: null }, GONE],
+    ['ends when the node is gone', { memory: null, node: null }, GONE],
   ]);
 });
 
@@ -213,7 +213,7 @@ describe('a fencing that has sent on', () => {
     ],
     ['taken over asks first', { ...TAKEN, atMs: 48_000, ...said('on', 47_999) }, '? vm w1/6000 by 648000'],
     ['taken over sends at once what is off', { ...TAKEN, atMs: 49_000, ...said('off', 48_000) }, AGAIN],
-    ['ends when the node is gone', { memory: null }, GONE],
+    ['ends when the node is gone', { memory: null, node: null }, GONE],
   ]);
 });
 
@@ -278,7 +278,7 @@ describe('a fencing whose machine boots', () => {
       '> closed why=life-after-proof [clear] !life-after-proof',
     ],
     ['Ready without a sign of life is not back', { atMs: MINUTE, fencing: { readyMs: SINCE } }, 'stays by 600000'],
-    ['ends when the node is gone', { memory: null }, GONE],
+    ['ends when the node is gone', { memory: null, node: null }, GONE],
   ]);
   const said = (phase: FencingRecord['phase'], says: 'on' | 'off', method = 'vm w1') =>
     ({ method, act: 'status', says, phase, wallMs: 0, tookMs: 0 }) as const;
@@ -334,6 +334,7 @@ describe('a fencing whose machine boots', () => {
 const ANEW = aMemory({ of: { uid: 'uid-new' } });
 const LIVES_ANEW = { memory: null, others: [ANEW], fencing: { readyMs: SINCE } };
 const OWED = { record: { onSent: [] } };
+const DELETED = { staysOff: 'node-deleted' } as const;
 
 describe.each(['left-off', 'not-back'] as const)('a fencing that is %s', (phase) => {
   rows(phase, { ...SENT, onSent: ['vm w1'] }, [
@@ -346,13 +347,25 @@ describe.each(['left-off', 'not-back'] as const)('a fencing that is %s', (phase)
       '> on-sent isAlive=true onSent=vm w1+f onAttempt=1 [on f, vm w1]',
     ],
     ['not without life', { record: { onSent: [] } }, 'stays'],
+    [
+      'goes on if its Node was not deleted: it is listed again',
+      { record: { ...DELETED, onSent: [] } },
+      '> proving staysOff=null',
+    ],
+    ['with its on, where that was sent', { record: DELETED }, '> on-sent staysOff=null'],
+    [
+      'and left off, where a person wants that',
+      { record: { ...DELETED, onSent: [] }, config: { recovery: { ...aGuardConfig().recovery, powerOn: false } } },
+      '> proving staysOff=power-on-off',
+    ],
     ['stays for an hour when the node is gone', { memory: null, atMs: 3_599_999 }, 'stays by 3600000'],
-    ['and is closed then', { memory: null, atMs: 3_600_000 }, '> closed why=node-deleted'],
+    ['and is closed then', { memory: null, node: null, atMs: 3_600_000 }, '> closed why=node-deleted'],
+    ['not if a list leaves it out', { memory: null, atMs: 3_600_000 }, '? look'],
     ['not while a Node made anew is silent', { memory: null, others: [ANEW], atMs: 90_000_000 }, 'stays'],
     ['is closed when that has lived for a minute', { ...LIVES_ANEW, atMs: MINUTE }, '> closed why=made-anew'],
     ['and not before', { ...LIVES_ANEW, atMs: MINUTE - 1 }, 'stays by 60000'],
     ['nor while something says off', { ...LIVES_ANEW, ...OWED, atMs: MINUTE }, '? vm w1/60000 by 3600000'],
-    ['but for an hour', { ...LIVES_ANEW, ...OWED, atMs: 3_600_000 }, '> closed why=node-deleted'],
+    ['but for an hour', { ...LIVES_ANEW, ...OWED, node: null, atMs: 3_600_000 }, '> closed why=node-deleted'],
     [
       'and once it says on',
       { ...LIVES_ANEW, ...OWED, said: { 'vm w1': ['on@1000'] }, atMs: MINUTE },

@@ -172,6 +172,19 @@ describe('recovery', () => {
       expect(recordOf(world)?.phase).toMatch(/left-off|aborted|closed/);
     },
   );
+  it.each(['decided', 'off-sent', 'proving', 'proven', 'tainted', 'untainting', 'on-sent', 'booting'])(
+    'goes on when a list has left out its Node for a while: %s',
+    (phase) => {
+      const world = silent(settled(), 'w1');
+      while (world.phaseOf('w1') !== phase) world.run(500);
+      world.machine('w1').isLeftOut = true;
+      world.run(MINUTE);
+      world.machine('w1').isLeftOut = false;
+      world.run(20 * MINUTE);
+      expect(world.machine('w1')).toMatchObject({ pods: [], attachments: [], isOn: true, offs: 1 });
+      expect(recordOf(world)).toMatchObject({ phase: 'closed', staysOff: null });
+    },
+  );
   it('the drain of a machine that stays off has no end: it is told once, and holds up no other', () => {
     const world = settled({
       recovery: { ...recovery, powerOn: false },

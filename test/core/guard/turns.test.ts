@@ -72,8 +72,8 @@ describe('the fencings at a look', () => {
       { ...SENT, phase: 'failed' },
       { ...OFF_TWICE, fencing: { acted: { kind: 'patched' } } },
     ],
-    ['abort decided > aborted', {}, { memory: null }],
-    ['leave-off tainted > left-off', { ...SENT, phase: 'tainted' }, { memory: null }],
+    ['abort decided > aborted', {}, { memory: null, node: null }],
+    ['leave-off tainted > left-off', { ...SENT, phase: 'tainted' }, { memory: null, node: null }],
     ['close aborted > closed', { phase: 'aborted' }, { atMs: 60_000 }],
   ])('make an arrow that is called %s, and a step of it', (called, record, { fencing, ...given }) => {
     const { decisions } = stepped({ open: [inPhase(record, fencing)], ...given });
@@ -129,10 +129,10 @@ describe('the fencings at a look', () => {
 
 describe('a fencing whose Node was deleted', () => {
   const ended = (record: Partial<FencingRecord>, atMs = 10_000) => {
-    const { decisions, wanted } = stepped({ open: [inPhase(record)], memory: null, lookMs: null, atMs });
+    const { decisions, wanted } = stepped({ open: [inPhase(record)], memory: null, node: null, atMs });
     return [...decisions.flatMap((one) => ('record' in one ? [one.record] : [])), ...wanted.looks];
   };
-  it.each(PHASES.slice(0, PHASES.indexOf('aborted')))('ends in the phase %s, without a look: left off', (phase) => {
+  it.each(PHASES.slice(0, PHASES.indexOf('aborted')))('ends in the phase %s: left off', (phase) => {
     expect(ended({ phase, offSent: ['vm w1'] })).toMatchObject([{ phase: 'left-off', staysOff: 'node-deleted' }]);
   });
   it('is aborted when nothing was sent', () => {
@@ -147,7 +147,7 @@ describe('a fencing whose Node was deleted', () => {
 describe('what they want to know', () => {
   const tainted = inPhase({ phase: 'tainted', proof: { by: 'devices', level: 0 }, offSent: ['vm w1'] });
   it('a look, when it is due', () => {
-    expect(stepped({ open: [inPhase({})], lookMs: null }).wanted).toEqual({ ...NOTHING, looks: [NODE.uid] });
+    expect(stepped({ open: [inPhase({})], lookMs: null }).wanted).toEqual({ ...NOTHING, looks: [NODE] });
     expect(stepped({ open: [inPhase({ phase: 'failed' })] }).wanted).toEqual({ ...NOTHING, dueMs: SINCE + 60_000 });
   });
   it('a status right after an `off`, whenever the device was last asked before it', () => {

@@ -134,10 +134,10 @@ export function createSenses({ world, clocks, client, isWitnessPossible }: Parts
         ),
       );
     }
-    for (const uid of next.looks) {
+    for (const { uid, name } of next.looks) {
       wait((arrived) =>
         client.ask(
-          () => consistentLook(store, nameOf(uid), world.renewTime(nameOf(uid)), world.leaseEveryMs),
+          () => consistentLook(store, name, world.renewTime(name), world.leaseEveryMs),
           (look: ConsistentLook | null) => {
             putAsked(uid, { look: look === null ? NO_ANSWER : known({ value: look, asOfMs }) });
             arrived();
