@@ -1,7 +1,6 @@
 import { asPast, type WallTime } from './ahead.ts';
 import type { GuardConfig, RateLimits } from './config.ts';
 import type { Because } from './decision.ts';
-import type { Look } from './gates.ts';
 import type { GuardObservation } from './observation.ts';
 import type { FencingRecord, Phase, StaysOff, StoredRecord } from './record.ts';
 import type { Fencing, GuardState } from './state.ts';
@@ -117,7 +116,7 @@ export function controlPlaneHold(
 /** Whether the node's next fencing is one too many for a day (guard.md 9.3). */
 /** Why a machine that is cut stays off, whatever comes of it; null: it is to be powered on. `except`: the fencing that asks. */
 export function keptOff(
-  { state, observation, config }: Pick<Look, 'state' | 'observation' | 'config'>,
+  { state, observation, config }: Asks,
   uid: string,
   except: string | null,
 ): StaysOff | null {
@@ -127,5 +126,11 @@ export function keptOff(
   const today = fencingsToday(records.known ? records.value : [], state.fencings, uid, now, except);
   return isLoop(today, config) ? 'loop' : null;
 }
+
+type Asks = {
+  readonly state: Pick<GuardState, 'fencings' | 'ahead'>;
+  readonly observation: Pick<GuardObservation, 'records' | 'atMs' | 'wallMs'>;
+  readonly config: GuardConfig;
+};
 
 export const isLoop = (today: number, { recovery }: GuardConfig): boolean => today >= recovery.perNodePerDay;
