@@ -114,12 +114,10 @@ export function controlPlaneHold(
 }
 
 /** Whether the node's next fencing is one too many for a day (guard.md 9.3). */
+export const isLoop = (today: number, { recovery }: GuardConfig): boolean => today >= recovery.perNodePerDay;
+
 /** Why a machine that is cut stays off, whatever comes of it; null: it is to be powered on. `except`: the fencing that asks. */
-export function keptOff(
-  { state, observation, config }: Asks,
-  uid: string,
-  except: string | null,
-): StaysOff | null {
+export function keptOff({ state, observation, config }: Asks, uid: string, except: string | null): StaysOff | null {
   if (!config.recovery.powerOn) return 'power-on-off';
   const { records, atMs, wallMs } = observation;
   const now = { atMs, wallMs, ahead: state.ahead };
@@ -132,5 +130,3 @@ type Asks = {
   readonly observation: Pick<GuardObservation, 'records' | 'atMs' | 'wallMs'>;
   readonly config: GuardConfig;
 };
-
-export const isLoop = (today: number, { recovery }: GuardConfig): boolean => today >= recovery.perNodePerDay;
