@@ -1,6 +1,6 @@
 import { planOf } from './config.ts';
 import type { Frees, GateRow } from './decision.ts';
-import { heardOn, lackOfLevel, levelOffAlready, refOf, useOf } from './devices.ts';
+import { freshSince, heardOn, lackOfLevel, levelOffAlready, refOf, useOf } from './devices.ts';
 import { NOTHING_FREED, toBeFreed } from './freed.ts';
 import { type AtGate, atGate, firstShut, gatesOf, type Look } from './gates.ts';
 import { ageOf, isDead, TWO_LOOKS_MS, wasHeard } from './health.ts';
@@ -93,10 +93,11 @@ export function recordOf(at: AtGate, order: FencingRecord['order'] = null): Fenc
   const plan = planOf(config, object.name) ?? { isolation: [], levels: [] };
   const isRehearsal = order?.verb === 'rehearse';
   const use = useOf(config, isRehearsal);
-  const already = isRehearsal ? null : levelOffAlready(object.uid, plan, state.devices, atMs, use);
+  const freshMs = freshSince(memory, atMs);
+  const already = isRehearsal ? null : levelOffAlready(object.uid, plan, state.devices, freshMs, use);
   const level = isRehearsal
-    ? (levelToRehearse(object.uid, plan, state.devices, atMs) ?? -1)
-    : plan.levels.findIndex((methods) => lackOfLevel(object.uid, methods, state.devices, atMs, use) === null);
+    ? (levelToRehearse(object.uid, plan, state.devices, freshMs) ?? -1)
+    : plan.levels.findIndex((methods) => lackOfLevel(object.uid, methods, state.devices, freshMs, use) === null);
   const isAlive = !memory.isSuspect;
   const frees = freesAt(at);
   return {

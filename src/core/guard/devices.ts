@@ -216,11 +216,19 @@ export type LevelUse = 'fence' | 'fence-if-rehearsed' | 'rehearse';
 export const useOf = ({ requireRehearsal }: Pick<GuardConfig, 'requireRehearsal'>, isRehearsal: boolean): LevelUse =>
   isRehearsal ? 'rehearse' : requireRehearsal ? 'fence-if-rehearsed' : 'fence';
 
+/**
+ * From when the answers of a status count: recent ones, and none from before its node came to, when its machine may have been
+ * without power.
+ */
+export const freshSince = ({ livesMs }: Pick<NodeMemory, 'livesMs'>, atMs: MonoMs): MonoMs =>
+  Math.max(atMs - STATUS_FRESH_MS, livesMs ?? Number.NEGATIVE_INFINITY);
+
+/** `freshMs`, here and below: as `freshSince` says. */
 export function lackOfLevel(
   uid: string,
   level: readonly MethodKey[],
   devices: Devices,
-  atMs: MonoMs,
+  freshMs: MonoMs,
   use: LevelUse,
 ): LevelLack | null {
   const known = level.map((method) => devices.get(deviceKey(uid, method)));
@@ -228,7 +236,7 @@ export function lackOfLevel(
   if (isContradicted && use !== 'rehearse') return 'contradicted';
   if (known.some((device) => device?.says === 'unknown' && device.begunMs !== null)) return 'silent';
   if (slowestMs(known) !== null) return 'too-slow';
-  if (!known.every((device) => isAnswering(device, atMs))) return 'not-asked';
+  if (!known.every((device) => isAnswering(device, freshMs))) return 'not-asked';
   if (!known.every((device) => device?.hasSaidOn)) return 'never-on';
   const isRehearsed = known.every((device) => (device?.rehearsedWallMs ?? null) !== null);
   return use === 'fence-if-rehearsed' && !isRehearsed ? 'not-rehearsed' : null;
@@ -239,10 +247,10 @@ export function lackOfPlan(
   uid: string,
   levels: NodePlan['levels'],
   devices: Devices,
-  atMs: MonoMs,
+  freshMs: MonoMs,
   use: LevelUse,
 ): LevelLack | null {
-  const lacks = levels.map((level) => lackOfLevel(uid, level, devices, atMs, use));
+  const lacks = levels.map((level) => lackOfLevel(uid, level, devices, freshMs, use));
   if (lacks.includes(null)) return null;
   const lasting = lacks.find((lack) => lack !== 'silent' && lack !== 'not-asked');
   return lasting ?? (lacks.includes('not-asked') ? 'not-asked' : 'silent');
@@ -260,9 +268,9 @@ function tookMs(device: DeviceMemory | undefined): number {
   return last === undefined || last.begunMs !== device?.begunMs ? 0 : last.endedMs - last.begunMs;
 }
 
-function isAnswering(device: DeviceMemory | undefined, atMs: MonoMs): boolean {
+function isAnswering(device: DeviceMemory | undefined, freshMs: MonoMs): boolean {
   if (device === undefined || device.says === 'unknown' || device.begunMs === null) return false;
-  return atMs - device.begunMs <= STATUS_FRESH_MS;
+  return device.begunMs >= freshMs;
 }
 
 /** Two rounds of status of one level. The second one began at `begunMs` at the earliest and ended at `endedMs` at the latest. */
@@ -291,21 +299,21 @@ export function levelOffAlready(
   uid: string,
   { levels }: NodePlan,
   devices: Devices,
-  atMs: MonoMs,
+  freshMs: MonoMs,
   use: LevelUse,
   rounds: 1 | 2 = 2,
 ): number | null {
   const says = (method: MethodKey, power: PowerState): boolean => {
     const device = devices.get(deviceKey(uid, method));
-    return device?.says === power && isAnswering(device, atMs);
+    return device?.says === power && isAnswering(device, freshMs);
   };
   if (levels.flat().some((method) => says(method, 'on'))) return null;
   const at = levels.findIndex(
     (level) =>
-      lackOfLevel(uid, level, devices, atMs, use) === null &&
+      lackOfLevel(uid, level, devices, freshMs, use) === null &&
       level.length > 0 &&
       level.every((method) => says(method, 'off')) &&
-      (rounds === 1 || offTwice(uid, level, devices, atMs - STATUS_FRESH_MS) !== null),
+      (rounds === 1 || offTwice(uid, level, devices, freshMs) !== null),
   );
   return at === -1 ? null : at;
 }

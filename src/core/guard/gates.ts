@@ -1,7 +1,7 @@
 import { type MonoMs, unknown } from '../reading.ts';
 import { type GuardConfig, meets, planOf } from './config.ts';
 import type { GateName, GateRow } from './decision.ts';
-import { IN_TIME_MS, lackOfPlan, levelOffAlready, returnedMs, slowestMs, useOf } from './devices.ts';
+import { freshSince, IN_TIME_MS, lackOfPlan, levelOffAlready, returnedMs, slowestMs, useOf } from './devices.ts';
 import {
   ageOf,
   FRESH_CORDON_MS,
@@ -85,7 +85,9 @@ const RULES: { readonly [G in GateName]: (at: AtGate) => Shut | null } = {
   witness: ({ memory, state, observation, config, fencing }) => {
     if (config.kubeletAnswers === 'ignore') return null;
     const asked = observation.asked.get(memory.object.uid)?.witness ?? unknown('not-asked', 'kubelet', '');
-    const witness = readSince(asked, observation.atMs - FRESH_MS, 'kubelet');
+    // What it did before its node came to says nothing of it.
+    const freshMs = Math.max(observation.atMs - FRESH_MS, memory.livesMs ?? Number.NEGATIVE_INFINITY);
+    const witness = readSince(asked, freshMs, 'kubelet');
     if (!witness.known) return shut('witness-unknown', witness.why);
     if (witness.value === 'answers') return shut('kubelet-answers', witness.value);
     // It lives without the API: its kubelet may be away for as long as one that reaches the API. Who was not elected yet asked nobody;
@@ -108,7 +110,7 @@ const RULES: { readonly [G in GateName]: (at: AtGate) => Shut | null } = {
     const plan = planOf(config, memory.object.name);
     if (plan === null) return shut('no-method');
     const { uid } = memory.object;
-    const lack = lackOfPlan(uid, plan.levels, devices, atMs, useOf(config, isRehearsal));
+    const lack = lackOfPlan(uid, plan.levels, devices, freshSince(memory, atMs), useOf(config, isRehearsal));
     if (lack === 'too-slow')
       return shut(lack, slowestMs(plan.levels.flat().map((method) => devices.get(deviceKey(uid, method)))), IN_TIME_MS);
     return lack === null ? null : shut(lack, 0, plan.levels.length);
@@ -324,5 +326,6 @@ export function atGate(
 function isOff({ memory, state, observation, config, isRehearsal }: AtGate): boolean {
   const plan = isRehearsal ? null : planOf(config, memory.object.name);
   if (plan === null) return false;
-  return levelOffAlready(memory.object.uid, plan, state.devices, observation.atMs, useOf(config, false)) !== null;
+  const freshMs = freshSince(memory, observation.atMs);
+  return levelOffAlready(memory.object.uid, plan, state.devices, freshMs, useOf(config, false)) !== null;
 }

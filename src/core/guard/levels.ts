@@ -1,6 +1,6 @@
 import { planOf } from './config.ts';
 import type { LevelLack } from './decision.ts';
-import { lackOfLevel, lackOfPlan, slowestMs, useOf } from './devices.ts';
+import { freshSince, lackOfLevel, lackOfPlan, slowestMs, useOf } from './devices.ts';
 import { deviceKey } from './state.ts';
 import { firstLevel, levelOf, type Turn } from './turn.ts';
 
@@ -8,17 +8,19 @@ import { firstLevel, levelOf, type Turn } from './turn.ts';
 
 /** The first one that can be used; of a rehearsal, the one that was chosen, and no other one. Null: none. */
 export function levelToUse(turn: Turn): number | null {
-  const { record, state, observation } = turn;
+  const { record, state, observation, memory } = turn;
   if (record.purpose !== 'rehearse') return firstLevel(turn);
-  const lack = lackOfLevel(record.node.uid, levelOf(record), state.devices, observation.atMs, 'rehearse');
+  const freshMs = freshSince(memory, observation.atMs);
+  const lack = lackOfLevel(record.node.uid, levelOf(record), state.devices, freshMs, 'rehearse');
   return lack === null ? record.level : null;
 }
 
 /** Why there is none. */
-export function lackNow({ record, state, observation: { atMs }, config }: Turn): LevelLack {
+export function lackNow({ record, state, observation, memory, config }: Turn): LevelLack {
+  const freshMs = freshSince(memory, observation.atMs);
   const isRehearsal = record.purpose === 'rehearse';
   const levels = isRehearsal ? [levelOf(record)] : record.plan.levels;
-  return lackOfPlan(record.node.uid, levels, state.devices, atMs, useOf(config, isRehearsal)) ?? 'silent';
+  return lackOfPlan(record.node.uid, levels, state.devices, freshMs, useOf(config, isRehearsal)) ?? 'silent';
 }
 
 /** After the present one did not prove it off. Whatever its devices say: those that are silent may have been so by chance. */

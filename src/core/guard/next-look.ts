@@ -94,7 +94,7 @@ function statusOf(
     const methods = due.length >= MAX_ASKED ? [] : (planOf(config, memory.object.name)?.levels.flat() ?? []);
     due.push(...dueStatus(refOf(memory), methods, state.devices, observation.atMs, reason, when));
   };
-  for (const memory of [...ordered, ...near]) add(memory, 'dead', {});
+  for (const memory of [...ordered, ...near]) add(memory, 'dead', { sinceMs: memory.livesMs });
   for (const uid of suspects) {
     const memory = state.nodes.get(uid);
     if (memory !== undefined && !isDead(memory, look.asOfMs)) add(memory, 'dead', { sinceMs: memory.signMs });

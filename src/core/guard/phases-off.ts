@@ -1,7 +1,7 @@
 import type { MonoMs } from '../reading.ts';
 import { afterLook, again, ended, gateOf, givenUp, isTooLate, off, ofOldDevices, sendOff } from './before-an-off.ts';
 import type { GateName, LevelLack } from './decision.ts';
-import { lackOfLevel, levelOffAlready, useOf } from './devices.ts';
+import { freshSince, lackOfLevel, levelOffAlready, useOf } from './devices.ts';
 import { hasLease } from './health.ts';
 import { isOutdated, isTooSlow, lackNow, levelAfter, levelToUse, OUTDATED } from './levels.ts';
 import { isProvenBefore, PROOF_LOST, proven, untellFirst } from './phase-proven.ts';
@@ -84,9 +84,10 @@ function lastLook(turn: Turn): Turned {
   if (closed !== null) return PASSING.includes(closed.gate) ? askGates(turn) : ended(turn, closed.because);
   return afterLook(turn, (fresh) => {
     const { plan } = record;
-    const { state, config, observation } = turn;
+    const { state, config, observation, memory } = turn;
+    const freshMs = freshSince(memory, observation.atMs);
     const offBy = (rounds: 1 | 2): number | null =>
-      levelOffAlready(record.node.uid, plan, state.devices, observation.atMs, useOf(config, false), rounds);
+      levelOffAlready(record.node.uid, plan, state.devices, freshMs, useOf(config, false), rounds);
     if (record.purpose === 'fence') {
       const already = offBy(2);
       if (already !== null) return go('proving', { level: already });
@@ -222,9 +223,9 @@ function notProven(turn: Turn, sinceMs: MonoMs, isSlow: boolean): Turned {
 }
 
 /** Whatever its devices say, they prove nothing; null: they do. */
-function notBelieved({ record, state, observation }: Turn): LevelLack | null {
+function notBelieved({ record, state, observation, memory }: Turn): LevelLack | null {
   const use = record.purpose === 'rehearse' ? 'rehearse' : 'fence';
-  const lack = lackOfLevel(record.node.uid, levelOf(record), state.devices, observation.atMs, use);
+  const lack = lackOfLevel(record.node.uid, levelOf(record), state.devices, freshSince(memory, observation.atMs), use);
   return lack !== null && PROVES_NOTHING.has(lack) ? lack : null;
 }
 

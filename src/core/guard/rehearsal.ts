@@ -32,14 +32,14 @@ export function levelToRehearse(
   uid: string,
   { levels }: NodePlan,
   devices: GuardState['devices'],
-  atMs: MonoMs,
+  freshMs: MonoMs,
 ): number | null {
   const rehearsedMs = (level: readonly MethodKey[]): number =>
     Math.min(
       ...level.map((method) => devices.get(deviceKey(uid, method))?.rehearsedWallMs ?? Number.NEGATIVE_INFINITY),
     );
   const usable = levels.flatMap((level, at) =>
-    lackOfLevel(uid, level, devices, atMs, 'rehearse') === null ? [{ at, wallMs: rehearsedMs(level) }] : [],
+    lackOfLevel(uid, level, devices, freshMs, 'rehearse') === null ? [{ at, wallMs: rehearsedMs(level) }] : [],
   );
   return usable.reduce((best, one) => (one.wallMs < best.wallMs ? one : best), usable[0] ?? { at: null, wallMs: 0 }).at;
 }

@@ -2,7 +2,7 @@ import type { MonoMs } from '../reading.ts';
 import { BEGIN_WITHIN_MS, WRITE_DEADLINE_MS } from './agent-run.ts';
 import type { MethodKey } from './config.ts';
 import type { Act, GuardReason } from './decision.ts';
-import { lackOfLevel, offTwice, type Rounds, useOf } from './devices.ts';
+import { freshSince, lackOfLevel, offTwice, type Rounds, useOf } from './devices.ts';
 import type { Look } from './gates.ts';
 import type { ConsistentLook } from './observation.ts';
 import type { Contradiction, FencingRecord, NodeRef, Phase, StaysOff } from './record.ts';
@@ -239,10 +239,12 @@ export const askGates = ({ record }: Turn): Turned =>
 const GATES_MS = 10_000;
 
 /** The first level whose methods all answer and are believed; null: none. */
-export function firstLevel({ record, state, observation: { atMs }, config }: Turn): number | null {
+export function firstLevel({ record, state, observation, memory, config }: Turn): number | null {
+  const freshMs = freshSince(memory, observation.atMs);
   const at = record.plan.levels.findIndex(
     (level) =>
-      lackOfLevel(record.node.uid, level, state.devices, atMs, useOf(config, record.purpose === 'rehearse')) === null,
+      lackOfLevel(record.node.uid, level, state.devices, freshMs, useOf(config, record.purpose === 'rehearse')) ===
+      null,
   );
   return at === -1 ? null : at;
 }

@@ -3,6 +3,7 @@ import {
   adoptDevices,
   contradict,
   dueStatus,
+  freshSince,
   keptDevices,
   lackOfLevel,
   lackOfPlan,
@@ -49,6 +50,8 @@ function heard(answers: readonly DeviceAnswer[], memory: NodeMemory = aMemory(),
     { devices: from, reasons: [] },
   );
 }
+/** Of a node that has lived all along. */
+const at = (ms: number) => freshSince({ livesMs: null }, ms);
 const only = (devices: Devices) => devices.get(deviceKey(UID, METHOD));
 const wordOf = (...answers: readonly DeviceAnswer[]) => heard(answers).devices;
 
@@ -162,10 +165,10 @@ describe('a contradiction', () => {
   it('is taken back by a rehearsal alone', () => {
     const devices = contradict(wordOf(says('on', 0)), UID, [METHOD, 'other'], { why: 'life-after-proof', wallMs: 1 });
     expect(devices.size).toBe(1);
-    expect(lackOfLevel(UID, [METHOD], devices, 1_000, 'fence')).toBe('contradicted');
+    expect(lackOfLevel(UID, [METHOD], devices, at(1_000), 'fence')).toBe('contradicted');
     const after = rehearsed(devices, UID, [METHOD, 'other'], 9);
     expect(only(after)).toMatchObject({ contradicted: null, rehearsedWallMs: 9 });
-    expect(lackOfLevel(UID, [METHOD], after, 1_000, 'fence')).toBeNull();
+    expect(lackOfLevel(UID, [METHOD], after, at(1_000), 'fence')).toBeNull();
   });
 });
 
@@ -192,21 +195,21 @@ describe('a level', () => {
       null,
     ],
   ])('%s', (_, devices, use, lack) => {
-    expect(lackOfLevel(UID, [METHOD], devices, 30_000, use)).toBe(lack);
+    expect(lackOfLevel(UID, [METHOD], devices, at(30_000), use)).toBe(lack);
   });
   it('needs all of its methods', () => {
     const devices = heard([says('on', 0), says('off', 0, 1_000, 'b')]).devices;
-    expect(lackOfLevel(UID, [METHOD, 'b'], devices, 1_000, 'fence')).toBe('never-on');
-    expect(lackOfLevel(UID, [METHOD, 'c'], devices, 1_000, 'fence')).toBe('not-asked');
+    expect(lackOfLevel(UID, [METHOD, 'b'], devices, at(1_000), 'fence')).toBe('never-on');
+    expect(lackOfLevel(UID, [METHOD, 'c'], devices, at(1_000), 'fence')).toBe('not-asked');
   });
   it('that answers too late is not off already', () => {
     const plan = { isolation: [], levels: [[METHOD]] };
     const devices = wordOf(says('on', -60_000), says('off', 0, 1_000), says('off', 7_000, 21_001));
-    expect(levelOffAlready(UID, plan, devices, 22_000, 'fence')).toBeNull();
+    expect(levelOffAlready(UID, plan, devices, at(22_000), 'fence')).toBeNull();
   });
   it('of several tells why none can be used: first what a person has to mend, then what was not asked', () => {
     const devices = heard([says('unknown', 0), says('on', 0, 20_000, 'b')]).devices;
-    const lack = (...levels: readonly (readonly string[])[]) => lackOfPlan(UID, levels, devices, 20_000, 'fence');
+    const lack = (...levels: readonly (readonly string[])[]) => lackOfPlan(UID, levels, devices, at(20_000), 'fence');
     expect(lack([METHOD], ['c'], ['b'])).toBe('too-slow');
     expect(lack([METHOD], ['c'])).toBe('not-asked');
     expect(lack([METHOD])).toBe('silent');
@@ -215,7 +218,7 @@ describe('a level', () => {
   it('is not used when one of its methods is contradicted, or not rehearsed', () => {
     const both = heard([says('on', 0), says('on', 0, 1_000, 'b')]).devices;
     const lack = (devices: Devices, use: Parameters<typeof lackOfLevel>[4]) =>
-      lackOfLevel(UID, [METHOD, 'b'], devices, 1_000, use);
+      lackOfLevel(UID, [METHOD, 'b'], devices, at(1_000), use);
     const by = { why: 'life-after-proof', wallMs: 0 } as const;
     expect(lack(contradict(both, UID, ['b'], by), 'fence')).toBe('contradicted');
     expect(lack(rehearsed(both, UID, ['b'], 5), 'fence-if-rehearsed')).toBe('not-rehearsed');
@@ -255,15 +258,22 @@ describe('off twice', () => {
   it('makes a level off already, if it is believed', () => {
     const plan = { isolation: [], levels: [['x'], [METHOD]] };
     const off = [says('off', 1_000), says('off', 8_000)];
-    expect(levelOffAlready(UID, plan, wordOf(says('on', -60_000), ...off), 10_000, 'fence')).toBe(1);
-    expect(levelOffAlready(UID, plan, wordOf(...off), 10_000, 'fence')).toBeNull();
-    expect(levelOffAlready(UID, plan, wordOf(says('on', -60_000), ...off), 31_001, 'fence')).toBeNull();
+    expect(levelOffAlready(UID, plan, wordOf(says('on', -60_000), ...off), at(10_000), 'fence')).toBe(1);
+    expect(levelOffAlready(UID, plan, wordOf(...off), at(10_000), 'fence')).toBeNull();
+    expect(levelOffAlready(UID, plan, wordOf(says('on', -60_000), ...off), at(31_001), 'fence')).toBeNull();
+  });
+  it('makes none off already by what was said before its node came to', () => {
+    const plan = { isolation: [], levels: [[METHOD]] };
+    const devices = wordOf(says('on', -60_000), says('off', 1_000), says('off', 8_000));
+    const already = (livesMs: number) => levelOffAlready(UID, plan, devices, freshSince({ livesMs }, 10_000), 'fence');
+    expect([1_000, 1_001, 8_001].map(already)).toEqual([0, null, null]);
+    expect(lackOfLevel(UID, [METHOD], devices, freshSince({ livesMs: 8_001 }, 10_000), 'fence')).toBe('not-asked');
   });
   it('makes a level off already unless another device says on', () => {
     const plan = { isolation: [], levels: [['x'], [METHOD]] };
     const off = [says('on', -60_000), says('off', 1_000), says('off', 8_000)];
     const level = (...other: readonly DeviceAnswer[]) =>
-      levelOffAlready(UID, plan, wordOf(...off, ...other), 31_000, 'fence');
+      levelOffAlready(UID, plan, wordOf(...off, ...other), at(31_000), 'fence');
     expect(level(says('on', 1_000, 500, 'x'))).toBeNull();
     expect(level(says('on', 999, 500, 'x'))).toBe(1);
     expect(level(says('unknown', 1_000, 500, 'x'))).toBe(1);
@@ -322,9 +332,9 @@ describe('what outlives a leader', () => {
     expect(asked.toSorted()).toEqual(['bmc w1', 'vm w3', 'vm w4', 'vm w5']);
   });
   it('does not answer for now', () => {
-    expect(lackOfLevel(UID, [METHOD], adoptDevices(new Map(), [{ ...kept, contradicted: null }], 9), 0, 'fence')).toBe(
-      'not-asked',
-    );
+    expect(
+      lackOfLevel(UID, [METHOD], adoptDevices(new Map(), [{ ...kept, contradicted: null }], 9), at(0), 'fence'),
+    ).toBe('not-asked');
   });
 });
 

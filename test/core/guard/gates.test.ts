@@ -232,6 +232,9 @@ describe('a gate', () => {
     ['open', { self: { electedMs: AT_MS - 120_000 } }],
     ['open', { self: { electedMs: AT_MS - 1_000 }, fencing: 'w1-1' }],
     ['witness witness-unknown stale/null', { readMs: AT_MS - 30_001 }],
+    // It was asked before its node came to.
+    ['witness witness-unknown stale/null', { memory: { livesMs: AT_MS - 999 }, readMs: AT_MS - 1_000 }],
+    ['open', { memory: { livesMs: AT_MS - 1_000 }, readMs: AT_MS - 1_000 }],
     ['worth stuck-unknown stale/null', { readMs: AT_MS - 30_001, config: { kubeletAnswers: 'ignore' } }],
     ['open', { readMs: AT_MS - 30_000 }],
     ['witness witness-unknown not-asked/null', { seen: { asked: new Map() } }],
