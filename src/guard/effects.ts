@@ -20,6 +20,7 @@ import { GUARD_ORDERS, isOrdered, withAnswer } from './orders.ts';
 import { type OwnMapNeeds, readOwnMap } from './own-map.ts';
 import { MAX_RECORD_BYTES, outlived, recordData, recordName } from './records.ts';
 import type { StoredMaps } from './stored-maps.ts';
+import { createUnstored, type UnstoredRecord } from './unstored.ts';
 
 export type EffectNeeds = {
   readonly clock: Clock;
@@ -41,6 +42,8 @@ export type EffectNeeds = {
   readonly leftOut: (count: number) => void;
   /** Why a ConfigMap that outlives this leader cannot be stored; null: it is, or another one leads. */
   readonly unkept: KeeperNeeds['unkept'];
+  /** The records that cannot be stored, whenever they change. */
+  readonly unstored: (records: readonly UnstoredRecord[]) => void;
   /** What went wrong, and what no outcome says. */
   readonly tell: (told: EffectTold) => void;
 };
@@ -97,6 +100,10 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
     failed: (node, detail) => tell({ what: 'event-unsaid', node, detail }),
   });
   const answers = createAnswers(mapNeeds);
+  const unstored = createUnstored({
+    ...{ clock, unstored: needs.unstored },
+    tell: ({ node, why }) => tell({ what: 'not-stored', node, detail: why }),
+  });
   let ended: GuardOutcome[] = [];
   /** What this leadership keeps: another one reads first what was kept since. */
   let kept: { readonly sinceMs: MonoMs; readonly keeper: Keeper } | null = null;
@@ -131,9 +138,10 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
       return FAILED;
     }
     const stored = await storeRecord(writes, store);
+    if (stored.kind === 'failed') unstored.failed({ id: fencing, node: node.name, why: stored.detail });
+    else unstored.over(fencing);
     if (stored.kind !== 'stored') {
       if (stored.kind !== 'failed') maps.overtaken();
-      else tell({ what: 'not-stored', node: node.name, detail: stored.detail });
       // Deleted by hand: nothing was done, and the records show it.
       return stored.kind === 'failed' ? FAILED : { store: { kind: 'conflict' }, act: null };
     }
@@ -181,7 +189,9 @@ export function createEffects(needs: EffectNeeds): GuardEffects {
   };
 
   const keep = ({ state }: GuardVerdict, { self: { leadership }, records, atMs, wallMs }: Seen): void => {
-    if (!leadership.isLeader || config().core.dryRun) {
+    const isIdle = !leadership.isLeader || config().core.dryRun;
+    unstored.looked(isIdle ? null : state);
+    if (isIdle) {
       needs.leftOut(0);
       for (const name of [GUARD_STATE, GUARD_DEVICES] as const) needs.unkept(name, null);
     }

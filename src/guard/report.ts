@@ -1,7 +1,7 @@
 import type { GuardEffective } from '../config/guard/effective.ts';
 import { tally } from '../core/group-by.ts';
 import { isSettled } from '../core/guard/candidates.ts';
-import { explainNode, isTaintedBy, isWaiting, phaseMsOf } from '../core/guard/explain.ts';
+import { explainNode, isTaintedBy, isUnstored, isWaiting, phaseMsOf } from '../core/guard/explain.ts';
 import { lookOf } from '../core/guard/gates.ts';
 import { ageOf, classOf, type NodeClass } from '../core/guard/health.ts';
 import { livesTainted } from '../core/guard/marks.ts';
@@ -98,6 +98,7 @@ function openFencing(fencing: Fencing, { observation, verdict }: GuardLook, nowM
     ...{ level: record.level, attempt: record.attempt, why: record.why },
     ...{ isConfirmed: record.proof?.by === 'person', staysOff: record.staysOff },
     ...{ isTainted: isTaintedBy(fencing, verdict.state), isWaiting: isWaiting(fencing) },
+    isUnstored: observation.self.leadership.isLeader && isUnstored(fencing),
   };
 }
 

@@ -17,8 +17,10 @@ import {
   devicesLeftOut,
   guardApiAway,
   guardRefused,
+  NOT_STORED,
   notKept,
   notKeptId,
+  notStored,
 } from '../words/finding-guard.ts';
 import { sayGuardStarts } from '../words/guard.ts';
 import { sayEffect } from '../words/guard-effects.ts';
@@ -180,6 +182,7 @@ async function runParts(
         : whyNotNow(last.verdict.state, observer.observe({ outcomes: [], answers: [] }), config().core, of),
     leftOut: (count) => (count === 0 ? findings.clear(DEVICES_LEFT_OUT) : findings.raise(devicesLeftOut(count))),
     unkept: (name, why) => (why === null ? findings.clear(notKeptId(name)) : findings.raise(notKept(name, why))),
+    unstored: (records) => (records.length === 0 ? findings.clear(NOT_STORED) : findings.raise(notStored(records))),
     tell: ({ what, node, detail }) => log.warn({ event: 'fence', what, node }, sayEffect(what, node, detail)),
   });
   const tell = createTeller(log);

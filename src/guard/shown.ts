@@ -89,6 +89,8 @@ export type OpenFencing = {
   readonly isTainted: boolean;
   /** It is decided, and cannot begin. */
   readonly isWaiting: boolean;
+  /** What follows its phase is decided, and not known to be stored. */
+  readonly isUnstored: boolean;
 };
 /** What `guard explain` shows; null: there is no such node. */
 export type ExplainReport = {

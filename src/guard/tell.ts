@@ -1,7 +1,8 @@
 import type { GuardDecision, GuardReason } from '../core/guard/decision.ts';
 import type { GuardOutcome, LeadershipView } from '../core/guard/observation.ts';
-import type { DecisionId } from '../core/guard/record.ts';
+import type { DecisionId, FencingId } from '../core/guard/record.ts';
 import { nameOfNode } from '../core/guard/state.ts';
+import type { MonoMs } from '../core/reading.ts';
 import type { Log, LogEvent } from '../ports.ts';
 import { sayGuardReason } from '../words/guard.ts';
 import { sayGuardDecision, sayGuardOutcome, sayStorm } from '../words/guard-decision.ts';
@@ -53,6 +54,7 @@ export function createTeller(log: Log): (look: GuardLook) => void {
   let before: LeadershipView = { isLeader: false };
   /** Their outcomes are to come. */
   const awaited = new Map<DecisionId, GuardDecision>();
+  const repeats = createRepeats();
 
   function tellLeadership(now: LeadershipView): void {
     const isNew = now.isLeader && (!before.isLeader || before.epoch !== now.epoch);
@@ -75,25 +77,59 @@ export function createTeller(log: Log): (look: GuardLook) => void {
   return ({ observation, verdict }) => {
     const { leadership } = observation.self;
     tellLeadership(leadership);
-    for (const outcome of observation.outcomes) tellOutcome(outcome);
+    for (const outcome of observation.outcomes) {
+      tellOutcome(outcome);
+      repeats.ended(outcome);
+    }
     if (!leadership.isLeader) return;
     const nameOf = (uid: string): string => nameOfNode(verdict.state.nodes, uid);
+    const { atMs } = observation;
     for (const reason of verdict.reasons) {
       const told = REASONS[reason.code];
-      if (told === null) continue;
+      const facts = factsOf(reason);
+      if (told === null || repeats.isRepeated(facts.fencing, reason.code, atMs)) continue;
       const { event, level } = told;
       const isStorm = reason.code === 'storm-began' || reason.code === 'storm-ended';
       const text = isStorm
         ? sayStorm(reason.code === 'storm-ended', reason.kind, reason.scope, nameOf)
         : sayGuardReason(reason);
-      if (text !== null) log[level]({ event, ...factsOf(reason) }, text);
+      if (text !== null) log[level]({ event, ...facts }, text);
     }
     for (const decision of verdict.decisions) {
       if (isAnswered(decision)) awaited.set(decision.id, decision);
       const { event, level } = DECISIONS[decision.kind];
+      const facts = factsOf(decision);
+      const to = 'record' in decision ? decision.record.phase : '';
+      if (repeats.isRepeated(facts.fencing, `${decision.kind} ${to}`, atMs)) continue;
       const text = sayGuardDecision(decision);
-      if (text !== null) log[level]({ event, decision: decision.id, ...factsOf(decision) }, text);
+      if (text !== null) log[level]({ event, decision: decision.id, ...facts }, text);
     }
+  };
+}
+
+const REPEATED_EVERY_MS = 60_000;
+
+/** A step of a fencing that cannot be stored is decided anew each second, and told once a minute. */
+function createRepeats() {
+  const told = new Map<FencingId, Map<string, MonoMs>>();
+  const failing = new Set<FencingId>();
+  return {
+    isRepeated: (fencing: FencingId | undefined, what: string, atMs: MonoMs): boolean => {
+      if (fencing === undefined) return false;
+      const ofFencing = told.get(fencing) ?? new Map<string, MonoMs>();
+      const toldMs = ofFencing.get(what);
+      if (failing.has(fencing) && toldMs !== undefined && atMs - toldMs < REPEATED_EVERY_MS) return true;
+      told.set(fencing, ofFencing.set(what, atMs));
+      return false;
+    },
+    ended: ({ fencing, store }: Pick<GuardOutcome, 'fencing' | 'store'>): void => {
+      if (fencing === null || store === null) return;
+      if (store.kind === 'failed') failing.add(fencing);
+      else {
+        failing.delete(fencing);
+        told.delete(fencing);
+      }
+    },
   };
 }
 

@@ -116,6 +116,14 @@ export function notKept(map: string, said: string): Finding {
   return { id: notKeptId(map), text };
 }
 
+export const NOT_STORED = 'guard-not-stored';
+/** `why`: as the API server says. */
+export function notStored(records: readonly { readonly node: string; readonly why: string }[]): Finding {
+  const nodes = records.map(({ node }) => escapeUnsafe(node));
+  const text = `records of fencings are not known to be stored (${escapeUnsafe(records[0]?.why ?? '')}): those of ${sayNames(nodes, 5)} go no further until they are`;
+  return { id: NOT_STORED, text };
+}
+
 export const NO_SOCKET = 'guard-socket';
 export function noSocket(where: string, detail: string): Finding {
   return { id: NO_SOCKET, text: `${where}: ${detail}; guard status and guard explain cannot ask this guard` };

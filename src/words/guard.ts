@@ -88,8 +88,12 @@ const PHASES: { readonly [P in Phase]: string } = {
 };
 
 /** Of an open fencing, as it stands now: its phase, unless it is stopped or waits. */
-export function sayStands({ phase, isConfirmed, staysOff, isTainted, isWaiting }: Standing, isDry: boolean): string {
+export function sayStands(
+  { phase, isConfirmed, staysOff, isTainted, isWaiting, isUnstored = false }: Standing,
+  isDry: boolean,
+): string {
   const inPlace = sayStopped(phase, isDry) ?? (isWaiting ? sayWaits(phase) : null);
+  if (isUnstored && !isDry) return `${UNSTORED}${sayTaintStays(phase, isTainted)}`;
   return inPlace ?? `${sayPhase(phase, isConfirmed, staysOff)}${sayTaintStays(phase, isTainted)}`;
 }
 type Standing = {
@@ -98,7 +102,10 @@ type Standing = {
   readonly staysOff: string | null;
   readonly isTainted: boolean;
   readonly isWaiting: boolean;
+  /** A guard of an earlier version does not say so. */
+  readonly isUnstored?: boolean;
 };
+const UNSTORED = 'goes no further yet: its next step is not known to be stored, and is tried again';
 
 /** Of a fencing that is to leave no taint: who powers its machine on by hand must know. Nothing: there is none. */
 const sayTaintStays = (phase: string, isTainted: boolean): string =>

@@ -84,6 +84,17 @@ it('says why a fencing was not proven', () => {
   expect(explained(withFencing({ phase: 'failed', why: 'not-proven' }))[1]).toContain('(failed: not-proven) for 10s');
 });
 
+it('says that a fencing goes no further while its next step cannot be stored, and not what it did last', () => {
+  const given = (failedMs: number | null): Given => {
+    const fencing = aFencing(aRecord({ phase: 'off-sent' }), { failedMs });
+    return { state: { fencings: new Map([[fencing.record.id, fencing]]) } };
+  };
+  expect(statusOf(given(null))).toContain('w1: power off is being sent, for');
+  const said = 'goes no further yet: its next step is not known to be stored, and is tried again';
+  expect(statusOf(given(SINCE))).toContain(`w1: ${said}, for`);
+  expect(explained(given(SINCE))[1]).toContain(`fencing w1-1: ${said} (off-sent) for`);
+});
+
 describe('of what no guard here has seen the beginning', () => {
   const AT = SINCE + 10_000;
   const verdict = (given: Given): string | undefined => explained(given)[1];

@@ -8,6 +8,7 @@ import { initialGuardState } from '../../src/core/guard/state.ts';
 import { known } from '../../src/core/reading.ts';
 import { createEffects, type EffectNeeds, type EffectTold } from '../../src/guard/effects.ts';
 import { recordData } from '../../src/guard/records.ts';
+import type { UnstoredRecord } from '../../src/guard/unstored.ts';
 import { aGuardConfig } from '../core/guard/a-guard-config.ts';
 import { until } from '../host/test-cgroup.ts';
 import { hurried } from '../standalone/needs.ts';
@@ -47,6 +48,7 @@ function someEffects(rest: Partial<EffectNeeds> = {}, dryRun = false) {
     maps: { wrote: () => undefined, overtaken: () => undefined },
     leftOut: () => undefined,
     unkept: () => undefined,
+    unstored: () => undefined,
     tell: (one) => void told.push(one),
     ...rest,
   });
@@ -65,7 +67,10 @@ function someEffects(rest: Partial<EffectNeeds> = {}, dryRun = false) {
   };
 }
 const SEEN = {
-  self: { writer: 'g1-a', node: 'g1', leadership: { isLeader: false }, lastWriteMs: null, uptimeMs: 0 },
+  self: {
+    ...{ writer: 'g1-a', node: 'g1', lastWriteMs: null, uptimeMs: 0 },
+    leadership: { isLeader: true, epoch: 1, sinceMs: 0, authorityUntilMs: 9 },
+  },
   records: known([]),
   ...{ atMs: 0, wallMs: 0 },
 } as const;
@@ -129,6 +134,20 @@ describe('a decision', () => {
     const outcome = await someEffects().outcomeOf(advance(version, OFF));
     expect(outcome).toMatchObject({ of: '7', fencing: ID, store: { kind }, act: null });
     expect(did('1') + did('2')).toBe('');
+  });
+
+  it('that cannot be stored twice in a row is shown until it is, and told once', async () => {
+    const version = decided();
+    let shown: readonly UnstoredRecord[] = [];
+    const { outcomeOf } = someEffects({ unstored: (records) => (shown = records) });
+    api.stub.fault(/fencing/, { kind: 'status', status: 403, body: { kind: 'Status', message: 'exceeded quota' } }, 2);
+    await outcomeOf(advance(version, OFF));
+    expect(shown).toEqual([]);
+    await outcomeOf(advance(version, OFF));
+    expect(shown).toMatchObject([{ id: ID, node: 'w1', why: expect.stringContaining('exceeded quota') }]);
+    expect(told).toMatchObject([{ what: 'not-stored', node: 'w1' }]);
+    expect(await outcomeOf(advance(version, null))).toMatchObject({ store: { kind: 'stored' } });
+    expect(shown).toEqual([]);
   });
 
   it('has no act if the answer to its store is lost, though it was stored', async () => {

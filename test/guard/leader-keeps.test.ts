@@ -59,6 +59,7 @@ function someEffects(dryRun = false) {
     whyNotNow: () => null,
     maps: { wrote: () => undefined, overtaken: () => undefined },
     leftOut: (count) => void leftOut.push(count),
+    unstored: () => undefined,
     unkept: (...one) => void unkept.push(one),
     tell: (one) => void told.push(one),
   });

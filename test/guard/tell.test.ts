@@ -38,15 +38,16 @@ type Seen = {
   readonly outcomes?: readonly GuardOutcome[];
   readonly reasons?: readonly GuardReason[];
   readonly leads?: boolean;
+  readonly atMs?: number;
 };
 function aTeller() {
   const { log, lines } = heardParts();
   const tell = createTeller(log);
-  const look = ({ decisions = [], outcomes = [], reasons = [], leads = true }: Seen): readonly string[] => {
+  const look = ({ decisions = [], outcomes = [], reasons = [], leads = true, atMs = 0 }: Seen): readonly string[] => {
     const before = lines.length;
     const leadership = leads ? { isLeader: true, epoch: 1, sinceMs: 0, authorityUntilMs: 9 } : { isLeader: false };
     tell({
-      observation: { self: { leadership }, outcomes },
+      observation: { atMs, self: { leadership }, outcomes },
       verdict: { state: initialGuardState(0, 0), decisions, reasons },
     } as unknown as GuardLook);
     return lines.slice(before).map((line) => line.replaceAll(ID, 'ID'));
@@ -71,6 +72,18 @@ describe('what the guard logs of a decision', () => {
   });
 
   const OUT = advance('off-sent', OFF);
+  it('says once a minute what is decided each second because it cannot be stored', () => {
+    const look = aTeller();
+    const reasons: readonly GuardReason[] = [{ code: 'not-proven', node: W1, fencing: ID, lacks: 'silent' }];
+    const failed = outcome({ store: { kind: 'failed' }, act: null });
+    const first = look({ decisions: [OUT], reasons });
+    expect(first).toHaveLength(2);
+    for (const atMs of [1_000, 2_000, 59_000])
+      expect(look({ atMs, decisions: [OUT], reasons, outcomes: [failed] })).toEqual([]);
+    expect(look({ atMs: 60_000, decisions: [OUT], reasons, outcomes: [failed] })).toEqual(first);
+    const stored = outcome({ store: STORED, act: ran(true) });
+    expect(look({ atMs: 61_000, decisions: [OUT], outcomes: [stored] }).at(-1)).toBe(first.at(-1));
+  });
   it.each<[GuardDecision, Pick<GuardOutcome, 'store' | 'act'>, readonly string[]]>([
     [OUT, { store: STORED, act: ran(true, true) }, ['phase: w1: power off is sent']],
     [

@@ -1,7 +1,7 @@
 import { Argument, Command } from 'commander';
 import type { GateRow } from '../../core/guard/decision.ts';
 import { slowestMs } from '../../core/guard/devices.ts';
-import { isUnbegun, isWaiting } from '../../core/guard/explain.ts';
+import { isUnbegun, isUnstored, isWaiting } from '../../core/guard/explain.ts';
 import { goesOn } from '../../core/guard/record.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import { type ExplainReport, isExplainReport, isNodesUnknown, type NodesUnknown } from '../../guard/shown.ts';
@@ -87,14 +87,15 @@ function opensText({ opensMs, because }: GateRow, atMs: MonoMs): string {
   return opensMs <= atMs ? 'now' : `in ${sayToSecond(opensMs - atMs)}`;
 }
 
-function fencingLines({ explanation: { fencing }, dryRun, atMs }: ExplainReport): readonly string[] {
+function fencingLines({ explanation: { fencing }, isLeader, dryRun, atMs }: ExplainReport): readonly string[] {
   if (fencing === null) return [];
   const { phaseMs, dueMs, isTainted } = fencing;
   const { record } = fencing.fencing;
   const { phase, staysOff, proof } = record;
   const due = dueMs === null ? '' : `, ${sayDue(phase, `in ${sayToSecond(Math.max(0, dueMs - atMs))}`)}`;
   const standing = { phase, staysOff, isConfirmed: proof?.by === 'person', isTainted };
-  const said = sayStands({ ...standing, isWaiting: isWaiting(fencing.fencing) }, dryRun);
+  const { fencing: open } = fencing;
+  const said = sayStands({ ...standing, isWaiting: isWaiting(open), isUnstored: isLeader && isUnstored(open) }, dryRun);
   const why = record.why === null ? '' : `: ${clean(sayWhy(record.why))}`;
   return [`fencing ${record.id}: ${said} (${phase}${why}) for ${sayToSecond(phaseMs)}${due}`];
 }

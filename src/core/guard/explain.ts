@@ -137,6 +137,10 @@ export const isWaiting = ({ record, isOverdue }: Fencing): boolean => isOverdue 
 /** What these wait for is their own. */
 const LATE: ReadonlySet<Phase> = new Set(['proven', 'tainted']);
 
+/** What follows its phase is decided, and not known to be stored. */
+export const isUnstored = ({ failedMs, acted }: Fencing): boolean =>
+  failedMs !== null && acted?.kind !== 'failed' && acted?.kind !== 'not-begun';
+
 const waitsFor = (fencing: Fencing, at: AtGate): GateRow | null =>
   isUnbegun(fencing) ? firstShut(at, skippedBy(fencing.record)) : null;
 
