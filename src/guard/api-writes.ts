@@ -217,11 +217,17 @@ const TAINTS_AFTER: { readonly [C in MarkChange]: (taints: Taints, id: FencingId
     const others = taints.filter((taint) => !isMark(taint));
     // Somebody else has said so already: a second one of that key says no more, and the first one is theirs.
     const isSaid = others.some(({ key }) => key === OUT_OF_SERVICE);
-    return [...others, ...(isSaid ? marks.slice(1) : marks)];
+    const wanted = isSaid ? marks.slice(1) : marks;
+    // Of a patch whose answer was lost, the Node shows that it was done.
+    const isDone = taints.length === others.length + wanted.length && wanted.every((mark) => hasTaint(taints, mark));
+    return isDone ? null : [...others, ...wanted];
   },
   untell: (taints, id) => without(taints, OUT_OF_SERVICE, `${MARK}${id}`),
   unfence: (taints, id) => without(taints, FENCED, id),
 };
+
+const hasTaint = (taints: Taints, { key, value, effect }: Taints[number]): boolean =>
+  taints.some((taint) => taint['key'] === key && taint['value'] === value && taint['effect'] === effect);
 
 function without(taints: Taints, key: string, value: string): Taints | null {
   const kept = taints.filter((taint) => !(taint['key'] === key && taint['value'] === value));

@@ -123,6 +123,17 @@ describe('the taints of a proven fencing', () => {
     expect(taints()).toEqual([OURS, FENCED]);
   });
 
+  it('are then found on the Node, and need no write that is answered', async () => {
+    api.putNode(W1, { taints: FOREIGN });
+    api.lose(/nodes/);
+    expect(await tell()).toMatchObject({ kind: 'failed' });
+    const patches = () => api.writes().filter(({ path }) => path.endsWith('/w1')).length;
+    const before = patches();
+    expect(await tell()).toEqual({ kind: 'patched' });
+    expect(taints()).toEqual([...FOREIGN, OURS, FENCED]);
+    expect(patches()).toBe(before);
+  });
+
   it('hold also if the condition cannot be set', async () => {
     api.putNode(W1, {});
     api.stub.fault(/status/, { kind: 'status', status: 403 });
