@@ -104,6 +104,15 @@ describe('events', () => {
     expect(found).toEqual(['api-right/create events']);
     expect(spooled).toEqual([]);
   });
+  it('wait while the server does not know who sends them (401)', async () => {
+    const api = anApi((method) => (method === 'POST' ? status(401, 'Unauthorized', 'Unauthorized') : undefined));
+    const { clock, tell, spooled, found } = aTeller(api);
+    tell('d-1');
+    await clock.advance(1);
+    expect(api.sent()).toHaveLength(1);
+    expect(spooled).toMatchObject([{ kind: 'event', event: { message: 'd-1' } }]);
+    expect(found).toEqual([]);
+  });
   it('wait if they were not sent when the agent ends', async () => {
     const { clock, events, tell, spooled } = aTeller();
     for (let n = 0; n < 30; n++) tell(`d-${n}`);

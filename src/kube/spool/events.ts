@@ -54,7 +54,9 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
     const said = needs.isUp() ? await writes.createEvent(event) : null;
     if (said === null) return;
     reportWrite(needs.findings, rightFor(event), said.kind === 'done' ? null : said);
-    if (said.kind === 'done' || said.kind === 'forbidden' || said.kind === 'rejected') needs.spool.said(entry);
+    // A server that does not know who asks (401) may take it with the next credentials.
+    const isForbidden = said.kind === 'forbidden' && said.right !== null;
+    if (said.kind === 'done' || said.kind === 'rejected' || isForbidden) needs.spool.said(entry);
   };
   const pump = async (): Promise<void> => {
     if (isSending) return;
