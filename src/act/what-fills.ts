@@ -1,9 +1,16 @@
 import type { DecisionId } from '../core/decision.ts';
-import { type DiskPaths, pathOf, type RuntimePaths } from '../core/disk-paths.ts';
+import { type DiskPaths, pathOf, type RuntimePaths, runtimeRootOf } from '../core/disk-paths.ts';
 import type { Observation } from '../core/observation.ts';
 import { podName } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown, valueOrNull } from '../core/reading.ts';
-import { fileSystemOf, isDisk, realFileSystem, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import {
+  type FileSystemRole,
+  fileSystemOf,
+  isDisk,
+  realFileSystem,
+  SIGNAL_FACTS,
+  type Signal,
+} from '../core/signal.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { DiskWalker, SurveyedDirectory } from '../host/disk/disk-walk.ts';
 import { mountPointOf, readMounts } from '../host/disk/mounts.ts';
@@ -21,6 +28,7 @@ import {
 } from '../words/what-fills.ts';
 
 type WhatFillsNeeds = DiskPaths & {
+  readonly mode: 'standalone' | 'kubelet';
   readonly clock: Clock;
   readonly findings: Findings;
   readonly walker: Pick<DiskWalker, 'survey'>;
@@ -44,7 +52,6 @@ const NAMELESS_SHARE = 1 / 8;
 /** A file system whose files were written by pods may have a few of others. */
 const MOSTLY = 0.9;
 const LEAST = { bytes: 1024 * 1024, inodes: 100 };
-const TOLD = 5;
 const VICTIMS_KEPT = 16;
 
 type Topic = {
@@ -67,12 +74,14 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
   const topics = new Map<Signal, Topic>();
   /** Only what is needed is kept: a decision among 1,000 pods takes half a MiB. */
   const victims = new Map<DecisionId, Stopped>();
+  /** A search takes long, and meanwhile more is known of the pods. */
+  let latest: Observation | null = null;
 
   const search = async (topic: Topic, observation: Observation): Promise<void> => {
     topic.isSearching = true;
     topic.beganMs = clock.monoMs();
     const said = isDisk(topic.signal)
-      ? await sayDisk(needs, topic.signal, observation)
+      ? await sayDisk(needs, topic.signal, observation, () => latest ?? observation)
       : await sayMemory(needs, topic.signal, observation);
     topic.isSearching = false;
     if (said === null || topics.get(topic.signal) !== topic) return;
@@ -85,6 +94,7 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
   };
 
   return (observation, verdict) => {
+    latest = topics.size > 0 ? observation : null;
     if (verdict.reasons.length + verdict.decisions.length + topics.size === 0) return;
     for (const decision of verdict.decisions) {
       if (decision.kind === 'evict')
@@ -144,7 +154,12 @@ function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, Stopped>)
   return signals;
 }
 
-async function sayDisk(needs: WhatFillsNeeds, signal: Signal, observation: Observation): Promise<string | null> {
+async function sayDisk(
+  needs: WhatFillsNeeds,
+  signal: Signal,
+  observation: Observation,
+  latest: () => Observation,
+): Promise<string | null> {
   const { walker, nodefsPath } = needs;
   const sample = observation.signals[signal];
   if (!sample.known) return null;
@@ -153,7 +168,8 @@ async function sayDisk(needs: WhatFillsNeeds, signal: Signal, observation: Obser
   const late = needs.latePaths?.();
   const own = role === 'nodefs' || role === null ? known(nodefsPath) : pathOf(role, needs, late);
   if (!own.known) return null;
-  const alias = realFileSystem('containerfs', layout.known ? layout.value : 'nodefs-only');
+  const real = (of: FileSystemRole) => realFileSystem(of, layout.known ? layout.value : 'nodefs-only');
+  const alias = real('containerfs');
   const paths = { nodefs: nodefsPath, imagefs: valueOrNull(pathOf('imagefs', needs, late)) ?? nodefsPath };
   const path = own.value ?? paths[role === 'containerfs' ? alias : 'imagefs'];
   const mounts = readMounts();
@@ -166,9 +182,27 @@ async function sayDisk(needs: WhatFillsNeeds, signal: Signal, observation: Obser
   const { directories, elsewhere, isComplete } = found.value;
   const nameless = used - [...directories, elsewhere].reduce((sum, of) => sum + of[by], 0);
   const isMuch = isComplete && nameless >= Math.max(LEAST[by], used * NAMELESS_SHARE);
-  const told = directories.toSorted((a, b) => b[by] - a[by]).slice(0, TOLD);
-  const owned = told.map((directory) => ({ ...directory, owner: sayOwner(needs, directory) }));
-  return sayFilledDisk(root, by, { ...found.value, directories: owned, nameless: isMuch ? nameless : null });
+  const filling = directories.map((directory) => ({
+    ...directory,
+    owner: sayOwner(needs, directory),
+    runtimeRoot: runtimeRootOf(directory.path, late),
+  }));
+  return sayFilledDisk({ root, runtimeRoot: runtimeRootOf(root, late), mode: needs.mode }, by, {
+    ...found.value,
+    directories: filling,
+    nameless: isMuch ? nameless : null,
+    // Images may be on another file system than what containers have written.
+    largestLayer: real(role ?? 'nodefs') === alias ? largestLayer(latest(), by) : null,
+  });
+}
+
+function largestLayer({ pods }: Observation, by: 'bytes' | 'inodes') {
+  const layers = (valueOrNull(pods) ?? []).flatMap((pod) => {
+    const { disk } = pod.usage;
+    return disk.known ? [{ pod: podName(pod), bytes: disk.value.rootfsBytes, inodes: disk.value.rootfsInodes }] : [];
+  });
+  const largest = layers.toSorted((a, b) => b[by] - a[by])[0];
+  return largest !== undefined && largest[by] >= LEAST[by] ? largest : null;
 }
 
 /** The pods that declare it. A directory inside another pod's is that of the pod that declares it. */

@@ -225,6 +225,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     ...common,
     ...observedOf(made),
     ...mode.places,
+    mode: made.mode,
     walker: surveyor,
     sharedMemory: readSharedMemory,
     isReadOnly: observer.isReadOnly,

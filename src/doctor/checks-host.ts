@@ -1,3 +1,4 @@
+import { runtimeRootOf } from '../core/disk-paths.ts';
 import { known, type Reading } from '../core/reading.ts';
 import { userName } from '../host/user-name.ts';
 import * as say from '../words/doctor.ts';
@@ -22,7 +23,6 @@ import { isNear } from './look-disks.ts';
 /** If one user outside the pods holds ONE_SHARE of the memory, or all of them ALL_SHARE, evictions may not help. */
 const ONE_SHARE = 1 / 4;
 const ALL_SHARE = 1 / 2;
-const TOLD = 5;
 const WHAT_FILLS = ['what-fills/'];
 
 function outsidePods({ host: { memory } }: Facts): Result {
@@ -46,7 +46,7 @@ function nearByAgent({ signal, near: missing }: DiskFacts, { agent: { status } }
   return known({ text: say.nearThreshold(signal, row.available, limit), mend: AGENT_SHOWS });
 }
 
-function near({ signal, near: reading }: DiskFacts): readonly Found[] {
+function near({ signal, near: reading }: DiskFacts, { effective }: Facts): readonly Found[] {
   const disk = reading.known ? reading.value : null;
   if (disk === null) return [];
   const { available, limit, root, survey } = disk;
@@ -54,9 +54,14 @@ function near({ signal, near: reading }: DiskFacts): readonly Found[] {
   if (!survey.known) return [{ text: `${first}${survey.where}: ${survey.detail}`, fill: { path: root } }];
   const { directories, ...rest } = survey.value;
   const by = signal.endsWith('inodesFree') ? 'inodes' : 'bytes';
-  const told = directories.toSorted((a, b) => b[by] - a[by]).slice(0, TOLD);
-  const owned = told.map((directory) => ({ ...directory, owner: sayUser(directory.uid, userName(directory.uid)) }));
-  const text = `${first}${sayFilledDisk(root, by, { ...rest, directories: owned, nameless: null })}`;
+  const owned = directories.map((directory) => ({
+    ...directory,
+    owner: sayUser(directory.uid, userName(directory.uid)),
+    runtimeRoot: runtimeRootOf(directory.path),
+  }));
+  const mode = effective.known ? effective.value.mode : 'standalone';
+  const file = { root, runtimeRoot: runtimeRootOf(root), mode };
+  const text = `${first}${sayFilledDisk(file, by, { ...rest, directories: owned, nameless: null })}`;
   return [{ text, fill: { path: root } }];
 }
 
@@ -143,7 +148,7 @@ export const HOST = {
       const agents = disks.value.filter(({ path }) => path === null).map((one) => nearByAgent(one, facts));
       const unread = [...own.map((one) => one.near), ...agents].flatMap((reading) => (reading.known ? [] : [reading]));
       const all = [
-        ...own.flatMap(near),
+        ...own.flatMap((one) => near(one, facts)),
         ...agents.flatMap((one) => (one.known && one.value !== null ? [one.value] : [])),
       ];
       return foundOrUnknown(all, unread, disks.value.length === 0 ? NOT_APPLICABLE : fine(say.disksFine));

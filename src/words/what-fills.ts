@@ -24,24 +24,54 @@ export function sayNoRelief(signal: Signal, inVain: NoRelief): string {
   return `${inVain.pod} was stopped${what}, but that did not free enough`;
 }
 
+/** `runtimeRoot`: that of the container runtime whose it is; null: of none. */
+type Filling = Size & Owned & { readonly runtimeRoot: string | null };
+const TOLD = 5;
 const NAMELESS = 'in no directory (deleted files that are still open, or space that the file system itself uses)';
 export function sayFilledDisk(
-  root: string,
+  { root, runtimeRoot, mode }: { readonly root: string; readonly mode: Mode } & Pick<Filling, 'runtimeRoot'>,
   by: keyof Size,
   survey: {
-    readonly directories: readonly (Size & Owned)[];
+    readonly directories: readonly Filling[];
     readonly elsewhere: Size;
     readonly isComplete: boolean;
     /** In use, but not found by any name; null: little, or not known. */
     readonly nameless: number | null;
+    /** Of those that are known; absent: none is. */
+    readonly largestLayer?: (Size & { readonly pod: string }) | null;
   },
 ): string {
   const say = (count: number): string => (by === 'bytes' ? sayBytes(count) : `${count} inodes`);
   const amount = (of: Size): string => say(of[by]);
-  const places = survey.directories.map((of) => `${amount(of)} in ${sayPath(of.path)} (${of.owner})`);
+  const runtimes = new Map<string, number>();
+  for (const of of survey.directories)
+    if (of.runtimeRoot !== null) runtimes.set(of.runtimeRoot, (runtimes.get(of.runtimeRoot) ?? 0) + of[by]);
+  const others = survey.directories.filter((of) => of.runtimeRoot === null).toSorted((a, b) => b[by] - a[by]);
+  const { largestLayer: layer = null } = survey;
+  const writer =
+    layer === null ? '' : `; the largest writable layers known are those of the pod ${layer.pod}, ${amount(layer)}`;
+  const places = [
+    ...[...runtimes].map(([at, count]) => `${say(count)} below ${sayPath(at)} (container runtime${writer})`),
+    ...others.slice(0, TOLD).map((of) => `${amount(of)} in ${sayPath(of.path)} (${of.owner})`),
+    `${amount(survey.elsewhere)} elsewhere`,
+  ];
   const part = survey.isComplete ? '' : ' (counted only in part)';
   const hidden = survey.nameless === null ? '' : `, and ${say(survey.nameless)} ${NAMELESS}`;
-  return `The file system at ${sayPath(root)} holds ${[...places, `${amount(survey.elsewhere)} elsewhere`].join(', ')}${part}${hidden}. Delete or move what is not needed, or enlarge the file system; declare what may be deleted with a pod as nodewarden.dev/scratch`;
+  const kept = runtimeRoot === null ? [...runtimes.keys()] : [runtimeRoot];
+  return `The file system at ${sayPath(root)} holds ${places.join(', ')}${part}${hidden}. ${sayToDo(mode, kept, runtimeRoot === null)}`;
+}
+
+type Mode = 'standalone' | 'kubelet';
+/** What lies in the root of a container runtime is in use by it, whoever wrote it. */
+function sayToDo(mode: Mode, runtimeRoots: readonly string[], hasOthers: boolean): string {
+  const scratch = mode === 'kubelet' ? '' : '; declare what may be deleted with a pod as nodewarden.dev/scratch';
+  const others = hasOthers ? [`Delete or move what is not needed, or enlarge the file system${scratch}`] : [];
+  const remove =
+    mode === 'kubelet' ? 'delete pods, remove images through it' : 'remove containers and images through it';
+  const enlarge = hasOthers ? '' : ', or enlarge the file system';
+  const roots = runtimeRoots.map(sayPath).join(' or ');
+  const runtimes = `Delete no file of the container runtime below ${roots}, which would damage containers that run: ${remove}${enlarge}`;
+  return [...others, ...(runtimeRoots.length === 0 ? [] : [runtimes])].join('. ');
 }
 
 export const sayReadOnly = (root: string): string =>

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createWhatFills } from '../../src/act/what-fills.ts';
+import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { Signal } from '../../src/core/signal.ts';
 import { initialState } from '../../src/core/state/state.ts';
@@ -7,10 +8,14 @@ import type { Verdict } from '../../src/core/verdict.ts';
 import type { DiskSurvey } from '../../src/host/disk/disk-walk.ts';
 import type { SharedMemory } from '../../src/host/memory/shared-memory.ts';
 import type { BoundPod } from '../../src/ports.ts';
-import { anObservation, GI, MI } from '../a.ts';
+import { anObservation, aPod, GI, MI } from '../a.ts';
 import { aBoundPod } from '../observe/a-bound-pod.ts';
 
 const NOTHING: SharedMemory = { mounts: [], segments: [], unread: null };
+const NO_DISK = {
+  ...{ logsBytes: 0, rootfsBytes: 0, volumesBytes: 0 },
+  ...{ logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 },
+};
 const settled = () => new Promise((resolve) => setTimeout(resolve, 0));
 
 type LatePaths = NonNullable<Parameters<typeof createWhatFills>[0]['latePaths']>;
@@ -21,11 +26,13 @@ function open(
   latePaths?: LatePaths,
   podsBytes?: number,
   isReadOnly = false,
+  mode: 'standalone' | 'kubelet' = latePaths === undefined ? 'standalone' : 'kubelet',
 ) {
   const present = new Map<string, string>();
   const asked: string[] = [];
   let nowMs = 0;
   const whatFills = createWhatFills({
+    mode,
     clock: { monoMs: () => nowMs, wallMs: () => nowMs, after: () => () => {} },
     findings: {
       raise: ({ id, text }) => void present.set(id, text),
@@ -50,10 +57,11 @@ function open(
     signal: Signal,
     reasons: readonly unknown[],
     decisions: readonly unknown[] = [],
+    views: readonly PodView[] = [],
   ): Promise<readonly string[]> => {
     const sample = { available: 10 * MI, capacity: GI };
     const verdict = { state: initialState('boot'), decisions, reasons } as unknown as Verdict;
-    whatFills(anObservation(nowMs, { [signal]: sample }), verdict);
+    whatFills({ ...anObservation(nowMs, { [signal]: sample }), pods: known(views) }, verdict);
     await settled();
     return [...present.values()];
   };
@@ -144,6 +152,44 @@ describe('pressure that no eviction relieves', () => {
       await look(signal, []);
     }
     expect(asked).toEqual(['/proc bytes', '/sys bytes']);
+  });
+
+  it('never advises to delete what a container runtime has, but names the pod that has written most there', async () => {
+    const signal = 'nodefs.available';
+    const layer = (root: string) => ({ path: `${root}/io.containerd.snapshotter.v1.overlayfs/snapshots/228/fs` });
+    const filledBy = (...paths: readonly { readonly path: string }[]): DiskSurvey => ({
+      ...survey,
+      directories: paths.map((of) => ({ ...directory, bytes: 300 * MI, ...of })),
+    });
+    const writer = (name: string, rootfsBytes: number) => {
+      const pod = aPod({ name });
+      return { ...pod, usage: { ...pod.usage, disk: known({ ...NO_DISK, rootfsBytes }) } };
+    };
+    const views = [writer('small', 2 * MI), writer('hog-0', 290 * MI)];
+    const late: LatePaths = () => known({ imagefsPath: '/data/crio/overlay-images', containerfsPath: null });
+    const told = async (...paths: readonly { readonly path: string }[]) => {
+      const [text = ''] = await open(NOTHING, filledBy(...paths), [], late).look(signal, [nobody(signal)], [], views);
+      return text;
+    };
+    const both = await told(layer('/var/lib/containerd'), { path: '/data/crio/vfs' }, { path: '/srv/web' });
+    expect(both).toContain(
+      '300 MiB below /var/lib/containerd (container runtime; the largest writable layers known are those of the pod default/hog-0, 290 MiB)',
+    );
+    expect(both).toContain('300 MiB below /data/crio (container');
+    expect(both).toContain('300 MiB in /srv/web (user www-data)');
+    expect(both).toContain('Delete no file of the container runtime below /var/lib/containerd or /data/crio');
+    expect(both).not.toMatch(/snapshots|scratch/);
+    // Behind a link, and in a volume, which is no file of the runtime.
+    expect(await told(layer('/mnt/disk'))).toContain('300 MiB below /mnt/disk (container runtime');
+    expect(await told({ path: '/var/lib/docker/volumes/db' })).toContain('300 MiB in /var/lib/docker/volumes/db (user');
+  });
+
+  it('advises to declare scratch in mode standalone alone', async () => {
+    const signal = 'nodefs.available';
+    const told = (mode: 'standalone' | 'kubelet') =>
+      open(NOTHING, survey, [], undefined, undefined, false, mode).look(signal, [nobody(signal)]);
+    expect((await told('standalone')).join('')).toContain('nodewarden.dev/scratch');
+    expect((await told('kubelet')).join('')).toMatch(/Delete or move .*, or enlarge the file system$/);
   });
 
   it('includes memory without a process: files on tmpfs, and segments that no process has attached', async () => {
