@@ -389,7 +389,8 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     await until(clock, () => asked.includes('later d1'), 10_000);
     await sleep(clock, 50);
     expect(isTold).toBe(false);
-    expect(noted.map(({ act }) => act)).not.toContain('spool');
+    // What becomes of it may be recorded before the disk has it.
+    expect(noted.map(({ act }) => act)).toContain('spool');
     save();
     expect(actsOf(await stopping)).toContain('spool');
   });

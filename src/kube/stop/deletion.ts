@@ -44,9 +44,10 @@ export async function keepDeletion(ladder: Ladder, told: Deletable | null, madeA
   const { clock, tell: api } = needs;
   const pod = told ?? askedBefore(ladder) ?? deletableOf(order);
   const saved = api.later(pod, order.decision, madeAtMs, ladder.endKnown);
+  // Before anything is said of what became of it, which may be while the disk is awaited.
+  if (ladder.unsaid !== 'never') tell(ladder, 'spool', LATER[ladder.unsaid]);
   await within<unknown>(clock, KEEP_MS, saved, () => null);
   void ladder.asked?.then(() => hearLate(ladder, pod));
-  if (!ladder.isAccepted && ladder.unsaid !== 'never') tell(ladder, 'spool', LATER[ladder.unsaid]);
 }
 
 /** If the late answer accepts the deletion, the kubelet will not restart the pod. */
