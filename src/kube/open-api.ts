@@ -16,6 +16,7 @@ import { createKubeletEvictions } from './pods/candidate-limits.ts';
 import { keepCheckpoint, loadCheckpoint } from './pods/checkpoint.ts';
 import { createPodLookup, watchPods } from './pods/pod-watch.ts';
 import { openSpool, type Spool } from './spool/spool.ts';
+import { tellRefusedDeletions } from './stop/refused-deletions.ts';
 import { createStopThroughApi, LOW_ON_RESOURCES } from './stop/stop-through-api.ts';
 
 /** Everything that this node reads from the API server and writes to it. */
@@ -91,10 +92,11 @@ export function openKubeApi(
   let cancel = (): void => undefined;
 
   const { get, send, state } = connection;
-  const writes = createApiWrites({
+  const sent = createApiWrites({
     ...{ get, send, clock, nodeName, bootId, evictionVersion: () => version },
     taintKeys: settings.taintKeys ?? 'own',
   });
+  const { writes, see: seeRefused } = tellRefusedDeletions(sent, clock, findings);
   const isUp = (): boolean => state() === 'up';
   const isAway = (): boolean => state() === 'away';
   const spool = openSpool({
@@ -114,7 +116,10 @@ export function openKubeApi(
     protectNamespaces: settings.protectNamespaces,
     onChange: (isListed) => {
       const pods = watch.pods();
-      if (pods.known) evictions.see(pods.value.values(), isListed);
+      if (pods.known) {
+        evictions.see(pods.value.values(), isListed);
+        seeRefused(pods.value.values());
+      }
       // C7: what could not be sent is sent after a list, which shows which pods still exist.
       // A list that is slow is still to come when the last known pods stand in for it.
       if (isListed && watch.hasListed() && !dry) spool.flush(isThere);

@@ -140,6 +140,15 @@ function evictionNotTaken(uid: PodUid, pod: string, said: string): Finding {
   };
 }
 
+export const deletionRefusedId = (uid: PodUid): string => `deletion-refused/${uid}`;
+/** `said`: by the API server. */
+export function deletionRefused(uid: PodUid, pod: string, said: string): Finding {
+  return {
+    id: deletionRefusedId(uid),
+    text: `the API server refused to delete ${pod}: ${said}; as long as it does, the kubelet may start again what is killed of this pod`,
+  };
+}
+
 export const unreapedId = (pod: string): string => `unreaped/${pod}`;
 export function unreapedProcesses(pod: string, count: number): Finding {
   const text =

@@ -146,6 +146,23 @@ describe.skipIf(isUnable)('mode kubelet', () => {
     });
   });
 
+  it('says that the deletion of a victim is refused, until the pod is being deleted', async () => {
+    const uid = aUid();
+    const web = { name: 'web', uid, status: statuses };
+    stub.store.put(aV1Pod(web));
+    await runPod(uid);
+    const message = 'admission webhook "keep.example" denied the request: not now';
+    does.answer = ({ method }) => (method === 'DELETE' ? { status: 403, body: { kind: 'Status', message } } : null);
+    open(false, standing);
+    await until(() => podNamed('web')?.declared.limitedBy === null);
+    standStill();
+    expect(await stop(podNamed('web'))).toMatchObject({ kind: 'ended' });
+    const id = `deletion-refused/${uid}`;
+    expect(parts.present.get(id)).toContain(`default/web: ${message}`);
+    stub.store.put(aV1Pod({ ...web, metadata: { deletionTimestamp: new Date().toISOString() } }));
+    await until(() => !parts.present.has(id));
+  });
+
   it('takes from the API server how a victim ended if the answer to its deletion was lost', async () => {
     const uid = aUid();
     const web = { name: 'web', uid, status: statuses };
