@@ -17,6 +17,7 @@ import { keepCheckpoint, loadCheckpoint } from './pods/checkpoint.ts';
 import { createPodLookup, watchPods } from './pods/pod-watch.ts';
 import { openSpool, type Spool } from './spool/spool.ts';
 import { tellRefusedDeletions } from './stop/refused-deletions.ts';
+import { createStaleMarks } from './stop/stale-marks.ts';
 import { createStopThroughApi, LOW_ON_RESOURCES } from './stop/stop-through-api.ts';
 
 /** Everything that this node reads from the API server and writes to it. */
@@ -105,6 +106,14 @@ export function openKubeApi(
     directory: `${settings.stateDirectory}/${dry ? 'spool-dry' : 'spool'}`,
     unsavedPath: `${needs.runtimeDirectory}/kube-spool${dry ? '-dry' : ''}.jsonl`,
   });
+  const staleMarks = createStaleMarks({
+    ...{ clock, writes, findings },
+    pods: () => {
+      const pods = watch.pods();
+      return pods.known ? pods.value.values() : [];
+    },
+    isCurrent: () => isOurs === true && watch.isCurrent(),
+  });
   const evictions = createKubeletEvictions(clock);
   const { stateDirectory } = settings;
   const { checkpoint, finding } = loadCheckpoint(stateDirectory, { bootId, nodeName }, clock);
@@ -119,6 +128,7 @@ export function openKubeApi(
       if (pods.known) {
         evictions.see(pods.value.values(), isListed);
         seeRefused(pods.value.values());
+        if (!dry) staleMarks.see();
       }
       // C7: what could not be sent is sent after a list, which shows which pods still exist.
       // A list that is slow is still to come when the last known pods stand in for it.
@@ -266,6 +276,7 @@ export function openKubeApi(
       isClosed = true;
       cancel();
       await kept.close();
+      staleMarks.close();
       watch.close();
       await spool.close();
       connection.close();

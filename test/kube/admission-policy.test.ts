@@ -65,8 +65,8 @@ describe('what the agent sends', () => {
     expect(refusals({ operation: 'CREATE', resource: 'events', object: sentTo('POST', '/events') })).toEqual([]);
     expect(sentTo('PATCH', NODE_PATH)).toBeDefined();
   });
-  it('marks a victim, and changes nothing else in its status', () => {
-    const disruption = { type: 'DisruptionTarget', status: 'True', reason: 'EvictionByNodewarden' };
+  it.each(['True', 'False'])('marks a victim or takes that back, and changes nothing else in its status: %s', (is) => {
+    const disruption = { type: 'DisruptionTarget', status: is, reason: 'EvictionByNodewarden' };
     const conditions = [{ type: 'Ready', status: 'True' }, disruption];
     const object = aPod({ status: { phase: 'Running', conditions } });
     expect(refusals({ operation: 'UPDATE', resource: 'pods/status', oldObject: aPod(), object })).toEqual([]);

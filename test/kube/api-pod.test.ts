@@ -39,6 +39,18 @@ describe('a pod of the API', () => {
     expect(read(aV1Pod({ name: 'web-1', status })).evictedWallMs).toBe(evictedWallMs);
   });
 
+  it.each([
+    ['EvictionByNodewarden', 'True', true],
+    ['TerminationByNodewarden', 'True', true],
+    ['EvictionByNodewarden', 'False', false],
+    ['TerminationByKubelet', 'True', false],
+  ])('is marked by this agent if its condition %s is %s', (reason, is, isMarked) => {
+    const told = { type: 'DisruptionTarget', status: is, reason, lastTransitionTime: '2026-01-31T11:00:00Z' };
+    const pod = read(aV1Pod({ name: 'web-1', status: { phase: 'Running', conditions: [told] } }));
+    const sinceWallMs = Date.parse('2026-01-31T11:00:00Z');
+    expect(pod.marked).toEqual(isMarked ? { reason, sinceWallMs } : undefined);
+  });
+
   it('is read with what an eviction needs, and nothing secret', () => {
     const pod = read(
       aV1Pod({

@@ -163,6 +163,24 @@ describe.skipIf(isUnable)('mode kubelet', () => {
     await until(() => !parts.present.has(id));
   });
 
+  it('takes back its mark of a pod that nobody has deleted, as an earlier run may have left it', async () => {
+    const reason = 'TerminationByNodewarden';
+    const since = new Date(Date.now() - 120_000).toISOString();
+    const conditions = [{ type: 'DisruptionTarget', status: 'True', reason, lastTransitionTime: since }];
+    stub.store.put(aV1Pod({ name: 'web', status: { phase: 'Running', conditions } }));
+    // Looks every 30 s.
+    const hurried: Clock = { ...clock, after: (ms, run) => clock.after(ms === 30_000 ? 300 : ms, run) };
+    const took = () => written.find(({ method, path: url }) => method === 'PATCH' && url.endsWith('/pods/web/status'));
+    open(true, hurried);
+    await until(() => stub.heard.some(({ path: url }) => url.includes('watch=')));
+    await sleep(clock, 600);
+    await mode.close(true);
+    expect(took()).toBeUndefined();
+    open(false, hurried);
+    await until(() => took() !== undefined);
+    expect(took()?.body).toMatchObject({ status: { conditions: [{ status: 'False', reason }] } });
+  });
+
   it('takes from the API server how a victim ended if the answer to its deletion was lost', async () => {
     const uid = aUid();
     const web = { name: 'web', uid, status: statuses };

@@ -40,6 +40,7 @@ describe('what the agent must be unable to do', () => {
     refuses((writes) => writes.deletePod(mirror, 1));
     refuses((writes) => writes.evictPod(mirror, 1));
     refuses((writes) => writes.markDisruption(mirror, 'EvictionByNodewarden', ''));
+    refuses((writes) => writes.unmarkDisruption(mirror, 'EvictionByNodewarden', '1'));
     const unsaid = { namespace: VICTIM.namespace, name: VICTIM.name, uid: VICTIM.uid } as unknown as ApiVictim;
     refuses((writes) => writes.deletePod(unsaid, 1));
   });
@@ -78,6 +79,7 @@ describe('what the agent must be unable to do', () => {
   it("mark a pod in the kubelet's name", () => {
     const kubelets = 'TerminationByKubelet' as unknown as 'TerminationByNodewarden';
     refuses((writes) => writes.markDisruption(VICTIM, kubelets, ''));
+    refuses((writes) => writes.unmarkDisruption(VICTIM, kubelets, '1'));
   });
   it('act on a node whose boot is not ours: nothing is written, not even to pods', async () => {
     const api = anApi();
@@ -98,6 +100,7 @@ describe('what the agent must be unable to do', () => {
       writes.deletePod(VICTIM, 1),
       writes.evictPod(VICTIM, 1),
       writes.markDisruption(VICTIM, 'EvictionByNodewarden', ''),
+      writes.unmarkDisruption(VICTIM, 'EvictionByNodewarden', '1'),
       writes.setNodeConditions([CONDITION]),
       writes.removeNodeConditions(['NodewardenLastBoot']),
       writes.changeTaints({ put: [{ key: 'nodewarden.dev/shutdown', effect: 'NoSchedule' }], remove: [] }),

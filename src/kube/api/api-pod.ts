@@ -6,6 +6,7 @@ import { checkValue } from '../../document/check.ts';
 import { runningPodOf } from '../../document/declared-pod.ts';
 import { parseInstant } from '../../document/instant.ts';
 import { apiPodSchema, isUid, type V1ApiPod, type V1Container } from '../../document/pod.ts';
+import { DISRUPTION_REASONS, type DisruptionReason } from './write-rules.ts';
 
 /** What deleting a pod's object requires. `isUnplaced`: it is in no list of ours, so it may be bound to another node. */
 export type Deletable = Pick<ApiPod, 'object' | 'isMirror'> & { readonly isUnplaced?: true };
@@ -23,6 +24,8 @@ export type ApiPod = {
   readonly isEvictedByKubelet: boolean;
   /** When the kubelet began to end it; absent: it does not say so, as before 1.26. */
   readonly evictedWallMs?: number;
+  /** A16: this agent has marked it for a disruption, of which nobody has said since that it is over. Absent: not. */
+  readonly marked?: { readonly reason: DisruptionReason; readonly sinceWallMs: number };
   /** A mirror pod: never deleted (A20). */
   readonly isMirror: boolean;
   /** Absent: not ready. 0: ready since an unknown time. */
@@ -93,6 +96,7 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
     resourceVersion: metadata.resourceVersion,
     phase: PHASES.find((phase) => phase === pod.status?.phase) ?? 'Unknown',
     ...evictionOf(pod),
+    ...markOf(pod),
     isMirror,
     ...readinessOf(pod),
     restartPolicy: restartPolicyOf(pod.spec.restartPolicy),
@@ -119,6 +123,12 @@ function evictionOf({ status }: V1ApiPod): Pick<ApiPod, 'isEvictedByKubelet' | '
   const told = conditionOf(status, 'DisruptionTarget');
   const wallMs = told?.['reason'] === 'TerminationByKubelet' ? sinceOf(told) : null;
   return { isEvictedByKubelet: true, ...(wallMs === null ? {} : { evictedWallMs: wallMs }) };
+}
+
+function markOf({ status }: V1ApiPod): Pick<ApiPod, 'marked'> {
+  const told = conditionOf(status, 'DisruptionTarget');
+  const reason = DISRUPTION_REASONS.find((own) => own === told?.['reason']);
+  return told === undefined || reason === undefined ? {} : { marked: { reason, sinceWallMs: sinceOf(told) ?? 0 } };
 }
 
 function readinessOf({ status }: V1ApiPod): Pick<ApiPod, 'readySinceWallMs'> {

@@ -52,6 +52,7 @@ import {
 } from './write-rules.ts';
 
 type Done = { readonly kind: 'done' };
+type Marked = Done | Extract<DeleteAnswer, { kind: 'gone' | 'replaced' }> | NotDone;
 /**
  * Every write that this agent can send to the API server. What it must not send (beside-a-kubelet.md J) cannot be expressed
  * here. A call whose arguments show a bug throws at once, before anything is sent; the returned promise never rejects.
@@ -78,11 +79,9 @@ export type ApiWrites = {
   /** A dry run of the deletion; `over` if it would remove the object at once. Also `rejected` if a webhook does not support dry run. */
   readonly rehearseDelete: (victim: ApiVictim, graceSeconds: number) => Promise<DeleteAnswer | Over>;
   /** A16: immediately before the DELETE. */
-  readonly markDisruption: (
-    victim: ApiVictim,
-    reason: DisruptionReason,
-    message: string,
-  ) => Promise<Done | Extract<DeleteAnswer, { kind: 'gone' | 'replaced' }> | NotDone>;
+  readonly markDisruption: (victim: ApiVictim, reason: DisruptionReason, message: string) => Promise<Marked>;
+  /** Sets the mark of this reason to False, if nothing of the pod has changed since that version. */
+  readonly unmarkDisruption: (victim: ApiVictim, reason: DisruptionReason, resourceVersion: string) => Promise<Marked>;
   readonly setNodeConditions: (conditions: readonly NodeConditionEntry[]) => Promise<Done | NotDone>;
   readonly removeNodeConditions: (types: readonly OwnCondition[]) => Promise<Done | NotDone>;
   readonly changeTaints: (change: TaintChange) => Promise<NodeChange | NotDone>;
@@ -118,6 +117,7 @@ const JITTER_MS = 50;
 const MESSAGE_MAX = 4_096;
 const ANNOTATIONS_MAX = 16;
 const AGENT = 'nodewarden.dev/agent';
+const NOT_DELETED = 'the pod was not deleted';
 
 const STRATEGIC = 'application/strategic-merge-patch+json';
 const MERGE = 'application/merge-patch+json';
@@ -184,6 +184,23 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
       const body = { apiVersion: 'v1', kind: 'DeleteOptions', ...deletion(victim, graceSeconds), ...options };
       const path = podPath(victim);
       return read(await send({ method: 'DELETE', path, contentType: JSON_TYPE, body, deadlineMs }));
+    });
+  };
+
+  const mark = (
+    victim: ApiVictim,
+    { status, reason, message }: { readonly status: 'True' | 'False'; reason: DisruptionReason; message: string },
+    unchanged: { readonly resourceVersion?: string } = {},
+  ): Promise<Marked> => {
+    mustBeVictim(victim);
+    mustBeDisruption(reason);
+    return onOurNode(async () => {
+      const lastTransitionTime = rfc3339(clock.wallMs());
+      const told = { type: 'DisruptionTarget', status, reason, message: cut(message), lastTransitionTime };
+      const body = { metadata: { uid: victim.uid, ...unchanged }, status: { conditions: [told] } };
+      const answer = await patch(`${podPath(victim)}/status`, STRATEGIC, body, ACT_MS.hard);
+      if (isGone(answer, victim.name)) return { kind: 'gone' };
+      return isOfAnotherUid(answer) ? { kind: 'replaced' } : done(answer, 'patch pods/status');
     });
   };
 
@@ -254,18 +271,9 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
     },
     rehearseDelete: (victim, graceSeconds) =>
       remove(victim, graceSeconds, ACT_MS.soft, { dryRun: ['All'], read: (answer) => readRehearsal(answer, victim) }),
-    markDisruption: (victim, reason, message) => {
-      mustBeVictim(victim);
-      mustBeDisruption(reason);
-      return onOurNode(async () => {
-        const lastTransitionTime = rfc3339(clock.wallMs());
-        const told = { type: 'DisruptionTarget', status: 'True', reason, message: cut(message), lastTransitionTime };
-        const body = { metadata: { uid: victim.uid }, status: { conditions: [told] } };
-        const answer = await patch(`${podPath(victim)}/status`, STRATEGIC, body, ACT_MS.hard);
-        if (isGone(answer, victim.name)) return { kind: 'gone' };
-        return isOfAnotherUid(answer) ? { kind: 'replaced' } : done(answer, 'patch pods/status');
-      });
-    },
+    markDisruption: (victim, reason, message) => mark(victim, { status: 'True', reason, message }),
+    unmarkDisruption: (victim, reason, resourceVersion) =>
+      mark(victim, { status: 'False', reason, message: NOT_DELETED }, { resourceVersion }),
     setNodeConditions: (entries) => {
       mustBeConditions(entries);
       return onOurNode((uid) => {

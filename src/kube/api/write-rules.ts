@@ -57,7 +57,8 @@ export function readMark(text: unknown): ShutdownMark | null {
   return bootId === undefined || shutdownId === undefined ? null : { bootId, shutdownId };
 }
 
-export type DisruptionReason = 'EvictionByNodewarden' | 'TerminationByNodewarden';
+export const DISRUPTION_REASONS = ['EvictionByNodewarden', 'TerminationByNodewarden'] as const;
+export type DisruptionReason = (typeof DISRUPTION_REASONS)[number];
 
 /** What an event is about. */
 export type EventObject = { readonly kind: 'Node' } | ({ readonly kind: 'Pod' } & PodRef);
@@ -114,7 +115,7 @@ export function mustBeGrace(seconds: number): void {
 }
 
 export function mustBeDisruption(reason: DisruptionReason): void {
-  must(reason === 'EvictionByNodewarden' || reason === 'TerminationByNodewarden', 'a reason that is not ours (A16)');
+  must(includes(DISRUPTION_REASONS, reason), 'a reason that is not ours (A16)');
 }
 
 export function mustBeOwnCondition(type: OwnCondition): void {

@@ -9,6 +9,7 @@ import { keepAside, readOwnFile } from '../../host/own/own-file.ts';
 import type { Clock, Finding, Findings } from '../../ports.ts';
 import { CHECKPOINT, checkpointCut, checkpointNotSaved, checkpointUnusable } from '../../words/finding-api.ts';
 import type { ApiPod, PodRef } from '../api/api-pod.ts';
+import { DISRUPTION_REASONS } from '../api/write-rules.ts';
 import type { PodWatch } from './pod-watch.ts';
 
 /** The pods of this node as last reported by the API server, for a start without it (beside-a-kubelet.md D15). */
@@ -210,6 +211,9 @@ const isApiPod = shape<ApiPod>({
   evictedWallMs: optional(isNumber),
   isMirror: isFlag,
   readySinceWallMs: optional(isNumber),
+  marked: optional(
+    shape<NonNullable<ApiPod['marked']>>({ reason: isOneOf(...DISRUPTION_REASONS), sinceWallMs: isNumber }),
+  ),
   restartPolicy: isRestartPolicy,
   restarts: optional(
     listOf(
