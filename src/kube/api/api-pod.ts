@@ -6,12 +6,14 @@ import { checkValue } from '../../document/check.ts';
 import { runningPodOf } from '../../document/declared-pod.ts';
 import { parseInstant } from '../../document/instant.ts';
 import { apiPodSchema, isUid, type V1ApiPod, type V1Container } from '../../document/pod.ts';
-import { DISRUPTION_REASONS, type DisruptionReason } from './write-rules.ts';
 
 /** What deleting a pod's object requires. `isUnplaced`: it is in no list of ours, so it may be bound to another node. */
 export type Deletable = Pick<ApiPod, 'object' | 'isMirror'> & { readonly isUnplaced?: true };
 /** A pod as an API request names it. `uid` is the object's, which for a mirror pod differs from the kubelet's. */
 export type PodRef = { readonly namespace: string; readonly name: string; readonly uid: string };
+/** A16: why this agent marks a pod. */
+export const DISRUPTION_REASONS = ['EvictionByNodewarden', 'TerminationByNodewarden'] as const;
+export type DisruptionReason = (typeof DISRUPTION_REASONS)[number];
 export type RestartPolicy = 'Always' | 'OnFailure' | 'Never';
 /** What is kept of a v1 Pod of this node (beside-a-kubelet.md D15): no environment, no arguments, no secrets. */
 export type ApiPod = {

@@ -2,7 +2,7 @@ import { ifKnown, known, type MonoMs, type Reading, unknown, valueOrNull } from 
 import { sleep } from '../../host/clock.ts';
 import type { Clock } from '../../ports.ts';
 import type { ApiRight } from '../../words/finding-writes.ts';
-import type { PodRef } from './api-pod.ts';
+import type { DisruptionReason, PodRef } from './api-pod.ts';
 import type { ApiAnswer, ApiGet, ApiSend } from './connection.ts';
 import {
   type DeleteAnswer,
@@ -33,7 +33,6 @@ import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './write
 import {
   type ApiEvent,
   type ApiVictim,
-  type DisruptionReason,
   mustBeConditions,
   mustBeDisruption,
   mustBeEvent,

@@ -1,4 +1,4 @@
-import type { ApiPod, PodRef } from './api-pod.ts';
+import { type ApiPod, DISRUPTION_REASONS, type DisruptionReason, type PodRef } from './api-pod.ts';
 
 /** A pod whose object may be deleted. A mirror pod may not: it would only be created again (A20). */
 export type ApiVictim = PodRef & { readonly isMirror: false };
@@ -56,9 +56,6 @@ export function readMark(text: unknown): ShutdownMark | null {
   const [bootId, shutdownId] = parts?.slice(1) ?? [];
   return bootId === undefined || shutdownId === undefined ? null : { bootId, shutdownId };
 }
-
-export const DISRUPTION_REASONS = ['EvictionByNodewarden', 'TerminationByNodewarden'] as const;
-export type DisruptionReason = (typeof DISRUPTION_REASONS)[number];
 
 /** What an event is about. */
 export type EventObject = { readonly kind: 'Node' } | ({ readonly kind: 'Pod' } & PodRef);

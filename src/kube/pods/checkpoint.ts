@@ -8,8 +8,7 @@ import { writeBeside } from '../../host/files.ts';
 import { keepAside, readOwnFile } from '../../host/own/own-file.ts';
 import type { Clock, Finding, Findings } from '../../ports.ts';
 import { CHECKPOINT, checkpointCut, checkpointNotSaved, checkpointUnusable } from '../../words/finding-api.ts';
-import type { ApiPod, PodRef } from '../api/api-pod.ts';
-import { DISRUPTION_REASONS } from '../api/write-rules.ts';
+import { type ApiPod, DISRUPTION_REASONS, type PodRef } from '../api/api-pod.ts';
 import type { PodWatch } from './pod-watch.ts';
 
 /** The pods of this node as last reported by the API server, for a start without it (beside-a-kubelet.md D15). */

@@ -3,10 +3,10 @@ import type { PodUid } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
 import { isNumber, isOneOf, isText, optional, parseJson, recordOf, shape, union } from '../../core/shape.ts';
 import { readText } from '../../host/files.ts';
+import type { DisruptionReason } from '../api/api-pod.ts';
 import {
   type ApiEvent,
   type ApiVictim,
-  type DisruptionReason,
   EVENT_REASONS,
   type EventObject,
   mustBeDisruption,
