@@ -1,9 +1,9 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
 import { podName } from '../core/pod/pod.ts';
-import type { Change, PhaseRow, PodStopRow, RehearseReport } from '../serve/rehearsal.ts';
+import { type Change, heldMs, type PhaseRow, type PodStopRow, type RehearseReport } from '../serve/rehearsal.ts';
 import { sayMs } from '../words/decision.ts';
 import { countPods } from '../words/phrases.ts';
-import { sayPriorities, sayStopVerdict } from '../words/shutdown.ts';
+import { sayHeld, sayPriorities, sayStopVerdict } from '../words/shutdown.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 import { lockText, saySeconds } from './shutdown-text.ts';
 
@@ -78,9 +78,11 @@ function podVerdict(row: PodStopRow, paint: Paint): string {
   return kind === 'finishes' ? said : paint(kind === 'cannot-finish' ? 'red' : 'yellow', said);
 }
 
-function timeText({ worstMs, expectedMs }: RehearseReport): string {
+function timeText(report: RehearseReport): string {
+  const { worstMs, expectedMs } = report;
   const before = expectedMs === worstMs ? '' : `, ${sayMs(expectedMs)} if all stop as fast as before`;
-  return `in total    ${sayMs(worstMs)} at most${before}\n`;
+  const held = heldMs(report);
+  return `in total    ${sayMs(worstMs)} at most${before}${held === null ? '' : sayHeld(held)}\n`;
 }
 
 function secondTierText({ secondTier, worstMs }: RehearseReport): string {

@@ -1,9 +1,9 @@
 import { podName } from '../core/pod/pod.ts';
 import type { RehearsalAnswer } from '../serve/live.ts';
-import type { PhaseRow, PodStopRow, RehearseReport } from '../serve/rehearsal.ts';
+import { heldMs, type PhaseRow, type PodStopRow, type RehearseReport } from '../serve/rehearsal.ts';
 import type { StatusReport } from '../serve/status.ts';
 import { countPods } from '../words/phrases.ts';
-import { sayPriorities, sayStopVerdict } from '../words/shutdown.ts';
+import { sayHeld, sayPriorities, sayStopVerdict } from '../words/shutdown.ts';
 import { barOf, ticksOf, trackOf } from './both-pages.ts';
 import {
   bodyOf,
@@ -69,6 +69,7 @@ function planOf(report: RehearseReport): readonly HTMLElement[] {
   const { phases, withAgent = [], worstMs, expectedMs, cannotFinish, warnings, notes, dryRun } = report;
   const pods = [...phases, ...withAgent].reduce((sum, phase) => sum + phase.pods.length, 0);
   const before = expectedMs === worstMs ? '' : `, ${sayFor(expectedMs)} if all stop as fast as they did before`;
+  const held = heldMs(report);
   const verdict =
     cannotFinish.length === 0
       ? 'No pod is known to need more time than it gets.'
@@ -76,7 +77,7 @@ function planOf(report: RehearseReport): readonly HTMLElement[] {
   const total =
     pods === 0
       ? 'No pod is running: nothing would be stopped.'
-      : `Takes ${sayFor(worstMs)} at most${before}. ${verdict}${dryRun ? ' This is a dry run: nothing would be stopped.' : ''}`;
+      : `Takes ${sayFor(worstMs)} at most${before}${held === null ? '' : sayHeld(held, sayFor)}. ${verdict}${dryRun ? ' This is a dry run: nothing would be stopped.' : ''}`;
   const endMs = Math.max(1_000, worstMs, ...[...phases, ...withAgent].map(({ worst }) => worst?.endMs ?? 0));
   return [
     el('p', { class: `lead${cannotFinish.length > 0 ? ' bad' : ''}` }, total),

@@ -33,6 +33,9 @@ export type RehearseReport = {
   /** `namespace/name` */
   readonly cannotFinish: readonly string[];
 };
+/** The longest that the agent holds its lock, if that is longer than the phases: beside a kubelet. Null: it is not. */
+export const heldMs = ({ withAgent, neededMs, grantedMs }: RehearseReport): number | null =>
+  withAgent === undefined ? null : Math.min(neededMs, grantedMs ?? neededMs);
 export type Span = { readonly startMs: number; readonly endMs: number };
 export type PhaseRow = {
   readonly phase: number;

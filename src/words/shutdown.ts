@@ -125,3 +125,7 @@ function sayNeeds(verdict: Exclude<StopVerdict, { kind: 'finishes' }>, triedMs: 
       return needsMs === null ? 'its unit has no stop timeout' : `its unit may take ${sayTime(needsMs)}`;
   }
 }
+
+/** Beside a kubelet, after the time that the phases take. `heldMs`: the longest that the agent holds the lock. */
+export const sayHeld = (heldMs: number, sayTime: SayTime = sayMs): string =>
+  ` in the phases; with the cordon before them and the confirmation after them, the lock is held for ${sayTime(heldMs)} at most`;

@@ -21,6 +21,18 @@ describe('a rehearsal beside a kubelet', () => {
     expect(text).toContain('no pod is known to need more time than it gets (3 pods)');
   });
 
+  it('says how long the lock may be held, which is longer than the phases: no longer than logind grants', () => {
+    const total = (grantedMs: number) => {
+      const lock = { kind: 'armed', neededMs: 42_000, grantedMs, provenAgoMs: 0 } as const;
+      const text = rehearseText(rehearsed({ config: beside, status: { lock } }), 'durations', plain);
+      return text.match(/in total .*/)?.[0];
+    };
+    expect(total(45_000)).toBe(
+      'in total    20s at most in the phases; with the cordon before them and the confirmation after them, the lock is held for 42s at most',
+    );
+    expect(total(40_000)).toMatch(/in the phases; .* held for 40s at most$/);
+  });
+
   it('shows the time that systemd leaves for pods that stay', () => {
     const status = { stopTimeoutMs: 15_000 };
     const report = rehearsed({ config: beside, pods: [daemon], status });
